@@ -34,12 +34,12 @@ def _error_of(line: socket.socket, port: int) -> BaseException | None:
     return None
 
 
-def test_socket_in_unit_test_raises_assertion_error():
+def test_opening_socket_in_unit_test_raises_assertion_error():
     with socket.socket() as line, pytest.raises(AssertionError, match="may not open a socket"):
         line.connect(("127.0.0.1", 1))
 
 
-def test_thread_started_before_test_may_connect(
+def test_thread_started_before_test_can_connect(
     left_behind: "tuple[Queue[int | None], Queue[str]]",
 ):
     ports, outcomes = left_behind
@@ -47,7 +47,7 @@ def test_thread_started_before_test_may_connect(
     assert outcomes.get(timeout=30) == "ConnectionRefusedError"
 
 
-def test_thread_started_by_test_raises_assertion_error_on_connect():
+def test_thread_started_by_test_cannot_connect():
     error_names: Queue[str] = Queue()
     with socket.socket() as line:
         thread = threading.Thread(

@@ -127,7 +127,7 @@ def test_each_leaf_of_a_round_is_proven_and_no_other_leaf_by_its_proof(
     assert call("verifyLeaf", made.root, made.leaf(other), made.proof(seat)) == (other == seat)
 
 
-def test_inner_node_does_not_pass_for_a_leaf(call: Call) -> None:
+def test_inner_node_is_not_accepted_as_leaf(call: Call) -> None:
     made = root_round(16)
     proof = made.proof(0)
     # The two hashes below an inner node, used as a leaf of 128 bytes that is hashed twice.

@@ -263,7 +263,7 @@ def pause(oracle: RootsOracle, seconds: int = 600) -> int:
     return oracle.head("pausedUntil")
 
 
-def test_struck_rounds_have_no_root_and_the_next_report_names_none(roots: RootsOracle):
+def test_revoked_rounds_have_no_root_and_next_report_names_none(roots: RootsOracle):
     kept_root = roots.last_round.root
     roots.push_leaves(LEAVES)
     roots.push_leaves(LEAVES)

@@ -160,7 +160,7 @@ def test_falls_are_counted_for_a_day(hot_set: HotSet) -> None:
         (1, 0, 0),
     ],
 )
-def test_lane_falls_if_it_is_closed_or_drops_by_more_than_the_step(
+def test_closed_or_sharply_lower_lane_counts_as_drop(
     roots: RootsOracle, before: int, after: int, falls: int
 ) -> None:
     hot_set = deploy_words(roots)

@@ -184,7 +184,7 @@ def test_nodes_that_committed_results_get_the_next_group_before_validation(
     assert verdicts(legacy, [*first, *second]) == {DrawVerdict.AGREES}
 
 
-def test_incomplete_group_reserves_no_node(legacy: DispatchHarness):
+def test_incomplete_group_reserves_no_nodes(legacy: DispatchHarness):
     network = legacy.testbed.network
     for _ in range(3):
         network.create(group=b"5" * 32, group_size=5)

@@ -73,7 +73,7 @@ def test_receipt_with_expected_event_has_no_missing_event(
 
 
 @pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
-def test_event_of_another_contract_or_subject_does_not_count_as_expected_event(
+def test_event_of_other_contract_or_subject_is_not_expected_event(
     contract: Address, calldata: str, made: ReceiptLog
 ):
     elsewhere = ReceiptLog(NODE, made.topics, made.data)
@@ -88,13 +88,13 @@ def test_event_of_another_contract_or_subject_does_not_count_as_expected_event(
 
 
 @pytest.mark.parametrize("words", ["0x", word(1), TWO_WORDS[:-2]])
-def test_truncated_event_does_not_count_as_expected_event(words: str):
+def test_truncated_event_is_not_expected_event(words: str):
     cut = event(ORACLE, "KickExecuted", NODE_WORD, words=words)
 
     assert find_missing_event(receipt(cut), ORACLE, encode_retry_kick_call(NODE)) == "KickExecuted"
 
 
-def test_event_without_topics_does_not_count_as_expected_event():
+def test_event_without_topics_is_not_expected_event():
     bare = event(ORACLE, "KickExecuted", words=TWO_WORDS)
 
     assert (
@@ -125,6 +125,6 @@ def test_group_start_requires_event_with_same_nodes_in_same_order():
     assert find_missing_event(receipt(reordered_event), NETWORK, call) == "GroupStarted"
 
 
-def test_group_start_stripped_of_its_as_of_check_equals_call_built_without_it():
+def test_group_start_without_as_of_check_equals_plain_call():
     calldata = encode_start_group_call(TRIO, NODES, 5, Hash(word(6)))
     assert strip_as_of_check(calldata) == encode_start_group_call(TRIO, NODES)

@@ -57,14 +57,14 @@ def error(text: str) -> str:
     return f"0x08c379a0{32:064x}{len(raw):064x}{padded.hex()}"
 
 
-def test_default_kick_target_of_each_shipped_profile_matches_its_contracts():
+def test_default_kick_target_matches_contracts_of_shipped_profile():
     assert find_default_kick_target("reference") is TASK_NETWORK
     assert find_default_kick_target("crynux-vss") is VSS_TASK
     assert find_default_kick_target("crynux-commit") is COMMIT_TASK
     assert find_default_kick_target("config/our-network.toml") is None
 
 
-def test_node_staking_is_the_only_kick_target_that_no_profile_uses_by_default():
+def test_node_staking_is_only_kick_target_without_default_profile():
     profiles = ("reference", "crynux-vss", "crynux-commit")
     assert set(KICK_TARGETS) - {find_default_kick_target(profile) for profile in profiles} == {
         NODE_STAKING
@@ -111,7 +111,7 @@ def test_role_change_calls_transfer_ownership_as_node_owner():
         build_role_change(NODE_STAKING, ADAPTER, GIVEN)
 
 
-def test_role_change_is_rejected_for_network_that_is_its_own_kick_target():
+def test_role_change_is_rejected_if_network_is_its_own_kick_target():
     with pytest.raises(InputError, match="TaskNetwork: grants no role"):
         build_role_change(TASK_NETWORK, ADAPTER, GIVEN)
 
@@ -129,7 +129,7 @@ def test_wrong_task_contract_returns_revert_reason(data: str | None):
     assert find_task_contract_mismatch(pool_view, NODE, TASK) == "Not called by the task contract"
 
 
-def test_task_contract_check_that_does_not_revert_returns_empty_mismatch():
+def test_task_contract_check_without_revert_finds_no_mismatch():
     assert find_task_contract_mismatch(RecordingEndpoint(), NODE, TASK) == ""
 
 

@@ -41,7 +41,7 @@ def errors(contract: str) -> set[str]:
     return {entry["name"] for entry in abi if entry["type"] == "error"}
 
 
-def test_every_contract_error_has_an_action_or_is_listed_as_unrelated():
+def test_every_contract_error_has_action_or_is_listed_as_unrelated():
     assert set[str]().union(*map(errors, CONTRACTS)) == set(ACTIONS) | UNRELATED_ERRORS
     assert not set(ACTIONS) & UNRELATED_ERRORS
 
@@ -59,7 +59,7 @@ def test_every_contract_error_has_an_action_or_is_listed_as_unrelated():
         ("TooFewOpen(uint32,uint24)", (2, 3), RefusalAction.WAIT),
     ],
 )
-def test_refused_proof_is_renewed_dropped_or_held(
+def test_call_with_rejected_proof_is_renewed_dropped_or_held(
     signature: str, arguments: tuple[int, ...], action: RefusalAction
 ):
     kinds = signature[signature.index("(") + 1 : -1].split(",")
@@ -72,18 +72,18 @@ def test_refused_proof_is_renewed_dropped_or_held(
     assert refusal.is_taken is (refusal.name in {"AlreadyAccused", "NothingWritten"})
 
 
-def test_refusal_is_formatted_as_contract_error():
+def test_revert_is_formatted_as_contract_error():
     refusal = decode_refusal(output("WrongRound(uint32,uint32)", 5, 4))
     assert (str(refusal), refusal.action) == ("WrongRound(5, 4)", RefusalAction.DROP)
 
 
-def test_refusal_with_ready_time_is_retried_after_that_time():
+def test_revert_with_ready_time_is_retried_after_that_time():
     refusal = decode_refusal(output("KickNotReady(uint40,uint256)", 1234, 9))
     assert (refusal.action, refusal.not_before) == (RefusalAction.WAIT, 1234)
     assert decode_refusal(output("TooSoon(uint256)", 77)).not_before == 77
 
 
-def test_empty_bucket_that_never_refills_has_no_retry_time():
+def test_empty_token_bucket_without_refill_has_no_retry_time():
     assert decode_refusal(output("BucketEmpty(uint256)", 0)).not_before is None
 
 

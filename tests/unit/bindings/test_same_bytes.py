@@ -72,7 +72,7 @@ def test_calldata_matches_reference_encoding(
 
 
 @pytest.mark.parametrize("length", [0, 31, 33])
-def test_fixed_bytes_of_another_length_are_rejected(length: int):
+def test_fixed_bytes_of_wrong_length_are_rejected(length: int):
     with pytest.raises(ValueError, match=r"bytes"):
         encode_call(qos_roots.CONTRACT, "setRules", bytes(length))
 
@@ -105,7 +105,7 @@ def test_error_selectors_and_types_match_reference(contract: str):
 @pytest.mark.parametrize(("contract", "entry"), ERRORS)
 @examples(5)
 @given(drawn=st.data())
-def test_refusal_arguments_match_reference_decoding(
+def test_revert_arguments_match_reference_decoding(
     contract: str, entry: dict[str, Any], drawn: st.DataObject
 ):
     arguments = [drawn.draw(values(parameter)) for parameter in entry["inputs"]]

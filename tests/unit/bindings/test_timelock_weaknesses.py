@@ -51,7 +51,7 @@ def test_deployer_that_remains_admin_is_reported():
     assert find(RoleHolder("admin", OWNER)) == {"admin of the timelock": OWNER}
 
 
-def test_second_proposer_is_reported_unless_both_proposers_are_expected():
+def test_second_proposer_is_reported_unless_both_are_expected():
     second = RoleHolder("proposer", STRANGER)
     assert find(second) == {"proposers of the timelock": f"{OWNER}, {STRANGER}"}
     assert find(second, expected_proposers=(OWNER,)) == {"proposer of the timelock": STRANGER}
@@ -71,11 +71,11 @@ def test_incomplete_role_history_is_reported():
     }
 
 
-def test_vetoer_that_is_a_canceller_beside_the_oracle_is_reported():
+def test_vetoer_with_canceller_role_is_reported():
     assert find(RoleHolder("canceller", VETOER)) == {"canceller of the timelock": VETOER}
 
 
-def test_oracle_that_is_no_canceller_is_reported():
+def test_oracle_without_canceller_role_is_reported():
     missing = RoleHolder("canceller", ORACLE)
     assert find(without=missing) == {"canceller of the timelock": OWNER}
 

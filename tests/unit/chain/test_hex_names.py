@@ -51,7 +51,7 @@ def test_hash_in_any_case_is_accepted(raw: bytes):
 
 
 @pytest.mark.parametrize("text", ["", "0x", "abc", "0xg" + "1" * 39, "0x" + "1" * 41, "1" * 40])
-def test_malformed_address_is_rejected_without_repeating_it_in_the_error(text: str):
+def test_error_for_malformed_address_does_not_contain_it(text: str):
     with pytest.raises(HexNameError) as error:
         parse_address(text)
     assert str(error.value) == "not an address; expected 0x and 40 hex digits"
@@ -64,7 +64,7 @@ def test_malformed_address_is_rejected_without_repeating_it_in_the_error(text: s
         "eip155:137:0x0495766cD136138Fc492Dd499B8DC87A92D6685b",
     ],
 )
-def test_account_id_equals_examples_of_caip_10(account_id: str):
+def test_account_id_matches_caip_10_examples(account_id: str):
     """From https://github.com/ChainAgnostic/namespaces/blob/main/eip155/caip10.md."""
     _, chain_id, address = account_id.split(":")
     assert format_account_id(int(chain_id), parse_address(address)) == account_id

@@ -48,7 +48,7 @@ def test_objection_is_decoded():
 
 @given(words=st.binary(max_size=280))
 @examples(100)
-def test_any_words_are_decoded_without_a_dead_letter(words: bytes):
+def test_objection_with_arbitrary_text_is_not_dead_letter(words: bytes):
     """A dead letter after the scores would prevent the kickout of the objecting node."""
     decoded = open_reader().decode_rows([objection_log(words)], [])
     (event,) = decoded.contract_events
@@ -57,17 +57,17 @@ def test_any_words_are_decoded_without_a_dead_letter(words: bytes):
     assert "\0" not in event.text
 
 
-def test_objection_in_a_log_of_another_contract_is_ignored():
+def test_objection_in_log_of_another_contract_is_ignored():
     decoded = open_reader().decode_rows([objection_log(b"", ORACLE)], [])
     assert (decoded.contract_events, decoded.dead_letters) == ([], [])
 
 
-def test_objections_do_not_change_the_identity_of_the_reader():
+def test_objection_contract_does_not_change_reader_identity():
     """The identity is part of the rules id, which must be equal for all reporters of a report."""
     plain = EventReader.from_profile("reference", CONTRACTS, ORACLE)
     assert open_reader().identity == plain.identity
 
 
-def test_objections_at_the_address_of_the_oracle_are_rejected():
+def test_objection_contract_at_oracle_address_is_rejected():
     with pytest.raises(InputError, match="two contracts have the same address"):
         EventReader.from_profile("reference", CONTRACTS, ORACLE, objections_address=ORACLE)

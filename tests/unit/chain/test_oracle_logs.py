@@ -110,11 +110,11 @@ CASES: list[tuple[UnminedLog, ContractEvent]] = [
     CASES,
     ids=lambda value: "" if isinstance(value, UnminedLog) else type(value).__name__,
 )
-def test_log_becomes_an_event_of_the_domain(log: UnminedLog, event: ContractEvent):
+def test_contract_log_is_decoded_to_domain_event(log: UnminedLog, event: ContractEvent):
     assert READER_BY_TOPIC[log.topics[0]](to_mined_log(log)) == event
 
 
-def test_every_contract_event_of_the_domain_is_read():
+def test_every_contract_event_type_is_decoded():
     emitted_by_others = {
         *(OperationCancelled, OperationSalted, RulesExecuted, RulesScheduled),
         Objected,
@@ -125,13 +125,13 @@ def test_every_contract_event_of_the_domain_is_read():
     assert {log.topics[0] for log, _ in CASES} == READER_BY_TOPIC.keys()
 
 
-def test_every_field_of_an_event_is_read():
+def test_every_event_field_is_decoded():
     for _, event in CASES:
         values = [getattr(event, field.name) for field in fields(event)]
         assert None not in values, event
 
 
-def test_deployed_code_contains_every_event_that_is_read():
+def test_deployed_code_contains_every_decoded_event():
     code = load_artifact(ORACLE_CONTRACT)["deployedBytecode"]
     missing = {
         event.name for event, _ in iterate_oracle_event_readers() if event.digest[2:] not in code
@@ -140,7 +140,7 @@ def test_deployed_code_contains_every_event_that_is_read():
 
 
 @pytest.mark.parametrize("length", [2 + 64 * 4, 2 + 64 * 6, 40])
-def test_log_of_the_wrong_length_is_rejected(length: int):
+def test_log_of_wrong_length_is_rejected(length: int):
     log = to_mined_log(CASES[0][0])
     log.data = (log.data + 64 * "0")[:length]
 

@@ -168,7 +168,7 @@ def test_every_network_event_maps_to_domain_event(
     assert reader.decode_rows([to_mined_log(unmined_log)], []).events == [event]
 
 
-def test_only_listed_node_or_task_events_of_the_network_are_ignored(reader: EventReader):
+def test_only_listed_network_events_are_ignored(reader: EventReader):
     _, topics = reader.contracts[NETWORK]
     events = load_abi("TaskNetwork").events.values()
 
@@ -179,7 +179,7 @@ def test_only_listed_node_or_task_events_of_the_network_are_ignored(reader: Even
     assert not [name for name in unread - silent if name.startswith(("Node", "Task"))]
 
 
-def test_unreadable_log_becomes_dead_letter_and_reading_continues(reader: EventReader):
+def test_undecodable_log_becomes_dead_letter_and_reading_continues(reader: EventReader):
     log = to_mined_log(encode_network_log("TaskQueued", task=T))
     broken = replace(log, index=2, data="0x00")
 

@@ -98,19 +98,19 @@ def test_other_scheduled_calls_announce_no_rules(log: UnminedLog):
     assert not read(log)
 
 
-def test_trailing_calldata_is_ignored_as_by_the_contract():
+def test_trailing_calldata_is_ignored_as_by_contract():
     (event,) = read(build_scheduled_log(data=SET_RULES + "ff"))
     assert isinstance(event, RulesScheduled)
     assert event.rules_hash == NEXT_RULES
 
 
-def test_endless_delay_stays_a_number_of_json():
+def test_unlimited_delay_fits_json_number():
     (event,) = read(build_scheduled_log(delay=2**256 - 1))
     assert isinstance(event, RulesScheduled)
     assert event.ready_at == 2**53 - 1
 
 
-def test_reader_with_a_timelock_decodes_both_contracts():
+def test_reader_with_timelock_decodes_both_contracts():
     reader = EventReader.from_profile(
         "reference", {"TaskNetwork": NETWORK}, ORACLE, timelock_address=TIMELOCK_ADDRESS
     )
@@ -127,7 +127,7 @@ def test_reader_with_a_timelock_decodes_both_contracts():
     assert reader.identity == other.identity
 
 
-def test_announcement_by_another_timelock_is_not_read():
+def test_announcement_by_other_timelock_is_ignored():
     reader = EventReader.from_profile(
         "reference", {"TaskNetwork": NETWORK}, ORACLE, timelock_address=make_node_address(9)
     )

@@ -27,7 +27,7 @@ def made_of(kind: type, values: dict[str, Any], row: Log | Call = LOG) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_built_event_equals_the_constructor_result(kind: type):
+def test_unvalidated_event_equals_constructor_result(kind: type):
     names = [field.name for field in fields(kind) if field.name not in POSITION_FIELDS]
     values = {name: place for place, name in enumerate(names)}
 
@@ -43,7 +43,7 @@ def test_omitted_values_use_defaults():
     assert event == TaskStarted(Position(7, 2, 3), 5, make_task_key(3), make_node_address(1))
 
 
-def test_event_of_a_call_is_positioned_before_logs():
+def test_call_event_is_positioned_before_logs():
     event = made_of(TaskStarted, {"task": make_task_key(3), "node": make_node_address(1)}, CALL)
 
     assert event.at == Position(7, 2, -1)
@@ -56,12 +56,12 @@ def test_event_of_a_call_is_positioned_before_logs():
         ({"task": 1, "node": 2, "hue": 3}, "unknown fields hue"),
     ],
 )
-def test_missing_or_unexpected_values_are_rejected(values: dict[str, int], words: str):
+def test_missing_or_unexpected_event_values_are_rejected(values: dict[str, int], words: str):
     with pytest.raises(ValueError, match=f"TaskStarted.*{words}"):
         made_of(TaskStarted, values)
 
 
-def test_built_event_is_frozen():
+def test_unvalidated_event_is_frozen():
     event = made_of(TaskStarted, {"task": make_task_key(1), "node": make_node_address(2)})
 
     with pytest.raises(FrozenInstanceError):

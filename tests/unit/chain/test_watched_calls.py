@@ -25,7 +25,7 @@ TRANSACTION = {
 @pytest.mark.parametrize(
     "changed_field", [{"transactionIndex": "0x1"}, {"blockHash": "0x" + "b2" * 32}]
 )
-def test_transaction_of_another_place_is_rejected(changed_field: dict[str, str]):
+def test_transaction_with_wrong_block_or_index_is_rejected(changed_field: dict[str, str]):
     transaction = msgspec.convert(TRANSACTION, SentTransactionResponse)
     selectors = {CONTRACT: frozenset({SELECTOR})}
     (call,) = select_watched_calls("node", BLOCK, [transaction], selectors)

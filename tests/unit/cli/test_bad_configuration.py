@@ -36,9 +36,7 @@ def test_deeply_nested_configuration_is_rejected(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("setting", ["id", "start_block"])
-def test_number_beyond_the_columns_of_the_database_is_rejected(
-    capsys, offline_settings, tmp_path, setting
-):
+def test_number_exceeding_database_column_is_rejected(capsys, offline_settings, tmp_path, setting):
     offline_settings["chain"][setting] = 2**63
     path = write_config(offline_settings, tmp_path / "config.toml")
     assert f"chain.{setting}: " in run_refused_command(capsys, "status", "--config", path)
@@ -143,7 +141,7 @@ def test_unknown_rule_set_error_lists_available_sets(capsys, offline_settings, t
         ),
     ],
 )
-def test_error_for_invalid_rule_change_names_the_setting(
+def test_error_for_invalid_rule_change_names_setting(
     capsys, offline_settings, tmp_path, rules, complaint
 ):
     offline_settings["rules"] = rules
@@ -240,7 +238,7 @@ def test_truncated_events_file_is_rejected(capsys, tmp_path):
     )
 
 
-def test_recursion_limit_raised_by_a_library_is_restored(capsys):
+def test_recursion_limit_raised_by_library_is_restored(capsys):
     # py_ecc raises the limit when it is imported.
     sys.setrecursionlimit(100_000)
     assert run(["--version"]) == 0
@@ -257,7 +255,7 @@ STAKES = {"NodeStaking": "0x" + "0a" * 20}
         pytest.param({}, False, id="groups that are compared"),
     ],
 )
-def test_legacy_rules_without_scorable_tasks_cause_warning(
+def test_legacy_rules_without_scored_tasks_cause_warning(
     capsys, offline_settings, tmp_path, profile, is_warned
 ):
     chosen = {

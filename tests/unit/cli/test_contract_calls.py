@@ -95,7 +95,7 @@ def format_type(parameter: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("delay", [0, 1, 86_400])
-def test_schedule_calldata_contains_the_reported_delay(delay: int):
+def test_schedule_calldata_contains_reported_delay(delay: int):
     answer = build_call("resume", [], delay)
     assert (answer.to, answer.delay_seconds) == (ROLES["admin"], delay)
     assert answer.schedule is not None
@@ -105,7 +105,7 @@ def test_schedule_calldata_contains_the_reported_delay(delay: int):
 
 
 @pytest.mark.parametrize("action", CONTRACT_CALLS)
-def test_call_of_every_action_has_the_selector_and_the_sender_of_its_role(action: str):
+def test_every_action_has_selector_and_sender_of_its_role(action: str):
     call = build_call(action, list_arguments(action))
     function = CONTRACT_CALLS[action].function
     signature = f"{function}({','.join(map(format_type, INPUTS[function]))})"
@@ -125,7 +125,7 @@ def to_snake_case(name: str) -> str:
     ("action", "limits"),
     [("set-limits", LIMITS), ("tighten-limits", LIMITS), ("set-kick-limits", KICK_LIMITS)],
 )
-def test_limits_are_encoded_in_the_order_of_the_contract(action: str, limits: str):
+def test_limits_are_encoded_in_contract_order(action: str, limits: str):
     number_by_name = dict(pair.split("=") for pair in limits.split(","))
     reversed_limits = ",".join(reversed(limits.split(",")))
     (parameter,) = INPUTS[CONTRACT_CALLS[action].function]
@@ -138,7 +138,7 @@ def test_limits_are_encoded_in_the_order_of_the_contract(action: str, limits: st
 
 
 @pytest.mark.parametrize("action", CONTRACT_CALLS)
-def test_only_calls_of_the_admin_go_through_the_timelock(action: str):
+def test_only_admin_calls_go_through_timelock(action: str):
     call = build_call(action, list_arguments(action), delay=86_400)
     is_scheduled = CONTRACT_CALLS[action].role == "admin"
     assert (call.schedule is not None) is is_scheduled

@@ -15,7 +15,7 @@ def test_timestamp_beyond_calendar_is_shown_in_seconds(seconds):
     assert texts == {f"{seconds} s"}
 
 
-def test_select_accepts_history_with_times_in_milliseconds(capsys, tmp_path):
+def test_select_accepts_history_with_millisecond_times(capsys, tmp_path):
     events = tmp_path / "events.jsonl"
     task = tmp_path / "task.json"
     events.write_text(

@@ -30,14 +30,14 @@ def complaint(capsys, offline_settings: Settings, tmp_path, **feed: object) -> s
         ({"url": URL, "interval": 3}, "feed.interval: unknown setting"),
     ],
 )
-def test_invalid_feed_setting_is_reported_in_one_line(
+def test_invalid_feed_setting_fails_with_one_line_error(
     capsys, offline_settings, tmp_path, feed: Settings, line: str
 ):
     assert line in complaint(capsys, offline_settings, tmp_path, **feed)
 
 
 @pytest.mark.parametrize("section", ["oracle", "dispatch"])
-def test_publishing_or_dispatch_with_feed_is_rejected_unless_feed_may_publish(
+def test_publishing_from_feed_is_rejected_unless_allowed(
     capsys, offline_settings, tmp_path, section: str
 ):
     name = {"oracle": "publish", "dispatch": "enabled"}[section]
@@ -50,7 +50,7 @@ def test_publishing_or_dispatch_with_feed_is_rejected_unless_feed_may_publish(
     assert "data from a feed" not in error_line
 
 
-def test_close_rule_terminal_is_rejected_for_relay_rules(capsys, offline_settings, tmp_path):
+def test_terminal_close_rule_is_rejected_for_relay_rules(capsys, offline_settings, tmp_path):
     offline_settings["rules"] = {"set": "relay", "close": "terminal"}
     assert "rules.close: must be" in complaint(capsys, offline_settings, tmp_path, url=URL)
 

@@ -20,7 +20,7 @@ _SHOWN = re.compile(
 EXAMPLES = _SHOWN.findall((DOCS / "how-to/select-and-verify.md").read_text(encoding="utf-8"))
 
 
-def test_manual_shows_select_and_queue_examples():
+def test_manual_contains_select_and_queue_examples():
     assert [command.split()[0] for command, _ in EXAMPLES] == ["select", "queue"]
 
 

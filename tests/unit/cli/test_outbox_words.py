@@ -70,25 +70,25 @@ def test_call_without_error_needs_no_action():
     ).what_to_do.startswith("nothing: ")
 
 
-def test_intent_list_shows_why_live_call_waits(capsys):
+def test_intent_list_shows_wait_reason_of_live_call(capsys):
     show_intents([(LIVE_PUSH, SentState(None, [DEAR], None))], now=5)
 
     assert capsys.readouterr().out.splitlines()[1].endswith("underpriced")
 
 
-def test_sender_paused_for_lack_of_funds_is_shown_as_resuming_automatically():
+def test_sender_paused_for_funds_is_shown_as_self_resuming():
     assert "resumes automatically" in format_resume_action(
         SENDER, Pause(PauseKind.FUNDS, "no ether")
     )
 
 
-def test_sender_paused_for_foreign_nonce_shows_both_remedies():
+def test_sender_paused_for_foreign_nonce_lists_both_remedies():
     action = format_resume_action(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
     assert "`outbox rebuild --from-chain --yes`, `outbox release 0x11" in action
     assert action.endswith("or rotate the key")
 
 
-def test_longest_state_name_is_separated_from_its_message(capsys):
+def test_longest_state_name_is_separated_from_message(capsys):
     over = IntentState.SUPERSEDED.value
     show_intent(detail([entry(0, over, "round 4 is taken")]))
     assert f"{over} round 4 is taken" in capsys.readouterr().out

@@ -77,7 +77,7 @@ def test_opening_existing_sqlite_database_makes_it_private(tmp_path):
         assert set(modes(tmp_path).values()) == {0o600}
 
 
-def test_opening_write_protected_sqlite_database_leaves_it_protected(tmp_path):
+def test_write_protected_sqlite_database_stays_protected(tmp_path):
     path = tmp_path / "old.sqlite"
     with Store.open(f"sqlite:///{path}", create=True):
         path.chmod(0o444)

@@ -50,7 +50,7 @@ def test_rate_limit_applies_per_client_address():
     assert buckets.try_acquire("2001:db8:0:1::1")
 
 
-def test_rate_limiter_tracks_only_the_newest_addresses():
+def test_rate_limiter_evicts_oldest_client_addresses():
     buckets = ClientBuckets(20.0, 1, lambda: 0.0)
     for number in range(3000):
         assert buckets.try_acquire(f"10.0.{number // 256}.{number % 256}")

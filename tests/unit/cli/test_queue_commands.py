@@ -93,7 +93,7 @@ def test_tasks_of_each_queue_group_are_sorted_by_value(capsys, events):
     }
 
 
-def test_queue_groups_are_sorted_by_memory_then_card_and_any_card_comes_last(capsys, events):
+def test_queue_groups_without_required_card_are_listed_last(capsys, events):
     assert run(["queue", *PRICES, "--events", str(events)]) == 0
     lines = capsys.readouterr().out.splitlines()
 
@@ -113,7 +113,7 @@ def test_running_task_is_not_in_queue(capsys, events):
     assert order_of(answer)[0] == make_task_key("24 a")
 
 
-def test_freed_node_takes_the_best_queue_head_it_can_run(capsys, events):
+def test_freed_node_takes_most_valuable_queue_head_it_can_run(capsys, events):
     offer = run_json(capsys, "--events", events, "--node", make_node_address("N"))["offer"]
 
     # Heads 30, 30 and 20: of the equal ones, the older, which requires this card.
@@ -134,7 +134,7 @@ def test_paused_node_takes_no_task(capsys, tmp_path):
     assert offer["takes"] is None
 
 
-def test_node_takes_no_second_task_of_same_group(capsys, tmp_path):
+def test_node_takes_no_second_task_of_group(capsys, tmp_path):
     history = History().joins("A").creates("1", "2", of="g", fee=9).creates("3", fee=5)
     events = write_events(tmp_path, history.starts("1", "A"))
     offer = run_json(capsys, "--events", events, "--node", make_node_address("A"))["offer"]
@@ -142,7 +142,7 @@ def test_node_takes_no_second_task_of_same_group(capsys, tmp_path):
     assert offer["takes"] == make_task_key("3")
 
 
-def test_queue_over_capacity_drops_the_least_valuable_tasks_next(capsys, events):
+def test_queue_over_capacity_drops_least_valuable_tasks(capsys, events):
     capacity = run_json(capsys, "--events", events, "--alpha", "5.5")["capacity"]
 
     # floor(5.5 * 2 members) = 11, and twelve tasks wait already.
@@ -150,7 +150,7 @@ def test_queue_over_capacity_drops_the_least_valuable_tasks_next(capsys, events)
     assert capacity["dropped_next"] == [make_task_key("8 c"), make_task_key("8 b")]
 
 
-def test_queue_over_capacity_drops_only_whole_groups_without_started_tasks(capsys, tmp_path):
+def test_full_queue_drops_only_entire_unstarted_groups(capsys, tmp_path):
     """The dispatcher drops a group with all its tasks, but not after one has started."""
     history = History().joins("A", gpu_vram=8).creates("1", "2", of="g", fee=1)
     history.creates("3", fee=9).creates("4", "5", of="h", fee=5).starts("4", "A")
@@ -181,7 +181,7 @@ def test_queue_tables_fit_terminal_width(capsys, events):
     assert "capacity 12 tasks, with 2 members; one more would drop" in text
 
 
-def test_freed_node_under_legacy_policy_takes_task_with_two_partner_nodes(capsys, tmp_path):
+def test_freed_legacy_node_takes_task_with_two_partners(capsys, tmp_path):
     events = write_events(tmp_path, legacy_figure())
     answer = run_json(
         capsys, "--policy", "legacy", "--events", events, "--node", make_node_address("A")
@@ -232,7 +232,7 @@ def test_legacy_queue_groups_match_documented_figure(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["crynux", "legacy", "pocket"])
-def test_incomplete_group_is_not_offered(capsys, tmp_path, policy):
+def test_incomplete_group_of_three_is_not_offered(capsys, tmp_path, policy):
     """The daemon's queue is empty: a group of three with one created task cannot start."""
     history = History().joins("A", "B", "C", gpu_vram=24).creates("1", of="g", fee=9, group_size=3)
     arguments = ("--policy", policy, "--events", write_events(tmp_path, history))
@@ -266,7 +266,7 @@ def test_pocket_policies_offer_first_task_that_fits_node(capsys, tmp_path, polic
     }
 
 
-def test_error_for_missing_price_seconds_names_the_settings(capsys, events):
+def test_error_for_missing_price_seconds_names_settings(capsys, events):
     line = run_refused_command(capsys, "queue", "--events", events, "--fixed", "sd=1")
 
     assert "dispatch.fixed_seconds and dispatch.unit_seconds" in line
@@ -293,7 +293,7 @@ def test_invalid_options_are_rejected(capsys, events, options, why):
     assert why in run_refused_command(capsys, "queue", "--events", events, *prices, *options)
 
 
-def test_download_request_is_shown_until_the_node_has_the_model(capsys, tmp_path):
+def test_download_request_is_shown_until_node_has_model(capsys, tmp_path):
     history = History().joins("A", "B", "C").after(10)
     for name in "AB":
         history.is_asked_to_download(name, "\x1b[2Jbase")

@@ -219,7 +219,7 @@ def test_task_key_in_upper_case_is_accepted_by_every_path(api):
     assert api.post("/v1/select", json=task).status_code == 200
 
 
-def test_explanation_matches_pool_and_row_of_node_response(api):
+def test_explanation_matches_node_response(api):
     explained = api.get(f"/v1/nodes/{make_node_address('C')}/explain").json()["explanation"]
     body = api.get(f"/v1/nodes/{make_node_address('C')}").json()
     assert explained["pool"]["scores"] == body["pool"] == list(SCORES["C"])
@@ -272,7 +272,7 @@ def test_cors_headers_are_sent_to_configured_origins_only(indexed):
     assert opened.headers["access-control-allow-origin"] == "https://example.org"
 
 
-def test_first_places_in_lift_of_node_would_improve_its_rank(api, indexed):
+def test_displayed_first_places_would_improve_node_rank(api, indexed):
     body = api.get(f"/v1/nodes/{make_node_address('B')}").json()
     needed = body["lift"]["first_places"]
     assert needed is not None

@@ -62,7 +62,7 @@ def test_released_report_is_no_longer_held_and_records_who_released_it(
     assert "was released already; held periods: none" in capsys.readouterr().err
 
 
-def test_release_of_period_that_is_not_held_is_rejected(held: str, capsys):
+def test_release_of_unheld_period_is_rejected(held: str, capsys):
     assert run(["report", "release", "7", "--config", held]) == 2
     message = capsys.readouterr().err
     assert message == (f"qos-oracle: the report of period 7 is not held; held periods: {PERIOD}\n")
@@ -74,7 +74,7 @@ def test_release_is_refused_while_daemon_holds_lease(held: str, capsys, sqlite_u
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
 
-def test_held_report_older_than_a_landed_report_is_not_listed(held: str, capsys, sqlite_url: str):
+def test_held_report_older_than_landed_report_is_not_listed(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         block = BlockRef(90, ZERO_HASH, ZERO_HASH, 60 * (PERIOD + 2))
         deadline = block.time + 600

@@ -50,7 +50,7 @@ LEGACY = tuple(f"--set={pair}" for pair in CHOSEN)
         ("legacy", LEGACY),
     ],
 )
-def test_rules_loaded_from_their_shown_json_give_identical_scores(capsys, tmp_path, name, changes):
+def test_rules_reloaded_from_json_give_identical_scores(capsys, tmp_path, name, changes):
     file = tmp_path / "mine.json"
     file.write_text(run_and_read_output(capsys, "rules", "show", name, *changes, "--json"))
     rules = build_rules(name, dict(option.removeprefix("--set=").split("=") for option in changes))
@@ -83,7 +83,7 @@ def test_published_rule_sets_are_listed_with_sha256(capsys):
     assert sha256_by_name["legacy"] is sha256_by_name["article"] is None
 
 
-def test_unpublished_legacy_values_must_be_chosen(capsys, tmp_path):
+def test_unpublished_legacy_value_must_be_configured(capsys, tmp_path):
     output = run_json(capsys, "rules", "show", "legacy")
     assert {rule for rule, value in output["legacy"].items() if value is None} == {
         pair.partition("=")[0].removeprefix("legacy.") for pair in CHOSEN

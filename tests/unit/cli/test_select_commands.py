@@ -54,9 +54,7 @@ def by_node(answer):
     return {row["node"]: row for row in answer["nodes"]}
 
 
-def test_every_member_is_listed_as_candidate_or_with_ineligibility_reason(
-    capsys, events, task_path
-):
+def test_every_member_is_candidate_or_has_ineligibility_reason(capsys, events, task_path):
     rows = by_node(run_json(capsys, "--task", task_path, "--events", events))
 
     assert {name: rows[make_node_address(name)]["why_not"] for name in "ABCDE"} == {
@@ -70,7 +68,7 @@ def test_every_member_is_listed_as_candidate_or_with_ineligibility_reason(
     assert rows[make_node_address("C")]["chance"] is None
 
 
-def test_candidate_shows_parts_of_its_probability(capsys, events, task_path):
+def test_candidate_shows_factors_of_its_probability(capsys, events, task_path):
     answer = run_json(capsys, "--task", task_path, "--events", events)
     rows = by_node(answer)
 
@@ -110,7 +108,7 @@ def test_select_without_seed_draws_no_node(capsys, events, task_path):
     assert answer["draws"] == []
 
 
-def test_more_draws_than_candidates_are_reported(capsys, events, task_path):
+def test_draw_count_above_candidate_count_is_reported(capsys, events, task_path):
     text = run_and_read_output(
         capsys, "--task", task_path, "--events", events, "--seed", SEED, "--draws", "3"
     )
@@ -130,7 +128,7 @@ def test_nodes_with_task_of_same_group_are_ineligible(capsys, tmp_path):
     assert rows[make_node_address("B")]["candidate"]
 
 
-def test_at_option_selects_as_of_an_earlier_time(capsys, events, task_path):
+def test_at_option_selects_as_of_earlier_time(capsys, events, task_path):
     answer = run_json(capsys, "--task", task_path, "--events", events, "--at", "1005")
 
     assert answer["as_of"] == {"block": 1, "time": 1005}
@@ -171,7 +169,7 @@ def test_changed_rules_are_named_in_header_and_json(capsys, events, task_path):
     assert head[2] == "changed: tau_seconds=900, weight_floor=0.02"
 
 
-def test_node_with_zero_weight_can_be_drawn_if_weight_floor_is_set(capsys, tmp_path, task_path):
+def test_zero_weight_node_can_be_drawn_with_weight_floor(capsys, tmp_path, task_path):
     history = network().joins("G", stake=0, models=("base",), **CARD)
     options = ["--task", task_path, "--events", write_events(tmp_path, history)]
 
@@ -185,7 +183,7 @@ def test_node_with_zero_weight_can_be_drawn_if_weight_floor_is_set(capsys, tmp_p
     assert "must be a decimal" in run_refused_command(capsys, "select", *options, *floor)
 
 
-def test_legacy_policy_draws_three_nodes_with_the_same_card(capsys, tmp_path):
+def test_legacy_policy_draws_three_nodes_with_same_card(capsys, tmp_path):
     history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
     history.joins("D", "E", gpu_name="RTX 3060", gpu_vram=12)
     events = write_events(tmp_path, history)
@@ -230,7 +228,7 @@ def test_pocket_policy_shows_tickets_of_every_candidate(capsys, events, task_pat
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_scarce_model_is_suggested_to_other_nodes_for_download(capsys, tmp_path, task_path):
+def test_scarce_model_is_suggested_for_download(capsys, tmp_path, task_path):
     history = network().joins("G", "H", stake=TOKENS, **CARD)
     answer = run_json(capsys, "--task", task_path, "--events", write_events(tmp_path, history))
 
@@ -245,7 +243,7 @@ def test_scarce_model_is_suggested_to_other_nodes_for_download(capsys, tmp_path,
     ]
 
 
-def test_drawn_node_counts_as_busy_in_download_suggestions(capsys, tmp_path, task_path):
+def test_drawn_node_is_busy_in_download_suggestions(capsys, tmp_path, task_path):
     history = network().joins("G", stake=TOKENS, **CARD)
     options = ["--task", task_path, "--events", write_events(tmp_path, history), "--seed", SEED]
     assert run_json(capsys, *options)["predownload"] == [
@@ -278,7 +276,7 @@ def test_control_characters_in_model_names_are_escaped(capsys, tmp_path, events)
         ("", "invalid JSON"),
     ],
 )
-def test_invalid_task_is_rejected_with_the_reason(capsys, tmp_path, events, content, why):
+def test_invalid_task_is_rejected_with_reason(capsys, tmp_path, events, content, why):
     path = tmp_path / "wrong.json"
     path.write_text(content)
     line = run_refused_command(capsys, "select", "--task", path, "--events", events)

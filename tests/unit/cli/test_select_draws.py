@@ -59,7 +59,7 @@ def database(offline_settings, sqlite_url):
 
 
 @vectors_of("draws", file="draw")
-def test_worked_example_of_a_draw_is_reproduced_from_database(capsys, vector, database, tmp_path):
+def test_documented_draw_is_reproduced_from_database(capsys, vector, database, tmp_path):
     config = write_config(database(map(node_of, vector["nodes"])), tmp_path / "config.toml")
 
     answer = run_draw(capsys, vector, tmp_path, "--config", config)
@@ -80,7 +80,7 @@ def test_configured_weight_floor_applies_to_select_command(capsys, database, tmp
 
 
 @pytest.mark.parametrize("name", BY_EVENTS)
-def test_worked_example_of_a_draw_is_reproduced_from_events(capsys, name, tmp_path):
+def test_documented_draw_is_reproduced_from_events(capsys, name, tmp_path):
     (vector,) = (entry for key, entry in load_entries().items() if name[:-1] in key)
     history = History()
     for number, node_vector in enumerate(vector["nodes"]):

@@ -23,7 +23,7 @@ def parts(capsys, *arguments):
     return row["parts"]
 
 
-def test_policy_settings_can_be_changed_together_with_rules(capsys, tmp_path):
+def test_policy_and_rules_can_be_changed_together(capsys, tmp_path):
     options = (*write_single_node(tmp_path), "--set", "new_node_long_term=0.25")
     factors = parts(capsys, *options, "--set", "disk_boost=0.25")
     assert (factors["QoS"], factors["M"]) == ("0.250000000000000000", "1.250000000000000000")
@@ -35,7 +35,7 @@ def test_policy_without_rules_accepts_its_own_settings(capsys, tmp_path):
     assert parts(capsys, *options, "--set", "max_tickets=20")["tickets"] == "20"
 
 
-def test_setting_that_neither_rules_nor_policy_define_is_rejected(capsys, tmp_path):
+def test_setting_unknown_to_rules_and_policy_is_rejected(capsys, tmp_path):
     options = (
         *write_single_node(tmp_path)[1:],
         "--policy",

@@ -10,7 +10,7 @@ ARRIVALS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=60)
 
 @examples(200)
 @given(ARRIVALS, st.integers(1, 8), st.integers(1, 8))
-def test_connection_table_stays_within_limits_and_keeps_newest_connections(
+def test_connection_table_stays_within_limits_and_keeps_newest(
     arrivals, max_connections, most_per_address
 ):
     table = ConnectionTable[int](max_connections, most_per_address)
@@ -36,7 +36,7 @@ def test_connection_table_stays_within_limits_and_keeps_newest_connections(
             del here[number]
 
 
-def test_sole_connection_of_address_is_evicted_only_at_total_limit():
+def test_only_connection_of_address_is_evicted_at_total_limit():
     table = ConnectionTable[str](3, 2)
     for at, address in enumerate("abc"):
         assert table.add_connection(address, address, at) is None
@@ -44,7 +44,7 @@ def test_sole_connection_of_address_is_evicted_only_at_total_limit():
     assert table.add_connection("e", "e", 4.0) == ("b", "total")
 
 
-def test_address_with_most_connections_has_its_own_connections_evicted():
+def test_connections_of_most_connected_address_are_evicted():
     table = ConnectionTable[int](5, 9)
     table.add_connection(0, "alone", 0.0)
     for number in range(1, 50):

@@ -23,7 +23,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_labels_of_file_are_added_to_those_of_settings(config: Path):
+def test_labels_from_file_extend_labels_from_settings(config: Path):
     text = f"# racks\n\n{FIRST} rack 1\n{SECOND.upper().replace('X', 'x')}   rack 2 \n"
     config.with_name("labels.txt").write_text(text, "utf-8")
     labels = read_config(config).network.labels
@@ -41,7 +41,7 @@ def test_labels_of_file_are_added_to_those_of_settings(config: Path):
         (None, "cannot be read"),
     ],
 )
-def test_invalid_labels_file_is_reported_in_one_line_with_exit_code_2(
+def test_invalid_labels_file_exits_with_2_and_one_line_error(
     config: Path, text: str | None, where: str, capsys
 ):
     if text is not None:

@@ -84,9 +84,7 @@ def wait_for_reads(reads: threading.Semaphore) -> None:
         assert reads.acquire(timeout=PATIENCE)
 
 
-def test_leader_loses_lease_only_after_twenty_seconds_without_renewal(
-    moody: FailingWrites, clock: Clock
-):
+def test_lease_is_lost_after_20_seconds_without_renewal(moody: FailingWrites, clock: Clock):
     epoch = acquire_and_get_epoch(moody)
     lost = threading.Event()
 
@@ -128,9 +126,7 @@ def test_hanging_renewal_loses_lease(moody: FailingWrites, clock: Clock):
     answered.set()
 
 
-def test_successful_renewal_resets_deadline_and_lease_is_released_at_exit(
-    moody: FailingWrites, clock: Clock
-):
+def test_renewal_resets_deadline_and_exit_releases_lease(moody: FailingWrites, clock: Clock):
     epoch = acquire_and_get_epoch(moody)
     lost = threading.Event()
     with keep_lease(moody, epoch, lost.set):

@@ -17,7 +17,7 @@ Stall = Callable[[psycopg.Connection[Any], Callable[[], None]], None]
 PATIENCE = 400
 
 
-def test_lease_error_names_holder_hanging_inside_a_write_until_the_write_ends(
+def test_lease_error_names_holder_blocked_in_write(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
@@ -55,7 +55,7 @@ def unread(driver: psycopg.Connection[Any], stalled: Callable[[], None]) -> None
 @pytest.mark.slow
 @pytest.mark.postgres
 @pytest.mark.parametrize("stall", [copying, half_a_batch, unread])
-def test_lease_holder_stalled_inside_sql_statement_is_terminated_so_standby_takes_over(
+def test_standby_takes_over_from_holder_stalled_in_sql(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch, stall: Stall
 ):
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)
@@ -92,7 +92,7 @@ def test_lease_holder_stalled_inside_sql_statement_is_terminated_so_standby_take
 
 @pytest.mark.slow
 @pytest.mark.postgres
-def test_lease_holder_idle_in_transaction_is_terminated_by_database_server(
+def test_server_terminates_lease_holder_idle_in_transaction(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.05)

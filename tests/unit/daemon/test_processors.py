@@ -46,9 +46,7 @@ def version_1(root: Path, name: str, quotas: list[int | None]) -> tuple[Path, Pa
 @pytest.mark.parametrize("laid_out", [version_1, version_2], ids=["v1", "v2"])
 @given(quotas=st.lists(QUOTAS, min_size=3, max_size=3))
 @examples(60)
-def test_smallest_quota_of_control_group_and_its_ancestors_applies(
-    laid_out: object, quotas: list[int | None]
-):
+def test_smallest_cgroup_quota_of_ancestors_applies(laid_out: object, quotas: list[int | None]):
     assert callable(laid_out)
     with TemporaryDirectory() as folder:
         groups, own = laid_out(Path(folder), "/kubepods/pod1", quotas)
@@ -58,9 +56,7 @@ def test_smallest_quota_of_control_group_and_its_ancestors_applies(
 
 
 @pytest.mark.parametrize("laid_out", [version_1, version_2], ids=["v1", "v2"])
-def test_quota_applies_in_container_whose_control_group_is_mounted_as_root(
-    laid_out: object, tmp_path: Path
-):
+def test_quota_applies_if_cgroup_is_mounted_as_root(laid_out: object, tmp_path: Path):
     assert callable(laid_out)
     groups, own = laid_out(tmp_path, "/", [PERIOD // 2])
     own.write_text(own.read_text().replace(":/\n", ":/docker/0123456789ab\n"))
@@ -69,7 +65,7 @@ def test_quota_applies_in_container_whose_control_group_is_mounted_as_root(
 
 
 @pytest.mark.parametrize("content", ["", "max", "max 100000", "0 0", "x y", "100000", "-5 100000"])
-def test_unreadable_quota_is_ignored(tmp_path: Path, content: str):
+def test_unreadable_cgroup_quota_is_ignored(tmp_path: Path, content: str):
     (tmp_path / "cpu.max").write_text(content)
     own = tmp_path / "own"
     own.write_text("0::/\n")
@@ -77,12 +73,12 @@ def test_unreadable_quota_is_ignored(tmp_path: Path, content: str):
     assert count_usable_processors(tmp_path, own) == MACHINE
 
 
-def test_affinity_applies_without_control_groups(tmp_path: Path):
+def test_cpu_affinity_applies_without_cgroups(tmp_path: Path):
     assert count_usable_processors(tmp_path, tmp_path / "nothing") == MACHINE
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux alone has affinities")
-def test_thread_bound_to_one_processor_counts_only_one_processor(tmp_path: Path):
+def test_thread_pinned_to_one_cpu_counts_one_cpu(tmp_path: Path):
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:

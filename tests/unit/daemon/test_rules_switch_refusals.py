@@ -60,17 +60,17 @@ def find_reason(index: Index, rules_hash: Hash) -> str | None:
     return RulesSwitcher(index, 0, lambda: None).switch_rules_if_due()
 
 
-def test_rules_of_the_database_need_no_switch(index: Index):
+def test_rules_equal_to_database_rules_need_no_switch(index: Index):
     assert RulesSwitcher(index, 0, lambda: None).switch_rules_if_due() is None
 
 
-def test_rules_that_are_not_on_this_host_are_refused(index: Index):
+def test_switch_to_rules_missing_on_host_is_rejected(index: Index):
     reason = find_reason(index, Hash("0x" + "ab" * 32))
     assert reason is not None
     assert "not on this host" in reason
 
 
-def test_file_whose_content_has_another_hash_is_refused(index: Index):
+def test_rules_file_with_wrong_hash_is_rejected(index: Index):
     rules_hash = publish(index, index.report_settings)
     path = index.config.rules.announced_folder / f"{rules_hash}.json"
     path.write_text(path.read_text("utf-8").replace("900", "901"), "utf-8")
@@ -79,20 +79,20 @@ def test_file_whose_content_has_another_hash_is_refused(index: Index):
     assert "not on this host" in reason
 
 
-def test_rules_that_need_other_report_settings_are_refused(index: Index):
+def test_switch_to_rules_with_other_report_settings_is_rejected(index: Index):
     other_settings = replace(index.report_settings, heartbeat_seconds=7)
     reason = find_reason(index, publish(index, other_settings))
     assert reason is not None
     assert "other settings" in reason
 
 
-def test_rules_without_a_preview_are_refused(index: Index):
+def test_switch_to_rules_without_preview_is_rejected(index: Index):
     reason = find_reason(index, publish(index, index.report_settings))
     assert reason is not None
     assert "no preview" in reason
 
 
-def test_rules_are_refused_while_nodes_are_drawn(config: Config, store: Store):
+def test_rules_switch_is_rejected_with_dispatch_enabled(config: Config, store: Store):
     seconds = {"sd": 10, "llm": 10, "sd_ft": 60}
     drawing = {"start_block": 1, "fixed_seconds": seconds, "unit_seconds": seconds}
     section = DispatchSection.model_validate({**drawing, "queue_alpha": "0.5"})
@@ -103,9 +103,7 @@ def test_rules_are_refused_while_nodes_are_drawn(config: Config, store: Store):
     assert "[dispatch] is set" in reason
 
 
-def test_switched_database_keeps_its_rules_until_the_configuration_names_others(
-    config: Config, tmp_path: Path
-):
+def test_switched_rules_are_kept_until_configuration_changes(config: Config, tmp_path: Path):
     url = f"sqlite:///{tmp_path / 'switched.sqlite'}"
     database = config.database.model_copy(update={"url": url})
     config = config.model_copy(update={"database": database})

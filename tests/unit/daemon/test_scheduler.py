@@ -52,7 +52,7 @@ def test_transient_failure_is_logged_and_job_is_retried():
     assert (recovered["event"], recovered["failures"]) == ("step_recovered", 1)
 
 
-def test_only_successful_run_updates_last_success_timestamp():
+def test_failed_run_does_not_update_last_success_timestamp():
     def last() -> float | None:
         name = "oracle_step_last_success_timestamp_seconds"
         return REGISTRY.get_sample_value(name, {"step": "ok"})
@@ -120,7 +120,7 @@ def test_job_with_remaining_work_runs_again_without_waiting():
     assert time.monotonic() - started < 60
 
 
-def test_busy_job_does_not_starve_other_jobs():
+def test_job_with_remaining_work_does_not_starve_other_jobs():
     stop = threading.Event()
     order = []
 
@@ -221,7 +221,7 @@ def test_run_once_stops_at_first_failure():
         run_until_idle([step(turn)], threading.Event())
 
 
-def test_jobs_that_have_ended_are_not_reported_as_silent():
+def test_ended_job_is_not_reported_as_silent():
     now = 0.0
     beats = JobLiveness(lambda: now)
     beats.start_monitoring_jobs([step(lambda: None, "chain")])
@@ -251,7 +251,7 @@ def test_job_is_silent_after_five_periods_but_at_least_60_seconds():
 # --- waking ---
 
 
-def test_woken_job_runs_before_its_time():
+def test_woken_job_runs_before_its_scheduled_time():
     waker = Waker()
     stop = threading.Event()
     turned: list[None] = []

@@ -46,7 +46,7 @@ def test_concurrent_identical_requests_share_one_response():
     assert (responses, makes) == (["the page"] * 20, [1])
 
 
-def test_different_request_returns_none_while_no_slot_is_free():
+def test_different_request_returns_none_without_free_slot():
     flights = SingleFlight[str](1, PATIENCE_SECONDS)
     is_made = Event()
     goes_on = Event()
@@ -65,7 +65,7 @@ def test_different_request_returns_none_while_no_slot_is_free():
     assert flights.get_or_make("/other", lambda: "now") == "now"
 
 
-def test_waiter_retries_alone_after_failure():
+def test_waiting_request_retries_alone_after_failure():
     flights = SingleFlight[str](2, PATIENCE_SECONDS)
     is_made = Event()
     goes_on = Event()
@@ -85,7 +85,7 @@ def test_waiter_retries_alone_after_failure():
         assert second.result(PATIENCE_SECONDS) == "well"
 
 
-def test_waiter_computes_its_own_response_after_timeout():
+def test_waiting_request_computes_own_response_after_timeout():
     flights = SingleFlight[str](2, 0.01)
     is_made = Event()
     goes_on = Event()

@@ -25,7 +25,7 @@ UPHELD = {"verdict": "supported", "is_accepted": True}
         ("supported", UPHELD | {"is_accused": True}, True),
     ],
 )
-def test_objection_with_another_end_than_expected_is_a_fault(
+def test_objection_with_unexpected_outcome_is_demo_fault(
     expected: str, outcome: dict[str, Any], *, is_fault: bool
 ):
     objection = ObjectionInApi("fermi", ObjectionVerdict(expected), **outcome)

@@ -93,9 +93,7 @@ def test_consistency_of_forged_block_depends_on_forgery_depth(
 
 
 @pytest.mark.parametrize("depth", Depth)
-def test_liar_serves_honest_blocks_below_and_honest_logs_above_forged_range(
-    tree: BlockTree, depth: Depth
-):
+def test_forging_endpoint_is_honest_outside_forged_range(tree: BlockTree, depth: Depth):
     provider = liar(tree, depth)
     honest = Provider(tree)
 
@@ -105,7 +103,7 @@ def test_liar_serves_honest_blocks_below_and_honest_logs_above_forged_range(
     assert is_other is (depth is Depth.CHAIN)
 
 
-def test_transaction_with_forged_hash_is_consistent_in_all_responses(tree: BlockTree):
+def test_forged_transaction_hash_is_consistent_in_all_responses(tree: BlockTree):
     lie = ForgeryPlan("renamed", change_tx_hash=lambda name: "0xdd" + name[4:])
     provider = create_forged_provider(tree, lie, Depth.RECEIPTS, BLOCKS)
 

@@ -53,7 +53,7 @@ def test_lagging_provider_hides_blocks_above_its_head():
     )
 
 
-def test_setting_the_head_to_another_branch_causes_reorg():
+def test_setting_head_to_another_branch_causes_reorg():
     tree = grown()
     provider = Provider(tree)
     trunk = tree.last_mined

@@ -146,7 +146,7 @@ def test_recording_folder_of_three_files_is_read(tmp_path, tree):
         ([], "not a JSON object"),
     ],
 )
-def test_malformed_recording_is_rejected_with_a_one_line_error(tmp_path, tree, line, words):
+def test_malformed_recording_is_rejected_with_one_line_error(tmp_path, tree, line, words):
     path = write_records(tmp_path / "chain.jsonl", [*lines(tree, kinds=["block"]), line])
     with pytest.raises(InputError, match=words) as caught:
         read_recording(path)

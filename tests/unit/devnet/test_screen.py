@@ -75,7 +75,7 @@ def test_phase_title_and_caption_fit_80_columns(phase):
     assert len(f"    {phase.caption}") <= 80
 
 
-def test_act_number_never_decreases():
+def test_demo_act_number_never_decreases():
     phase_tracker = PhaseTracker()
     act_numbers = []
     for now in (
@@ -105,7 +105,7 @@ def test_opened_and_closed_kickout_intervals_are_announced():
     ]
 
 
-def test_begin_and_end_of_an_incident_are_announced_once():
+def test_start_and_end_of_incident_are_announced_once():
     calm = snapshot(nodes=1)
     at = Position(1, 1, 1)
     incident = Incident(1, Address("0x" + "a" * 40), at, 60, 0, 119, 9, 9)
@@ -120,7 +120,7 @@ def test_begin_and_end_of_an_incident_are_announced_once():
     assert list(iter_feed_entries(over, over)) == []
 
 
-def test_node_is_warned_once_when_a_kickout_comes_near():
+def test_node_is_warned_once_when_kickout_comes_near():
     calm = snapshot(nodes=1)
     near = replace(calm, rows=(replace(calm.rows[0], is_kickout_near=True),))
     (entry,) = iter_feed_entries(calm, near)
@@ -129,7 +129,7 @@ def test_node_is_warned_once_when_a_kickout_comes_near():
 
 
 @pytest.mark.parametrize("state", list(KickState)[1:])
-def test_new_state_of_a_kickout_is_announced_once(state: KickState):
+def test_new_state_of_kickout_is_announced_once(state: KickState):
     before = snapshot(nodes=1)
     node = before.rows[0]
     now = replace(before, kicks=(NodeKick(node.address, state),))

@@ -55,7 +55,7 @@ def test_every_mined_block_verifies_against_its_hash(blocks):
         prove(tree.mine(mined))
 
 
-def test_block_mined_on_an_older_block_starts_a_fork():
+def test_block_mined_on_older_block_starts_fork():
     tree = BlockTree()
     trunk = tree.mine_empty_blocks(3)
     fork = tree.mine_empty_blocks(2, parent_block=tree.genesis)

@@ -91,7 +91,7 @@ def test_planned_download_is_not_planned_again(ledger: Ledger):
     assert ledger.list_planned() == ["B", "C", "D", "A"]
 
 
-def test_no_download_is_planned_for_node_that_has_model_or_request_or_has_quit(ledger: Ledger):
+def test_no_download_is_planned_for_unsuitable_node(ledger: Ledger):
     ledger.starts("1", "A")
     ledger.history.adds_model("B", MODEL).is_asked_to_download("C", MODEL).quits("D")
     ledger.end_block()

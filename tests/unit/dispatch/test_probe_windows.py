@@ -31,14 +31,14 @@ def block(number: int, time: int) -> BlockRef:
     return BlockRef(number, Hash(f"0x{number:064x}"), Hash(f"0x{number - 1:064x}"), time)
 
 
-def test_first_block_of_window_opens_it():
+def test_probe_window_opens_at_its_first_block():
     hook = ProbeWindowHook(SETTINGS)
     chain = [block(1, 90), block(2, 99), block(3, 100), block(4, 150), block(5, 330)]
     assert hook.select_stop_blocks(chain, 5) == [block(3, 100), block(5, 330)]
     assert ProbeWindowHook(None).select_stop_blocks(chain, 5) == []
 
 
-def test_window_stays_open_until_next_window_or_reorg(sqlite_url: str):
+def test_probe_window_stays_open_until_next_window_or_reorg(sqlite_url: str):
     hook = ProbeWindowHook(SETTINGS)
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         hook.on_block(uow, build_contract_state(), block(3, 100), -1)
@@ -62,7 +62,7 @@ def test_probe_call_decodes_to_its_nodes_fees_and_tasks():
     assert all(key[2:] in encode_validate_group_call(calldata, NODES[0]) for key in keys)
 
 
-def test_probe_keys_differ_by_window_and_node():
+def test_probe_task_keys_differ_by_window_and_node():
     first, later = (encode_probe_call(ORDER, window, NODES[:1], (1, 0, 0)) for window in (4, 5))
     other_calldata = encode_probe_call(ORDER, 4, NODES[1:2], (1, 0, 0))
     keys = {

@@ -13,7 +13,7 @@ def health(*conditions: Condition) -> HealthReport:
 
 
 @given(FINDINGS)
-def test_report_severity_is_at_least_the_severity_of_every_finding(findings: list[HealthFinding]):
+def test_report_severity_is_at_least_severity_of_every_finding(findings: list[HealthFinding]):
     report = HealthReport.from_findings(findings)
     assert all(report.severity >= finding.condition.severity for finding in findings)
     assert (report.severity is Severity.WELL) == (not findings)
@@ -39,7 +39,7 @@ def test_merge_appends_only_conditions_not_yet_reported(
         ((Condition.REPORT_LATE, Condition.NO_ENDPOINT), Severity.DOWN),
     ],
 )
-def test_severity_is_the_worst_or_down_when_index_is_behind_without_leader(
+def test_severity_is_worst_condition_or_down_without_leader(
     conditions: tuple[Condition, ...], severity: Severity
 ):
     assert health(*conditions).severity is severity

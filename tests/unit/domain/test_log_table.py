@@ -35,7 +35,7 @@ def histories(draw: st.DrawFn) -> list[Log]:
 
 
 @given(histories())
-def test_log_table_equals_its_logs(logs: list[Log]):
+def test_log_table_equals_source_logs(logs: list[Log]):
     table = LogTable.from_logs(logs)
     assert table == logs
     assert len(table) == len(logs)
@@ -44,7 +44,7 @@ def test_log_table_equals_its_logs(logs: list[Log]):
 
 
 @given(histories(), st.integers(0, 12))
-def test_joined_tables_equal_the_list_of_all_logs(logs: list[Log], cut: int):
+def test_concatenated_log_tables_equal_all_logs(logs: list[Log], cut: int):
     joined = LogTable.concatenate([logs[:cut], logs[cut:]])
     assert joined == logs
     assert joined.blocks == LogTable.from_logs(logs).blocks
@@ -66,11 +66,11 @@ def test_log_index_above_maximum_is_rejected():
         LogTable.from_logs([replace(LOG, index=MAX_LOG_INDEX + 1)])
 
 
-def test_logs_of_two_blocks_with_same_number_are_rejected():
+def test_logs_of_two_blocks_at_same_height_are_rejected():
     with pytest.raises(ValueError, match="two different blocks with the same number"):
         LogTable.from_logs([LOG, OF_ANOTHER_BLOCK])
 
 
-def test_blocks_of_joined_tables_with_two_blocks_of_same_number_are_rejected():
+def test_concatenated_tables_with_conflicting_blocks_are_rejected():
     with pytest.raises(ValueError, match="two different blocks with the same number"):
         _ = LogTable.concatenate([[LOG], [OF_ANOTHER_BLOCK]]).blocks

@@ -50,7 +50,7 @@ def check(reason: ObjectionReason, scores: KickoutScores) -> Verdict:
     return check_objection(reason, scores, RULES).verdict
 
 
-def test_verified_blocks_refute_that_events_are_not_on_the_chain():
+def test_verified_blocks_refute_missing_events_objection():
     scores = build_scores()
     assert check(ObjectionReason.NOT_ON_CHAIN, scores) is Verdict.REFUTED
     unverified = replace(scores, unverified="3 blocks are not yet verified")
@@ -64,13 +64,11 @@ def test_verified_blocks_refute_that_events_are_not_on_the_chain():
     ("incidents", "verdict"),
     [(0, Verdict.OPEN), (1, Verdict.SUPPORTED), (5, Verdict.SUPPORTED)],
 )
-def test_incidents_of_a_fifth_of_the_scores_support_the_objection(
-    incidents: int, verdict: Verdict
-):
+def test_incidents_behind_one_fifth_of_scores_support_objection(incidents: int, verdict: Verdict):
     assert check(ObjectionReason.APPLICATION, build_scores(incidents=incidents)) is verdict
 
 
-def test_incident_of_an_application_is_no_outage():
+def test_application_incident_does_not_support_outage_objection():
     assert check(ObjectionReason.OUTAGE, build_scores(incidents=5)) is Verdict.OPEN
 
 
@@ -81,17 +79,17 @@ def test_incident_of_an_application_is_no_outage():
         ((APPLICATION, OTHER, NODE), Verdict.REFUTED),
     ],
 )
-def test_share_of_one_creator_decides_the_objection_to_it(
+def test_creator_objection_is_decided_by_creator_share(
     creators: tuple[Address, ...], verdict: Verdict
 ):
     assert check(ObjectionReason.ONE_CREATOR, build_scores(creators=creators)) is verdict
 
 
 @pytest.mark.parametrize(("score", "verdict"), [(0, Verdict.OPEN), (9, Verdict.SUPPORTED)])
-def test_scores_that_justify_no_kickout_support_the_objection(score: int, verdict: Verdict):
+def test_scores_not_justifying_kickout_support_objection(score: int, verdict: Verdict):
     assert check(ObjectionReason.RULES, build_scores(score=score)) is verdict
 
 
-def test_other_and_unknown_reasons_are_decided_by_a_person():
+def test_objection_with_other_reason_requires_operator():
     assert check(ObjectionReason.from_number(0), build_scores()) is Verdict.OPEN
     assert ObjectionReason.from_number(255) is ObjectionReason.OTHER

@@ -114,7 +114,7 @@ def test_select_returns_503_when_no_node_passes_checks(
     assert (check["passed"], check["reason"]) == (False, "wrong_chain")
 
 
-def test_outcome_of_kind_misconfigured_triggers_immediate_check(
+def test_misconfigured_outcome_triggers_immediate_check(
     client: TestClient, service: SelectionService
 ):
     check_requests: list[None] = []

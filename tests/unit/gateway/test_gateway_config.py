@@ -38,7 +38,7 @@ def write_config(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_omitted_policy_settings_default_to_the_article_profile(tmp_path: Path):
+def test_omitted_policy_settings_default_to_article_profile(tmp_path: Path):
     config = read_gateway_config(write_config(tmp_path, WHOLE))
     assert config.policy.rules.params == ARTICLE
     assert config.build_check_rules("0021").allowance == 5
@@ -66,7 +66,7 @@ def test_profile_setting_selects_portal_api_head(tmp_path: Path):
         ("[", "invalid TOML"),
     ],
 )
-def test_error_for_invalid_configuration_names_the_setting(tmp_path: Path, text: str, named: str):
+def test_error_for_invalid_configuration_names_setting(tmp_path: Path, text: str, named: str):
     with pytest.raises(InputError, match=named):
         read_gateway_config(write_config(tmp_path, text))
 
@@ -99,7 +99,7 @@ def test_token_file_takes_precedence_over_environment_variable(tmp_path: Path):
 
 
 @pytest.mark.parametrize("message", ["", "short", "fifteen letters", "a b" * 10, "\u00e9" * 20])
-def test_error_for_invalid_token_does_not_contain_the_token(message: str):
+def test_error_for_invalid_token_does_not_contain_token(message: str):
     with pytest.raises(InputError, match=TOKEN_VARIABLE) as error:
         read_token(GatewaySection(), {TOKEN_VARIABLE: message})
     assert not message or message not in str(error.value)
@@ -125,12 +125,12 @@ def test_documented_settings_are_valid(tmp_path: Path):
     assert set(config.checks["0021"].urls) == {"node-1", "node-2"}
 
 
-def test_example_program_in_documentation_selects_a_node(capsys: pytest.CaptureFixture[str]):
+def test_example_program_in_documentation_selects_node(capsys: pytest.CaptureFixture[str]):
     exec(read_guide_block("from gateway"), {})  # noqa: S102  of our own page
     assert capsys.readouterr().out.strip() in {"['node-1']", "['node-2']"}
 
 
-def test_example_function_in_documentation_reproduces_the_draw():
+def test_example_function_in_documentation_reproduces_draw():
     names: dict[str, Any] = {}
     exec(read_guide_block("from hashlib"), names)  # noqa: S102  of our own page
     session_selector = selector()

@@ -41,7 +41,7 @@ def test_outcome_older_than_window_is_ignored():
     assert [reported_outcome.outcome.node for reported_outcome in stored] == ["b"]
 
 
-def test_outcome_slightly_ahead_of_clock_is_stored_with_current_time():
+def test_outcome_slightly_in_future_is_stored_with_current_time():
     gateway_records = records()
     _, stored = gateway_records.record_outcomes([make_outcome("a", T0 + 4_000)], T0)
     assert [reported_outcome.outcome.t_ms for reported_outcome in stored] == [T0]
@@ -86,7 +86,7 @@ def test_capacity_is_freed_when_outcomes_expire():
         assert gateway_records.record_outcomes(batch, t)[0].taken == 2
 
 
-def test_failing_node_loses_its_tickets_under_article_but_not_under_portal_api_head():
+def test_failing_node_loses_tickets_only_under_article():
     # docs/explanation/pocket.md#code-against-article, 1.
     head = GatewayRecords(GatewayRules(params=PORTAL_API_HEAD))
     article = records()

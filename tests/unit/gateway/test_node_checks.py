@@ -34,7 +34,7 @@ def at(*heights: int) -> dict[str, ProbeAnswer]:
         (ProbeAnswer(1, 10**9), "beyond"),
     ],
 )
-def test_node_is_ineligible_for_the_reason_its_check_failed(answer: ProbeAnswer, why: str | None):
+def test_node_failing_check_is_ineligible_with_its_reason(answer: ProbeAnswer, why: str | None):
     reason_by_node = reasons(checks(), {**at(100, 100, 100), "it": answer})
     assert reason_by_node == ({} if why is None else {"it": why})
 

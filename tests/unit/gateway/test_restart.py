@@ -192,7 +192,7 @@ def test_crashed_writer_reports_failure(opened: Store, clock: Clock):
     assert str(gateway_service.write_failure) == "the database writer has crashed"
 
 
-def test_gateway_time_does_not_go_back_when_the_clock_does(opened: Store, clock: Clock):
+def test_gateway_time_never_decreases(opened: Store, clock: Clock):
     gateway_service = service(opened, clock)
     gateway_service.record_outcomes([build_failure("node-0")])
     clock.now -= 60_000

@@ -83,7 +83,7 @@ def test_draw_is_reproducible_from_seed_session_and_counter():
     assert [selection.counter for selection in done] == list(range(50))
 
 
-def test_faster_node_is_selected_in_proportion_to_its_tickets():
+def test_node_is_selected_in_proportion_to_its_tickets():
     # docs/explanation/pocket.md: 0.1 s and 0.2 s are 10 and 8 tickets.
     session_selector = selector()
     session_selector.record_outcomes(
@@ -121,7 +121,7 @@ def test_excluded_node_is_not_selected_on_retry():
     assert {session_selector.select_nodes(request, T0).nodes[0] for _ in range(50)} == {"b"}
 
 
-def test_retry_with_only_failed_nodes_left_makes_a_degraded_draw():
+def test_retry_with_only_failed_nodes_makes_degraded_draw():
     session_selector = selector()
     session_selector.record_outcomes([build_failure("b"), build_failure("c")], T0)
     done = session_selector.select_nodes(build_request("a", "b", "c")._replace(exclude=("a",)), T0)
@@ -134,7 +134,7 @@ def test_request_without_remaining_candidates_selects_no_node():
     assert selector().select_nodes(request, T0).nodes == []
 
 
-def test_ranking_is_cached_for_ranking_ms():
+def test_ranking_is_cached_for_configured_milliseconds():
     session_selector = selector(ranking_ms=100)
     assert session_selector.get_ranking(build_request("a"), T0).as_of == T0
     assert session_selector.get_ranking(build_request("a"), T0 + 99).as_of == T0
@@ -191,7 +191,7 @@ def test_no_node_is_drawn_when_degraded_draws_are_disabled():
         build_checked_selector(all_where_none_passes=False).get_ranking(build_request("b"), T0)
 
 
-def test_unstaked_node_is_not_drawn_even_when_no_node_passes_its_check():
+def test_unstaked_node_is_not_drawn_in_degraded_draw():
     checks = NodeChecks(CheckRules(chain_id=1, needs_stake=True))
     checks.apply_probe_answers({"a": ProbeAnswer(2, 1), "b": ProbeAnswer(2, 1)}, T0)
     session_selector = SessionSelector(

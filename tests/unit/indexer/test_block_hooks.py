@@ -45,7 +45,7 @@ class Diary(BlockHook):
         self.pages.append(f"{self.name} back to {ancestor}")
 
 
-def test_report_cutter_runs_before_draw_hook(store: Store):
+def test_report_hook_runs_before_draw_hook(store: Store):
     config = read_config(find_shipped_path("config/example.toml"))
     with open_index(Records(config, build_configured_rules(config), store)) as index:
         hooks = [type(hook) for hook in index.folder.hooks]

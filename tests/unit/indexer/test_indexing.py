@@ -58,7 +58,7 @@ def test_window_size_does_not_change_state(new_store: NewStore, rules: Rules):
 
 
 @pytest.mark.slow
-def test_following_blocks_equals_backfill(new_store: NewStore):
+def test_following_head_equals_backfill(new_store: NewStore):
     with new_store() as store:
         follower = Follower(ScriptedChain(), store)
         for block_args in BLOCKS[:60]:
@@ -110,7 +110,7 @@ def test_backfill_and_live_indexing_produce_identical_reports(new_store: NewStor
     assert len({report.root for report in cut_late.values()}) > 1
 
 
-def test_report_is_cut_as_of_last_block_of_period(store: Store):
+def test_report_is_built_as_of_last_block_of_period(store: Store):
     follower = Follower(ScriptedChain(), store)
     follower.chain.mine_many(3)
     follower.catch_up()
@@ -127,7 +127,7 @@ def test_report_is_cut_as_of_last_block_of_period(store: Store):
         ]
 
 
-def test_no_report_is_cut_without_oracle_contract(store: Store):
+def test_no_report_is_built_without_oracle_contract(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store, folder=folder(reports=False))
 
     follower.catch_up()
@@ -166,7 +166,7 @@ def test_future_start_block_raises_transient_error_until_reached(store: Store):
     assert cursor.number == 3
 
 
-def test_lagging_endpoint_changes_nothing(store: Store):
+def test_lagging_endpoint_does_not_change_index(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -214,7 +214,7 @@ def test_final_block_moving_without_new_block_is_stored(store: Store):
     assert follower.catch_up()
 
 
-def test_writer_overtaken_by_another_process_writes_nothing(store: Store):
+def test_writer_overtaken_by_other_process_writes_nothing(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.chain.most_blocks = 10
     follower.step()
@@ -251,7 +251,7 @@ def test_window_from_another_fork_changes_nothing(store: Store):
     assert follower.catch_up()
 
 
-def test_unreadable_log_stops_the_indexer_before_it_writes(store: Store):
+def test_undecodable_log_stops_indexer_before_write(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.chain.most_blocks = 10
     follower.step()

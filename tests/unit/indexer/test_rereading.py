@@ -57,7 +57,7 @@ def test_blocks_are_not_reread_unless_verification_level_rises(follower: Followe
     assert reread_all(follower, Rereader()) == []
 
 
-def test_final_blocks_are_reread_from_the_lowest_when_verification_level_rises(
+def test_raised_verification_level_rereads_final_blocks_in_order(
     follower: Follower,
 ):
     rereader = Rereader()
@@ -72,7 +72,7 @@ def test_final_blocks_are_reread_from_the_lowest_when_verification_level_rises(
     assert reread_all(follower, Rereader()) == []
 
 
-def test_block_whose_level_did_not_rise_is_not_reread_by_the_same_process(follower: Follower):
+def test_block_without_raised_level_is_not_reread_by_same_process(follower: Follower):
     rereader = Rereader()
     follower.chain.history_level = VerificationLevel.BLOOMED
 

@@ -100,7 +100,7 @@ def test_returning_from_fork_restores_canonical_rows(store: Store):
         assert uow.logs.count() == sum(len(block.logs) for block in first.blocks)
 
 
-def test_fork_of_equal_height_is_detected_without_new_block(store: Store):
+def test_fork_at_same_height_is_detected_without_new_block(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(2)
@@ -125,7 +125,7 @@ def test_fork_during_downtime_is_detected_at_start(store: Store):
     assert isinstance(done, RewindResult)
 
 
-def test_head_below_cursor_on_the_same_chain_is_treated_as_lag(store: Store):
+def test_head_below_cursor_on_same_chain_is_treated_as_lag(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -200,7 +200,7 @@ def test_logs_of_orphaned_blocks_are_kept(store: Store):
     assert orphans
 
 
-def test_report_on_orphaned_block_is_cut_again(store: Store):
+def test_report_on_orphaned_block_is_rebuilt(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     with store.read_transaction() as uow:

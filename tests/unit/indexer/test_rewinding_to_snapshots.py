@@ -220,7 +220,7 @@ def note_mismatch(uow: UnitOfWork) -> None:
 
 
 @pytest.mark.parametrize("distrust", [damage_snapshots, note_mismatch, mark_fold_stale])
-def test_rewind_with_distrusted_state_or_snapshot_uses_no_snapshot(
+def test_rewind_ignores_distrusted_state_or_snapshot(
     store: Store, new_store: NewStore, distrust: Callable[[UnitOfWork], None]
 ):
     with small_snapshots(7):
@@ -250,7 +250,7 @@ def test_rewind_with_damaged_logs_below_snapshot_is_rejected(store: Store):
 
 
 @pytest.mark.slow
-def test_rewind_skips_snapshot_that_lacks_a_changed_task(
+def test_rewind_skips_snapshot_that_lacks_changed_task(
     store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ):
     real = snapshot_repository.encode_state
@@ -280,9 +280,7 @@ def mined_burst() -> ScriptedChain:
     return chain
 
 
-def test_rewind_from_snapshot_restores_every_phase_of_an_incident(
-    store: Store, new_store: NewStore
-):
+def test_rewind_from_snapshot_restores_every_phase_of_incident(store: Store, new_store: NewStore):
     chain = mined_burst()
     with small_snapshots(4):
         follower = Follower(chain, store, folder=folder(RULES))

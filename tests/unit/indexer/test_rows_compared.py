@@ -74,13 +74,13 @@ def differs(uow: UnitOfWork) -> RowDiff:
     return compare_window_with_database(uow, make_window([A_LOG], [A_CALL]))
 
 
-def test_identical_rows_do_not_differ(store: Store):
+def test_identical_rows_have_no_difference(store: Store):
     with store.read_transaction() as uow:
         assert not differs(uow)
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Log)])
-def test_log_with_changed_field_differs(store: Store, name: str):
+def test_changed_log_field_is_difference(store: Store, name: str):
     with store.read_transaction() as uow:
         assert compare_window_with_database(
             uow, make_window([change_field(A_LOG, name)], [A_CALL])
@@ -88,7 +88,7 @@ def test_log_with_changed_field_differs(store: Store, name: str):
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Call)])
-def test_call_with_changed_field_differs(store: Store, name: str):
+def test_changed_call_field_is_difference(store: Store, name: str):
     with store.read_transaction() as uow:
         assert compare_window_with_database(
             uow, make_window([A_LOG], [change_field(A_CALL, name)])
@@ -111,7 +111,7 @@ COLUMNS = [
 @pytest.mark.parametrize(
     "column", COLUMNS, ids=lambda table_column: f"{table_column.table}.{table_column.name}"
 )
-def test_row_with_changed_column_differs(store: Store, column: Column[Any]):
+def test_changed_row_column_is_difference(store: Store, column: Column[Any]):
     """A new column that is not read into the row is compared by nothing."""
     with store.transaction() as uow:
         connection = uow.logs._connection

@@ -108,7 +108,7 @@ def test_empty_database_accepts_any_rules(store: Store):
         assert not is_folded_with_rules(uow, RELAY)
 
 
-def test_database_stores_the_rules_it_was_folded_with(store: Store):
+def test_database_stores_rules_it_was_folded_with(store: Store):
     with store.transaction() as uow:
         bind_or_check_rules(uow, RELAY)
         assert get_bound_rules(uow) == identify_rules(RELAY)

@@ -117,9 +117,7 @@ def test_min_timeout_rule_protects_victims_of_short_timeouts():
     ("creators", "held"),
     [(["a", "b", "c"], 0), (["a", "b"], 0), (["a", "a", "b"], 2), (["a"], 2)],
 )
-def test_kickout_is_held_when_single_creator_has_more_than_half_of_scores(
-    new_sqlite_store, creators, held
-):
+def test_kickout_is_held_if_one_creator_has_majority_of_scores(new_sqlite_store, creators, held):
     with new_sqlite_store() as store:
         evidence_fields, _, counted = load_victim_evidence(store, build_trapped_groups(creators))
     assert evidence_fields["creators"] == len(set(creators))
@@ -134,7 +132,7 @@ def pool_of_two(mallorys: int, others_score: int) -> CreatorSpread:
     )
 
 
-def test_kickout_is_held_when_the_scores_of_one_creator_are_decisive():
+def test_kickout_is_held_if_one_creator_is_decisive():
     # A node with a mean of 3 points elsewhere: 17 traps of 50 bring it below 2.0.
     caught = pool_of_two(17, 3)
     assert (caught.max_per_creator, caught.decisive_scores) == (17, 17)
@@ -143,13 +141,13 @@ def test_kickout_is_held_when_the_scores_of_one_creator_are_decisive():
     )
 
 
-def test_kickout_of_node_bad_for_every_creator_is_not_held():
+def test_kickout_of_node_failing_for_all_creators_is_not_held():
     for score in (0, 1, 2):
         assert pool_of_two(17, score).find_hold_reason(CRYNUX) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 2, 5])), min_size=1, max_size=60))
-def test_unheld_kickout_is_near_the_line_even_without_the_scores_of_any_one_creator(scores):
+def test_unheld_kickout_is_near_line_without_any_one_creator(scores):
     named = [(make_node_address(f"creator {n}"), score) for n, score in scores]
     if compute_creator_spread(named, CRYNUX).find_hold_reason(CRYNUX) is not None:
         return
@@ -168,7 +166,7 @@ def test_creator_share_limit_of_1_holds_no_kickout(new_sqlite_store):
     assert held == 0
 
 
-def test_creator_recorded_after_kickout_became_due_does_not_change_the_evidence(new_sqlite_store):
+def test_creator_recorded_after_due_time_does_not_change_evidence(new_sqlite_store):
     """Two reporters that plan at different times must write the same bytes."""
     history = History().joins("victim", "own", "own too")
     for n in range(GROUPS):

@@ -76,7 +76,7 @@ def test_kickout_on_timeouts_in_incident_is_held(store):
     assert hold_reason(store, zeros(2, 3)) == "2 of its 5 scores are timeouts in incidents"
 
 
-def test_kickout_with_exactly_the_allowed_share_is_not_held(store):
+def test_kickout_with_exactly_allowed_share_is_not_held(store):
     assert hold_reason(store, zeros(1, 4)) is None
 
 
@@ -84,7 +84,7 @@ def test_kickout_is_not_held_when_gate_is_off(store):
     assert hold_reason(store, zeros(5, 0), OPEN) is None
 
 
-def test_review_is_the_same_after_the_incident_is_over(store):
+def test_kickout_review_does_not_change_after_incident_ends(store):
     over = add_burst_end(zeros(2, 3))
     assert hold_reason(store, over) == "2 of its 5 scores are timeouts in incidents"
     with store.read_transaction() as uow:
@@ -92,7 +92,7 @@ def test_review_is_the_same_after_the_incident_is_over(store):
         assert incident.over_at is not None
 
 
-def test_incident_found_after_the_kickout_became_due_does_not_hold_it():
+def test_incident_found_after_kickout_became_due_does_not_hold_it():
     at = Position(10, 0, 0)
     later = Incident(1, None, Position(11, 0, 0), 1100, 100, 1199, 9, 9)
     scores = [UnansweredScore(1000, None), UnansweredScore(50, None)]
@@ -101,7 +101,7 @@ def test_incident_found_after_the_kickout_became_due_does_not_hold_it():
     assert count_incident_scores(scores, [known], at) == 1
 
 
-def test_score_of_an_answer_is_no_timeout_in_an_incident(store):
+def test_score_of_answer_during_incident_is_no_timeout(store):
     history = zeros(1, 3)
     names = ["slow", "fast", "faster"]
     history.creates(*names, of="last", creator=make_node_address("burst"))
@@ -113,14 +113,14 @@ def test_score_of_an_answer_is_no_timeout_in_an_incident(store):
     assert hold_reason(store, history) is None
 
 
-def test_evidence_states_scores_in_incidents_only_if_the_gate_is_on(store, new_sqlite_store):
+def test_evidence_contains_incident_scores_only_with_gate(store, new_sqlite_store):
     with store_history(store, zeros(2, 3), GATED) as uow:
         (interval,) = uow.kickouts.list_open()
         text = load_kickout_evidence(uow, KickoutPolicy(GATED), interval).text
     assert json.loads(text)["scores_in_incidents"] == 2
 
 
-def test_evidence_is_unchanged_if_the_gate_is_off(store):
+def test_evidence_is_unchanged_without_gate(store):
     with store_history(store, zeros(2, 3), OPEN) as uow:
         (interval,) = uow.kickouts.list_open()
         text = load_kickout_evidence(uow, KickoutPolicy(OPEN), interval).text
@@ -129,20 +129,20 @@ def test_evidence_is_unchanged_if_the_gate_is_off(store):
 
 @pytest.mark.parametrize("share", [0, UNIT // 5, UNIT])
 @pytest.mark.parametrize("incident_score_count", range(6))
-def test_kickout_is_held_above_the_share(share, incident_score_count):
+def test_kickout_above_incident_share_is_held(share, incident_score_count):
     rules = replace(GATED, kick_incident_share=share)
     reason = find_incident_hold_reason(5, incident_score_count, rules)
     assert (reason is not None) is (incident_score_count * UNIT > share * 5)
 
 
 @pytest.mark.parametrize("rules", [CRYNUX, CRYNUX_DOCS, RELAY])
-def test_published_rule_sets_do_not_name_the_gate(rules):
+def test_published_rule_sets_omit_incident_gate(rules):
     assert rules.kick_incident_share == UNIT
     assert "kick_incident_share" not in rules.to_json()
     assert '"kick_incident_share":"0.2"' in replace(rules, kick_incident_share=UNIT // 5).to_json()
 
 
-def test_held_leaf_from_the_database_equals_the_one_folded_in_memory(new_store):
+def test_held_leaf_from_database_equals_folded_leaf(new_store):
     rules = replace(RULES, pool_size=5, kick_incident_share=UNIT // 5)
     chain = ScriptedChain()
     time = GENESIS_TIME

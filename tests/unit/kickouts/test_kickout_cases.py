@@ -62,7 +62,7 @@ def build_expelled(expires_at: int) -> NodeKick:
     return NodeKick(DUE, KickState.EXPELLED, expulsion=expulsion)
 
 
-def test_node_is_accusable_once_the_last_round_states_its_interval(store, nodes):
+def test_node_is_accusable_once_last_round_contains_its_interval(store, nodes):
     assert "no round was accepted yet" in str(find_obstacle(store, None))
     store_round(store, 1, build_leaves(nodes, []))
     (case,) = load_cases(store)
@@ -76,14 +76,14 @@ def test_node_is_accusable_once_the_last_round_states_its_interval(store, nodes)
     assert case.obstacle == "round 3 does not state yet that the kickout is due"
 
 
-def test_node_that_joined_after_the_last_round_is_not_accused(store):
+def test_node_that_joined_after_last_round_is_not_accused(store):
     nodes = store_nodes(store, 5, 1)
     assert "does not contain the node yet" in str(
         find_obstacle(store, build_leaves(nodes[1:], []))
     )
 
 
-def test_node_with_a_lane_above_the_line_is_not_accused(store, nodes):
+def test_node_with_lane_above_kickout_line_is_not_accused(store, nodes):
     obstacle = find_obstacle(store, build_leaves(nodes, [DUE], due_lane=HIGH))
     assert obstacle == "its QoS in round 1 (8998) is not below 2000"
 
@@ -91,9 +91,7 @@ def test_node_with_a_lane_above_the_line_is_not_accused(store, nodes):
 @pytest.mark.parametrize(
     ("allowed", "is_accusable"), [(0, False), (DUE_SINCE - 1, False), (DUE_SINCE, True)]
 )
-def test_held_node_is_accused_only_of_the_interval_that_the_vetoer_allowed(
-    store, nodes, allowed, is_accusable
-):
+def test_held_node_is_accused_only_of_allowed_interval(store, nodes, allowed, is_accusable):
     kick = NodeKick(DUE).allow(allowed)
     obstacle = find_obstacle(store, build_leaves(nodes, [DUE], held_nodes=[DUE]), kick)
     assert (obstacle is None) is is_accusable
@@ -107,7 +105,7 @@ def test_held_node_is_accused_only_of_the_interval_that_the_vetoer_allowed(
         (DUE_SINCE, "this interval was vetoed, or the node was readmitted since"),
     ],
 )
-def test_spared_interval_is_not_accused_again(store, nodes, spared_until, obstacle):
+def test_protected_interval_is_not_accused_again(store, nodes, spared_until, obstacle):
     kick = NodeKick(DUE, KickState.VETOED, spared_until=spared_until)
     assert find_obstacle(store, build_leaves(nodes, [DUE]), kick) == obstacle
 
@@ -115,7 +113,7 @@ def test_spared_interval_is_not_accused_again(store, nodes, spared_until, obstac
 @pytest.mark.parametrize(
     ("expires_at", "obstacle"), [(NEVER_EXPIRES, "the node is expelled"), (5999, None)]
 )
-def test_expelled_node_is_not_accused_until_the_expulsion_ends(store, nodes, expires_at, obstacle):
+def test_expelled_node_is_not_accused_until_expulsion_ends(store, nodes, expires_at, obstacle):
     leaves = build_leaves(nodes, [DUE])
     assert find_obstacle(store, leaves, build_expelled(expires_at)) == obstacle
 
@@ -127,14 +125,14 @@ def test_accused_interval_is_not_accused_twice(store, nodes):
     )
 
 
-def test_cleared_interval_that_is_stated_again_is_accused(store, nodes):
+def test_cleared_interval_that_reappears_is_accused(store, nodes):
     cleared = build_accused_kickout(DUE).cancel(
         KickCancelled(OPENED, 0, DUE, ZERO_ADDRESS, ZERO_HASH)
     )
     assert find_obstacle(store, build_leaves(nodes, [DUE]), cleared) is None
 
 
-def test_vetoed_interval_is_spared_and_a_later_one_is_not(store, nodes):
+def test_veto_does_not_protect_later_interval(store, nodes):
     vetoed = build_accused_kickout(DUE).cancel(KickCancelled(OPENED, 0, DUE, VETOER, ZERO_HASH))
     assert "was vetoed" in str(find_obstacle(store, build_leaves(nodes, [DUE]), vetoed))
     store_round(store, 2, build_leaves(nodes, [DUE], due_since=DUE_SINCE + 1))
@@ -142,14 +140,14 @@ def test_vetoed_interval_is_spared_and_a_later_one_is_not(store, nodes):
     assert case.obstacle is None
 
 
-def test_node_accused_of_an_earlier_interval_is_accused_of_the_stated_one(store, nodes):
+def test_node_accused_of_earlier_interval_is_accused_of_current(store, nodes):
     accused = NodeKick(DUE).accuse(
         KickAccused(OPENED, 0, DUE, 1, DUE_SINCE - 60, ZERO_HASH, ready_at=5000)
     )
     assert find_obstacle(store, build_leaves(nodes, [DUE]), accused) is None
 
 
-def test_nothing_is_accused_by_a_struck_round(store, nodes):
+def test_no_node_is_accused_by_revoked_round(store, nodes):
     accepted_round = store_round(store, 1, build_leaves(nodes, [DUE]))
     with store.transaction() as uow:
         strike = RoundsStruck(Position(50, 0, 0), 3000, 1, accepted_round.round)
@@ -159,7 +157,7 @@ def test_nothing_is_accused_by_a_struck_round(store, nodes):
     assert case.proof is None
 
 
-def test_nothing_is_accused_by_a_root_of_other_leaves(store, nodes):
+def test_no_node_is_accused_by_root_of_other_leaves(store, nodes):
     """A round that other reporters signed has leaves that this database does not hold."""
     accepted_round = store_round(store, 1, build_leaves(nodes, [DUE]))
     other = replace(
@@ -172,7 +170,7 @@ def test_nothing_is_accused_by_a_root_of_other_leaves(store, nodes):
     assert "its leaves are not stored" in str(case.obstacle)
 
 
-def test_accused_node_whose_interval_closed_stays_a_case(store, nodes):
+def test_accused_node_with_closed_interval_stays_open_case(store, nodes):
     store_round(store, 1, build_leaves(nodes, []))
     store_kicks(store, build_accused_kickout(DUE))
     with store.transaction() as uow:

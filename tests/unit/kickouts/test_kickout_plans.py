@@ -147,13 +147,13 @@ def test_accusation_is_planned_once_with_its_evidence_file(context):
     assert list_obstacles(context) == [None]
 
 
-def test_accusation_is_not_planned_before_a_round_states_it(context):
+def test_accusation_is_not_planned_before_round_contains_it(context):
     state_round(context, 1)
     assert plan_accusation(context, *load_case(context)) is None
     assert not context.evidence_folder.exists()
 
 
-def test_accusation_of_an_interval_that_closed_at_the_head_is_not_planned(context):
+def test_accusation_of_closed_interval_is_not_planned(context):
     state_round(context, 1, DUE)
     recover(context)
     assert plan_accusation(context, *load_case(context)) is None
@@ -166,21 +166,21 @@ def recover(context: KickoutContext) -> None:
         uow.nodes.save([replace(node, kickout_due_time=DUE_SINCE + 60)])
 
 
-def test_unsent_call_is_dropped_after_the_next_round(context):
+def test_unsent_kickout_call_is_dropped_after_next_round(context):
     state_round(context, 1, DUE)
     plan_accusation(context, *load_case(context))
     state_round(context, 2, DUE)
     assert list_obstacles(context) == ["its proof is of round 1, which is no longer the last one"]
 
 
-def test_unsent_accusation_is_dropped_after_the_node_recovers(context):
+def test_unsent_accusation_is_dropped_after_node_recovers(context):
     state_round(context, 1, DUE)
     plan_accusation(context, *load_case(context))
     recover(context)
     assert list_obstacles(context) == ["the kickout is no longer due"]
 
 
-def test_unsent_accusation_is_dropped_after_another_account_accused(context):
+def test_unsent_accusation_is_dropped_if_node_is_already_accused(context):
     state_round(context, 1, DUE)
     plan_accusation(context, *load_case(context))
     store_kicks(context.account_context.store, build_accused_kickout(DUE))
@@ -206,12 +206,12 @@ def test_execution_is_planned_only_after_veto_delay_and_kick_rounds(
         assert list_obstacles(context) == [None]
 
 
-def test_execution_is_not_planned_after_this_reporter_accepted_the_objection(context):
+def test_execution_is_not_planned_after_accepted_objection(context):
     accept_objection(context)
     assert plan_accused_execution(context, ACCUSED_IN + KICK_ROUNDS, READY_AT) is None
 
 
-def test_unsent_execution_is_dropped_after_this_reporter_accepted_the_objection(context):
+def test_unsent_execution_is_dropped_after_accepted_objection(context):
     plan_accused_execution(context, ACCUSED_IN + KICK_ROUNDS, READY_AT)
     accept_objection(context)
     assert list_obstacles(context) == ["this reporter accepted the objection of the node"]
@@ -223,14 +223,14 @@ def accept_objection(context: KickoutContext) -> None:
 
 
 @pytest.mark.parametrize("stated_nodes", [(), (make_address(2),)])
-def test_execution_is_not_planned_when_the_last_round_does_not_state_it(context, stated_nodes):
+def test_execution_is_not_planned_if_last_round_lacks_interval(context, stated_nodes):
     store_kicks(context.account_context.store, build_accused_kickout(DUE, ready_at=READY_AT))
     state_round(context, 9, *stated_nodes)
     case, last_round = load_case(context)
     assert plan_execution(context, case, last_round, build_status(9, READY_AT)) is None
 
 
-def test_execution_of_another_interval_than_the_accused_is_not_planned(context):
+def test_execution_is_not_planned_for_unaccused_interval(context):
     store_kicks(
         context.account_context.store,
         NodeKick(DUE).accuse(KickAccused(OPENED, 0, DUE, 1, DUE_SINCE - 60, ZERO_HASH, READY_AT)),
@@ -240,7 +240,7 @@ def test_execution_of_another_interval_than_the_accused_is_not_planned(context):
     assert plan_execution(context, case, last_round, build_status(9, READY_AT)) is None
 
 
-def test_accusation_is_cleared_when_the_last_round_no_longer_states_it(context):
+def test_accusation_is_cleared_if_last_round_lacks_interval(context):
     store_kicks(context.account_context.store, build_accused_kickout(DUE))
     state_round(context, 1, DUE)
     assert plan_accusation_clearing(context, *load_case(context)) is None
@@ -252,7 +252,7 @@ def test_accusation_is_cleared_when_the_last_round_no_longer_states_it(context):
     assert list_obstacles(context) == [None]
 
 
-def test_nothing_is_cleared_for_a_node_that_is_not_accused(context):
+def test_clearing_is_not_planned_for_unaccused_node(context):
     state_round(context, 1)
     assert plan_accusation_clearing(context, *load_case(context)) is None
 

@@ -87,16 +87,14 @@ def load_case(store: Store, terms: ObjectionTerms | None = TERMS) -> KickoutCase
     return case
 
 
-def test_without_a_contract_of_objections_nothing_waits(store: Store):
+def test_no_accusation_is_delayed_without_objection_contract(store: Store):
     move_head(store, DUE_SINCE)
     object_to(store)
     assert load_case(store, None).obstacle is None
 
 
 @pytest.mark.parametrize(("time", "waits"), [(WINDOW_END, True), (WINDOW_END + 1, False)])
-def test_accusation_waits_until_the_owner_can_no_longer_object(
-    store: Store, time: int, *, waits: bool
-):
+def test_accusation_waits_until_objection_window_closes(store: Store, time: int, *, waits: bool):
     move_head(store, time)
     case = load_case(store)
     assert (case.delay is not None) is waits
@@ -105,7 +103,7 @@ def test_accusation_waits_until_the_owner_can_no_longer_object(
         assert case.delay.until == WINDOW_END + 1
 
 
-def test_open_objection_of_a_node_that_works_waits_for_an_answer(store: Store):
+def test_open_objection_of_working_node_delays_accusation(store: Store):
     object_to(store)
     submit_result(store)
     deadline = WINDOW_END + TERMS.answer
@@ -118,7 +116,7 @@ def test_open_objection_of_a_node_that_works_waits_for_an_answer(store: Store):
 
 
 @pytest.mark.parametrize("submitted", [{"time": DUE_SINCE}, {"elapsed": None}, None])
-def test_node_that_shows_no_sign_of_life_is_not_waited_for(
+def test_objection_of_inactive_node_does_not_delay_accusation(
     store: Store, submitted: dict[str, int] | None
 ):
     object_to(store)
@@ -132,20 +130,20 @@ def test_node_that_shows_no_sign_of_life_is_not_waited_for(
     [(WINDOW_END + 1, DUE_SINCE), (WINDOW_END, DUE_SINCE + 1)],
     ids=["late", "another kickout"],
 )
-def test_objection_that_does_not_count_delays_nothing(store: Store, time: int, due_since: int):
+def test_invalid_objection_does_not_delay_accusation(store: Store, time: int, due_since: int):
     submit_result(store)
     object_to(store, time=time, due_since=due_since)
     assert load_case(store).obstacle is None
 
 
-def test_declined_objection_delays_nothing(store: Store):
+def test_rejected_objection_does_not_delay_accusation(store: Store):
     object_to(store)
     submit_result(store)
     answer(store, is_accepted=False)
     assert load_case(store).obstacle is None
 
 
-def test_declined_objection_ends_the_window(store: Store):
+def test_rejected_objection_ends_objection_window(store: Store):
     object_to(store, time=DUE_SINCE + 1)
     move_head(store, DUE_SINCE + 2)
     answer(store, is_accepted=False)
@@ -153,7 +151,7 @@ def test_declined_objection_ends_the_window(store: Store):
 
 
 @pytest.mark.parametrize("time", [WINDOW_END, WINDOW_END + 1], ids=["in time", "late"])
-def test_accepted_objection_ends_the_matter_at_this_reporter(store: Store, time: int):
+def test_accepted_objection_blocks_accusation_permanently(store: Store, time: int):
     object_to(store, time=time)
     answer(store, is_accepted=True)
     move_head(store, 10**9)
@@ -163,14 +161,14 @@ def test_accepted_objection_ends_the_matter_at_this_reporter(store: Store, time:
     assert (case.delay.until, case.delay.objection is None) == (None, False)
 
 
-def test_answer_to_another_kickout_is_no_answer(store: Store):
+def test_answer_to_other_kickout_is_ignored(store: Store):
     object_to(store)
     submit_result(store)
     answer(store, is_accepted=True, due_since=DUE_SINCE + 1)
     assert "is open" in str(load_case(store).obstacle)
 
 
-def test_node_whose_objection_was_declined_is_not_waited_for_again(store: Store):
+def test_second_objection_after_rejection_does_not_delay_accusation(store: Store):
     earlier = DUE_SINCE - 100
     object_to(store, due_since=earlier, time=earlier, seq=0)
     answer(store, is_accepted=False, due_since=earlier)
@@ -179,7 +177,7 @@ def test_node_whose_objection_was_declined_is_not_waited_for_again(store: Store)
     assert load_case(store).obstacle is None
 
 
-def test_only_the_first_objection_to_a_kickout_counts(store: Store):
+def test_only_first_objection_to_kickout_counts(store: Store):
     object_to(store, time=DUE_SINCE + 1)
     object_to(store, seq=1)
     submit_result(store)
@@ -188,7 +186,7 @@ def test_only_the_first_objection_to_a_kickout_counts(store: Store):
     assert case.delay.until == DUE_SINCE + 1 + TERMS.answer + 1
 
 
-def test_accused_node_is_not_delayed(store: Store):
+def test_objection_does_not_delay_existing_accusation(store: Store):
     object_to(store)
     submit_result(store)
     store_kicks(store, build_accused_kickout(NODE))
@@ -196,7 +194,7 @@ def test_accused_node_is_not_delayed(store: Store):
     assert (case.obstacle, case.delay) == ("the node is accused already", None)
 
 
-def test_objection_changes_neither_the_leaf_nor_the_hold(store: Store):
+def test_objection_changes_neither_leaf_nor_hold(store: Store):
     before = load_case(store)
     object_to(store)
     submit_result(store)

@@ -83,7 +83,7 @@ def count_stored(store: Store) -> int:
         return uow.objection_inbox.count_posted_within(0, 2 * NOW)
 
 
-def test_accepted_objection_is_stored_as_it_was_signed(store: Store):
+def test_posted_objection_is_stored_as_signed(store: Store):
     post(store, text="ä \0 <b>")
     with store.read_transaction() as uow:
         (posted,) = uow.objection_inbox.list_for_node(KEY.address)
@@ -101,30 +101,30 @@ def test_accepted_objection_is_stored_as_it_was_signed(store: Store):
         ({"signer": KEYS[1]}, ObjectionRefusal.NOT_SIGNED_BY_NODE),
     ],
 )
-def test_refused_objection_names_the_reason_and_stores_nothing(
+def test_rejected_objection_returns_reason_and_is_not_stored(
     store: Store, changes: dict[str, Any], refusal: ObjectionRefusal
 ):
     assert refusal_of(store, **changes) is refusal
     assert count_stored(store) == 0
 
 
-def test_signature_for_another_contract_is_refused(store: Store):
+def test_objection_signed_for_other_contract_is_rejected(store: Store):
     elsewhere = replace(SETTINGS, domain=replace(DOMAIN, chain_id=1))
     assert refusal_of(store, settings=elsewhere) is ObjectionRefusal.NOT_SIGNED_BY_NODE
 
 
-def test_second_objection_is_refused_while_the_first_waits(store: Store):
+def test_second_objection_is_rejected_while_first_is_pending(store: Store):
     post(store)
     assert refusal_of(store, text="again") is ObjectionRefusal.ALREADY_OBJECTED
     assert count_stored(store) == 1
 
 
-def test_objection_to_a_kickout_with_one_on_chain_is_refused(store: Store):
+def test_objection_is_rejected_if_one_is_already_on_chain(store: Store):
     object_on_chain(store, 0, DUE_SINCE)
     assert refusal_of(store, seq=1) is ObjectionRefusal.ALREADY_OBJECTED
 
 
-def test_next_number_follows_the_chain(store: Store):
+def test_next_objection_number_follows_chain(store: Store):
     object_on_chain(store, 6, DUE_SINCE - 100)
     assert refusal_of(store, seq=0) is ObjectionRefusal.WRONG_SEQ
     assert refusal_of(store, seq=7) is None
@@ -146,7 +146,7 @@ def test_withdrawn_objection_can_be_posted_again(store: Store):
     ],
 )
 @pytest.mark.parametrize("is_clock_corrected", [False, True])
-def test_objection_over_a_limit_is_refused_with_its_calldata_until_the_time_is_over(
+def test_objection_over_rate_limit_is_rejected_with_calldata(
     store: Store,
     limits: dict[str, Any],
     seconds: int,

@@ -66,7 +66,7 @@ def test_retry_is_not_due_for_readmitted_node(store, change):
     assert not is_due(store, history, replace(kick, **change))
 
 
-def test_retry_is_not_due_after_the_expulsion_ended(store):
+def test_retry_is_not_due_after_expulsion_ended(store):
     history = History().joins("A").quits("A").after(60)
     kick = build_expelled(history.joins("B").events[-1].at, expires_at=history.time + 1)
     history.after(60).joins("A")
@@ -74,12 +74,12 @@ def test_retry_is_not_due_after_the_expulsion_ended(store):
 
 
 @pytest.mark.parametrize("refusals", range(1, MAX_SAME_REFUSALS + 2))
-def test_refused_kickout_is_retried_until_the_same_refusal_repeats(store, refusals):
+def test_rejected_kickout_is_retried_until_same_error_repeats(store, refusals):
     history = History().joins("A")
     kick = build_refused(history.events[-1].at, refusals)
     assert is_due(store, history, kick) is (refusals < MAX_SAME_REFUSALS)
 
 
-def test_refused_kickout_is_not_retried_after_the_node_quit(store):
+def test_rejected_kickout_is_not_retried_after_node_quit(store):
     history = History().joins("A", "B").quits("A")
     assert not is_due(store, history, build_refused(history.events[0].at, 1))

@@ -82,7 +82,7 @@ def play(monkeypatch, speed_percent=None, plan=PLAN) -> RecordedLoop:
     return recorded
 
 
-def test_faster_node_gets_the_scores_that_were_predicted(monkeypatch):
+def test_faster_node_gets_predicted_scores(monkeypatch):
     as_it_is = play(monkeypatch)
     speeds = [role.speed for role in build_honest_node_roles(PLAN)]
     by_speed = sorted(range(PLAN.nodes), key=lambda index: speeds[index])
@@ -108,7 +108,7 @@ def compute_coverage(loop, size):
     return sum(is_inside) / len(is_inside), sum(widths) / len(widths)
 
 
-def test_interval_contains_the_true_mean_as_often_as_documented(monkeypatch):
+def test_score_interval_coverage_matches_docs(monkeypatch):
     loop = play(monkeypatch, plan=replace(PLAN, tasks=20_000))
     assert sum(map(len, loop.scores.values())) == 16_368
 

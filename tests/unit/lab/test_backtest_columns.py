@@ -34,24 +34,24 @@ def grid(text, *, is_toml=False):
     return parse_grid(text, SystemBase.from_name, is_toml=is_toml)
 
 
-def test_system_name_selects_a_rule_set_and_its_policy():
+def test_system_name_selects_rule_set_and_its_policy():
     (crynux, relay), notes = columns("crynux", "relay")
     assert (crynux.name, crynux.rules, crynux.policy) == ("crynux", CRYNUX, "crynux")
     assert (relay.name, relay.rules, relay.policy) == ("relay", RELAY, "relay")
     assert notes == []
 
 
-def test_at_sign_selects_another_policy():
+def test_at_sign_in_system_name_selects_policy():
     (column,), _ = columns("crynux@relay")
     assert (column.name, column.rules, column.policy) == ("crynux@relay", CRYNUX, "relay")
 
 
-def test_rule_set_from_json_uses_the_policy_of_the_same_name_or_crynux():
+def test_json_rule_set_uses_policy_of_same_name_or_crynux():
     assert SystemBase.from_rules_json('{"name": "relay", "version": 7}').policy == "relay"
     assert SystemBase.from_rules_json('{"name": "ours", "version": 1}').policy == "crynux"
 
 
-def test_change_applies_to_every_rule_set_and_adds_an_asterisk_to_its_name():
+def test_change_applies_to_every_rule_set_and_marks_its_name():
     (crynux, relay), notes = columns("crynux", "relay", changes=["penalty=0.5"])
     assert crynux.rules.penalty == relay.rules.penalty == UNIT // 2
     assert (crynux.name, relay.name) == ("crynux*", "relay*")
@@ -69,7 +69,7 @@ def test_change_for_named_system_overrides_global_change():
         assert (crynux.rules.penalty, relay.rules.penalty) == (6 * UNIT // 10, UNIT // 2)
 
 
-def test_policy_setting_can_be_changed_like_a_rule():
+def test_policy_setting_can_be_changed_like_rule():
     (crynux, article), notes = columns("crynux", "article", changes=["weight_floor=0.01"])
     assert (crynux.name, crynux.rules, crynux.policy_changes) == (
         "crynux*",
@@ -81,7 +81,7 @@ def test_policy_setting_can_be_changed_like_a_rule():
     assert notes == ["article has no rule weight_floor: it is compared without that change"]
 
 
-def test_rule_that_legacy_does_not_use_is_not_changed_in_legacy():
+def test_rule_unused_by_legacy_is_not_changed_in_legacy():
     (crynux, legacy), notes = columns("crynux", "legacy", changes=[*LEGACY, "pool_size=30"])
     assert (crynux.rules.pool_size, legacy.rules.pool_size) == (30, CRYNUX.pool_size)
     assert notes == ["legacy has no rule pool_size: it is compared without that change"]
@@ -93,7 +93,7 @@ def test_system_without_rules_has_policy_parameters():
     assert article.rules == CRYNUX
 
 
-def test_system_can_be_compared_with_a_changed_copy_of_itself():
+def test_system_can_be_compared_with_changed_copy_of_itself():
     bases = [
         SystemBase.from_name("crynux"),
         SystemBase.from_name("crynux").with_changes(["weight_floor=0.01", "boost=1"]),
@@ -104,7 +104,7 @@ def test_system_can_be_compared_with_a_changed_copy_of_itself():
     assert (floored.rules.boost, floored.policy_changes) == (UNIT, {"weight_floor": "0.01"})
 
 
-def test_change_of_one_column_overrides_change_by_system_name():
+def test_column_change_overrides_system_change():
     bases = [
         SystemBase.from_name("crynux"),
         SystemBase.from_name("crynux").with_changes(["penalty=0.5"]),
@@ -126,13 +126,13 @@ def test_grid_can_vary_policy_settings():
     assert [column.policy_parameters["weight_floor"] for column in built_columns] == ["0", "0.01"]
 
 
-def test_grid_over_setting_that_system_overrides_is_rejected():
+def test_grid_over_overridden_setting_is_rejected():
     tried = Grid([SystemBase.from_name("crynux").with_changes(["boost=1"])], {"boost": ["0.1"]})
     with pytest.raises(ValueError, match="grid: boost: crynux boost=1 already has its own value"):
         build_columns([], [], tried)
 
 
-def test_grid_column_equal_to_another_compared_system_is_rejected():
+def test_grid_column_duplicating_compared_system_is_rejected():
     tried = Grid([SystemBase.from_name("crynux")], {"boost": ["1"]})
     with pytest.raises(ValueError, match="crynux boost=1 is compared twice"):
         build_columns([SystemBase.from_name("crynux").with_changes(["boost=1"])], [], tried)
@@ -146,7 +146,7 @@ def test_grid_column_equal_to_another_compared_system_is_rejected():
         (["boost=1", "boost=2"], "crynux: the key boost is given twice"),
     ],
 )
-def test_invalid_change_of_a_system_is_rejected(words, message):
+def test_invalid_change_of_system_is_rejected(words, message):
     with pytest.raises(ValueError, match=message):
         SystemBase.from_name("crynux").with_changes(words)
 
@@ -157,14 +157,14 @@ def test_legacy_rules_can_be_changed_by_dotted_names():
     assert column.rules.legacy.kickout_tasks == 10
 
 
-def test_change_of_a_rule_that_a_system_lacks_is_noted():
+def test_change_of_missing_rule_is_noted():
     _, notes = columns("crynux", "legacy", changes=[*LEGACY, "legacy.window_seconds=3600"])
     assert notes == [
         "crynux has no rule legacy.window_seconds: it is compared without that change"
     ]
 
 
-def test_every_grid_combination_becomes_a_column():
+def test_every_grid_combination_becomes_column():
     tried = grid(
         '{"rules": "crynux", "set": {"tau_seconds": [900, 1800], "penalty": ["0.3", 0.5]}}'
     )

@@ -24,7 +24,7 @@ def two_of_unequal_luck():
     return history.after(10).creates("1").starts("1", "A").after(1).times_out("1")
 
 
-def test_best_score_has_rank_1():
+def test_highest_score_has_rank_1():
     (side,) = compare_systems_on_events(
         two_of_unequal_luck().events, columns("crynux"), BacktestPlan()
     ).results
@@ -35,14 +35,14 @@ def test_best_score_has_rank_1():
     assert runner_up.rank > 1
 
 
-def test_node_that_left_has_no_rank():
+def test_departed_node_has_no_rank():
     history = two_of_unequal_luck().quits("B")
     (side,) = compare_systems_on_events(history.events, columns("crynux"), BacktestPlan()).results
     assert make_node_address("B") not in side.final_ranks
     assert make_node_address("A") in side.final_ranks
 
 
-def test_correlation_of_a_system_with_itself_is_1():
+def test_correlation_of_system_with_itself_is_1():
     compared = compare_systems_on_events(
         two_of_unequal_luck().events, columns("crynux", "relay"), BacktestPlan()
     )
@@ -99,7 +99,7 @@ def test_comparison_without_draws_has_no_expected_shares():
     assert side.compute_actual_share(make_node_address("A")) == UNIT
 
 
-def test_number_of_judged_starts_is_the_requested_sample_size():
+def test_evaluated_starts_match_requested_sample_size():
     history = History().joins("A", "B")
     for name in map(str, range(20)):
         history.starts(name, "A").aborts(name)
@@ -140,7 +140,7 @@ def silent_after_joining():
     return history.scores("A", 0).after(90_000).starts("1", "B")
 
 
-def test_node_with_zero_mean_score_has_a_share_only_with_a_weight_floor():
+def test_zero_mean_node_has_share_only_with_weight_floor():
     bases = [
         SystemBase.from_name("crynux").with_changes(["weight_floor=0"]),
         SystemBase.from_name("crynux"),
@@ -168,7 +168,7 @@ def test_ticket_score_is_relative_to_maximum_tickets():
 
 
 @pytest.mark.slow
-def test_one_process_and_two_processes_produce_the_same_comparison(monkeypatch):
+def test_one_process_and_two_processes_produce_same_comparison(monkeypatch):
     monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
     events = two_of_unequal_luck().events
     both = columns("crynux", "relay")
@@ -198,7 +198,7 @@ def test_empty_history_is_rejected():
         compare_systems_on_events([], columns("crynux"), BacktestPlan())
 
 
-def test_legacy_rules_score_a_node_relative_to_its_peers(tmp_path):
+def test_legacy_rules_score_node_relative_to_its_peers(tmp_path):
     changes = ("legacy.vram_weight=1", "legacy.timeout_weight=0", "legacy.speed_weight=0")
     more = ("legacy.least_timeout_seconds=1", "legacy.kickout_below=0", "legacy.kickout_tasks=1")
     (column,) = columns("legacy", changes=changes + more)

@@ -47,7 +47,7 @@ def test_exclusion_interval_lasts_from_timeout_until_recovery(bench):
     assert interval.seconds == interval.until - began
 
 
-def test_ongoing_exclusion_interval_is_counted_up_to_the_last_event(bench):
+def test_open_exclusion_interval_ends_at_last_event(bench):
     (interval,) = bench.measure(twice_late().after(5).joins("B")).intervals
     assert (interval.until, interval.seconds) == (None, 5)
 
@@ -77,7 +77,7 @@ def test_second_timeout_extends_exclusion_interval(bench):
     assert heal_reliability(base, 1015, interval.until, CRYNUX) >= UNIT // 10
 
 
-def test_relay_exclusion_lasts_until_the_exit_threshold_is_reached(bench):
+def test_relay_exclusion_lasts_until_exit_threshold(bench):
     history = History().joins("A")
     for name in "1234":
         history.starts(name, "A").after(1).times_out(name)
@@ -89,7 +89,7 @@ def test_relay_exclusion_lasts_until_the_exit_threshold_is_reached(bench):
     assert heal_reliability(base, began, interval.until, RELAY) >= 8 * UNIT // 10
 
 
-def test_earlier_exclusion_is_clipped_to_first_measured_block(bench):
+def test_exclusion_is_clipped_to_first_measured_block(bench):
     history = twice_late().after(3).joins("B").after(4).joins("C")
     (interval,) = bench.measure(history, blocks=(4, None)).intervals
     assert (interval.since, interval.seconds, interval.began_before) == (1020, 4, True)
@@ -105,7 +105,7 @@ def third_for_ever(times):
     return History().joins("A").scores("A", *[0] * times)
 
 
-def test_kickout_becomes_due_with_the_score_that_fills_a_low_score_pool(bench):
+def test_kickout_becomes_due_when_low_score_pool_is_full(bench):
     rules = build_changed_rules(pool_size=3)
     history = third_for_ever(3)
     (due,) = bench.measure(history.after(10).joins("B"), rules).kickouts
@@ -113,11 +113,11 @@ def test_kickout_becomes_due_with_the_score_that_fills_a_low_score_pool(bench):
     assert (due.closed_block, due.kicked_block) == (None, None)
 
 
-def test_kickout_that_is_not_due_is_not_reported(bench):
+def test_no_kickout_is_measured_if_none_is_due(bench):
     assert bench.measure(third_for_ever(2), build_changed_rules(pool_size=3)).kickouts == ()
 
 
-def test_kickout_contains_the_time_of_the_network_kick(bench):
+def test_measured_kickout_contains_time_of_network_kick(bench):
     history = third_for_ever(3).after(10).is_kicked_out("A")
     measured = bench.measure(history, build_changed_rules(pool_size=3))
     (due,) = measured.kickouts
@@ -126,14 +126,14 @@ def test_kickout_contains_the_time_of_the_network_kick(bench):
     assert measured.kicks == (NetworkKick(make_node_address("A"), 5, history.time, was_due=True),)
 
 
-def test_network_kick_of_a_node_whose_kickout_was_not_due_is_reported(bench):
+def test_network_kick_without_due_kickout_is_reported(bench):
     history = third_for_ever(3).after(10).is_kicked_out("A")
     measured = bench.measure(history)
     assert measured.kickouts == ()
     assert measured.kicks == (NetworkKick(make_node_address("A"), 5, history.time, was_due=False),)
 
 
-def test_kickout_that_closed_before_the_first_block_is_not_counted(bench):
+def test_kickout_that_closed_before_first_block_is_not_counted(bench):
     history = third_for_ever(3).scores("A", 10).after(10).joins("B")
     rules = build_changed_rules(pool_size=3)
     assert len(bench.measure(history, rules).kickouts) == 1
@@ -152,7 +152,7 @@ def test_expected_shares_are_weights_divided_by_their_sum(bench):
     assert spread.actual == {make_node_address("B"): 1}
 
 
-def test_busy_node_is_not_a_candidate(bench):
+def test_busy_node_is_no_candidate(bench):
     history = History().joins("A", "B").starts("1", "A").after(1).starts("2", "B")
     spread = bench.measure(history).spread
     half = CHANCE_UNIT // 2
@@ -171,13 +171,13 @@ def test_nodes_have_equal_chances_when_all_weights_are_zero(bench):
     }
 
 
-def test_start_for_which_no_node_is_a_candidate_is_counted_as_unplaced(bench):
+def test_start_without_candidate_is_counted_as_unplaced(bench):
     history = History().starts("1", "A").joins("B").starts("2", "B")
     spread = bench.measure(history).spread
     assert (spread.judged, spread.unplaced) == (2, 1)
 
 
-def test_node_with_a_task_of_the_same_group_is_not_a_candidate(bench):
+def test_node_with_task_of_same_group_is_no_candidate(bench):
     history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").submits("1")
     history.aborts("1").starts("2", "B")
     spread = bench.measure(history).spread
@@ -187,7 +187,7 @@ def test_node_with_a_task_of_the_same_group_is_not_a_candidate(bench):
     }
 
 
-def test_group_started_before_the_first_block_still_excludes_its_node(bench):
+def test_group_started_before_first_block_still_excludes_its_node(bench):
     history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").aborts("1")
     history.after(1).starts("2", "B")
     spread = bench.measure(history, blocks=(2, None)).spread
@@ -210,7 +210,7 @@ def test_illegal_start_is_not_counted(bench):
     assert bench.measure(history).spread.actual == {make_node_address("A"): 1}
 
 
-def test_only_sampled_starts_are_judged_but_all_are_counted(bench):
+def test_unsampled_starts_are_counted_but_not_evaluated(bench):
     history = History().joins("A", "B").starts("1", "A").starts("2", "B").aborts("1").aborts("2")
     spread = bench.measure(history, plan=MeasurementPlan(chosen_starts=frozenset({1}))).spread
     assert spread.expected == {make_node_address("B"): CHANCE_UNIT}
@@ -224,7 +224,7 @@ def test_policy_receives_all_events_in_order(bench):
     assert policy.seen == history.events
 
 
-def test_nodes_that_are_members_or_run_tasks_are_present(bench):
+def test_member_or_working_node_is_present(bench):
     history = History().joins("A", "B").quits("A").updates("U", stake=1).after(1)
     history.joins("C").starts("1", "D")
     assert bench.measure(history).present_nodes == tuple(map(make_node_address, "ABCD"))
@@ -233,7 +233,7 @@ def test_nodes_that_are_members_or_run_tasks_are_present(bench):
     )
 
 
-def test_scores_at_an_instant_include_all_events_of_that_time(bench):
+def test_scores_at_time_include_all_events_of_that_time(bench):
     history = History().joins("A").starts("1", "A").after(10).times_out("1").after(10).quits("A")
     over_time = bench.measure(
         history, plan=MeasurementPlan(instants=(1009, 1010, 1020))
@@ -241,7 +241,7 @@ def test_scores_at_an_instant_include_all_events_of_that_time(bench):
     assert over_time == {make_node_address("A"): (UNIT // 2, 15 * UNIT // 100, None)}
 
 
-def test_events_after_last_block_are_not_read(bench):
+def test_events_after_last_measured_block_are_not_read(bench):
     history = History().joins("A").after(5).joins("B")
     assert [end.node for end in bench.measure(history, blocks=(0, 1)).nodes] == [
         make_node_address("A")
@@ -249,7 +249,7 @@ def test_events_after_last_block_are_not_read(bench):
     assert bench.kept.to_time == GENESIS_TIME
 
 
-def test_history_without_events_in_the_block_range_is_rejected(tmp_path):
+def test_history_without_events_in_block_range_is_rejected(tmp_path):
     path = tmp_path / "events"
     events = History().after(1).joins("A").events
     for first, last, message in ((0, None, "empty"), (3, None, "--from 3"), (0, 1, "--to 1")):
@@ -258,7 +258,7 @@ def test_history_without_events_in_the_block_range_is_rejected(tmp_path):
 
 
 @pytest.mark.slow
-def test_history_of_several_chunks_is_read_back_unchanged(tmp_path):
+def test_history_of_several_chunks_round_trips(tmp_path):
     history = History()
     for number in range(EVENTS_PER_CHUNK + 1):
         history.updates("A", stake=number)
@@ -267,7 +267,7 @@ def test_history_of_several_chunks_is_read_back_unchanged(tmp_path):
     assert [event for chunk in written_history.read_chunks() for event in chunk] == history.events
 
 
-def test_start_sample_has_the_requested_size_and_depends_on_the_seed():
+def test_start_sample_has_requested_size_and_depends_on_seed():
     assert sample_start_numbers(10, 10, 0) is None
     sample = sample_start_numbers(1000, 10, 0)
     assert sample is not None

@@ -50,7 +50,7 @@ def measure_history(events, rules, policy, measurement_plan, blocks=(0, None)):
 
 @given(legal_histories().filter(bool), st.sampled_from([HARD, REMEMBERED]), st.data())
 @examples(60)
-def test_exclusion_intervals_contain_exactly_the_seconds_of_exclusion(events, rules, data):
+def test_exclusion_intervals_contain_exactly_seconds_of_exclusion(events, rules, data):
     history, measurement = measure_history(
         events, rules, CRYNUX_POLICY, MeasurementPlan(judges_starts=False)
     )
@@ -70,7 +70,7 @@ def test_exclusion_intervals_contain_exactly_the_seconds_of_exclusion(events, ru
 
 @given(legal_histories().filter(bool), st.data())
 @examples(60)
-def test_block_range_has_the_same_exclusions_and_kickouts_as_full_history(events, data):
+def test_block_range_has_same_exclusions_and_kickouts_as_full_history(events, data):
     places = sorted({event.at.block for event in events})
     first, last = sorted(data.draw(st.tuples(st.sampled_from(places), st.sampled_from(places))))
     history, measurement = measure_history(
@@ -103,7 +103,7 @@ def test_block_range_has_the_same_exclusions_and_kickouts_as_full_history(events
 
 @given(any_histories() | disturbed_histories(), st.sampled_from([CRYNUX_POLICY, RELAY_POLICY]))
 @examples(60)
-def test_candidate_pool_distributes_tasks_like_the_node_by_node_policy(events, policy):
+def test_candidate_pool_distributes_tasks_like_plain_policy(events, policy):
     if not events:
         return
     rules = {"crynux": CRYNUX, "relay": RELAY}[policy.name]

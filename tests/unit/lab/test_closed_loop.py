@@ -49,7 +49,7 @@ def test_total_node_earnings_equal_total_creator_payments(name, rules, seed):
 @pytest.mark.slow
 @examples(10)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
-def test_same_seed_produces_the_same_result(name, rules, seed):
+def test_same_seed_produces_same_result(name, rules, seed):
     loop = build_small_plan(tasks=150, seed=seed)
     assert run_loop(name, rules, loop) == run_loop(name, rules, loop)
 
@@ -60,7 +60,7 @@ def test_different_seeds_produce_different_results():
     )
 
 
-def test_policy_without_candidate_pool_is_simulated_node_by_node():
+def test_policy_without_candidate_pool_is_simulated():
     loop = build_small_plan(tasks=60, nodes=5)
     result = run_closed_loop(
         build_column_from_text("crynux@article"), loop, Participants(build_honest_node_roles(loop))
@@ -106,7 +106,7 @@ def test_stopped_node_is_kicked_out_after_report_and_veto_delay():
     assert out_after >= loop.economics.report_seconds + loop.economics.veto_delay
 
 
-def test_nodes_that_share_a_card_have_lower_hosting_costs():
+def test_nodes_that_share_card_have_lower_hosting_costs():
     loop = build_small_plan()
     own = build_average_attacker_role(loop)
     apart = run_closed_loop(
@@ -126,7 +126,7 @@ def test_nodes_that_share_a_card_have_lower_hosting_costs():
     )
 
 
-def test_mixed_network_counts_good_and_stopped_nodes_separately():
+def test_good_and_stopped_nodes_are_counted_separately():
     loop = build_small_plan(tasks=1200, nodes=40)
     result = run_closed_loop(build_column_from_text(), loop, build_mixed_participants(loop))
     assert len(result.kickout_delays) == len(result.stay_durations) == 4
@@ -135,7 +135,7 @@ def test_mixed_network_counts_good_and_stopped_nodes_separately():
     assert result.failed > 0
 
 
-def test_honest_baseline_harms_no_node():
+def test_honest_strategy_harms_no_node():
     loop = build_small_plan(tasks=1200)
     result = run_closed_loop(build_column_from_text(), loop, BASELINES["honest"](loop))
     assert (result.kicked_good_nodes, result.slashed_good_nodes, result.lies) == (0, 0, 0)

@@ -29,13 +29,13 @@ def histories(tmp_path_factory):
     return folder
 
 
-def test_every_history_is_mentioned_on_the_comparison_page():
+def test_every_history_is_on_comparison_page():
     assert [name for name in HISTORIES if f"{name}.jsonl" not in PAGE] == []
     assert len(EXAMPLES) >= len(HISTORIES)
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES)
-def test_example_on_the_page_prints_the_documented_output(
+def test_example_on_comparison_page_prints_documented_output(
     command, shown, histories, capsys, monkeypatch
 ):
     monkeypatch.chdir(histories)

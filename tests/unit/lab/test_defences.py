@@ -12,7 +12,7 @@ LONG = {"tasks": 3000}
 LONGER = {"tasks": 7000, "nodes": 20}
 
 
-def test_commit_reveal_reduces_the_gain_from_copying():
+def test_commit_reveal_reduces_gain_from_copying():
     hidden = simulate_strategy("copy", "crynux", build_small_plan())
     revealed = simulate_strategy("copy", "crynux", build_small_plan("commit_reveal=false"))
     assert revealed.task_ratio > 2 * hidden.task_ratio
@@ -20,7 +20,7 @@ def test_commit_reveal_reduces_the_gain_from_copying():
 
 
 @pytest.mark.slow
-def test_instant_error_strategy_gets_more_tasks_when_errors_rank_by_time():
+def test_instant_errors_get_more_tasks_when_errors_rank_by_time():
     loop = build_small_plan("error_is_slashed=false", tasks=1500)
     every = "crynux ranked_answers=all error_rank"
     last = simulate_strategy("instant-error", f"{every}=last", loop)
@@ -29,7 +29,7 @@ def test_instant_error_strategy_gets_more_tasks_when_errors_rank_by_time():
 
 
 @pytest.mark.slow
-def test_leaving_and_rejoining_brings_no_gain_without_a_reliability_reset():
+def test_rejoining_brings_no_gain_without_reliability_reset():
     loop = build_small_plan("rejoin_delay=1", **LONG)
     unhealed = simulate_strategy("leave-and-return", "crynux rejoin_heals=false", loop)
     healed = simulate_strategy("leave-and-return", "crynux rejoin_heals=true", loop)
@@ -48,7 +48,7 @@ def test_revalidation_reduces_slashing_of_honest_nodes():
 
 
 @pytest.mark.slow
-def test_trap_groups_are_profitable_only_without_floors_and_tolls():
+def test_trap_groups_are_profitable_only_without_floor_and_toll():
     every = "crynux ranked_answers=all"
     free = simulate_strategy(
         "trap-groups", every, build_small_plan("floors=false", "tolls=false", **LONG)
@@ -63,7 +63,7 @@ def test_trap_groups_are_profitable_only_without_floors_and_tolls():
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_most_kickouts_caused_by_a_single_creator_are_held():
+def test_most_kickouts_caused_by_single_creator_are_held():
     loop = build_small_plan("floors=false", "tolls=false", "veto_delay=600", **LONG)
     every = "crynux ranked_answers=all"
     single_creator = simulate_strategy("trap-groups", every, loop)
@@ -80,7 +80,7 @@ def test_trap_groups_cause_no_kickouts_under_crynux():
 
 
 @pytest.mark.slow
-def test_silent_node_is_drawn_more_often_with_a_weight_floor():
+def test_silent_node_is_drawn_more_often_with_weight_floor():
     loop = build_small_plan(tasks=1500, load=25)
     without = simulate_strategy("silent", "crynux weight_floor=0", loop)
     floored = simulate_strategy("silent", "crynux weight_floor=0.05", loop)
@@ -116,7 +116,7 @@ def test_new_address_after_kickout_earns_less_than_honest_node():
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_garbage_first_strategy_is_profitable_only_when_every_answer_ranks():
+def test_fast_garbage_is_profitable_only_if_every_answer_ranks():
     loop = build_small_plan(tasks=6000)
     ranked = simulate_strategy("garbage-first-lapsed", "crynux ranked_answers=all", loop)
     judged = simulate_strategy("garbage-first-lapsed", "crynux", loop)

@@ -19,7 +19,7 @@ def test_first_system_has_distance_1_for_every_goal():
         )
 
 
-def test_distance_for_a_goal_is_the_weighted_mean_of_its_measures():
+def test_distance_for_goal_is_weighted_mean_of_its_measures():
     first, second = measure_systems(
         [build_column_from_text(), build_column_from_text("crynux weight_floor=4")], PLAN
     )
@@ -42,13 +42,13 @@ def test_distance_for_a_goal_is_the_weighted_mean_of_its_measures():
         ("gini=0.5", "gini: the weight must be"),
     ],
 )
-def test_error_for_an_invalid_goal_names_it(text, message):
+def test_error_for_invalid_goal_names_it(text, message):
     with pytest.raises(ValueError, match=message):
         Goal.parse(text)
 
 
 @pytest.mark.slow
-def test_search_returns_the_nearest_trial_within_max_trials():
+def test_search_returns_nearest_trial_within_max_trials():
     values = {"weight_floor": ["0", "0.01", "1"], "tau_seconds": ["900", "3600"]}
     search_plan = SearchPlan(
         SystemBase.from_name("crynux"), values, Goal.parse("wasted,failures"), max_trials=5

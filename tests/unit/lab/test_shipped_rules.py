@@ -35,7 +35,7 @@ DEAR = {
     "part", [0, *(pytest.param(part, marks=pytest.mark.nightly) for part in range(1, PARTS))]
 )
 @pytest.mark.parametrize("rules", ["crynux", "relay"])
-def test_no_strategy_gains_or_harms_beyond_limit_except_listed_findings(rules, part):
+def test_no_unlisted_strategy_exceeds_gain_or_harm_limit(rules, part):
     findings = simulate_attacks(
         [build_column_from_text(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS])
     )
@@ -50,7 +50,7 @@ def test_no_strategy_gains_or_harms_beyond_limit_except_listed_findings(rules, p
 
 
 @pytest.mark.slow
-def test_faked_outage_is_marked_but_holds_no_kickout_and_gains_nothing(monkeypatch):
+def test_faked_outage_gains_nothing_and_holds_no_kickout(monkeypatch):
     incidents = list[dict[int, Incident]]()
 
     def summarize_and_keep_incidents(state: LoopState) -> LoopResult:
@@ -66,7 +66,7 @@ def test_faked_outage_is_marked_but_holds_no_kickout_and_gains_nothing(monkeypat
     assert [result.get_owner_result(ATTACKER).held_count for result in finding.attacks] == [0]
 
 
-def test_every_listed_finding_names_a_simulated_strategy():
+def test_every_listed_finding_names_simulated_strategy():
     every = [REASON_BY_FINDING, *REASONS_BY_RULE_SET.values()]
     strategies = {strategy for reasons in every for strategy, _ in reasons}
     assert strategies <= {shipped_strategy.name for shipped_strategy in STRATEGIES}
@@ -74,7 +74,7 @@ def test_every_listed_finding_names_a_simulated_strategy():
     assert REASONS_BY_RULE_SET.keys() <= set(list_rule_set_names())
 
 
-def test_every_strategy_has_a_baseline_and_a_description():
+def test_every_strategy_has_baseline_and_description():
     assert {strategy.baseline for strategy in STRATEGIES} == set(BASELINES)
     assert all(len(strategy.description.split()) > 3 for strategy in STRATEGIES)
     assert len({strategy.name for strategy in STRATEGIES}) == len(STRATEGIES)

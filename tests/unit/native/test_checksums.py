@@ -57,6 +57,6 @@ ROW = (77 << 24, 1, 0, b"", b"", b"")
         list(ROW),
     ],
 )
-def test_unusual_row_is_left_to_python(native: Native, row: Any):
+def test_unusual_row_falls_back_to_python(native: Native, row: Any):
     assert native.sum_row_hashes([ROW], {77: b""}, [b""], 10) is not None
     assert native.sum_row_hashes([ROW, row], {77: b""}, [b""], 10) is None

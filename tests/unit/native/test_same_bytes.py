@@ -106,9 +106,7 @@ def test_native_candidate_weights_match_python(
 
 @examples(200)
 @given(CHANCES)
-def test_native_stake_scores_match_python_unless_largest_stake_is_too_small(
-    native: Native, chance: Random
-):
+def test_native_stake_scores_match_python(native: Native, chance: Random):
     stakes = [make_random_stake(chance) for _ in range(chance.randrange(1, 30))]
     largest = chance.choice([max(stakes), 2**128 - 1, 2**64, 1])
     scores = array("Q", bytes(8 * len(stakes)))
@@ -136,7 +134,7 @@ def test_native_draws_match_python(native: Native, chance: Random, seed: bytes):
 
 
 @pytest.mark.parametrize("x", [6, 2**64, 2**128, -1])
-def test_place_beyond_total_weight_is_rejected(native: Native, x: int):
+def test_draw_position_beyond_total_weight_is_rejected(native: Native, x: int):
     with pytest.raises(ValueError, match="weight"):
         native.find_weighted_index(array("Q", [1, 2, 3]), x)
 
@@ -208,7 +206,7 @@ def test_native_leaves_match_python(native: Native, chance: Random, time: int):
 
 @examples(300)
 @given(CHANCES)
-def test_native_code_leaves_malformed_rows_to_python(native: Native, chance: Random):
+def test_malformed_rows_fall_back_to_python(native: Native, chance: Random):
     node = make_random_node(chance)
     node.kickout_due_time = None
     row = build_leaf_row(node, Address("0x" + 40 * "1"))
@@ -223,7 +221,7 @@ def test_native_code_leaves_malformed_rows_to_python(native: Native, chance: Ran
     assert set(changed) <= {"prior", "last_scored_at", "kickout_due_time", "pool", "since"}
 
 
-def test_rules_that_do_not_fit_are_rejected(native: Native):
+def test_native_rules_out_of_range_are_rejected(native: Native):
     table = encode_decay_table(CRYNUX.tau_seconds)
     for rules in ((-1, 0, 10, 0, 0), (1, 2, 10, 0, 0), (1, 0, 0, 0, 0), (1, 0, 10, 2**64, 0)):
         with pytest.raises(ValueError, match="rules"):
@@ -233,7 +231,7 @@ def test_rules_that_do_not_fit_are_rejected(native: Native):
 
 
 @pytest.mark.parametrize("rules", [range(2**62, 2**62 + 5), [1, 0, 10, 0, 0], (1, 0, 10, 0), None])
-def test_rules_that_are_not_a_tuple_of_five_raise_type_error(native: Native, rules: Any):
+def test_native_rules_of_wrong_type_raise_type_error(native: Native, rules: Any):
     """A range creates its numbers only while they are read."""
     with pytest.raises(TypeError):
         native.encode_leaves([], rules, NOW, encode_decay_table(CRYNUX.tau_seconds))
@@ -250,7 +248,7 @@ def test_native_leaf_hashes_match_python(native: Native, chance: Random, size: i
 
 
 @pytest.mark.parametrize(("content", "size"), [(b"ab", 0), (b"ab", -1), (b"abc", 2), (b"", 136)])
-def test_leaves_of_another_size_are_rejected(native: Native, content: bytes, size: int):
+def test_native_leaves_of_wrong_size_are_rejected(native: Native, content: bytes, size: int):
     with pytest.raises(ValueError, match="leaves"):
         native.hash_leaves(content, size)
 
@@ -321,7 +319,7 @@ READ_ONLY: Any = memoryview(bytes(4)).cast("H")
         ((bytearray(128), bytearray(2), [0], bytes(32)), TypeError),
     ],
 )  # fmt: skip
-def test_leaves_that_do_not_fit_the_tree_are_rejected(
+def test_leaves_not_matching_tree_are_rejected(
     native: Native, arguments: Any, error: type[Exception]
 ):
     with pytest.raises(error):
@@ -339,7 +337,7 @@ def test_leaves_that_do_not_fit_the_tree_are_rejected(
         ((READ_ONLY, array("I", [0]), array("H", [1])), BufferError),
     ],
 )
-def test_lanes_that_do_not_fit_the_round_are_rejected(
+def test_lanes_not_matching_round_are_rejected(
     native: Native, arguments: Any, error: type[Exception]
 ):
     with pytest.raises(error):

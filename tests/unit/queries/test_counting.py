@@ -43,7 +43,7 @@ def counting(store: Any, clock: VirtualClock) -> StatisticsCollector:
     return StatisticsCollector(store, FOLDER, clock)
 
 
-def test_statistics_tick_does_not_wait_for_slow_count(monkeypatch: pytest.MonkeyPatch):
+def test_statistics_job_does_not_wait_for_slow_query(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stats, "_FIRST_WAIT_SECONDS", 0.0)
     store = SlowStore()
     count = counting(store, store.clock)
@@ -54,7 +54,7 @@ def test_statistics_tick_does_not_wait_for_slow_count(monkeypatch: pytest.Monkey
     assert len(store.began) == 2
 
 
-def test_slow_counts_run_less_often(monkeypatch: pytest.MonkeyPatch):
+def test_slow_statistics_query_runs_less_often(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stats, "_FIRST_WAIT_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(stats, "_WAIT_SECONDS", PATIENCE_SECONDS)
     store = SlowStore()
@@ -68,7 +68,7 @@ def test_slow_counts_run_less_often(monkeypatch: pytest.MonkeyPatch):
     assert [at - began for at in store.began[::2]] == [0, 42, 84]
 
 
-def test_unreadable_database_fails_statistics_tick():
+def test_unreadable_database_fails_statistics_job():
     class Broken:
         def read_transaction(self):
             raise TransientError("locked")

@@ -34,7 +34,7 @@ def compare_earnings(
     return earned, [tasks[make_task_key(name)] for name in "123"]
 
 
-def test_winner_gets_full_fee_if_the_fee_is_not_shared():
+def test_winner_gets_full_fee_if_fee_is_not_shared():
     earned, _ = compare_earnings({})
     assert earned == [
         EarningView(paid=paid, fee=FEE, points=None, of_points=None, by_points=None)
@@ -43,7 +43,7 @@ def test_winner_gets_full_fee_if_the_fee_is_not_shared():
 
 
 @given(st.integers(1, 2**100))
-def test_fee_split_by_points_is_reported_as_matching_the_points(fee: int):
+def test_fee_split_matching_points_is_reported(fee: int):
     shares = split_fee_by_scores(fee, [10, 5, 2])
     earned, _ = compare_earnings(dict(zip("123", shares, strict=True)), fee=fee)
     points = [(earning.points, earning.of_points) for earning in earned if earning is not None]
@@ -60,7 +60,7 @@ def test_fee_split_that_differs_from_points_is_reported():
     assert text[2].endswith("BUT THE POINTS GIVE 5 CNX LESS")
 
 
-def test_difference_below_the_shown_digits_is_still_reported():
+def test_difference_below_displayed_precision_is_reported():
     earned, _ = compare_earnings({"1": 10, "2": 10, "3": 10})
     assert earned[0] is not None
     assert earned[0].to_text(Token("CNX", 18)).endswith("GIVE < 0.000001 CNX MORE")

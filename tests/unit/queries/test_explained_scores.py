@@ -122,7 +122,7 @@ def test_headline_names_majority_rank():
     ]
 
 
-def test_headline_counts_ranks_if_none_has_a_majority():
+def test_headline_counts_ranks_if_none_has_majority():
     headline = format_headline(standing(build_race(1, 1, 2, 2, 3)))
     assert (
         headline == "Of its last five tasks it was first in two, second in two, and third in one."
@@ -148,7 +148,7 @@ def test_exclusion_ends_at_announced_time():
     )
 
 
-def test_departed_slashed_new_and_paused_nodes_have_their_own_headlines():
+def test_each_node_status_has_its_own_headline():
     left = build_race(1).quits("A")
     slashed = build_race(1).is_slashed("A")
     assert format_headline(standing(left)) == f"It left the network on {format_time(left.time)}."
@@ -162,7 +162,7 @@ def test_departed_slashed_new_and_paused_nodes_have_their_own_headlines():
     )
 
 
-def test_improvement_for_low_full_pool_gives_number_of_first_places_needed():
+def test_improvement_advice_gives_first_places_needed():
     summary = standing(History().joins("A").scores("A", *[0] * 40, *[5] * 10))
     assert format_headline(summary).startswith("A kickout is due: its last 50 tasks brought 1.00")
     assert format_secondary_details(summary).startswith("At least 2.00 are needed.")
@@ -175,7 +175,7 @@ def test_improvement_for_low_full_pool_gives_number_of_first_places_needed():
 @pytest.mark.parametrize("rules", [CRYNUX, RELAY])
 @examples(60)
 @given(ranks=st.lists(st.integers(0, 3), max_size=12), later=st.integers(0, 5_000), ends=st.data())
-def test_every_state_has_valid_sentences_and_consistent_reasons(rules, ranks, later, ends):
+def test_every_node_state_has_valid_sentences_and_reasons(rules, ranks, later, ends):
     history = build_race(*ranks)
     departure = ends.draw(
         st.sampled_from(["stays", "quits", "pauses", "is_slashed", "is_kicked_out"])

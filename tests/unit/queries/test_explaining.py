@@ -57,7 +57,7 @@ def test_error_ranked_behind_slower_result_is_labelled(explain):
     assert entry["creator"] == make_node_address("C")
 
 
-def test_void_timeout_is_explained_and_recovery_continues_across_it(explain):
+def test_void_timeout_does_not_interrupt_explained_recovery(explain):
     history = History().joins("A").starts("0", "A").times_out("0")
     history.creates("1", timeout=5).starts("1", "A").after(600).times_out("1")
     explanation = explain(history.after(1200).starts("2", "A").times_out("2"), DOUBTING)
@@ -83,7 +83,7 @@ def test_member_with_void_timeout_is_not_shown_as_possible_member(explain):
     assert others == {make_node_address("B"): (2, False), make_node_address("C"): (None, False)}
 
 
-def test_creators_are_counted_and_held_kickout_is_explained(explain):
+def test_held_kickout_is_explained_with_creator_counts(explain):
     history = History().joins("A", "B")
     for n in range(50):
         names = (f"{n} a", f"{n} b", f"{n} c")

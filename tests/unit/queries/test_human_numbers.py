@@ -77,7 +77,7 @@ def test_decimal_is_rounded_down_to_two_digits(units: int):
 
 
 @given(words=st.lists(st.text("abc0x", min_size=1, max_size=70), min_size=1, max_size=30))
-def test_wrapped_fact_lines_keep_all_text(words: list[str]):
+def test_wrapped_lines_keep_all_text(words: list[str]):
     lines = format_fact("name", " ".join(words), 10, 80)
     assert " ".join(" ".join(lines).split()) == f"name {' '.join(words)}"
     assert all(line.startswith(" " * 10) for line in lines[1:])
@@ -93,7 +93,7 @@ _CELLS = st.lists(st.sampled_from(["a", "0.5000", "slow", "漢字", "x" * 30, "�
 
 
 @given(rows=st.lists(st.tuples(_CELLS.map(" ".join), _CELLS.map(" ".join)), max_size=5))
-def test_table_keeps_every_character_and_wraps_at_the_width(rows: list[tuple[str, str]]):
+def test_table_keeps_every_character_and_wraps_at_width(rows: list[tuple[str, str]]):
     address = "0x" + "ab" * 20
     lines = format_table(
         ["node", "why", "note"], [(address, *cells) for cells in rows], ("why",), 90

@@ -59,7 +59,7 @@ def stops_of(events, numbers, wait):
     st.sets(st.integers(0, 30), max_size=6),
     st.sampled_from([0, 60, 4000]),
 )
-def test_report_under_legacy_rules_matches_fresh_computation(
+def test_incremental_legacy_report_matches_full_computation(
     new_sqlite_store, events, numbers, wait
 ):
     stops = stops_of(events, numbers, wait)
@@ -80,7 +80,7 @@ def compute_lanes(store, history: History, as_of) -> list[int]:
         return list(build_tree_of_folded_state(uow, Unread(), folded, as_of.time, HOURLY).lanes)
 
 
-def test_larger_card_lowers_scores_of_other_nodes_in_next_report(new_sqlite_store):
+def test_larger_card_lowers_other_scores_in_next_report(new_sqlite_store):
     history = History().joins("A", gpu_vram=8, timeout=60).after(10)
     history.joins("B", gpu_vram=24, timeout=60)
     stops = [block(1, history.time - 5), block(2, history.time)]
@@ -125,7 +125,7 @@ def store_history(uow, history: History, later: int = 0, rules: Rules = RULES):
 
 
 @pytest.mark.parametrize("later", [0, MONTH])
-def test_due_kickout_is_no_longer_due_after_end_of_window(new_sqlite_store, later):
+def test_kickout_is_not_due_after_end_of_window(new_sqlite_store, later):
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, low(), later)
         open_ = uow.kickouts.list_open()
@@ -151,7 +151,7 @@ def test_due_kickouts_are_counted_for_current_window_only(new_sqlite_store, late
     assert (counted.kickouts["due"], status_report.network.kickouts_due) == (due, due)
 
 
-def test_evidence_covers_the_scores_of_its_window(new_sqlite_store):
+def test_evidence_covers_scores_of_its_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, low())
         (interval,) = uow.kickouts.list_open()
@@ -160,7 +160,7 @@ def test_evidence_covers_the_scores_of_its_window(new_sqlite_store):
     assert (evidence["sum"], evidence["kickout_below"]) == (12, "7.000000000000000000")
 
 
-def test_evidence_of_window_includes_scores_before_kickout_by_the_network(new_sqlite_store):
+def test_evidence_of_window_includes_scores_before_network_kick(new_sqlite_store):
     history = History().joins("A", "B", "C")
     for name in "12":
         ran(history, name, "CBA", "CBA")
@@ -206,7 +206,7 @@ def test_due_kickout_in_next_window_has_its_own_evidence(new_sqlite_store):
     assert [entry["seq"] for entry in evidence["entries"]] == [2]
 
 
-def test_node_under_legacy_rules_is_explained_by_its_rounds_and_peers(new_sqlite_store):
+def test_legacy_node_is_explained_by_rounds_and_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             as_of = store_history(uow, low())

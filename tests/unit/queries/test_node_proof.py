@@ -73,7 +73,9 @@ def prove_by_refold(
 @pytest.mark.slow
 @examples(20)
 @given(st.integers(0, 1000), st.lists(st.integers(6, 14), min_size=1, max_size=4), STRANGERS)
-def test_proofs_from_pieces_equal_proofs_from_logs(new_sqlite_store, seed, lengths, stranger):
+def test_proofs_from_stored_leaves_equal_proofs_from_logs(
+    new_sqlite_store, seed, lengths, stranger
+):
     traffic = Traffic(seed)
     blocks = remove_contract_events(traffic.blocks(14))
     with new_sqlite_store() as store:
@@ -93,7 +95,7 @@ def test_proofs_from_pieces_equal_proofs_from_logs(new_sqlite_store, seed, lengt
                     assert proof == prove_by_refold(store, monkeypatch, address, number)
 
 
-def test_node_that_joined_later_is_proven_absent_in_an_earlier_round(store: Store):
+def test_node_is_proven_absent_in_round_before_its_join(store: Store):
     follower = Follower(mine_blocks([[join(0xA0), join(0xB0)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower)
@@ -110,7 +112,7 @@ def test_node_that_joined_later_is_proven_absent_in_an_earlier_round(store: Stor
     assert (later.is_absent, later.leaf.seat) == (False, 2)
 
 
-def test_kept_round_is_proven_without_the_raw_logs(store: Store, monkeypatch):
+def test_round_with_stored_leaves_is_proven_without_logs(store: Store, monkeypatch):
     follower = Follower(mine_blocks([[join(0xA0)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower)
@@ -135,7 +137,7 @@ def test_report_that_was_not_accepted_is_not_proven(store: Store):
     assert (newest.summary.as_of, newest.is_absent) == (first.as_of, True)
 
 
-def test_seats_that_a_repair_changed_do_not_change_the_proof(store: Store):
+def test_proof_is_unchanged_after_seats_are_repaired(store: Store):
     follower = Follower(mine_blocks([[join(0xA0), join(0xA1), join(0xA2)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower)
@@ -154,7 +156,7 @@ def test_seats_that_a_repair_changed_do_not_change_the_proof(store: Store):
     ]
 
 
-def test_logs_that_lead_to_another_root_prove_nothing(store: Store, monkeypatch):
+def test_logs_giving_other_root_prove_nothing(store: Store, monkeypatch):
     traffic = Traffic(5)
     follower = Follower(mine_blocks(remove_contract_events(traffic.blocks(40))), store)
     follower.catch_up()
@@ -173,7 +175,7 @@ def test_logs_that_lead_to_another_root_prove_nothing(store: Store, monkeypatch)
         )
 
 
-def test_round_without_nodes_proves_nothing(store: Store):
+def test_empty_round_has_no_proof(store: Store):
     follower = Follower(mine_blocks([[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower)
@@ -182,7 +184,7 @@ def test_round_without_nodes_proves_nothing(store: Store):
         prove_node(archive_of(store), LeafCache(), join(0xA0).node, 1)
 
 
-def test_round_as_of_another_block_is_not_folded_again(store: Store, monkeypatch):
+def test_round_with_other_as_of_block_is_not_refolded(store: Store, monkeypatch):
     follower = Follower(mine_blocks([[join(0xA0)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower, as_of_hash=Hash("0x" + 64 * "e"))

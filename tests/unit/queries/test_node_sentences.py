@@ -89,11 +89,11 @@ def calm_but(**changes: Any) -> NodeSummary:
          "Kicked out: its last 50 tasks brought 1.74 points on average."),
     ],
 )  # fmt: skip
-def test_headline_matches_node_standing(changes, expected):
+def test_headline_matches_node_state(changes, expected):
     assert format_headline(calm_but(**changes)) == expected
 
 
-def test_improvement_text_of_excluded_node_begins_with_its_waiting_time():
+def test_improvement_text_of_excluded_node_starts_with_wait():
     lift = NO_LIFT.model_copy(update={"first_places": 1, "place_then": 11})
     summary = calm_but(state="excluded", back_at=NOW + 41, place=12, lift=lift)
     assert format_improvement(summary) == (
@@ -101,7 +101,7 @@ def test_improvement_text_of_excluded_node_begins_with_its_waiting_time():
     )
 
 
-def test_details_mention_reliability_if_it_costs_as_much_as_ranks():
+def test_details_mention_reliability_if_as_costly_as_ranks():
     summary = calm_but(reliability=UNIT // 2)
     assert format_secondary_details(summary) == (
         "Reliability, which timeouts lower, is down to 0.50 and recovers by itself. "
@@ -173,14 +173,14 @@ NEAR = KickoutOutlook(
          "Not even first places in all of these tasks would avoid the kickout."),
     ],
 )  # fmt: skip
-def test_near_kickout_comes_first_with_what_would_avoid_it(outlook, headline, improvement):
+def test_near_kickout_is_listed_first_with_remedy(outlook, headline, improvement):
     summary = calm_but(kickout=outlook, ranks=(3,) * 50, **EXCLUDED)
     assert format_headline(summary) == headline
     assert improvement.lower()[:-1] in (format_improvement(summary) or "").lower()
     assert "of its last 50 tasks" in format_secondary_details(summary).lower()
 
 
-def test_far_kickout_is_not_in_the_headline():
+def test_distant_kickout_is_not_in_headline():
     summary = calm_but(kickout=NEAR.model_copy(update={"scores": 16}))
     assert format_headline(summary) == format_headline(CALM)
     assert "avoid" not in (format_improvement(summary) or "")

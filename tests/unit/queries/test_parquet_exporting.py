@@ -81,7 +81,7 @@ def test_every_table_contains_only_final_blocks(follower, store, tmp_path):
     assert max(row["block"] for held in rows_by_table.values() for row in held) <= final_of(store)
 
 
-def test_repeated_exports_contain_the_same_rows_as_one_export(new_store, tmp_path):
+def test_repeated_exports_contain_same_rows_as_one_export(new_store, tmp_path):
     with new_store() as store:
         follower = Follower(mine_blocks(TRAFFIC[:30]), store)
         for upto in (30, 31, 70, 120):
@@ -140,7 +140,7 @@ def test_export_without_new_blocks_changes_no_file(follower, store, tmp_path):
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_interrupted_export_is_repaired_by_next_run(follower, store, tmp_path, monkeypatch):
+def test_next_export_repairs_interrupted_export(follower, store, tmp_path, monkeypatch):
     """It dies after some files, between two files, or before it records its progress."""
     export(store, tmp_path / "whole")
     left = 0
@@ -165,7 +165,7 @@ def test_interrupted_export_is_repaired_by_next_run(follower, store, tmp_path, m
         assert all_rows(folder) == all_rows(tmp_path / "whole"), written
 
 
-def test_folder_that_is_not_an_export_is_rejected(follower, store, tmp_path):
+def test_folder_that_is_not_export_is_rejected(follower, store, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="neither an export nor an empty folder"):
         export(store, tmp_path)

@@ -52,5 +52,5 @@ def test_separation_slack_covers_clock_error(health: float, late: float, seconds
 
 
 @pytest.mark.parametrize(("quality_then", "at"), [(0.2, 60.0), (0.4, 0.0), (0.9999, 1.0)])
-def test_falling_or_jumping_quality_yields_no_separation(quality_then: float, at: float):
+def test_falling_or_jumping_qos_yields_no_separation(quality_then: float, at: float):
     assert derive_quality_factors(figure(0.3, 0), figure(quality_then, at)) is None

@@ -96,7 +96,7 @@ def test_snapshot_lists_tasks_not_yet_started_or_ended_as_waiting(archive):
     assert all(map(is_waiting, survey.waiting))
 
 
-def test_snapshot_lists_nodes_that_were_given_tasks_of_a_group(archive):
+def test_snapshot_lists_nodes_with_tasks_of_group(archive):
     survey = load_snapshot(archive, SnapshotQuery(RULES))
 
     assert survey.get_group_nodes(make_group_key("g")) == {make_node_address("A")}

@@ -7,7 +7,7 @@ ONE = Hash("0x" + 64 * "1")
 OTHER = Hash("0x" + 64 * "2")
 
 
-def test_missing_signatures_keep_the_time_first_recorded_for_the_statement():
+def test_missing_signatures_keep_first_recorded_time():
     lack = MissingSignatures()
     assert [lack.record_statement_without_quorum(ONE, now) for now in (100, 160, 220)] == [
         100,
@@ -18,7 +18,7 @@ def test_missing_signatures_keep_the_time_first_recorded_for_the_statement():
     assert lack.record_statement_without_quorum(ONE, 240) == 240
 
 
-def test_complete_signatures_reset_the_start_of_the_waiting_time():
+def test_complete_signatures_reset_waiting_time():
     lack = MissingSignatures()
     lack.record_statement_without_quorum(ONE, 100)
     lack.missing_reason = "0x1 has not signed round 7"

@@ -83,24 +83,24 @@ def test_newly_due_kickout_is_not_signed_until_its_blocks_are_verified(store, no
     assert find_unverified(store, report) is None
 
 
-def test_rules_without_required_proof_let_an_unverified_kickout_be_signed(store, nodes):
+def test_unverified_kickout_is_signed_if_no_proof_is_required(store, nodes):
     report = store_report(store, build_leaves(nodes, [DUE]), head_round=0)
     assert find_unverified(store, report, requires_proof=False) is None
 
 
-def test_kickout_that_the_last_round_states_is_not_verified_again(store, nodes):
+def test_kickout_in_last_round_is_not_verified_again(store, nodes):
     store_round(store, 1, build_leaves(nodes, [DUE]))
     report = store_report(store, build_leaves(nodes, [DUE]))
     assert find_unverified(store, report) is None
 
 
-def test_another_interval_of_a_stated_node_is_newly_due(store, nodes):
+def test_different_interval_than_in_last_round_is_newly_due(store, nodes):
     store_round(store, 1, build_leaves(nodes, [DUE], due_since=DUE_SINCE - 60))
     report = store_report(store, build_leaves(nodes, [DUE]))
     assert find_unverified(store, report) == DUE
 
 
-def test_every_due_kickout_is_newly_due_without_the_leaves_of_the_last_round(store, nodes):
+def test_every_kickout_is_newly_due_without_last_leaves(store, nodes):
     """Other reporters signed a round whose leaves this database does not hold."""
     accepted_round = store_round(store, 1, build_leaves(nodes, [DUE]))
     other_round = replace(
@@ -118,7 +118,7 @@ def test_report_without_stored_leaves_is_not_signed(store, nodes):
         find_unverified(store, replace(report, root=ZERO_HASH))
 
 
-def test_due_leaf_of_a_node_without_an_interval_is_not_signed(store, nodes):
+def test_due_leaf_without_stored_interval_is_not_signed(store, nodes):
     report = store_report(store, build_leaves(nodes, [nodes[1]]), head_round=0)
     with pytest.raises(TransientError, match="but not in the index"):
         find_unverified(store, report)

@@ -151,7 +151,7 @@ KEPT_SEATS = {"none": 0, "complete": PIECE_LEAVES, "running": 0}
     st.sampled_from(sorted(UPDATES)),
     st.sampled_from([0, PIECE_LEAVES]),
 )
-def test_pieces_equal_the_refolded_leaves_after_any_sequence_of_steps(
+def test_stored_leaves_equal_refolded_leaves_after_any_steps(
     new_sqlite_store, seed, steps, max_blocks, update, kept_seats
 ):
     traffic = Traffic(seed)
@@ -167,9 +167,7 @@ def test_pieces_equal_the_refolded_leaves_after_any_sequence_of_steps(
 
 
 @pytest.mark.parametrize("update", UPDATES)
-def test_pieces_follow_forks_restarts_and_rebuilds_on_each_engine(
-    store: Store, update, monkeypatch
-):
+def test_stored_leaves_follow_forks_restarts_and_rebuilds(store: Store, update, monkeypatch):
     monkeypatch.setattr(LeafTree, "start_update", UPDATES[update])
     monkeypatch.setattr(leaf_tree, "_MAX_KEPT_SEATS", KEPT_SEATS[update])
     traffic = Traffic(3)
@@ -192,7 +190,7 @@ def test_pieces_follow_forks_restarts_and_rebuilds_on_each_engine(
     follower.folder.discard_cached_rows()
 
 
-def test_pieces_of_decided_cuts_are_pruned(store: Store):
+def test_leaf_chunks_of_finished_reports_are_pruned(store: Store):
     traffic = Traffic(3)
     follower = Follower(mine_blocks(remove_contract_events(traffic.blocks(15))), store)
     follower.catch_up()
@@ -221,7 +219,7 @@ def build_member(seat: int) -> Node:
 
 
 @pytest.mark.slow
-def test_only_the_piece_of_a_changed_leaf_is_stored_again(new_sqlite_store, monkeypatch):
+def test_only_chunk_of_changed_leaf_is_rewritten(new_sqlite_store, monkeypatch):
     # The leaves of the second piece are computed again when the first cut stores them.
     monkeypatch.setattr(leaf_tree, "_MAX_KEPT_SEATS", PIECE_LEAVES)
     cutter = ReportCutter(ScriptedReader(), RULES, SETTINGS, DOMAIN, anchor_window=ANCHOR_WINDOW)

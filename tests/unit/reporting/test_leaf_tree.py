@@ -109,7 +109,7 @@ def evaluated_seats(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seats
 
 
-def test_cut_computes_only_leaves_that_the_background_left(store: Store, evaluated_seats):
+def test_report_computes_only_leaves_missed_by_background_update(store: Store, evaluated_seats):
     members = [build_member(seat) for seat in range(9)]
     members[4].base = UNIT // 2
     members[4].since = 1_000
@@ -135,7 +135,7 @@ def test_cut_computes_only_leaves_that_the_background_left(store: Store, evaluat
     assert root == compute_root(new_tree(), store, 3)
 
 
-def test_node_that_recovers_between_two_cuts_has_its_last_leaf(store: Store):
+def test_fully_recovered_node_has_current_leaf(store: Store):
     # So slow that the last second of the recovery changes the reliability noticeably.
     slow = replace(CRYNUX, tau_seconds=10**7)
     members = [build_member(seat) for seat in range(3)]
@@ -151,7 +151,7 @@ def test_node_that_recovers_between_two_cuts_has_its_last_leaf(store: Store):
     assert root != first_root
 
 
-def test_loop_waits_for_a_running_update_only_at_a_cut(store: Store):
+def test_only_report_waits_for_running_background_update(store: Store):
     members = [build_member(seat) for seat in range(3)]
     save(store, members, 1)
     tree = new_tree()
@@ -163,7 +163,7 @@ def test_loop_waits_for_a_running_update_only_at_a_cut(store: Store):
     assert compute_root(tree, store, 1) == compute_root(new_tree(), store, 1)
 
 
-def test_cut_after_a_failed_update_evaluates_all_nodes(store: Store, evaluated_seats):
+def test_report_after_failed_background_update_evaluates_all_nodes(store: Store, evaluated_seats):
     save(store, [build_member(seat) for seat in range(3)], 1)
     tree = new_tree()
     gate = Gate(store, TransientError("no database"))
@@ -174,7 +174,7 @@ def test_cut_after_a_failed_update_evaluates_all_nodes(store: Store, evaluated_s
     assert root == compute_root(new_tree(), store, 1)
 
 
-def test_bug_in_the_background_ends_the_loop(store: Store):
+def test_background_update_bug_propagates(store: Store):
     tree = new_tree()
     gate = Gate(store, KeyError("a bug"))
     gate.is_open.set()
@@ -183,7 +183,7 @@ def test_bug_in_the_background_ends_the_loop(store: Store):
         compute_root(tree, store, 1)
 
 
-def test_update_that_a_rewind_overtakes_is_discarded(store: Store, monkeypatch):
+def test_background_update_overtaken_by_rewind_is_discarded(store: Store, monkeypatch):
     members = [build_member(seat) for seat in range(3)]
     save(store, members, 2)
     is_encoding = Event()
@@ -206,9 +206,7 @@ def test_update_that_a_rewind_overtakes_is_discarded(store: Store, monkeypatch):
     assert compute_root(tree, store, 3) == compute_root(new_tree(), store, 3)
 
 
-def test_rewind_computes_only_leaves_that_changed_since_the_last_cut(
-    store: Store, evaluated_seats
-):
+def test_rewind_computes_only_leaves_changed_since_last_report(store: Store, evaluated_seats):
     members = [build_member(seat) for seat in range(9)]
     members[4].base = UNIT // 2
     members[4].since = 1_000
@@ -265,7 +263,7 @@ def test_restart_corrects_wrong_stored_leaves(
     assert [(log["event"], log["leaves"]) for log in logs] == [("stored_leaves_corrected", 7)]
 
 
-def test_rewind_to_the_cut_of_a_faulty_process_corrects_its_leaves(
+def test_rewind_to_faulty_report_corrects_stored_leaves(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     save(store, [build_member(seat) for seat in range(3)], 1)
@@ -298,7 +296,7 @@ def replace_block(uow: UnitOfWork, member: Node) -> None:
 
 
 @pytest.mark.parametrize("change", [refold, damage_leaves, replace_block])
-def test_stored_leaves_that_the_state_does_not_continue_are_ignored(store: Store, change):
+def test_stored_leaves_not_matching_state_are_ignored(store: Store, change):
     members = [build_member(seat) for seat in range(3)]
     save(store, members, 1)
     tree = store_cut(store, 1)

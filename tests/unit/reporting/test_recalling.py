@@ -8,7 +8,7 @@ from tests.support.txmgr.follower import SETTINGS, Follower
 LENGTH = SETTINGS.period_seconds
 
 
-def test_report_on_orphaned_block_does_not_determine_last_block_of_period(
+def test_orphaned_report_does_not_set_last_block_of_period(
     store: Store,
 ):
     follower = Follower(ScriptedChain(), store)

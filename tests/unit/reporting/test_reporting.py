@@ -117,7 +117,7 @@ def test_incremental_report_equals_full_report(new_sqlite_store, events, cuts, w
     assert played.reports == reports
 
 
-def test_restart_that_ends_a_due_kickout_changes_the_root_without_events(new_sqlite_store):
+def test_relay_restart_ending_due_kickout_changes_root(new_sqlite_store):
     # Scores of 2 make the kickout due, but lower no H, so that no node is recovering.
     history = History().joins("A").scores("A", 2, 2)
     rules = replace(QUICKLY_DUE, restarts=(history.time + 30,))
@@ -136,7 +136,7 @@ def test_restart_that_ends_a_due_kickout_changes_the_root_without_events(new_sql
     assert without_restart.root != played.reports[1].root
 
 
-def test_every_report_changes_while_a_node_recovers_without_events(new_sqlite_store):
+def test_every_report_changes_during_node_recovery(new_sqlite_store):
     history = History().joins("A").starts("1", "A").after(60).times_out("1")
     cutter = reporter_at()
     state = build_contract_state()
@@ -175,7 +175,7 @@ def test_block_outside_anchor_window_makes_no_report_due():
     assert not reporter.is_due(block(7, 119), block(8, 120), newest_block=108)
 
 
-def test_only_one_report_is_cut_for_period_if_time_decreases(new_sqlite_store):
+def test_one_report_is_built_per_period_if_time_decreases(new_sqlite_store):
     reporter = reporter_at()
     with new_sqlite_store() as store, store.transaction() as uow:
         first = reporter.on_block(uow, build_contract_state(), block(7, 119), -1)
@@ -188,7 +188,7 @@ def test_only_one_report_is_cut_for_period_if_time_decreases(new_sqlite_store):
     assert stored.report.as_of == block(7, 119)
 
 
-def test_unsent_report_is_marked_missed_when_its_block_leaves_the_anchor_window(new_sqlite_store):
+def test_unsent_report_outside_anchor_window_is_missed(new_sqlite_store):
     cutter = ReportCutter(Unread(), CRYNUX, SETTINGS, DOMAIN, anchor_window=256)
     with new_sqlite_store() as store:
         IndexedHistory(store).whole(History().joins("A").scores("A", 10))

@@ -209,7 +209,7 @@ def test_reviews_from_database_snapshot_and_fold_are_equal(
     assert set(reviews) == {"held", "free", "dead letter", "complete"}
 
 
-def test_kickout_caused_by_one_creator_is_held_in_the_leaf(new_sqlite_store):
+def test_kickout_caused_by_one_creator_is_held_in_leaf(new_sqlite_store):
     with new_sqlite_store() as store:
         follower = follow(store, two_low_scores("mallory", "mallory").events)
         held = leaf_as_of(follower, "A", follower.chain.newest)
@@ -223,7 +223,7 @@ def test_kickout_caused_by_one_creator_is_held_in_the_leaf(new_sqlite_store):
     assert (held.flags, free.flags) == (LeafFlag.MEMBER | LeafFlag.HELD, LeafFlag.MEMBER)
 
 
-def test_creator_known_after_the_opening_does_not_change_the_leaf(new_sqlite_store):
+def test_creator_recorded_after_interval_opened_keeps_leaf(new_sqlite_store):
     history = two_low_scores(None, "mallory")
     due_count = len(history.events)
     history.creates("0A", creator=make_node_address("mallory")).joins("D").pauses("D")
@@ -243,7 +243,7 @@ def test_creator_known_after_the_opening_does_not_change_the_leaf(new_sqlite_sto
     assert after == before
 
 
-def test_reorg_that_replaces_a_creator_renews_the_leaf(new_sqlite_store):
+def test_reorg_replacing_creator_updates_leaf(new_sqlite_store):
     """Both forks open the interval at the same position, and no report is cut before it."""
     chain = ScriptedChain(finality_depth=50, seconds_per_block=1)
     chain.mine(after=20)
@@ -265,7 +265,7 @@ def test_reorg_that_replaces_a_creator_renews_the_leaf(new_sqlite_store):
     assert [LeafFlag.HELD in leaf.flags for leaf in leaves] == [True, False]
 
 
-def test_reorg_does_not_repeat_the_reviews_of_older_kickouts(
+def test_reorg_does_not_repeat_reviews_of_older_kickouts(
     new_sqlite_store, monkeypatch: pytest.MonkeyPatch
 ):
     reviewed = list[str]()
@@ -295,7 +295,7 @@ def test_reorg_does_not_repeat_the_reviews_of_older_kickouts(
         check_reports(follower)
 
 
-def test_dead_letter_in_the_evidence_makes_no_kickout_due_until_it_is_decoded(new_sqlite_store):
+def test_dead_letter_in_evidence_suspends_kickout_until_decoded(new_sqlite_store):
     history = two_low_scores("mallory", "alice")
     history.events.insert(-2, History().resumes("B").events[0])
     with new_sqlite_store() as store:
@@ -319,7 +319,7 @@ def test_dead_letter_in_the_evidence_makes_no_kickout_due_until_it_is_decoded(ne
     assert rebuilt == recomputed
 
 
-def test_dead_letter_after_the_opening_leaves_the_kickout_due(new_sqlite_store):
+def test_dead_letter_after_interval_opened_keeps_kickout_due(new_sqlite_store):
     history = two_low_scores("mallory", "alice").resumes("B")
     with new_sqlite_store() as store:
         follower = follow(store, history.events)
@@ -331,7 +331,7 @@ def test_dead_letter_after_the_opening_leaves_the_kickout_due(new_sqlite_store):
     assert leaf.kickout_due_since > 0
 
 
-def test_profile_that_holds_kickouts_marks_every_due_leaf(new_sqlite_store):
+def test_profile_holding_kickouts_flags_every_due_leaf(new_sqlite_store):
     history = two_low_scores("mallory", "alice")
     with new_sqlite_store() as store:
         follower = follow(store, history.events, holds_kickouts=True)
@@ -342,7 +342,7 @@ def test_profile_that_holds_kickouts_marks_every_due_leaf(new_sqlite_store):
     assert [leaf.kickout_due_since > 0 for leaf in leaves] == [True, False]
 
 
-def test_kickout_due_by_copies_of_a_mean_is_held():
+def test_kickout_due_to_copied_means_is_held():
     """After a restart the pool contains copies of the truncated mean,
     which is below the real one.
     """

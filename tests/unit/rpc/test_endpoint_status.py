@@ -46,7 +46,7 @@ def test_recovered_endpoint_is_deprioritised_until_stable():
     assert descriptions == ["deprioritised", "ok"]
 
 
-def test_failure_after_success_starts_a_new_failure_period():
+def test_failure_after_success_starts_new_failure_period():
     standing = EndpointStatus()
     record_failures(standing, ErrorKind.THROTTLED, "HTTP 429", 100.0)
     standing.record_success()

@@ -32,7 +32,7 @@ def test_five_consecutive_failures_open_breaker_for_ten_seconds():
 
 
 @pytest.mark.parametrize(("every", "opens"), [(4, False), (3, True)])
-def test_breaker_opens_after_more_than_three_failures_in_ten_requests(every, opens):
+def test_breaker_opens_after_four_failures_in_ten_requests(every, opens):
     breaker = CircuitBreaker()
     states = set()
     for turn in range(40):
@@ -54,7 +54,7 @@ def test_half_open_breaker_admits_only_one_request():
     assert breaker.get_state(INITIAL_BREAKER_WAIT_SECONDS) is BreakerState.CLOSED
 
 
-def test_each_failed_trial_doubles_wait_up_to_five_minutes():
+def test_failed_trial_request_doubles_wait_up_to_five_minutes():
     breaker = open_breaker()
     now = 0.0
     waits = []
@@ -71,7 +71,7 @@ def test_each_failed_trial_doubles_wait_up_to_five_minutes():
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 400)), max_size=60))
-def test_breaker_is_never_open_beyond_longest_wait(history):
+def test_breaker_is_never_open_longer_than_max_wait(history):
     breaker = CircuitBreaker()
     now = 0.0
     for works, passes in history:
@@ -89,7 +89,7 @@ def bucket(clock: VirtualClock) -> RateLimiter:
     return RateLimiter(clock, jitter=lambda: 1.0)
 
 
-def test_token_bucket_without_refusal_is_unlimited():
+def test_token_bucket_without_throttling_is_unlimited():
     clock = VirtualClock()
     full = bucket(clock)
     full.take_tokens(100_000)
@@ -97,7 +97,7 @@ def test_token_bucket_without_refusal_is_unlimited():
     assert (full.rate, full.get_wait_seconds()) == (math.inf, 0.0)
 
 
-def test_refusals_without_a_stated_wait_double_the_wait_up_to_30_seconds():
+def test_throttling_without_retry_after_doubles_wait_to_30_s():
     clock = VirtualClock()
     token_bucket = bucket(clock)
     waits = []
@@ -133,7 +133,7 @@ def test_limited_bucket_admits_at_most_its_rate(history):
             clock.advance(event)
 
 
-def test_repeated_refusals_keep_the_rate_at_half_of_the_sustained_rate_or_more():
+def test_repeated_throttling_keeps_half_of_sustained_rate():
     clock = VirtualClock()
     token_bucket = bucket(clock)
     for _ in range(60):
@@ -146,7 +146,7 @@ def test_repeated_refusals_keep_the_rate_at_half_of_the_sustained_rate_or_more()
     assert token_bucket.rate >= 10
 
 
-def test_refusals_reduce_the_rate_to_half_of_the_sustained_rate():
+def test_throttling_halves_sustained_rate():
     clock = VirtualClock()
     token_bucket = bucket(clock)
     token_bucket.take_tokens(20)
@@ -183,9 +183,7 @@ def failure(kind: ErrorKind) -> RpcError:
         (ErrorKind.REFUSED, [None] * 4),
     ],
 )
-def test_retries_of_fast_failures_depend_on_the_error_kind(
-    kind: ErrorKind, pauses: list[float | None]
-):
+def test_retry_of_fast_failure_depends_on_error_kind(kind: ErrorKind, pauses: list[float | None]):
     budget = RetryBudget()
 
     assert [budget.record_failure(failure(kind), tries, 0.0) for tries in range(4)] == pauses

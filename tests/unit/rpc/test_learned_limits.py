@@ -25,7 +25,7 @@ def sizes(sizer: RangeSizer, answers: int, *, logs_a_block: float = 0.0) -> list
     return range_sizes
 
 
-def test_range_first_doubles_and_then_grows_by_10_percent():
+def test_block_range_doubles_first_and_then_grows_by_10_percent():
     assert sizes(RangeSizer(), 6) == [100, 200, 400, 800, 880, 968]
 
 
@@ -35,7 +35,7 @@ def test_dense_logs_limit_range_to_target_log_count():
     assert max(cut) * 24 <= TARGET_LOGS
 
 
-def test_refused_range_is_halved_and_grows_slowly():
+def test_rejected_block_range_is_halved_and_grows_slowly():
     sizer = RangeSizer()
     part = sizer.limit_range(HISTORY, max_blocks=MAX_BLOCKS)
     assert sizer.record_refusal(part, RpcError("a", ErrorKind.TOO_LARGE, "too much")) == 50
@@ -55,7 +55,7 @@ def test_late_response_shrinks_range_and_stops_doubling():
         )
     )
 )
-def test_stated_limit_is_kept_and_range_is_never_empty(answers):
+def test_announced_limit_is_kept_and_range_is_never_empty(answers):
     sizer = RangeSizer()
     stated = MAX_BLOCKS
     for what, density, limit in answers:

@@ -68,7 +68,7 @@ def test_provider_ignores_key_in_url(host: str, key: str):
         (["one", "two"], [], False),
     ],
 )
-def test_quorum_needs_two_providers_or_two_endpoints_of_the_only_provider(
+def test_quorum_needs_two_providers_or_two_endpoints_of_one(
     providers: list[str], agreeing: list[int], *, expected: bool
 ):
     names = [f"https://{place}.test" for place in range(len(providers))]
@@ -83,7 +83,7 @@ def test_repeated_endpoint_is_counted_once():
     assert quorum.count_witnesses(["https://a.test", "https://a.test"]) == 1
 
 
-def test_endpoint_of_previous_configuration_counts_as_the_witness_of_its_domain():
+def test_removed_endpoint_counts_as_witness_of_its_domain():
     names = ["https://b.example.com", "https://rpc.other.net"]
     quorum = WitnessQuorum(dict(zip(names, ["example.com", "other.net"], strict=True)))
     earlier = "https://a.example.com"
@@ -93,7 +93,7 @@ def test_endpoint_of_previous_configuration_counts_as_the_witness_of_its_domain(
     assert quorum.list_endpoints_of_same_witness(names[1]) == {names[1]}
 
 
-def test_each_endpoint_is_its_own_witness_when_there_is_only_one_provider():
+def test_endpoints_of_only_provider_are_separate_witnesses():
     names = ["https://a.example.com", "https://b.example.com"]
     quorum = WitnessQuorum(dict.fromkeys(names, "example.com"))
 

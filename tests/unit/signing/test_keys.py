@@ -55,7 +55,7 @@ def test_new_keystore_is_encrypted_and_private(tmp_path: Path):
     assert KeySigner.open(keystore, password, address).address == address
 
 
-def test_eip_2335_keystore_opens(tmp_path: Path):
+def test_eip_2335_keystore_is_decrypted(tmp_path: Path):
     key = bytes.fromhex("42" * 32)
     files = KeyFiles(tmp_path / "keystore.json", tmp_path / "password")
     written = create_keyfile_json(key, b"a password", version=4, kdf="pbkdf2", iterations=QUICK)

@@ -3,7 +3,7 @@
 from oracle.store.database import Store
 
 
-def test_closing_store_stops_readers_while_it_can_still_be_read(tmp_path):
+def test_closing_store_stops_readers_before_it_becomes_unreadable(tmp_path):
     cursors: list[object] = []
 
     def stop_reader() -> None:

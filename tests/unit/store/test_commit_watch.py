@@ -34,23 +34,23 @@ def wait_during(store: Store, act: Callable[[], None]) -> tuple[bool, bool]:
         return seen.result(LONG_SECONDS / 2), watch.wait(0.05)
 
 
-def test_commit_of_this_store_wakes_reader_once(store: Store):
+def test_own_commit_wakes_reader_once(store: Store):
     assert wait_during(store, lambda: commit_block(store)) == (True, False)
 
 
-def test_commit_of_another_connection_wakes_reader_once(store: Store, database_url: str):
+def test_foreign_commit_wakes_reader_once(store: Store, database_url: str):
     with Store.open(database_url) as writer:
         assert wait_during(store, lambda: commit_block(writer)) == (True, False)
 
 
-def test_commit_before_the_first_wait_is_seen(store: Store, database_url: str):
+def test_commit_before_first_wait_wakes_reader(store: Store, database_url: str):
     watch = store.watch_commits()
     with Store.open(database_url) as writer:
         commit_block(writer)
     assert watch.wait(LONG_SECONDS)
 
 
-def test_commit_between_two_waits_is_seen_by_the_second(store: Store, database_url: str):
+def test_commit_between_two_waits_wakes_second_wait(store: Store, database_url: str):
     watch = store.watch_commits()
     while watch.wait(0.05):
         pass

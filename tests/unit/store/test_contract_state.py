@@ -69,7 +69,7 @@ def up_to(events: list[ContractEvent], last: int) -> list[ContractEvent]:
     ancestor=st.integers(0, _LAST_BLOCK),
     final=st.integers(0, _LAST_BLOCK),
 )
-def test_rollback_to_block_equals_never_advancing_past_it(
+def test_rollback_to_block_equals_state_at_block(
     store: Store, events: list[ContractEvent], ancestor: int, final: int
 ):
     with store.transaction() as uow:
@@ -87,7 +87,7 @@ def test_rollback_to_block_equals_never_advancing_past_it(
 
 @thorough
 @given(events=contract_histories(), stop=st.integers(0, _LAST_BLOCK))
-def test_state_loaded_in_between_folds_to_the_same_state(
+def test_reloaded_contract_state_folds_to_same_state(
     store: Store, events: list[ContractEvent], stop: int
 ):
     with store.transaction() as uow:
@@ -126,7 +126,7 @@ def test_accepted_rounds_are_listed_in_every_order(store: Store):
         assert rounds.find_accepted_round(9) == highest_bits
 
 
-def test_struck_rounds_are_told_from_the_others(store: Store):
+def test_revoked_rounds_are_listed_separately(store: Store):
     strikes = [
         RoundsStruck(Position(6, 0, 0), 60, 2, 3),
         RoundsStruck(Position(7, 0, 0), 70, 5, 5),
@@ -149,7 +149,7 @@ def test_struck_rounds_are_told_from_the_others(store: Store):
         assert uow.rounds.list_strikes(4) == strikes[1:]
 
 
-def test_kickouts_are_listed_by_their_state(store: Store):
+def test_kickouts_are_listed_by_state(store: Store):
     accused, expelled, refused, allowed = (address(number) for number in (4, 3, 2, 1))
     events: list[ContractEvent] = [
         KickAccused(AT, TIME, accused, 1, 100, ZERO_HASH, 230),
@@ -175,7 +175,7 @@ def test_kickouts_are_listed_by_their_state(store: Store):
 
 
 @pytest.mark.parametrize(("up_to_block", "config"), [(None, NEXT_CONFIG), (2, CONFIG), (0, None)])
-def test_settings_as_of_a_block_are_loaded(
+def test_contract_settings_as_of_block_are_loaded(
     store: Store, up_to_block: int | None, config: str | None
 ):
     events: list[ContractEvent] = [

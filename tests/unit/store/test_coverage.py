@@ -34,7 +34,7 @@ def list_spans_in(room: CoverageRepository) -> list[tuple[int, int, Verification
     ]
 
 
-def test_adjacent_windows_with_the_same_level_merge_into_one_interval(store: Store):
+def test_adjacent_windows_with_same_level_merge_into_one_interval(store: Store):
     with store.transaction() as uow:
         for first in range(0, 50, 10):
             uow.coverage.store_interval(ASKED.id, build_interval(first, first + 9))
@@ -192,7 +192,7 @@ def test_coverage_matches_last_written_values(store: Store, steps: list[object])
     steps=st.lists(puts, max_size=8),
     ranges=st.lists(st.tuples(st.integers(0, 45), st.integers(-1, 30)), min_size=5, max_size=5),
 )
-def test_gaps_are_blocks_without_coverage(
+def test_coverage_gaps_are_blocks_without_coverage(
     store: Store,
     steps: list[tuple[int, int, VerificationLevel, str]],
     ranges: list[tuple[int, int]],
@@ -224,7 +224,7 @@ def test_gaps_are_blocks_without_coverage(
             )
 
 
-def test_oracle_contract_is_not_added_while_coverage_has_an_unnamed_scope(store: Store):
+def test_oracle_contract_cannot_be_added_with_unnamed_scope(store: Store):
     stored_identity = Identity(
         1, Hash(make_hash(7)), {"TaskNetwork": Address(address(1))}, None, 0
     )

@@ -45,7 +45,7 @@ def everything(uow: UnitOfWork) -> list[list[StoredDraw]]:
 
 @examples(25)
 @given(turns_of=turns, ancestor=st.integers(0, LAST))
-def test_undo_above_block_equals_never_advancing_past_it(store: Store, turns_of, ancestor: int):
+def test_rewound_draws_equal_draws_up_to_block(store: Store, turns_of, ancestor: int):
     with store.transaction() as uow:
         uow.draws.rollback_to(-1)
         play_draws(uow, turns_of, LAST)

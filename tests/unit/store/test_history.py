@@ -74,7 +74,7 @@ def test_scores_of_node_at_earlier_block_are_returned(store: Store):
         ]
 
 
-def test_scores_of_node_up_to_a_position_include_it_and_nothing_later(store: Store):
+def test_scores_of_node_up_to_position_include_that_position(store: Store):
     positions = [Position(9, 1, 4), Position(9, 1, 4, 1), Position(9, 2, 0), Position(10, 0, 0)]
     scores = [score(1, seq)._replace(at=at) for seq, at in enumerate(positions, 1)]
     with store.transaction() as uow:
@@ -108,7 +108,7 @@ def turn(block: int, transition: MembershipTransition, node: int = 1) -> Members
     return MembershipChange(address(node), Position(block, 0, 0), 10 * block, transition)
 
 
-def test_pending_requests_are_not_in_effect(store: Store):
+def test_pending_membership_request_has_no_effect(store: Store):
     joined = turn(1, MembershipTransition.JOINED)
     quit_request = turn(4, MembershipTransition.QUIT_ASKED)
     paused = turn(3, MembershipTransition.PAUSED)

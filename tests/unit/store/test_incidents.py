@@ -32,7 +32,7 @@ def load_single_incident(uow: UnitOfWork) -> Incident:
 
 
 @pytest.mark.parametrize("ancestor", [BLOCKS[14], BLOCKS[23], BLOCKS[24], BLOCKS[-2]])
-def test_rollback_to_any_phase_of_an_incident_equals_a_fold_up_to_it(store: Store, ancestor: int):
+def test_rollback_to_any_phase_of_incident_equals_fold_up_to_it(store: Store, ancestor: int):
     with store.transaction() as uow:
         expected = dump_of(uow, ancestor, final=ancestor)
         dump_of(uow, LAST, final=0)
@@ -43,7 +43,7 @@ def test_rollback_to_any_phase_of_an_incident_equals_a_fold_up_to_it(store: Stor
         assert refolded == dump_of(uow, LAST, final=LAST)
 
 
-def test_incident_is_found_open_and_over_at_its_positions(store: Store):
+def test_incident_is_open_and_closed_at_its_positions(store: Store):
     with store.transaction() as uow:
         dump_of(uow, BLOCKS[-2], final=0)
         incident = load_single_incident(uow)
@@ -69,7 +69,7 @@ def test_incident_is_found_open_and_over_at_its_positions(store: Store):
         assert uow.incidents.list_newest(9, below=1) == []
 
 
-def test_stored_detector_equals_the_one_that_folded(store: Store):
+def test_stored_incident_detector_equals_folded_detector(store: Store):
     with store.transaction() as uow:
         dump_of(uow, BLOCKS[-2], final=0)
         detector = uow.incidents.load_detector()

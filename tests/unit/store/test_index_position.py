@@ -95,7 +95,7 @@ def test_cursor_moved_without_final_block_has_no_final_block(store: Store):
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 3])
-def test_cursor_that_another_process_moved_cannot_be_moved(store: Store, epoch: int):
+def test_cursor_moved_by_other_process_cannot_be_moved(store: Store, epoch: int):
     with store.transaction() as uow:
         uow.cursor.move_to(block(5), None, uow.cursor.move_to(block(4), None, 0))
     with pytest.raises(FatalError, match="another process moved"), store.transaction() as uow:
@@ -106,7 +106,7 @@ def test_cursor_that_another_process_moved_cannot_be_moved(store: Store, epoch: 
     assert cursor.number == 5
 
 
-def test_cleared_cursor_starts_anew(store: Store):
+def test_cleared_cursor_can_move_to_any_block(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(5), block(3), 0)
         uow.cursor.clear()
@@ -161,7 +161,7 @@ def test_bookmark_is_kept_until_cleared(store: Store):
         assert uow.bookmarks.get("rebuild") is None
 
 
-def test_newly_set_last_event_replaces_the_previous_one(store: Store):
+def test_newly_set_last_event_replaces_previous_one(store: Store):
     last = LastEvent(Position(2, 1, -1, 3), 50, 7)
     with store.transaction() as uow:
         uow.last_event.set(LastEvent(Position(1, 0, 0), 40, 6))

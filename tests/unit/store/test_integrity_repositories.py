@@ -52,7 +52,7 @@ def test_halt_is_opened_only_once_and_its_history_is_kept(store: Store):
         assert [halt.cleared for halt in uow.halts.list_newest_halts(9)] == [None, cleared]
 
 
-def test_facts_expire(store: Store):
+def test_expired_endpoint_facts_are_not_returned(store: Store):
     with store.transaction() as uow:
         uow.facts.set("a", {"max_blocks": "100", "tag": "safe"}, expires=50)
         uow.facts.set("a", {"client": "geth"}, expires=None)

@@ -88,7 +88,7 @@ def check_roots(store: Store, events: list[DomainEvent], rules: Rules) -> None:
 @pytest.mark.usefixtures("code")
 @examples(5)
 @given(rules=st.sampled_from([CRYNUX, RELAY]), events=any_histories())
-def test_changed_rows_give_the_root_of_all_nodes(
+def test_changed_leaf_rows_give_root_of_all_nodes(
     store: Store, rules: Rules, events: list[DomainEvent]
 ):
     with pytest.raises(RolledBackError):

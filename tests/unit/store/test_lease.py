@@ -53,7 +53,7 @@ def test_overtaken_holder_cannot_renew_write_or_release(store: Store):
         assert uow.lease.get_state().holder == "two"
 
 
-def test_lease_renewal_is_counted_from_the_current_time(store: Store):
+def test_lease_renewal_is_counted_from_current_time(store: Store):
     epoch = acquire_lease(store, "one", seconds=5)
     assert epoch is not None
     with store.transaction() as uow:

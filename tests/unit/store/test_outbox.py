@@ -100,7 +100,7 @@ def send_intent(
 RECEIPT = CallReceipt(60, Hash("0x" + 64 * "b"), succeeded=True, gas_used=70_000, gas_price_wei=9)
 
 
-def test_request_round_trips(store: Store):
+def test_call_request_round_trips(store: Store):
     call_request = request(
         period=9,
         as_of_block=40,
@@ -116,7 +116,7 @@ def test_request_round_trips(store: Store):
         assert load_intent(uow.outbox, intent.id).max_cost_wei == COST
 
 
-def test_duplicate_request_is_not_added(store: Store):
+def test_duplicate_call_request_is_not_added(store: Store):
     with store.transaction() as uow:
         first = plan_intent(uow.outbox)
         assert uow.outbox.intents.add(request(), NOW) is None
@@ -131,7 +131,7 @@ def test_second_ready_push_is_rejected(store: Store):
         make_ready(uow.outbox, request("push:2"))
 
 
-def test_second_ready_kickout_call_for_the_same_node_is_rejected(store: Store):
+def test_second_ready_kickout_call_for_same_node_is_rejected(store: Store):
     with store.transaction() as uow:
         make_ready(uow.outbox, kick("kick:1"))
         make_ready(uow.outbox, kick("kick:2", "ix=8"))
@@ -139,7 +139,7 @@ def test_second_ready_kickout_call_for_the_same_node_is_rejected(store: Store):
         make_ready(uow.outbox, kick("kick:3"))
 
 
-def test_second_ready_start_for_the_same_draw_is_rejected(store: Store):
+def test_second_ready_start_for_same_draw_is_rejected(store: Store):
     def start(key: str, subject: str) -> CallRequest:
         about = f"{START_TASK}:{subject}"
         return request(key, kind=START_TASK, subject=subject, exclusive_key=about)
@@ -200,7 +200,7 @@ def test_failed_call_ends_as_reverted_with_its_reason(store: Store):
     assert intent.error_text == "Reorged(5)"
 
 
-def test_reorg_makes_mined_call_live_again(store: Store):
+def test_reorg_returns_mined_call_to_live(store: Store):
     with store.transaction() as uow:
         slot, attempt = send_intent(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
@@ -211,7 +211,7 @@ def test_reorg_makes_mined_call_live_again(store: Store):
         assert load_intent(uow.outbox, slot.intent_id).state is IntentState.LIVE
 
 
-def test_call_that_ends_unsigned_leaves_its_nonce_to_the_next_call(store: Store):
+def test_nonce_of_unsigned_ended_call_is_reused(store: Store):
     with store.transaction() as uow:
         slot = assign_nonce(uow.outbox)
         uow.outbox.intents.end_unsent_intent(
@@ -240,7 +240,7 @@ def test_call_that_lost_its_nonce_is_superseded(store: Store):
     assert (loser.state, loser.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 
 
-def test_intent_whose_nonce_became_foreign_is_held(store: Store):
+def test_intent_with_foreign_nonce_is_held(store: Store):
     with store.transaction() as uow:
         slot, _ = send_intent(uow.outbox)
         uow.outbox.slots.mark_nonce_foreign(slot, NOW)
@@ -271,7 +271,7 @@ def test_daily_cost_includes_paid_and_reserved_amounts(store: Store):
         assert uow.outbox.slots.sum_reserved_wei(ME) == COST
 
 
-def test_vacant_nonce_costs_nothing_until_reused(store: Store):
+def test_vacant_nonce_reserves_no_cost_until_reused(store: Store):
     with store.transaction() as uow:
         slot = assign_nonce(uow.outbox)
         uow.outbox.intents.end_unsent_intent(

@@ -32,7 +32,7 @@ def test_both_databases_produce_same_projections(both: list[Store], events: list
     assert dumps[0] == dumps[1]
 
 
-def test_single_changed_value_changes_digest(store: Store):
+def test_changed_value_changes_projection_digest(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(1), node(2)])
         before = uow.projections.compute_digest()

@@ -62,7 +62,7 @@ def test_bump_is_counted_in_budget_and_records_send_block(store: Store):
     )
 
 
-def test_newer_call_of_nonce_wins_and_older_is_superseded(store: Store):
+def test_older_call_of_nonce_is_superseded_by_newer(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, _ = send_intent(outbox)
@@ -81,7 +81,7 @@ def test_newer_call_of_nonce_wins_and_older_is_superseded(store: Store):
         assert slot_of(outbox, slot.nonce).mined_at == NOW.at
 
 
-def test_another_call_with_the_same_nonce_can_be_mined_after_reorg(store: Store):
+def test_another_call_with_same_nonce_can_be_mined_after_reorg(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, first = send_intent(outbox)
@@ -205,7 +205,7 @@ def test_rebuilt_nonce_is_stored_as_final_with_its_cost(store: Store):
         assert kinds == {REBUILT}
 
 
-def test_nonce_rebuilt_again_after_reopening_is_final(store: Store):
+def test_reopened_nonce_is_final_after_second_rebuild(store: Store):
     tx_hash = Hash("0x" + 64 * "a")
     with store.transaction() as uow:
         outbox = uow.outbox

@@ -27,7 +27,7 @@ def report(period: int, *, is_due: bool = True) -> Report:
     )
 
 
-def test_report_is_due_until_landed(store: Store):
+def test_scheduled_report_is_due_until_landed(store: Store):
     with store.transaction() as uow:
         uow.reports.add(report(1))
         assert uow.reports.list_due() == [
@@ -41,7 +41,7 @@ def test_report_is_due_until_landed(store: Store):
         )
 
 
-def test_report_that_is_not_due_is_skipped(store: Store):
+def test_report_without_changes_is_skipped(store: Store):
     with store.transaction() as uow:
         uow.reports.add(report(1, is_due=False))
         stored = uow.reports.get(1)
@@ -128,7 +128,7 @@ def test_marking_missing_report_raises_error(store: Store):
         uow.reports.set_state(9, ReportState.MISSED, "why")
 
 
-def test_stored_report_reproduces_its_fingerprint(store: Store):
+def test_stored_report_has_same_fingerprint(store: Store):
     with store.transaction() as uow:
         uow.reports.add(report(1))
         stored = uow.reports.get(1)

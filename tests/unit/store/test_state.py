@@ -73,7 +73,7 @@ def test_second_save_replaces_row(store: Store):
         ]
 
 
-def test_large_save_replaces_only_rows_with_the_same_keys(store: Store):
+def test_large_save_replaces_only_rows_with_same_keys(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(number, size=1) for number in range(100)])
         uow.tasks.save([task(number, size=2) for number in range(60, 160)])
@@ -142,7 +142,7 @@ def test_changed_since_returns_nodes_changed_above_block(store: Store):
         assert [row.changed_at for row in uow.nodes.iterate_changed_since(2)] == [4, 3]
 
 
-def test_leaf_of_a_node_may_change_until_its_penalty_is_spent(store: Store):
+def test_leaf_of_recovering_node_may_change_until_recovery_ends(store: Store):
     healing = node(1, base=UNIT - 1, since=1000)
     recovered_node = node(2, base=UNIT, since=1000)
     with store.transaction() as uow:

@@ -27,7 +27,7 @@ def dump_of(uow: UnitOfWork, events: list[Event], last: int) -> list[str]:
 
 @thorough
 @given(events=histories(), ancestor=st.integers(0, LAST_BLOCK), final=st.integers(0, LAST_BLOCK))
-def test_rollback_to_block_equals_never_advancing_past_it(
+def test_rollback_to_block_equals_state_at_block(
     store: Store, events: list[Event], ancestor: int, final: int
 ):
     final = min(final, ancestor)
@@ -45,7 +45,7 @@ def test_rollback_to_block_equals_never_advancing_past_it(
     ancestor=st.integers(1, LAST_BLOCK - 1),
     branch=histories(first=LAST_BLOCK - 1, last=LAST_BLOCK),
 )
-def test_other_branch_after_rollback_equals_fresh_fold(
+def test_fold_of_other_branch_after_rollback_equals_fresh_fold(
     store: Store, events: list[Event], ancestor: int, branch: list[Event]
 ):
     common = [event for event in events if event.at.block <= ancestor]
@@ -173,7 +173,7 @@ def test_every_node_column_is_restored(store: Store, before: Node, after: Node):
         assert list(uow.nodes.iterate_all()) == [before]
 
 
-def test_rollback_below_journal_reach_is_rejected(store: Store):
+def test_rollback_below_oldest_journaled_block_is_rejected(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
         for number in range(1, 10):

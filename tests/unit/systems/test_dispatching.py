@@ -96,7 +96,7 @@ class World:
         return turn
 
 
-def test_task_with_a_candidate_is_armed_and_drawn_at_the_next_block():
+def test_task_with_candidate_is_drawn_at_next_block():
     world = World()
     waiting = line(task(1))
     assert world.go(1, waiting, Free({})).plan == EMPTY_PLAN
@@ -118,7 +118,7 @@ def test_task_without_candidate_at_seed_block_waits_again():
     assert (turn.new_draws, turn.plan) == ((), EMPTY_PLAN)
 
 
-def test_node_is_drawn_for_the_most_valuable_task_and_the_oldest_among_equals():
+def test_oldest_of_most_valuable_tasks_is_drawn():
     cheap = task(1, fee=1)
     dear = task(2, fee=3)
     old = task(3, fee=3, at=-1)
@@ -130,7 +130,7 @@ def test_node_is_drawn_for_the_most_valuable_task_and_the_oldest_among_equals():
     assert turn.plan.armed_tasks == frozenset()
 
 
-def test_draw_ends_when_its_node_is_unavailable_and_task_is_armed_again():
+def test_task_is_rearmed_when_drawn_node_becomes_unavailable():
     world = World()
     waiting = line(task(1))
     world.go(1, waiting, Free({NODES[0]: 1}))
@@ -150,7 +150,7 @@ def test_node_is_barred_from_second_task_of_its_group():
     assert world.go(1, waiting, Free({NODES[0]: 1})).plan.armed_tasks == frozenset()
 
 
-def test_barred_node_is_not_a_candidate_beside_other_nodes():
+def test_barred_node_is_not_among_candidates():
     waiting_task = task(1, group=GROUP)
     fellow = task(9, group=GROUP)
     fellow.node = NODES[0]
@@ -161,7 +161,7 @@ def test_barred_node_is_not_a_candidate_beside_other_nodes():
     assert drawn.candidates == ((NODES[1], 1),)
 
 
-def test_draw_ends_when_its_node_gets_another_task_of_the_group():
+def test_draw_ends_when_its_node_gets_another_task_of_group():
     waiting_task = task(1, group=GROUP)
     fellow = task(9, group=GROUP)
     world = World()
@@ -222,7 +222,7 @@ def test_group_is_dropped_entirely_or_not_at_all():
     assert find_queue_drop(tasks[0], tasks) == QueueDrop((tasks[0].key,), None)
 
 
-def test_incomplete_group_reserves_no_node():
+def test_incomplete_group_reserves_no_nodes():
     tasks = [task(number, group=GROUP) for number in (1, 2, 3)]
     for group_task in tasks:
         group_task.group_size = 3
@@ -293,7 +293,7 @@ def test_node_has_at_most_one_active_draw(history):
 
 
 @given(scenes)
-def test_only_armed_tasks_are_drawn_and_in_order_of_value(history):
+def test_armed_tasks_are_drawn_in_order_of_value(history):
     world = World()
     for number, policy_input in enumerate(history):
         waiting, pool = build_stage(policy_input)
@@ -313,7 +313,7 @@ def test_only_armed_tasks_are_drawn_and_in_order_of_value(history):
 
 
 @given(scenes)
-def test_task_without_a_draw_is_armed_if_candidates_are_left(history):
+def test_task_without_draw_is_armed_if_candidates_are_left(history):
     world = World()
     for number, policy_input in enumerate(history):
         waiting, pool = build_stage(policy_input)
@@ -327,7 +327,7 @@ def test_task_without_a_draw_is_armed_if_candidates_are_left(history):
 
 
 @given(scenes, st.integers(0, 7))
-def test_restart_or_reorg_back_to_the_same_block_does_not_change_draws(history, back):
+def test_draws_survive_restart_and_reorg_to_same_block(history, back):
     through = World()
     stages = [build_stage(policy_input) for policy_input in history]
     for number, (waiting, pool) in enumerate(stages):

@@ -101,13 +101,13 @@ def test_unmet_criteria_leave_no_candidates():
     assert weights(build_members("4080").creates("t", min_vram=40)) == {}
 
 
-def test_only_nodes_holding_all_models_are_candidates_if_there_are_any():
+def test_holders_of_all_models_are_preferred_candidates():
     history = build_members("one", "all", "none").adds_model("one", "base")
     history.adds_model("all", "base").adds_model("all", "lora")
     assert weights(history.creates("t", models=("base", "lora"))).keys() == {"all"}
 
 
-def test_all_nodes_are_candidates_if_no_node_holds_all_models():
+def test_every_node_is_candidate_if_none_holds_all_models():
     history = build_members("one", "none").adds_model("one", "base")
     assert weights(history.creates("t", models=("base", "lora"))).keys() == {"one", "none"}
 
@@ -117,7 +117,7 @@ def test_busy_holder_of_models_does_not_exclude_other_nodes():
     assert weights(history.creates("t", models=("base",))).keys() == {"free"}
 
 
-def test_excluded_node_is_not_a_candidate_until_it_recovers():
+def test_excluded_node_is_no_candidate_until_it_recovers():
     history = build_members("A", "B")
     for name in "12":
         history.starts(name, "A").times_out(name)
@@ -133,7 +133,7 @@ def test_excluded_node_is_not_a_candidate_until_it_recovers():
     ("on_disk", "loaded", "boost"),
     [(0, False, "1"), (1, False, "1.35"), (2, False, "1.7"), (2, True, "2")],
 )
-def test_locality_boost_for_models_on_disk_and_in_memory_matches_formula(on_disk, loaded, boost):
+def test_locality_boost_matches_formula(on_disk, loaded, boost):
     models = ("base", "lora")
     history = build_members("A")
     for model in models[:on_disk]:
@@ -161,12 +161,12 @@ def test_stake_score_is_monotonic_and_bounded(first_stake, second_stake, more):
 
 
 @given(st.integers(1, 10**30), st.integers(1, 10**30))
-def test_square_root_reduces_the_advantage_of_large_stakes(first_stake, second_stake):
+def test_square_root_reduces_advantage_of_large_stakes(first_stake, second_stake):
     low, high = sorted((first_stake, second_stake))
     assert compute_stake_score(low, high) * high >= UNIT * low - high
 
 
-def test_stake_split_over_several_nodes_weighs_more_than_on_one_node():
+def test_stake_split_over_nodes_has_higher_total_weight():
     # Against the document: a square root favours many small stakes, so it invites Sybils.
     single_stake_history = (
         build_members("rival", "whole").updates("rival", stake=400).updates("whole", stake=400)
@@ -251,7 +251,7 @@ def test_task_value_is_fee_divided_by_estimated_time(fixed, image, fee, images, 
     assert pricing.compute_value(fold.ledger.tasks[make_task_key("t")]) == Fraction(value)
 
 
-def test_freed_node_takes_the_most_valuable_task_that_fits_its_card():
+def test_freed_node_takes_most_valuable_fitting_task():
     orders = (
         ("any 24", 40, {"min_vram": 24}),
         ("4080", 30, {"required_gpu": "RTX 4080", "required_gpu_vram": 16}),
@@ -277,6 +277,6 @@ def test_full_queue_drops_least_valuable_task():
     assert [entry.key for entry in queue.overflow(2)] == [make_task_key("b")]
 
 
-def test_new_task_is_dropped_from_full_queue_if_it_is_the_least_valuable():
+def test_least_valuable_new_task_is_dropped_from_full_queue():
     queue = build_queue(("a", 5, {}), ("b", 3, {}), ("new", 3, {}))
     assert [entry.key for entry in queue.overflow(2)] == [make_task_key("new")]

@@ -120,7 +120,7 @@ def test_equal_memory_gives_equal_size_factor():
     assert factors(history, "new").size == factors(history, "old").size == UNIT // 3
 
 
-def test_card_with_6_gb_does_not_fit_a_task_that_needs_12_gb():
+def test_card_with_6_gb_does_not_fit_task_that_needs_12_gb():
     history = History().joins("6", gpu_vram=6).joins("12", gpu_vram=12).creates("t", min_vram=12)
     fold, _ = fold_history(history, RULES)
     requirement = build_requirement(fold.ledger.tasks[make_task_key("t")])
@@ -172,7 +172,7 @@ def test_new_month_resets_node_score():
     assert factors(history.after(1), "A").tally.node_score is None
 
 
-def test_scores_are_reset_at_the_end_of_a_window_set_in_seconds():
+def test_scores_are_reset_at_end_of_window_set_in_seconds():
     rules = build_rules("legacy", CHOSEN | {"legacy.window_seconds": "100"})
     history = runs(History().joins("A", "B", "C"), "t", "A", "B", "C")
     assert count_effective_scores(nodes_after(history, rules)["A"], history.time, rules) == 1
@@ -196,7 +196,7 @@ def test_fee_is_split_by_task_scores(scores, shares):
     assert split_fee_by_scores(1000, scores) == shares
 
 
-def test_node_below_kickout_line_with_enough_tasks_is_due_for_kickout():
+def test_node_below_line_with_enough_tasks_is_due_for_kickout():
     history = History().joins("A", "B", "C")
     for n in range(2):
         runs(history, str(n), "A", "B", "C")

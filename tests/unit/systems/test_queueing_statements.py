@@ -159,7 +159,7 @@ CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080"
 
 
 @pytest.mark.parametrize(("freed", "taken"), [("4080", "4080"), ("4090", "any 24")])
-def test_freed_node_is_drawn_for_the_most_valuable_task_that_fits_its_card(freed, taken):
+def test_freed_node_is_drawn_for_most_valuable_fitting_task(freed, taken):
     town = Dispatch()
     town.history.creates("any 24", fee=40, min_vram=24).creates("any 16", fee=20, min_vram=16)
     for card, fee in (("4080", 30), ("3080", 35)):

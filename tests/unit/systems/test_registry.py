@@ -21,7 +21,7 @@ def test_system_and_policy_share_name_and_version():
         assert system.version == system.policy.version
 
 
-def test_names_of_systems_with_rules_are_the_names_of_rule_sets():
+def test_names_of_systems_with_rules_are_names_of_rule_sets():
     assert {name for name, system in get_systems().items() if system.has_rules} == set(
         list_rule_set_names()
     )
@@ -42,7 +42,7 @@ def test_every_policy_is_available_by_name():
         assert get_policy(name) is policy
 
 
-def test_every_rule_has_a_one_line_description():
+def test_every_rule_has_one_line_description():
     named = {
         rule
         for name in list_rule_set_names()

@@ -85,7 +85,7 @@ def kept(tasks: WaitingTasks) -> list[QueueItem]:
 
 @pytest.mark.parametrize("line_up", LINE_UPS)
 @given(blocks=BLOCKS)
-def test_incrementally_updated_waiting_line_equals_a_rebuilt_one(
+def test_incrementally_updated_queue_equals_rebuilt_queue(
     line_up: QueueBuilder, blocks: Iterable[dict[str, dict[str, object]]]
 ):
     rows = Rows()

@@ -104,7 +104,7 @@ def draw_trios(history: History, times: int) -> list[tuple[str, ...]]:
     ]
 
 
-def test_image_task_is_drawn_from_nodes_of_different_cards():
+def test_image_task_can_be_drawn_on_nodes_of_different_cards():
     trios = draw_trios(
         build_members(_4090=2, _4080=1, _3080=2, _3070=3).creates("t", kind=SD, min_vram=16), 64
     )

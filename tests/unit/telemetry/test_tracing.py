@@ -75,7 +75,7 @@ def test_oversized_number_attribute_becomes_text(taken):
     assert dict(span.attributes) == {"qos.fee": str(2**200), "qos.nonce": 7}
 
 
-def test_step_metric_leads_to_trace_of_tick_with_work(taken):
+def test_step_metric_exemplar_links_to_trace_of_tick(taken):
     """The exemplar of the metric is the exported trace; an idle tick has none."""
     job = Job("exemplar", 1.0, lambda: {"blocks": 1})
     idle_job = Job("exemplar_of_nothing", 1.0, lambda: None)
@@ -94,7 +94,7 @@ def test_step_metric_leads_to_trace_of_tick_with_work(taken):
     assert "exemplar_of_nothing" not in exemplars
 
 
-def test_failed_tick_has_an_exemplar(taken):
+def test_failed_tick_has_exemplar(taken):
     def fail() -> None:
         raise ValueError("no answer")
 

@@ -24,7 +24,7 @@ def takes(old: Fees, new: Fees) -> bool:
 
 
 @given(max_fee=FEE, tip=FEE, base=FEE, ask=FEE, cap=FEE)
-def test_bumped_fees_are_accepted_by_pools_and_stay_within_the_cap(
+def test_bumped_fees_are_accepted_by_pools_and_stay_within_cap(
     max_fee: int, tip: int, base: int, ask: int, cap: int
 ):
     last = Fees(max_fee, min(tip, max_fee))
@@ -37,7 +37,7 @@ def test_bumped_fees_are_accepted_by_pools_and_stay_within_the_cap(
 
 
 @given(max_fee=FEE, tip=FEE, base=FEE, ask=FEE, room=FEE)
-def test_bump_with_little_room_below_cap_uses_minimal_fee(
+def test_bump_close_to_cap_uses_minimal_fee(
     max_fee: int, tip: int, base: int, ask: int, room: int
 ):
     last = Fees(max_fee, min(tip, max_fee))
@@ -48,22 +48,20 @@ def test_bump_with_little_room_below_cap_uses_minimal_fee(
 
 
 @given(max_fee=FEE, tip=FEE, base=FEE, ask=FEE)
-def test_bump_is_always_possible_well_below_the_cap(max_fee: int, tip: int, base: int, ask: int):
+def test_bump_is_always_possible_well_below_cap(max_fee: int, tip: int, base: int, ask: int):
     last = Fees(max(max_fee, 8), min(tip, max_fee // 2))
     room = 4 * (max_fee + base + ask + 8)
     assert bump_fees(last, FeeMarket(base, ask), room) is not None
 
 
 @given(FEE)
-def test_raised_fee_is_at_least_nine_eighths_of_the_old_fee(fee: int):
+def test_bumped_fee_is_at_least_nine_eighths_of_old_fee(fee: int):
     assert raise_fee(fee) > fee
     assert 8 * raise_fee(fee) >= 9 * fee
 
 
 @given(max_fee=FEE, tip=FEE, cap=FEE)
-def test_both_raised_fees_are_at_least_nine_eighths_of_the_old_and_within_the_cap(
-    max_fee: int, tip: int, cap: int
-):
+def test_both_bumped_fees_rise_by_one_eighth_within_cap(max_fee: int, tip: int, cap: int):
     last = Fees(max_fee, min(tip, max_fee))
     new = raise_both_fees(last, cap)
     if new is None:

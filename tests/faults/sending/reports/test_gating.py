@@ -222,7 +222,7 @@ def test_report_after_held_report_is_published_once_state_recovers(sqlite_harnes
     assert (harness.testbed.round, read_held_metric()) == (2, 0)
 
 
-def test_release_of_period_that_is_not_held_is_rejected(sqlite_harness: Harness):
+def test_release_of_unheld_period_is_rejected(sqlite_harness: Harness):
     harness = sqlite_harness
     with (
         harness.context.write_transaction() as uow,

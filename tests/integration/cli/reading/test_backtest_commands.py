@@ -154,7 +154,7 @@ def test_rule_set_may_be_read_from_file(capsys, file, tmp_path):
     assert system["exclusion"]["intervals"] > 0
 
 
-def test_system_can_be_compared_with_a_changed_copy_of_itself(capsys, file):
+def test_system_can_be_compared_with_changed_copy_of_itself(capsys, file):
     floored = "crynux  weight_floor=0.5 boost=1"
     answer = run_json(capsys, "--events", file, "--rules", "crynux", "--rules", floored)
     bare, changed_system = answer["systems"]

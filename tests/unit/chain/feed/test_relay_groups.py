@@ -48,7 +48,7 @@ def handed_in(scores: Mapping[int, str]) -> dict[str, SubmittedResult]:
 ALIKE = {5: "0xaa", 6: "0xaa", 7: "0xaa"}
 
 
-def test_winner_and_its_refunds_form_group_in_row_order():
+def test_winner_and_refunds_form_group_in_row_order():
     rows = [
         row(41, "TaskValidated", 7),
         row(42, "TaskStarted", 9),
@@ -59,7 +59,7 @@ def test_winner_and_its_refunds_form_group_in_row_order():
     assert list_group_members(rows, ALIKE) == [[7, 5, 6]]
 
 
-def test_invalidated_result_keeps_its_place_before_winner():
+def test_invalidated_result_precedes_winner_in_group():
     rows = [
         row(50, "TaskEndInvalidated", 1),
         row(51, "TaskValidated", 2),
@@ -107,7 +107,7 @@ def test_adjacent_groups_with_equal_results_are_ambiguous():
     assert {feed_row.id for feed_row in grouping.ambiguous} == {3, 4}
 
 
-def test_full_group_leaves_refunds_with_equal_results_to_the_next_group():
+def test_refund_beyond_full_group_joins_next_group():
     rows = [row(1, "TaskValidated", 1), row(4, "TaskValidated", 4)]
     rows += [row(number, "TaskEndGroupRefund", number) for number in (2, 3, 5, 6)]
     assert list_group_members(rows, dict.fromkeys(range(1, 7), "0xaa")) == [[1, 2, 3], [4, 5, 6]]
@@ -127,12 +127,12 @@ def test_rows_distant_in_id_or_time_form_no_group():
     assert list_group_members([row(1, "TaskValidated", 7), late], ALIKE) == []
 
 
-def test_three_invalidated_results_of_same_creator_form_group():
+def test_three_invalidated_results_of_one_creator_form_group():
     rows = [wrong(1, 7), wrong(2, 5, status=3), wrong(3, 6), wrong(4, 8, issuer=OTHER)]
     assert list_group_members(rows, {}) == [[7, 5, 6]]
 
 
-def test_four_invalidated_results_of_same_creator_are_ambiguous():
+def test_four_invalidated_results_of_one_creator_are_ambiguous():
     grouping = find_validation_groups([wrong(number, number) for number in range(1, 5)], {})
     assert grouping.groups == []
     assert len(grouping.ambiguous) == 4
@@ -143,14 +143,14 @@ def test_group_timeout_forms_group_with_single_finisher():
     assert list_group_members([abort(1, 7, **args)], {}) == [[7]]
 
 
-def test_result_submitted_after_row_is_ignored():
+def test_result_submitted_after_row_time_is_ignored():
     """A later result would change the group that was reconstructed before its arrival."""
     rows = [row(41, "TaskValidated", 7), row(43, "TaskEndGroupRefund", 5)]
     late = handed_in(ALIKE) | {task(5): SubmittedResult(44, "0xaa")}
     assert find_validation_groups(rows, late).groups == []
 
 
-def test_two_invalidated_results_of_same_creator_form_group():
+def test_two_invalidated_results_of_one_creator_form_group():
     assert list_group_members([wrong(1, 7), wrong(2, 5, status=3)], {7: "0xaa"}) == [[7, 5]]
 
 

@@ -139,7 +139,7 @@ def test_profile_fault_is_reported_with_file_and_key(
         raise AssertionError(fault_lines[0])
 
 
-def test_valid_profile_opens(tmp_path: Path):
+def test_valid_profile_is_loaded(tmp_path: Path):
     assert open_profile_reader(tmp_path, GOOD).profile.name == "ours"
 
 
@@ -186,7 +186,7 @@ def test_invalid_profile_option_is_rejected(tmp_path: Path, options: dict[str, b
         load_profile(write_profile(tmp_path, GOOD), options)
 
 
-def test_fault_in_an_event_disabled_by_option_is_still_reported(tmp_path: Path):
+def test_fault_in_event_disabled_by_option_is_reported(tmp_path: Path):
     ruled_out = """
 [[contracts.Network.events.Ended]]
 when = { "$blame" = false }
@@ -216,7 +216,7 @@ node = "a"
 # --- the identity of a profile ---
 
 
-def test_contract_with_only_calls_needs_another_contract_with_events(tmp_path: Path):
+def test_profile_without_any_event_contract_is_rejected(tmp_path: Path):
     calls_alone = """
 [contracts.Register]
 abi = ["function enter()"]
@@ -264,7 +264,7 @@ def test_comments_and_addresses_do_not_change_profile_identity(tmp_path: Path):
     assert open_profile_reader(tmp_path, symbol_line + GOOD).profile.identity == identity
 
 
-def test_profile_that_holds_kickouts_has_another_identity(tmp_path: Path):
+def test_holding_kickouts_changes_profile_identity(tmp_path: Path):
     reader = open_profile_reader(tmp_path, GOOD)
     held = open_profile_reader(tmp_path, 'kickouts = "held"\n' + GOOD)
     stated_default = open_profile_reader(tmp_path, 'kickouts = "automatic"\n' + GOOD)
@@ -274,7 +274,7 @@ def test_profile_that_holds_kickouts_has_another_identity(tmp_path: Path):
     assert (stated_default.holds_kickouts, stated_default.identity) == (False, reader.identity)
 
 
-def test_option_can_hold_kickouts(tmp_path: Path):
+def test_kickouts_are_held_by_profile_option(tmp_path: Path):
     text = 'kickouts = "$kicks"\n' + GOOD.replace(
         "[options]\n", '[options]\nkicks = "automatic"\n'
     )
@@ -285,13 +285,13 @@ def test_option_can_hold_kickouts(tmp_path: Path):
 
 
 @pytest.mark.parametrize("value", ['"off"', "true", '"$unknown"'])
-def test_unknown_value_of_kickouts_is_rejected(tmp_path: Path, value: str):
+def test_unknown_kickouts_setting_is_rejected(tmp_path: Path, value: str):
     with pytest.raises(InputError, match="kickouts: "):
         open_profile_reader(tmp_path, f"kickouts = {value}\n" + GOOD)
 
 
 @pytest.mark.parametrize("name", list_shipped_profiles())
-def test_every_shipped_profile_opens_and_has_description(name: str):
+def test_every_shipped_profile_is_loaded_and_has_description(name: str):
     profile = load_profile(name)
 
     assert profile.name == name

@@ -221,7 +221,7 @@ def test_arbitrary_input_raises_only_value_error(noise: bytes):
 # --- conditions, words and combinations ---
 
 
-def test_first_matching_reading_wins(reader: EventReader):
+def test_first_matching_reading_is_used(reader: EventReader):
     assert build_decoder(reader, build_ended_log(1, 5)).events == [
         TaskTimedOut(AT, TIME, TASK, None, LastStatus.STARTED)
     ]
@@ -271,7 +271,7 @@ def test_unmapped_enum_value_becomes_dead_letter(reader: EventReader):
     assert letter.error == "enums.reason has no entry for '2'"
 
 
-def test_single_log_yields_two_events_with_sub_positions(reader: EventReader):
+def test_log_with_two_readings_yields_events_with_sub_positions(reader: EventReader):
     joined = "event Joined(address node, uint32 vram)"
 
     assert build_decoder(reader, build_log(joined, NODE, 24)).events == [

@@ -66,7 +66,7 @@ def test_high_s_signature_recovers_signer():
     [{"type": "0x7e"}, {"r": None}, {"s": None}, {"v": None}, {"r": "0x0"}, {"s": "0x0"}],
     ids=str,
 )
-def test_transaction_without_signature_or_of_unknown_type_returns_no_signer(changed):
+def test_unsigned_or_unknown_transaction_type_has_no_signer(changed):
     assert recover_signer(build_signed_transaction("dynamic fee", **changed)) is None
 
 
@@ -85,7 +85,7 @@ def test_fake_chain_signs_for_accounts_with_keys(kind):
     assert recover_signer(tx) == somebody
 
 
-def test_fake_chain_leaves_transactions_of_other_accounts_unsigned():
+def test_fake_chain_signs_no_transaction_of_unknown_accounts():
     block = BlockTree().mine([Tx(ZEROS[:42], ZEROS[:42])])
     (tx,) = msgspec.convert(block.transactions, list[SignedTransaction])
     assert (tx.compute_hash(), recover_signer(tx)) == (tx.hash, None)

@@ -30,7 +30,7 @@ def test_event_history_round_trips(history: list[DomainEvent]):
 
 
 @pytest.mark.parametrize("amount", [0, 1, 2**63, 2**64, 2**256 - 1, None])
-def test_amounts_of_any_size_round_trip(amount: int | None):
+def test_arbitrarily_large_amounts_round_trip(amount: int | None):
     event = replace(JOINED, stake=amount)
 
     assert encode_and_decode([event]) == [event]

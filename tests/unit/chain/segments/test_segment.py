@@ -48,7 +48,7 @@ def segment() -> Segment:
     return build_segment(ORDER, WINDOW, WINDOW.decoded, WorkerObservations(4, (), {}, 30, 0.5))
 
 
-def test_segment_unpacks_to_original_window():
+def test_decoded_segment_equals_original_window():
     answer = decode_answer(encode_answer(segment()), ORDER)
 
     assert isinstance(answer, Segment)
@@ -56,7 +56,7 @@ def test_segment_unpacks_to_original_window():
 
 
 @given(st.data())
-def test_any_changed_byte_is_detected(data: st.DataObject):
+def test_changed_byte_in_segment_is_detected(data: st.DataObject):
     given_bytes = bytearray(encode_answer(segment()))
     at = data.draw(st.integers(0, len(given_bytes) - 1))
     given_bytes[at] ^= data.draw(st.integers(1, 255))
@@ -110,7 +110,7 @@ def test_impossible_log_rows_are_rejected(logs: list[Log]):
     ],
     ids=["a block is missing", "a block too many", "a source is missing", "a source too many"],
 )
-def test_log_rows_with_missing_or_extra_blocks_or_sources_are_rejected(changed: dict[str, object]):
+def test_log_rows_with_wrong_blocks_or_sources_are_rejected(changed: dict[str, object]):
     full_segment = segment()
     logs = msgspec.structs.replace(full_segment.logs, **changed)
 

@@ -22,7 +22,7 @@ def calibrate(outcomes: list[bool]) -> Calibration:
 
 
 @given(outcomes=samples)
-def test_feature_is_unsupported_after_enough_wrong_samples_and_no_right_one(
+def test_feature_is_unsupported_after_enough_wrong_samples(
     outcomes: list[bool],
 ):
     calibration = calibrate(outcomes)
@@ -33,7 +33,7 @@ def test_feature_is_unsupported_after_enough_wrong_samples_and_no_right_one(
 
 
 @pytest.mark.parametrize("wrong", [0, 3 * REQUIRED_SAMPLES])
-def test_enough_right_samples_prove_feature_despite_wrong_samples(wrong: int):
+def test_enough_valid_samples_prove_feature_despite_wrong_ones(wrong: int):
     assert calibrate([False] * wrong + [True] * REQUIRED_SAMPLES).is_proven(FEATURE)
 
 
@@ -57,7 +57,7 @@ def test_failed_sample_is_inconclusive_until_every_provider_responds(
     assert calibration.is_unsupported(FEATURE) is (right == 0 and heard_wrong >= REQUIRED_SAMPLES)
 
 
-def test_later_answered_sample_closes_open_question():
+def test_later_sample_resolves_inconclusive_calibration():
     calibration = Calibration()
     calibration.record_sample("0x01", {FEATURE: False}, ["provider"])
     question = calibration.find_undecided_error()

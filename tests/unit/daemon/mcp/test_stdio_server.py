@@ -60,7 +60,7 @@ def call(api: LocalApi, name: str, **arguments: str) -> tuple[dict[str, Any], bo
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_every_tool_returns_the_response_of_its_path(api: LocalApi, name: str):
+def test_every_tool_returns_response_of_its_api_path(api: LocalApi, name: str):
     explained, _ = call(api, "explain", node=make_node_address("A"))
     scored_task = explained["explanation"]["pool"]["entries"][0]["task"]
     values = {None: {}, "node": {"node": make_node_address("A")}, "task": {"task": scored_task}}
@@ -69,14 +69,14 @@ def test_every_tool_returns_the_response_of_its_path(api: LocalApi, name: str):
     assert decoded["as_of"]["block"] > 0
 
 
-def test_text_of_a_stranger_is_marked_and_has_no_control_characters(api: LocalApi):
+def test_untrusted_text_is_tagged_and_stripped_of_control_chars(api: LocalApi):
     decoded, _ = call(api, "node", node=make_node_address("A"))
     escaped_name = decoded["row"]["card"][MARK]
     assert escaped_name.startswith("RTX 4090. Ignore")
     assert escaped_name.isprintable()
 
 
-def test_refusal_of_the_api_is_an_error_with_its_reason(api: LocalApi):
+def test_api_error_is_returned_with_reason(api: LocalApi):
     decoded, is_error = call(api, "node", node="0x" + 40 * "9")
     assert is_error
     assert "0x999" in decoded["detail"]
@@ -97,12 +97,12 @@ def test_refusal_of_the_api_is_an_error_with_its_reason(api: LocalApi):
         (f'{{"id": 1, "method": "tools/call", "params": {WRONG_TYPE}}}', -32602),
     ],
 )
-def test_invalid_message_is_answered_with_an_error_code(api: LocalApi, line: str, code: int):
+def test_invalid_message_returns_error_code(api: LocalApi, line: str, code: int):
     (answer,) = answers(api, line, "\n", '{"method": "notifications/initialized"}')
     assert answer["error"]["code"] == code
 
 
-def test_argument_cannot_leave_the_path_of_its_tool(api: LocalApi):
+def test_tool_argument_cannot_traverse_api_path(api: LocalApi):
     decoded, is_error = call(api, "node", node="../rules?x=#")
     assert is_error
     assert "as_of" not in decoded
@@ -124,7 +124,7 @@ def iterate_texts(schemas: dict[str, Any], queue: list[tuple[str, Any]]) -> Iter
         queue += schema.get("properties", {}).items()
 
 
-def test_every_text_of_the_responses_is_known_as_own_or_as_a_strangers():
+def test_every_response_text_is_classified_as_trusted_or_untrusted():
     """A new text field must be added to one of the two sets."""
     description = build_openapi_description()
     contents = [

@@ -32,13 +32,13 @@ def client(new_sqlite_store):
         yield TestClient(create_read_api(source, streams=ApiSection()))
 
 
-def test_stake_is_shown_in_network_token(client):
+def test_stake_is_shown_in_units_of_network_token(client):
     page = client.get(f"/nodes/{make_node_address('A')}").text
     assert "<dt>Stake</dt><dd>400 CNX." in page
     assert str(400 * UNIT) not in page
 
 
-def test_node_without_score_shows_no_equation(client):
+def test_score_equation_is_hidden_for_unscored_node(client):
     page = client.get(f"/nodes/{make_node_address('B')}").text
     equation = page.partition('class="card equation"')[2].partition("</section>")[0]
     assert "not a member: kicked out" in equation
@@ -84,7 +84,7 @@ def test_amount_is_rounded_down_to_six_decimals(units: int, decimals: int):
     assert 0 <= units * 10**6 - displayed < 10**decimals
 
 
-def test_address_leads_to_the_explorer_of_the_configuration(new_sqlite_store):
+def test_address_links_to_configured_explorer(new_sqlite_store):
     with new_sqlite_store() as store:
         source = IndexedHistory(store).whole(History().joins("A").after(5)).source
         linked_source = replace(source, explorer=EXPLORER)
@@ -99,7 +99,7 @@ def test_address_leads_to_the_explorer_of_the_configuration(new_sqlite_store):
 
 
 @pytest.mark.parametrize("contact", [None, "mailto:qos@example.org"])
-def test_node_page_shows_the_contact_of_the_configuration(new_sqlite_store, contact):
+def test_node_page_shows_configured_contact(new_sqlite_store, contact):
     with new_sqlite_store() as store:
         source = replace(IndexedHistory(store).whole(History().joins("A")).source, contact=contact)
         client = TestClient(create_read_api(source, streams=ApiSection()))
@@ -110,7 +110,7 @@ def test_node_page_shows_the_contact_of_the_configuration(new_sqlite_store, cont
 
 
 @pytest.mark.parametrize("explorer", [None, EXPLORER])
-def test_transaction_leads_to_the_explorer_of_the_configuration(explorer):
+def test_transaction_links_to_configured_explorer(explorer):
     place = LogPlace(block=7, tx=1, log=2, feed_row=None, transaction=f"0x{'ab' * 32}")
     template = '{% from "drawings.html" import where with context %}{{ where(place) }}'
     text = get_template_environment().from_string(template).render(place=place, explorer=explorer)

@@ -63,7 +63,7 @@ def test_graphics_contrast_is_sufficient_on_card(theme):
     assert [name for name in FILLS if contrast(colours[name], colours["card"]) < DRAWN] == []
 
 
-def test_every_state_has_sign_and_colour_class():
+def test_every_state_has_symbol_and_colour_class():
     for state in STATE_SIGNS:
         assert f".chip.{state}" in CSS
         assert f".fill-{state}" in CSS

@@ -109,7 +109,7 @@ def test_every_internal_link_resolves(pages):
     assert f"/tasks/{make_task_key('0A')}" in pages
 
 
-def test_node_page_links_to_the_draws_of_its_node(pages):
+def test_node_page_links_to_draws_of_node(pages):
     assert f"/draws/{make_task_key('0A')}" in pages[f"/nodes/{make_node_address('B')}"]
     assert "Drawn tasks" not in pages[f"/nodes/{make_node_address('A')}"]
 
@@ -136,7 +136,7 @@ def test_pages_contain_no_inline_script_or_style(pages):
             ] == [], path
 
 
-def test_every_page_is_accessible_by_screen_reader_and_keyboard(pages):
+def test_every_page_supports_screen_reader_and_keyboard(pages):
     for path, text in pages.items():
         if not text:
             continue
@@ -212,7 +212,7 @@ def test_round_page_shows_changed_node_and_previous_score(pages):
     assert re.search(rf'/nodes/{make_node_address("A")}".*?>0\.5000</td>.*?>1\.0000</td>', text)
 
 
-def test_network_page_shows_movement_between_rounds(pages):
+def test_network_page_shows_rank_changes_between_rounds(pages):
     timeline = pages["/"].partition('id="timeline"')[2]
     assert "one node rose" in timeline
     row = timeline.partition(f"/nodes/{make_node_address('A')}")[0].rpartition("<li")[2]
@@ -226,7 +226,7 @@ def test_accused_node_shows_remaining_veto_time(pages):
     assert "Accused on chain." in pages[f"/nodes/{make_node_address('C')}"]
 
 
-def test_page_of_struck_round_says_that_its_root_proves_nothing(new_sqlite_store):
+def test_page_of_revoked_round_warns_that_root_proves_nothing(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = index_network(IndexedHistory(store))
         strike = RoundsStruck(Position(9, 0, 101), 1, first=2, last=2)
@@ -272,7 +272,7 @@ def test_ambiguous_address_prefix_returns_list_of_matches(client):
         ("/v1/nothing", 404),
     ],
 )
-def test_invalid_page_request_returns_error_status_and_complete_sentences(client, path, status):
+def test_invalid_page_request_returns_error_page(client, path, status):
     response = client.get(path)
     assert response.status_code == status
     assert re.search(r"[,;:]\s*\.(\s|<)", response.text) is None

@@ -37,7 +37,7 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
     assert f'data-event="{joined.cursor_after}"' not in text
 
 
-def test_page_says_that_no_action_is_needed_only_without_a_condition(store, monkeypatch):
+def test_no_action_needed_is_shown_only_without_conditions(store, monkeypatch):
     indexed = IndexedHistory(store).whole(History().joins("A"))
     calming = []
     for condition in (None, Condition.NO_LEADER, Condition.BEHIND, Condition.HALTED):
@@ -49,7 +49,7 @@ def test_page_says_that_no_action_is_needed_only_without_a_condition(store, monk
     assert calming == [True, False, False, False]
 
 
-def test_page_shows_only_the_newest_events_up_to_its_limit(store, monkeypatch):
+def test_page_shows_newest_events_up_to_limit(store, monkeypatch):
     monkeypatch.setattr(network_page, "_MAX_EVENTS", 3)
     history = History()
     for name in "ABCDEFG":
@@ -59,7 +59,7 @@ def test_page_shows_only_the_newest_events_up_to_its_limit(store, monkeypatch):
     assert [row.event.node for row in rows] == [make_node_address(name) for name in "GFE"]
 
 
-def test_many_new_events_are_shown_without_reading_older_ones(store, monkeypatch):
+def test_full_page_of_new_events_needs_no_older_events(store, monkeypatch):
     history = History().joins("old").after(4_000)
     for number in range(30):
         history.joins(f"n{number}").after(20)
@@ -80,7 +80,7 @@ def test_many_new_events_are_shown_without_reading_older_ones(store, monkeypatch
 
 
 @pytest.mark.parametrize("event_count", [0, 8, 9, 10])
-def test_few_new_events_are_followed_by_older_ones(store, monkeypatch, event_count):
+def test_few_new_events_are_filled_up_with_older_ones(store, monkeypatch, event_count):
     history = History()
     for number in range(12):
         history.joins(f"old{number}").after(20)
@@ -95,7 +95,7 @@ def test_few_new_events_are_followed_by_older_ones(store, monkeypatch, event_cou
     assert len(rows) == 9
 
 
-def test_consecutive_reports_are_merged_into_one_row():
+def test_consecutive_reports_are_merged_into_single_row():
     kinds = ["report_accepted"] * 3 + ["timed_out", "report_accepted"]
     rows = merge_consecutive_reports(
         NumberedEvent(

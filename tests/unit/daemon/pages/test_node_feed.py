@@ -38,13 +38,13 @@ def find_texts(element: ET.Element, path: str) -> list[str]:
     return [str(found.text) for found in element.iterfind(path)]
 
 
-def test_feed_has_events_of_its_node_newest_first(client):
+def test_atom_feed_lists_events_of_node_newest_first(client):
     titles = find_texts(read_feed(client, "A"), f"{ATOM}entry/{ATOM}title")
     assert [title.partition(",")[0] for title in titles] == ["Timed out", "Joined."]
     assert find_texts(read_feed(client, "B"), f"{ATOM}entry/{ATOM}title") == ["Paused.", "Joined."]
 
 
-def test_feed_has_the_elements_that_the_format_requires(client):
+def test_atom_feed_has_required_elements(client):
     feed = read_feed(client, "A")
     for element in (feed, *feed.iterfind(f"{ATOM}entry")):
         for name in ("id", "title", "updated"):
@@ -59,15 +59,15 @@ def test_feed_has_the_elements_that_the_format_requires(client):
     assert client.get(str(alternate.get("href"))).status_code == 200
 
 
-def test_label_with_markup_is_escaped_in_feed(client):
+def test_markup_in_label_is_escaped_in_atom_feed(client):
     (title,) = find_texts(read_feed(client, "A"), f"{ATOM}title")
     assert title.startswith(LABEL)
 
 
-def test_page_of_node_names_its_feed(client):
+def test_node_page_links_to_its_atom_feed(client):
     page = client.get(f"/nodes/{make_node_address('A')}").text
     assert f'title="Events of this node" href="/nodes/{make_node_address("A")}/feed.atom"' in page
 
 
-def test_feed_of_unknown_address_is_not_found(client):
+def test_atom_feed_of_unknown_address_returns_404(client):
     assert client.get(f"/nodes/{make_node_address('F')}/feed.atom").status_code == 404

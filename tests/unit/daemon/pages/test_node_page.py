@@ -48,7 +48,7 @@ def test_history_chart_of_departed_node_ends_at_departure(
             assert f"history?first=1000&amp;last={left_at}" in page, span
 
 
-def test_page_of_accused_node_differs_from_that_of_a_due_one(new_sqlite_store: NewStore):
+def test_accused_and_due_nodes_have_different_pages(new_sqlite_store: NewStore):
     rules = replace(CRYNUX, kick_creator_share=UNIT)
     history = History().joins("A").scores("A", *[0] * rules.pool_size)
     node = make_node_address("A")

@@ -32,7 +32,7 @@ def test_gpu_filter_matches_part_of_name_in_any_case(client):
     assert [row["node"] for row in rows] == [make_node_address("C")]
 
 
-def test_node_list_is_limited_to_addresses_in_link(client):
+def test_node_list_is_filtered_by_addresses_in_url(client):
     text = client.get(
         "/nodes", params={"of": f"{make_node_address('C')},{make_node_address('A')}"}
     ).text

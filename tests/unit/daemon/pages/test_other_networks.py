@@ -61,7 +61,7 @@ def client(request, new_sqlite_database):
             yield client_of(store, of_a_feed())
 
 
-def test_every_page_of_other_network_returns_200(client):
+def test_every_page_of_other_network_returns_http_200(client):
     for path in PATHS:
         answer = client.get(path)
         assert answer.status_code == 200, (path, answer.text)

@@ -64,7 +64,7 @@ def read_form(text: str) -> dict[str, str | None] | None:
     return next((form for form in forms if "data-proof" in form), None)
 
 
-def test_script_is_given_the_newest_round_and_its_accepted_root(index):
+def test_proof_script_gets_newest_round_and_accepted_root(index):
     text = index(fold_rounds(2)).get(f"/nodes/{make_node_address('A')}").text
     assert read_form(text) == {
         "class": "proof",
@@ -82,7 +82,7 @@ def test_script_is_given_the_newest_round_and_its_accepted_root(index):
     assert "the server folds the round again" in text
 
 
-def test_requested_round_has_its_own_root(index):
+def test_requested_round_is_shown_with_its_root(index):
     text = index(fold_rounds(2)).get(f"/nodes/{make_node_address('A')}?round=1").text
     form = read_form(text)
     assert form is not None
@@ -90,20 +90,20 @@ def test_requested_round_has_its_own_root(index):
     assert '"round": 1' in str(form["data-summary"])
 
 
-def test_round_that_was_not_accepted_returns_error_status(index):
+def test_unaccepted_round_returns_error_status(index):
     client = index(fold_rounds(2))
     for address in (make_node_address("A"), ABSENT):
         for number, status in (("3", 404), ("x", 422), ("-1", 422)):
             assert client.get(f"/nodes/{address}?round={number}").status_code == status, number
 
 
-def test_round_that_changed_no_known_node_is_proven_by_an_absence(index):
+def test_round_without_known_node_is_proven_by_absence(index):
     form = read_form(index(fold_rounds(3)).get("/rounds/3").text)
     assert form is not None
     assert (form["data-address"], form["data-subject"]) == ("0x" + 40 * "0", "summary")
 
 
-def test_address_that_is_no_node_has_a_page_with_the_proof_of_absence(index):
+def test_page_of_unknown_address_contains_absence_proof(index):
     client = index(fold_rounds(2))
     found = client.get("/search", params={"q": ABSENT}, follow_redirects=False)
     answer = client.get(found.headers["location"])
@@ -115,7 +115,7 @@ def test_address_that_is_no_node_has_a_page_with_the_proof_of_absence(index):
 
 
 @pytest.mark.parametrize("address", [make_node_address("A"), ABSENT])
-def test_nothing_is_proven_before_the_first_round(index, address):
+def test_no_proof_is_offered_before_first_round(index, address):
     text = index(None).get(f"/nodes/{address}").text
     assert read_form(text) is None
 
@@ -123,7 +123,7 @@ def test_nothing_is_proven_before_the_first_round(index, address):
 @pytest.mark.parametrize(
     ("history", "rules"), [(a_network(), CRYNUX), (of_2024(), RULES)], ids=["crynux", "legacy"]
 )
-def test_leaf_of_a_node_page_is_the_one_that_a_round_would_have(new_sqlite_store, history, rules):
+def test_leaf_on_node_page_equals_leaf_in_next_round(new_sqlite_store, history, rules):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, rules).whole(history)
         text = indexed.client().get(f"/nodes/{make_node_address('A')}").text

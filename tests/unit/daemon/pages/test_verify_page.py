@@ -17,14 +17,14 @@ def find_content(page: str, element: str) -> str:
     return str(content)
 
 
-def test_served_verify_page_equals_release_file(store):
+def test_served_verify_page_equals_released_file(store):
     response = IndexedHistory(store).client().get("/verify")
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("text/html")
     assert response.text == build_verify_page()
 
 
-def test_policy_allows_only_the_scripts_and_styles_in_the_file(store):
+def test_csp_allows_only_scripts_and_styles_of_file(store):
     page = build_verify_page()
     policy = IndexedHistory(store).client().get("/verify").headers["content-security-policy"]
     in_page = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
@@ -36,14 +36,14 @@ def test_policy_allows_only_the_scripts_and_styles_in_the_file(store):
     assert directives["form-action"] == directives["base-uri"] == "'none'"
 
 
-def test_page_refers_to_no_other_file():
+def test_verify_page_references_no_other_file():
     markup = re.sub(r"<(script|style)>.*?</\1>", "", build_verify_page(), flags=re.DOTALL)
     assert re.findall(r"\b(?:src|href|srcset|action)=", markup) == []
     assert "@import" not in find_content(build_verify_page(), "style")
     assert "url(" not in find_content(build_verify_page(), "style")
 
 
-def test_every_script_is_in_the_page_once():
+def test_verify_page_contains_each_script_once():
     script = find_content(build_verify_page(), "script")
     names = re.findall(r"^(?:async )?function (\w+)", script, re.MULTILINE)
     names += re.findall(r"^(?:const|let|class) (\w+)", script, re.MULTILINE)

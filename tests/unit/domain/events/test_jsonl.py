@@ -139,7 +139,7 @@ def test_written_events_parse_to_same_events(events):
 
 
 @given(any_histories().filter(bool), st.data())
-def test_ordered_file_is_streamed_and_unordered_file_is_rejected(events, data):
+def test_file_is_streamed_if_ordered_and_rejected_otherwise(events, data):
     lines = [event_to_json(event) for event in events]
     assert list(iter_ordered_events(["\n", *lines])) == events
     moved = data.draw(st.permutations(lines))
@@ -152,12 +152,12 @@ def test_ordered_file_is_streamed_and_unordered_file_is_rejected(events, data):
     "second",
     [line(JOIN), line(JOIN, log=1, time=1001), line(JOIN, block=0), "{", line(JOIN, log=1, x=1)],
 )
-def test_invalid_or_unordered_line_stops_ordered_reading(second):
+def test_invalid_or_unordered_line_stops_streaming(second):
     with pytest.raises(OutOfOrderError):
         list(iter_ordered_events([line(JOIN), second]))
 
 
-def test_repeated_node_address_is_interned():
+def test_repeated_node_address_is_stored_once():
     first_event, second_event = parse_events([line(JOIN), line(JOIN, log=1)])
     assert isinstance(first_event, network_events.NodeJoined)
     assert isinstance(second_event, network_events.NodeJoined)
@@ -168,7 +168,7 @@ def test_event_type_name_is_snake_case():
     assert NAME_BY_TYPE[network_events.TaskErrorReported] == "task_error_reported"
 
 
-def test_numbers_above_2_to_the_53_are_written_as_decimal_strings():
+def test_integers_above_2_53_are_written_as_decimal_strings():
     exact = 2**53
     above = 2**53 + 1
     events = [parse_event(line(JOIN, time=exact)), parse_event(line(JOIN, time=str(above)))]
@@ -188,7 +188,7 @@ def test_hex_is_read_in_any_case():
     assert (event.node, event.task) == (NODE, TASK)
 
 
-def test_null_means_absent():
+def test_null_field_is_treated_as_absent():
     event = parse_event(line(START, round=None, tx=None, sub=None))
     assert event == parse_event(json.dumps(START))
 
@@ -308,7 +308,7 @@ def test_unsorted_lines_are_sorted_by_position():
 
 
 @given(st.text(max_size=40))
-def test_arbitrary_text_raises_only_value_error(text):
+def test_arbitrary_line_raises_only_value_error(text):
     with pytest.raises(ValueError, match=r"."):
         parse_event(text)
 

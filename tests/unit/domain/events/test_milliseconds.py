@@ -28,7 +28,7 @@ def test_time_ms_defaults_to_none_for_every_event(kind):
 
 
 @pytest.mark.parametrize("other", [6999, 8000, 0])
-def test_time_ms_outside_the_block_second_is_rejected(other):
+def test_time_ms_outside_block_second_is_rejected(other):
     with pytest.raises(ValueError, match=f"^time_ms: {other} is not within the second"):
         parse_event(QUEUED % other)
 

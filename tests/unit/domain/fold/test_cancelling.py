@@ -65,7 +65,7 @@ def test_timeout_blame_matches_vectors(vector):
     } == {*blamed}
 
 
-def test_cancellation_aborts_runs_of_blameless_nodes_and_keeps_their_reliability():
+def test_cancellation_keeps_reliability_of_blameless_nodes():
     history = cancels(three("AB"), "A", "B", "C")
     fold, _ = fold_history(history)
     assert endings(history) == "aat"
@@ -97,7 +97,7 @@ def test_cancellation_of_unassigned_task_aborts_it():
     )
 
 
-def test_cancellation_without_node_ends_no_run():
+def test_cancellation_of_unassigned_task_ends_no_run():
     history = three("AB").emits(TaskCancelled, task=make_task_key("1"))
     _, changes = fold_history(history)
     assert (endings(history), changes.anomalies) == ("---", [])

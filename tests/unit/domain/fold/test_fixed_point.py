@@ -44,7 +44,7 @@ def test_documented_recovery_example_is_exact():
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(-5, ONE), (0, ONE), (2**21, 0), (2**70, 0)])
-def test_decay_has_documented_limits(seconds, left):
+def test_decay_matches_documented_limits(seconds, left):
     assert compute_decay(seconds, 1800) == left
 
 
@@ -53,7 +53,7 @@ def test_decay_is_still_positive_one_second_before_it_ends():
 
 
 @given(st.integers(0, 2**21), st.integers(0, 2**21), st.integers(0, UNIT))
-def test_recovery_increases_with_time_and_never_exceeds_the_maximum(a, b, base):
+def test_recovery_increases_with_time_up_to_maximum(a, b, base):
     early, late = sorted((a, b))
     first = move_towards_one(base, compute_decay(early, 1800))
     then = move_towards_one(base, compute_decay(late, 1800))

@@ -10,7 +10,7 @@ from tests.support.histories import History, fold_history, make_node_address, ma
 BLOCK = History().joins("A").starts("1", "A").events
 
 
-def test_events_of_another_block_raise_error():
+def test_events_of_wrong_block_raise_error():
     with pytest.raises(ValueError, match="block 2: some of the events"):
         Fold(CRYNUX).fold_block(2, BLOCK, journal=True)
 

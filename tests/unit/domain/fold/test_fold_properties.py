@@ -79,7 +79,7 @@ def detector_rows(detector: IncidentDetector) -> tuple[object, ...]:
 
 @quick
 @given(histories, rule_sets, st.data())
-def test_folding_in_pieces_equals_folding_at_once(events, rules, data):
+def test_fold_in_batches_equals_single_fold(events, rules, data):
     fold_at_once, changes = fold_history(events, rules)
     cuts = data.draw(st.lists(st.integers(0, len(events)), max_size=5).map(sorted))
     pieces = Fold(rules)
@@ -129,7 +129,7 @@ def undone(fold: Fold, images: PreImages) -> None:
 
 @quick
 @given(histories, rule_sets)
-def test_pre_images_restore_the_state_before_every_block(events, rules):
+def test_pre_images_restore_state_before_every_block(events, rules):
     fold = Fold(rules)
     before = []
     for number, block in groupby(events, key=lambda event: event.at.block):
@@ -145,7 +145,7 @@ def test_pre_images_restore_the_state_before_every_block(events, rules):
 
 @quick
 @given(histories, rule_sets)
-def test_fold_of_a_block_needs_only_the_rows_collected_for_its_events(events, rules):
+def test_collected_rows_suffice_to_fold_block(events, rules):
     """Every block is folded by a fold that contains only the rows that `needs` names."""
     stored = Fold(rules)
     for number, block in groupby(events, key=lambda event: event.at.block):
@@ -196,7 +196,7 @@ def test_replay_is_independent_of_line_order(events, random):
 
 @quick
 @given(histories, rule_sets, st.integers(-100, 10_000))
-def test_numbers_stay_in_their_ranges(events, rules, later):
+def test_folded_numbers_stay_in_range(events, rules, later):
     fold, changes = fold_history(events, rules)
     time = (fold.last.time if fold.last else 1000) + later
     nodes = fold.ledger.nodes.values()

@@ -25,12 +25,12 @@ def status(history: History) -> str:
 
 
 @pytest.mark.parametrize("kind", [network_events.TaskSubmitted, network_events.TaskErrorReported])
-def test_submission_frees_its_node_only_when_the_frees_flag_is_set(kind: type):
+def test_submission_frees_node_only_with_frees_flag(kind: type):
     assert status(build_answered_task(frees=True, kind=kind)) == "available"
     assert status(build_answered_task(frees=None, kind=kind)) == "busy"
 
 
-def test_task_end_frees_its_node_once():
+def test_task_end_frees_node_once():
     history = build_answered_task(frees=True).starts("2", "A")
     assert status(history) == "busy"
     assert status(history.succeeds("1", by="A")) == "busy"
@@ -48,7 +48,7 @@ def test_revealed_error_does_not_free_node_again():
     assert status(history) == "busy"
 
 
-def test_pending_quit_takes_effect_when_submission_frees_node():
+def test_pending_quit_takes_effect_when_node_becomes_free():
     history = (
         History()
         .joins("A")
@@ -66,7 +66,7 @@ def test_pending_quit_takes_effect_when_submission_frees_node():
 
 
 @given(st.lists(st.tuples(st.sampled_from("123"), st.sampled_from("sfe"), st.booleans())))
-def test_running_count_equals_the_number_of_unfinished_tasks(steps):
+def test_running_count_equals_number_of_unfinished_tasks(steps):
     """Tasks are started, answered (freeing the node or not)
     and ended in any order, legal or not.
     """

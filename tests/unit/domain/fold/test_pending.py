@@ -85,13 +85,13 @@ def test_kickout_before_task_end_overrides_pending_quit():
     assert (get_status(final_node), broken, final_node.pending) == ("kicked_out", [], None)
 
 
-def test_node_that_quit_in_earlier_transaction_cannot_be_kicked_out():
+def test_node_that_quit_earlier_cannot_be_kicked_out():
     final_node, broken = after(busy().asks_to_quit("A").succeeds("1").is_kicked_out("A").events)
 
     assert (get_status(final_node), broken) == ("quit", ["not_a_member"])
 
 
-def test_node_slashed_after_rejoining_in_the_same_transaction_cannot_be_kicked_out():
+def test_node_slashed_after_rejoin_in_transaction_cannot_be_kicked():
     history = busy().asks_to_quit("A").after(5).succeeds("1").joins("A")
     history.is_slashed("A").is_kicked_out("A")
 
@@ -100,7 +100,7 @@ def test_node_slashed_after_rejoining_in_the_same_transaction_cannot_be_kicked_o
     assert (get_status(final_node), broken) == ("slashed", ["not_a_member"])
 
 
-def test_due_kickout_stays_due_when_a_pending_quit_takes_effect():
+def test_kickout_stays_due_when_pending_quit_takes_effect():
     history = History().joins("A").scores("A", *50 * [0]).starts("x", "A").asks_to_quit("A")
     history.after(3).succeeds("x")
 

@@ -19,7 +19,7 @@ def task_after(history):
     return fold_history(history)[0].ledger.tasks[make_task_key("1")]
 
 
-def test_every_node_has_its_own_run():
+def test_multi_node_task_has_one_run_per_node():
     history = three().commits("1", "B").after(1).commits("1", "A").discloses("1", "B")
     runs = task_after(history.reports_error("1", "C")).runs
     assert [run.node for run in runs] == [
@@ -32,7 +32,7 @@ def test_every_node_has_its_own_run():
     assert [run.reported_at is not None for run in runs] == [False, False, True]
 
 
-def test_terminal_event_that_names_a_node_ends_only_the_run_of_that_node():
+def test_terminal_event_with_node_ends_only_run_of_node():
     history = three().succeeds("1", "B")
     fold, _ = fold_history(history)
     stored_task = fold.ledger.tasks[make_task_key("1")]
@@ -41,7 +41,7 @@ def test_terminal_event_that_names_a_node_ends_only_the_run_of_that_node():
     assert [fold.ledger.nodes[make_node_address(name)].running for name in "ABC"] == [1, 0, 1]
 
 
-def test_terminal_event_without_a_node_ends_all_remaining_runs():
+def test_terminal_event_without_node_ends_all_runs():
     history = three().succeeds("1", "B").aborts("1")
     stored_task = task_after(history)
     assert [run.ending for run in stored_task.runs] == [
@@ -66,7 +66,7 @@ def test_timeout_penalises_only_unfinished_nodes():
     assert [change.cause.value for change in changes.reliability[3:]] == 2 * ["timed_out"]
 
 
-def test_crynux_gives_no_score_for_multi_node_task():
+def test_multi_node_task_is_not_scored_under_crynux():
     history = three().commits("1", "A").discloses("1", "A").closes("g", "1")
     fold, changes = fold_history(history)
     assert changes.scores == []

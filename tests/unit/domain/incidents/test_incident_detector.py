@@ -54,7 +54,7 @@ def detect(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_burst_of_one_application_marks_exactly_its_timeouts(seed):
+def test_incident_covers_exactly_timeouts_of_application_burst(seed):
     incidents, timeouts = detect(seed, burst_of_one_application)
     (incident,) = incidents
     assert incident.creator == make_application_address(3)
@@ -70,7 +70,7 @@ def test_burst_of_one_application_marks_exactly_its_timeouts(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_outage_marks_all_timeouts_that_it_caused(seed):
+def test_incident_covers_all_timeouts_of_outage(seed):
     incidents, timeouts = detect(seed, outage)
     (incident,) = incidents
     assert incident.is_network_outage
@@ -82,7 +82,7 @@ def test_outage_marks_all_timeouts_that_it_caused(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nodes_that_are_down_cause_no_incident(seed):
+def test_timeouts_of_offline_nodes_are_no_incident(seed):
     incidents, timeouts = detect(seed, site_down)
     assert sum(end.is_caused for end in timeouts) >= 15
     assert incidents == []
@@ -90,7 +90,7 @@ def test_nodes_that_are_down_cause_no_incident(seed):
 
 @pytest.mark.parametrize("sick_nodes", [0, 8])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_calm_and_unhealthy_networks_cause_no_incident(seed, sick_nodes):
+def test_healthy_or_constantly_failing_network_has_no_incident(seed, sick_nodes):
     traffic = Traffic(tasks=2_500, nodes=40, applications=10, gap_seconds=2, sick_nodes=sick_nodes)
     incidents, timeouts = detect(seed, never_fails, traffic)
     assert timeouts
@@ -98,7 +98,7 @@ def test_calm_and_unhealthy_networks_cause_no_incident(seed, sick_nodes):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_young_network_with_many_failures_causes_no_incident(seed):
+def test_failures_in_new_network_are_no_incident(seed):
     traffic = Traffic(tasks=800, nodes=40, applications=10, gap_seconds=2, failures=60)
     incidents, timeouts = detect(seed, never_fails, traffic)
     assert len(timeouts) > 20
@@ -155,14 +155,14 @@ seeds = st.integers(0, 2**32)
 
 @examples(60)
 @given(seeds)
-def test_incremental_detection_equals_the_rule_tested_against_all_ends(seed):
+def test_incremental_detection_matches_brute_force(seed):
     detector = IncidentDetector()
     ends = random_ends(seed)
     record(detector, ends)
     assert detector.drain_changes().incidents == find_incidents_naively(ends)
 
 
-def test_random_ends_contain_both_kinds_of_incidents():
+def test_random_task_ends_contain_both_kinds_of_incident():
     found = [
         incident.is_network_outage
         for seed in range(40)
@@ -173,7 +173,7 @@ def test_random_ends_contain_both_kinds_of_incidents():
 
 @examples(60)
 @given(seeds, st.data())
-def test_detector_from_stored_rows_continues_alike(seed, data):
+def test_detector_restored_from_rows_finds_same_incidents(seed, data):
     ends = random_ends(seed)
     whole = IncidentDetector()
     record(whole, ends)
@@ -214,7 +214,7 @@ def test_pre_images_restore_minutes_and_incidents(seed, data):
     assert copy_rows(restored) == before
 
 
-def test_state_stays_bounded():
+def test_detector_state_is_bounded():
     """Minutes are kept for a day, and creators and nodes only for the newest 15 minutes."""
     traffic = Traffic(tasks=5_000, nodes=10, applications=3, gap_seconds=60)
     detector = IncidentDetector()
@@ -232,7 +232,7 @@ def end_counts(history: History) -> list[tuple[int, int]]:
     return [(row.ends, row.timeouts) for row in fold.ledger.detector.minutes]
 
 
-def test_task_ends_once_at_its_first_answer_or_timeout():
+def test_task_end_is_its_first_answer_or_timeout():
     started = History().joins("A").creates("1").starts("1", "A").after(1)
     assert end_counts(started) == []
     assert end_counts(deepcopy(started).submits("1")) == [(1, 0)]
@@ -242,11 +242,11 @@ def test_task_ends_once_at_its_first_answer_or_timeout():
     assert end_counts(deepcopy(started).succeeds("1")) == [(1, 0)]
 
 
-def test_abort_without_answer_is_no_end():
+def test_abort_without_answer_is_no_task_end():
     assert end_counts(History().joins("A").creates("1").starts("1", "A").aborts("1")) == []
 
 
-def test_run_of_a_commit_and_disclose_task_ends_at_its_commitment():
+def test_run_of_commit_disclose_task_ends_at_commitment():
     history = History().joins("A", "B").creates("1")
     history.starts("1", "A", place=0).starts("1", "B", place=1).after(1)
     history.commits("1", "A").discloses("1", "A")
@@ -254,7 +254,7 @@ def test_run_of_a_commit_and_disclose_task_ends_at_its_commitment():
     assert end_counts(history.times_out("1", by="B")) == [(2, 1)]
 
 
-def test_burst_begins_marks_and_ends_in_a_folded_history():
+def test_folded_burst_opens_and_closes_incident():
     history = build_burst_history()
     _, changes = fold_history(history)
     (incident,) = changes.incidents.incidents.values()
@@ -271,7 +271,7 @@ def test_burst_begins_marks_and_ends_in_a_folded_history():
     assert not incident.marks(incident.until + 1, make_node_address("burst"))
 
 
-def test_incident_marks_only_what_was_known_at_a_position():
+def test_incident_covers_only_timeouts_known_at_position():
     place = Position(10, 0, 0)
     incident = Incident(1, make_node_address("c"), place, 1000, 100, 1019, 5, 5)
     earlier = Position(9, 0, 0)
@@ -283,7 +283,7 @@ def test_incident_marks_only_what_was_known_at_a_position():
     assert over.marks(1500, make_node_address("c"), Position(12, 0, 0))
 
 
-def test_fold_of_traffic_finds_the_same_incidents_as_its_ends():
+def test_fold_finds_same_incidents_as_detector():
     fold, changes = fold_history(list(iter_traffic_events(1, SMALL, outage)))
     found = detect(1, outage)[0]
     assert [incident[3:8] for incident in found] == [

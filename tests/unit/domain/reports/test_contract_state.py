@@ -44,14 +44,14 @@ def rounds(last: int) -> list[ContractEvent]:
 # --- rounds ---
 
 
-def test_state_before_the_first_round_has_no_root():
+def test_state_before_first_round_has_no_root():
     state = ContractState(KEPT)
 
     assert (state.head, state.head_round) == (None, 0)
     assert (state.previous_root, state.get_root(0)) == (ZERO_HASH, None)
 
 
-def test_roots_of_the_kept_rounds_only_are_returned():
+def test_only_roots_of_retained_rounds_are_returned():
     state = fold_events(*rounds(6))
 
     assert state.head == build_accepted_round(6)
@@ -69,7 +69,7 @@ def test_roots_of_the_kept_rounds_only_are_returned():
     ]
 
 
-def test_struck_rounds_have_no_root_and_the_next_report_names_none():
+def test_revoked_rounds_have_no_root_and_next_report_names_none():
     state = fold_events(*rounds(5), RoundsStruck(AT, TIME, 4, 5))
 
     assert state.head_round == 5
@@ -77,14 +77,14 @@ def test_struck_rounds_have_no_root_and_the_next_report_names_none():
     assert [state.get_root(number) for number in (3, 4, 5)] == [make_root(3), None, None]
 
 
-def test_round_after_a_strike_is_named_by_the_next_report():
+def test_next_report_names_root_of_round_after_revocation():
     state = fold_events(*rounds(5), RoundsStruck(AT, TIME, 4, 5), build_accepted_round(6))
 
     assert state.previous_root == make_root(6)
     assert [state.get_root(number) for number in (4, 5, 6)] == [None, None, make_root(6)]
 
 
-def test_struck_round_stays_struck_after_its_state_is_loaded():
+def test_revoked_round_stays_revoked_after_loading():
     strike = RoundsStruck(AT, TIME, 5, 5)
     state = ContractState(KEPT, accepted=map(build_accepted_round, range(1, 6)), strikes=[strike])
 
@@ -95,7 +95,7 @@ def test_struck_round_stays_struck_after_its_state_is_loaded():
 @pytest.mark.parametrize(
     "event", [build_accepted_round(5), build_accepted_round(3), RoundsStruck(AT, TIME, 2, 4)]
 )
-def test_event_that_does_not_follow_the_last_round_stops_the_fold(event: ContractEvent):
+def test_event_not_following_last_round_raises_fatal_error(event: ContractEvent):
     with pytest.raises(FatalError, match=r"does not follow round 3; a log is missing"):
         fold_events(*rounds(3), event)
 
@@ -107,7 +107,7 @@ def test_first_indexed_round_can_have_any_number():
 # --- signers ---
 
 
-def test_bitmap_is_of_the_signers_of_its_configuration():
+def test_signer_bitmap_is_resolved_by_round_configuration():
     state = fold_events(
         SignersSet(AT, TIME, SIGNERS, 2),
         ConfigSet(AT, TIME, 1, CONFIG),
@@ -121,7 +121,7 @@ def test_bitmap_is_of_the_signers_of_its_configuration():
     assert state.settings.find_round_signers(after) == SIGNERS[1:]
 
 
-def test_configuration_of_other_rules_keeps_the_signers():
+def test_new_rules_configuration_keeps_signers():
     state = fold_events(
         SignersSet(AT, TIME, SIGNERS, 2),
         ConfigSet(AT, TIME, 1, CONFIG),
@@ -134,7 +134,7 @@ def test_configuration_of_other_rules_keeps_the_signers():
     assert signers == (SIGNERS[1],)
 
 
-def test_signers_of_a_configuration_before_the_first_indexed_block_are_unknown():
+def test_signers_from_before_first_indexed_block_are_unknown():
     assert (
         fold_events(ConfigSet(AT, TIME, 2, CONFIG)).settings.find_round_signers(
             build_accepted_round(1)
@@ -143,14 +143,14 @@ def test_signers_of_a_configuration_before_the_first_indexed_block_are_unknown()
     )
 
 
-def test_bit_beyond_the_last_signer_is_rejected():
+def test_signer_bit_beyond_last_signer_is_rejected():
     state = fold_events(SignersSet(AT, TIME, SIGNERS, 2), ConfigSet(AT, TIME, 1, CONFIG))
 
     with pytest.raises(ValueError, match="has a bit beyond the 3 signers"):
         state.settings.find_round_signers(build_accepted_round(1, bitmap=0b1000))
 
 
-def test_accusation_survives_a_change_of_the_signers():
+def test_accusation_survives_change_of_signers():
     node = make_address(1)
     state = fold_events(
         KickAccused(AT, TIME, node, 1, 100, ZERO_HASH, 200), ConfigSet(AT, TIME, 2, CONFIG)
@@ -159,7 +159,7 @@ def test_accusation_survives_a_change_of_the_signers():
     assert state.kicks[node].is_accused
 
 
-def test_expulsion_lasts_as_long_as_the_limits_of_its_execution_state():
+def test_expulsion_lasts_for_cooldown_set_at_execution():
     node = make_address(1)
     limits = ContractKickLimits(1, 50, 1, 1, 1)
     state = fold_events(
@@ -176,7 +176,7 @@ def test_expulsion_lasts_as_long_as_the_limits_of_its_execution_state():
 # --- pre-images ---
 
 
-def test_block_without_a_kickout_leaves_no_pre_image():
+def test_block_without_kickout_leaves_no_pre_image():
     state = ContractState(KEPT)
     state.fold_block(1, [build_accepted_round(1), SignersSet(AT, TIME, SIGNERS, 2)], journal=True)
 
@@ -184,7 +184,7 @@ def test_block_without_a_kickout_leaves_no_pre_image():
     assert state.drain_changes().accepted == []
 
 
-def test_first_state_of_a_kickout_in_a_block_is_its_pre_image():
+def test_pre_image_of_kickout_is_its_first_state_in_block():
     node: Address = make_address(1)
     state = ContractState(KEPT)
     state.fold_block(4, [KickAllowed(AT, TIME, node, 5)], journal=True)

@@ -65,7 +65,7 @@ def test_accusation_names_its_interval_and_round():
     assert not ACCUSED.is_expelled(0)
 
 
-def test_veto_spares_the_interval_and_all_earlier_ones():
+def test_veto_protects_interval_and_earlier_intervals():
     vetoed = cancel(ACCUSED, VETOER)
 
     assert (vetoed.state, vetoed.is_accused) == (KickState.VETOED, False)
@@ -73,14 +73,14 @@ def test_veto_spares_the_interval_and_all_earlier_ones():
     assert spared == [True, True, False]
 
 
-def test_cleared_accusation_spares_no_interval():
+def test_cleared_accusation_protects_no_interval():
     recovered = cancel(ACCUSED, ZERO_ADDRESS)
 
     assert (recovered.state, recovered.is_accused) == (KickState.RECOVERED, False)
     assert not recovered.is_spared(SINCE)
 
 
-def test_cleared_accusation_keeps_an_earlier_veto():
+def test_cleared_accusation_keeps_earlier_veto():
     vetoed = cancel(ACCUSED, VETOER)
     recovered = cancel(accuse(vetoed, due_since=SINCE + 10), ZERO_ADDRESS)
 
@@ -88,7 +88,7 @@ def test_cleared_accusation_keeps_an_earlier_veto():
     assert not recovered.is_spared(SINCE + 10)
 
 
-def test_executed_kick_expels_the_node_permanently_and_spares_the_interval():
+def test_executed_kick_expels_node_and_protects_interval():
     kick = execute(ACCUSED)
 
     assert kick.state is KickState.EXPELLED
@@ -106,7 +106,7 @@ def test_expulsion_ends_after_cooldown():
     assert not kick.is_expelled(EXECUTED_AT + 50)
 
 
-def test_executed_kick_without_target_still_expels_the_node():
+def test_executed_kick_without_target_expels_node():
     kick = execute(ACCUSED, target=NO_TARGET)
 
     assert kick.is_expelled(EXECUTED_AT)
@@ -114,7 +114,7 @@ def test_executed_kick_without_target_still_expels_the_node():
     assert kick.expulsion.target == NO_TARGET
 
 
-def test_refusal_leaves_the_node_expelled():
+def test_node_stays_expelled_if_kick_target_rejects():
     kick = refuse(ACCUSED, BUSY)
 
     assert (kick.state, kick.is_expelled(EXECUTED_AT)) == (KickState.REFUSED, True)
@@ -132,9 +132,7 @@ def test_refusal_leaves_the_node_expelled():
         ([BUSY, POOR, POOR], True),
     ],
 )
-def test_two_consecutive_refusals_with_the_same_reason_require_an_operator(
-    reasons: list[Hash], *, is_settled: bool
-):
+def test_two_equal_kick_target_errors_require_operator(reasons: list[Hash], *, is_settled: bool):
     kick = ACCUSED
     for reason in reasons:
         kick = refuse(kick, reason)
@@ -142,7 +140,7 @@ def test_two_consecutive_refusals_with_the_same_reason_require_an_operator(
     assert kick.requires_operator is is_settled
 
 
-def test_retry_keeps_execution_evidence_and_end_of_the_expulsion():
+def test_retry_keeps_evidence_and_end_of_expulsion():
     first = execute(ACCUSED, cooldown=50)
     retried = execute(first, block=12, round_number=14, evidence=ZERO_HASH, cooldown=99)
 
@@ -152,7 +150,7 @@ def test_retry_keeps_execution_evidence_and_end_of_the_expulsion():
     assert retried.last_round == 14
 
 
-def test_readmission_ends_the_expulsion_and_spares_earlier_intervals():
+def test_readmission_ends_expulsion_and_protects_earlier_intervals():
     kick = execute(ACCUSED).readmit(EXECUTED_AT + 5)
 
     assert kick.state is KickState.READMITTED
@@ -162,7 +160,7 @@ def test_readmission_ends_the_expulsion_and_spares_earlier_intervals():
     assert kick.last_round == 9
 
 
-def test_node_accused_again_after_its_expulsion_ended_is_expelled_anew():
+def test_second_kickout_after_expulsion_expels_node_again():
     first = execute(ACCUSED, cooldown=50)
     again = accuse(first, block=20, due_since=SINCE + 10, round_number=30)
     assert (again.last_round, again.is_expelled(EXECUTED_AT)) == (30, False)
@@ -173,21 +171,21 @@ def test_node_accused_again_after_its_expulsion_ended_is_expelled_anew():
     assert second.is_spared(SINCE + 10)
 
 
-def test_permission_of_a_held_kickout_changes_nothing_else():
+def test_allowing_held_kickout_changes_no_other_field():
     allowed = ACCUSED.allow(SINCE)
 
     assert allowed == replace(ACCUSED, allowed=SINCE)
     assert allowed.allow(0) == ACCUSED
 
 
-def test_node_expelled_by_a_previous_oracle_stays_expelled():
+def test_node_expelled_by_previous_oracle_stays_expelled():
     kick = NodeKick(NODE).expel(Position(1, 0, 0))
 
     assert kick.is_expelled(NEVER_EXPIRES - 1)
     assert (kick.last_round, kick.is_spared(1)) == (0, False)
 
 
-def test_refusal_of_a_kick_accused_before_the_first_indexed_block_expels_the_node():
+def test_rejected_kick_accused_before_first_block_expels_node():
     event = KickRefused(Position(8, 0, 1), EXECUTED_AT, NODE, NETWORK, BUSY)
 
     kick = NodeKick(NODE).refuse(event, 9)

@@ -44,7 +44,7 @@ def fold(*events: RulesEvent) -> RulesChanges:
     return changes
 
 
-def test_scheduled_change_is_pending_until_its_delay_has_passed_and_then_ready():
+def test_scheduled_change_is_ready_after_delay():
     _, change = fold(DEPLOYED, SCHEDULED, SALTED)
 
     assert (change.rules_hash, change.salt) == (NEW, SALT)
@@ -52,14 +52,14 @@ def test_scheduled_change_is_pending_until_its_delay_has_passed_and_then_ready()
     assert change.get_state(READY_AT) is RulesState.READY
 
 
-def test_cancelled_change_is_pending_no_more():
+def test_cancelled_change_is_not_pending():
     changes = fold(DEPLOYED, SCHEDULED, CANCELLED)
 
     assert not list_pending_changes(changes)
     assert changes[-1].get_state(READY_AT) is RulesState.CANCELLED
 
 
-def test_cancelled_change_that_is_scheduled_again_is_a_second_change():
+def test_rescheduled_change_is_separate_change():
     again = replace(SCHEDULED, at=at(30), time=300, ready_at=900)
     changes = fold(SCHEDULED, CANCELLED, again)
 
@@ -70,7 +70,7 @@ def test_cancelled_change_that_is_scheduled_again_is_a_second_change():
     assert changes[1].scheduled == again
 
 
-def test_executed_change_is_one_change_with_its_announcement():
+def test_executed_change_is_merged_with_announcement():
     changes = fold(DEPLOYED, SCHEDULED, SALTED, *EXECUTED)
 
     assert len(changes) == 2
@@ -79,13 +79,13 @@ def test_executed_change_is_one_change_with_its_announcement():
     assert [change.rules_hash for change in list_changes_in_force(changes)] == [OLD, NEW]
 
 
-def test_change_without_the_timelock_leaves_an_announcement_of_the_same_rules_pending():
+def test_direct_change_leaves_announcement_pending():
     changes = fold(SCHEDULED, RulesSet(at(50), 500, NEW))
 
     assert [change.is_pending for change in changes] == [True, False]
 
 
-def test_changes_in_force_are_in_order_of_their_effect():
+def test_effective_changes_are_sorted_by_effective_time():
     later = RulesScheduled(at(11), 110, OTHER_OPERATION, OTHER, READY_AT)
     executed_first = (
         RulesSet(at(70), 700, OTHER),
@@ -96,7 +96,7 @@ def test_changes_in_force_are_in_order_of_their_effect():
     assert [change.rules_hash for change in list_changes_in_force(changes)] == [OLD, OTHER, NEW]
 
 
-def test_operation_without_rules_change_leaves_changes_unmodified():
+def test_unrelated_timelock_operation_is_no_rules_change():
     changes = fold(DEPLOYED, SCHEDULED)
 
     for event in (

@@ -18,14 +18,14 @@ lanes = st.integers(min_value=0, max_value=10_002)
 moves = st.lists(st.tuples(lanes, lanes), max_size=MEMBERS)
 
 
-def test_mass_drop_is_held():
+def test_report_with_mass_drop_is_held():
     fallen = [(9000, 1)] * 60
     assert "60 of 100 members would change" in str(
         find_excessive_change_reason(fallen, MEMBERS, LINE, SanityLimits())
     )
 
 
-def test_report_is_held_when_more_than_a_quarter_of_members_drop_below_the_line():
+def test_report_with_quarter_of_members_below_line_is_held():
     near = (2500, 2001)
     assert find_excessive_change_reason([near] * 25, MEMBERS, LINE, SanityLimits()) is None
     assert "26 of 100 members would drop" in str(
@@ -33,7 +33,7 @@ def test_report_is_held_when_more_than_a_quarter_of_members_drop_below_the_line(
     )
 
 
-def test_low_lane_becoming_unselectable_counts_as_fall():
+def test_low_lane_becoming_unselectable_counts_as_drop():
     assert (
         find_excessive_change_reason([(1500, 1)] * 26, MEMBERS, LINE, SanityLimits()) is not None
     )
@@ -55,7 +55,7 @@ def test_report_with_mass_recovery_is_held():
 
 @examples(25)
 @given(moves, st.integers(min_value=0, max_value=19))
-def test_report_of_a_tiny_network_is_never_held(moves, members):
+def test_report_of_tiny_network_is_never_held(moves, members):
     assert find_excessive_change_reason(moves, members, LINE, SanityLimits()) is None
     usual = [Activity(1000, 19)] * 30
     assert find_quiet_period_reason(Activity(0, 0), usual, members, SanityLimits()) is None
@@ -63,14 +63,14 @@ def test_report_of_a_tiny_network_is_never_held(moves, members):
 
 @examples(25)
 @given(moves)
-def test_share_limits_of_1_never_hold_a_report(moves):
+def test_share_limits_of_1_never_hold_report(moves):
     open_gate = SanityLimits(changed_share=1, kick_share=1)
     assert find_excessive_change_reason(moves, MEMBERS, LINE, open_gate) is None
 
 
 @examples(25)
 @given(moves, st.lists(st.tuples(lanes, lanes), max_size=20))
-def test_additional_changes_do_not_release_hold(moves, more):
+def test_report_with_more_changes_than_limit_stays_held(moves, more):
     if find_excessive_change_reason(moves, MEMBERS, LINE, SanityLimits()) is not None:
         assert (
             find_excessive_change_reason([*moves, *more], MEMBERS, LINE, SanityLimits())
@@ -82,14 +82,14 @@ def quiet(now: Activity, before: list[Activity], **changes: Any) -> str | None:
     return find_quiet_period_reason(now, before, MEMBERS, SanityLimits(**changes))
 
 
-def test_report_is_held_when_activity_is_below_half_of_the_usual():
+def test_report_is_held_below_half_of_usual_activity():
     usual = [Activity(tasks, 40) for tasks in (300, 200, 200, 100, 200)]
     assert quiet(Activity(100, 19), usual) is None
     assert quiet(Activity(99, 20), usual) is None
     assert "99 tasks of 19 nodes" in str(quiet(Activity(99, 19), usual))
 
 
-def test_report_is_never_held_after_only_few_periods_or_few_tasks():
+def test_report_is_not_held_with_little_history():
     nothing = Activity(0, 0)
     assert quiet(nothing, [Activity(200, 40)] * 4) is None
     assert quiet(nothing, [Activity(99, 40)] * 30) is None
@@ -99,13 +99,13 @@ def test_second_consecutive_quiet_period_is_not_held():
     assert quiet(Activity(3, 2), [*[Activity(200, 40)] * 29, Activity(5, 3)]) is None
 
 
-def test_events_share_of_0_never_holds_a_report():
+def test_events_share_of_0_never_holds_report():
     assert quiet(Activity(0, 0), [Activity(200, 40)] * 30, events_share=0) is None
 
 
 @examples(100)
 @given(st.integers(20, 60), st.integers(100, 10_000), st.integers(0, 10_000), st.integers(5, 29))
-def test_ordinary_period_after_purchased_tasks_is_not_held(nodes, usual, bought, periods):
+def test_normal_period_after_task_spike_is_not_held(nodes, usual, bought, periods):
     """All nodes are busy already, so more tasks do not mean more nodes."""
     noisy = [Activity(usual + bought, nodes)] * periods
     assert quiet(Activity(usual, nodes), noisy) is None

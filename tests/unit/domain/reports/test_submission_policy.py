@@ -47,14 +47,14 @@ def test_submission_fee_never_exceeds_cap(change, age, policy, bounds):
 
 @examples(25)
 @given(changes, policies, bounds)
-def test_round_older_than_heartbeat_is_sent_with_max_fee_at_the_cap(change, policy, bounds):
+def test_report_after_heartbeat_is_sent_with_max_fee(change, policy, bounds):
     decision = decide_submission(change, bounds["heartbeat"], policy, **bounds)
     assert (decision.should_send, decision.max_fee_per_gas) == (True, bounds["cap"])
 
 
 @examples(25)
 @given(changes, seconds, policies, bounds)
-def test_band_crossing_is_sent_immediately_with_max_fee_at_the_cap(change, age, policy, bounds):
+def test_band_crossing_is_sent_immediately_with_max_fee(change, age, policy, bounds):
     urgent_change = change._replace(crosses_band=True)
     assert decide_submission(urgent_change, age, policy, **bounds) == SubmissionDecision(
         should_send=True, reason="a node crosses a band", max_fee_per_gas=bounds["cap"]
@@ -63,13 +63,13 @@ def test_band_crossing_is_sent_immediately_with_max_fee_at_the_cap(change, age, 
 
 @examples(25)
 @given(changes, seconds, bounds)
-def test_default_policy_sends_any_change_immediately_with_max_fee_at_the_cap(change, age, bounds):
+def test_default_policy_sends_any_change_with_max_fee(change, age, bounds):
     some_change = change._replace(node_count=max(1, change.node_count))
     decision = decide_submission(some_change, age, SubmissionPolicy(), **bounds)
     assert (decision.should_send, decision.max_fee_per_gas) == (True, bounds["cap"])
 
 
-def test_change_of_few_nodes_waits_unless_it_is_large_enough():
+def test_change_of_few_nodes_waits_unless_large_enough():
     policy = SubmissionPolicy(min_nodes=3, min_change=500)
     bounds = {"heartbeat": 3600, "cap": 100}
 

@@ -56,7 +56,7 @@ def two_pieces() -> tuple[NodeLeaf, ...]:
 
 
 @given(draw_leaves())
-def test_pieces_of_a_small_round_have_its_root_and_summary(leaves: list[NodeLeaf]) -> None:
+def test_chunks_of_small_round_have_its_root_and_summary(leaves: list[NodeLeaf]) -> None:
     tree = build_round_tree(leaves)
     pieced_round = pieced_round_of(take_pieces(tree, {}))
 
@@ -68,7 +68,7 @@ def test_pieces_of_a_small_round_have_its_root_and_summary(leaves: list[NodeLeaf
 @pytest.mark.slow
 @examples(10)
 @given(st.sets(st.integers(0, PIECE_LEAVES + 39), min_size=1, max_size=9), st.integers(1, 10_002))
-def test_updating_changed_leaves_gives_the_same_pieces_as_a_rebuild(seats, lane) -> None:
+def test_chunks_updated_incrementally_equal_rebuilt_chunks(seats, lane) -> None:
     leaves = list(two_pieces())
     tree = build_round_tree(leaves)
     pieces = take_pieces(tree, {})
@@ -85,7 +85,7 @@ def test_updating_changed_leaves_gives_the_same_pieces_as_a_rebuild(seats, lane)
 
 @pytest.mark.slow
 @given(st.sampled_from([0, 1, PIECE_LEAVES - 1, PIECE_LEAVES, PIECE_LEAVES + 39]))
-def test_a_piece_and_its_path_prove_the_leaves_of_a_round_of_several(seat: int) -> None:
+def test_chunk_and_its_path_prove_leaves_of_multi_chunk_round(seat: int) -> None:
     tree = build_round_tree(two_pieces())
     pieces = take_pieces(tree, {})
     pieced_round = pieced_round_of(pieces)
@@ -99,14 +99,14 @@ def test_a_piece_and_its_path_prove_the_leaves_of_a_round_of_several(seat: int) 
 
 
 @given(draw_leaves(), st.data())
-def test_words_of_a_small_round_are_proven_in_runs(leaves: list[NodeLeaf], data) -> None:
+def test_word_runs_of_small_round_are_proven(leaves: list[NodeLeaf], data) -> None:
     check_word_runs(leaves, data)
 
 
 @pytest.mark.slow
 @examples(10)
 @given(st.data())
-def test_words_of_several_pieces_are_proven_in_runs(data) -> None:
+def test_word_runs_of_multi_chunk_round_are_proven(data) -> None:
     check_word_runs(two_pieces(), data)
 
 
@@ -156,12 +156,12 @@ def test_covering_leaf_is_found_for_every_address(leaves: list[NodeLeaf], strang
 
 
 @pytest.mark.parametrize("size", [0, LEAF_BYTES - 1, LEAF_BYTES * (PIECE_LEAVES + 1)])
-def test_bytes_that_are_no_piece_are_rejected(size: int) -> None:
+def test_chunk_of_invalid_size_is_rejected(size: int) -> None:
     with pytest.raises(ValueError, match="1 to 8192 leaves"):
         compute_piece_digest(0, bytes(size), keccak, is_only_piece=True)
 
 
-def test_edit_that_leaves_a_gap_is_rejected() -> None:
+def test_chunk_edit_with_missing_leaves_is_rejected() -> None:
     edit = PieceEdit(bytearray(LEAF_BYTES))
     edit.add(2, 0)
     with pytest.raises(ValueError, match="leaves are missing"):

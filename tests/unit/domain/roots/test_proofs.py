@@ -16,12 +16,12 @@ def provable(leaves: list[NodeLeaf]) -> ProvableRound:
 
 
 @given(draw_leaves())
-def test_decoded_leaf_equals_the_encoded_leaf(leaves: list[NodeLeaf]) -> None:
+def test_decoded_leaf_equals_encoded_leaf(leaves: list[NodeLeaf]) -> None:
     assert [NodeLeaf.decode(leaf.encode()) for leaf in leaves] == leaves
 
 
 @given(draw_leaves(), ADDRESSES)
-def test_every_address_is_proven_or_proven_absent(leaves, stranger) -> None:
+def test_every_address_has_inclusion_or_absence_proof(leaves, stranger) -> None:
     provable_round = provable(leaves)
     leaf_by_node = {leaf.node: leaf for leaf in leaves}
     for address in (*leaf_by_node, stranger):
@@ -38,6 +38,6 @@ def test_every_address_is_proven_or_proven_absent(leaves, stranger) -> None:
             assert address > proof.leaf.node or address < proof.leaf.next_node
 
 
-def test_round_without_nodes_proves_nothing() -> None:
+def test_empty_round_has_no_proof() -> None:
     with pytest.raises(ValueError, match="no nodes"):
         provable([]).prove_node(ORACLE)

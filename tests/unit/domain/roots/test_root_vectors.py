@@ -40,7 +40,7 @@ def read_leaf(row: dict[str, str]) -> NodeLeaf:
 
 
 @pytest.mark.parametrize("vector", ROUNDS, ids=lambda vector: f"{len(vector['leaves'])}-leaves")
-def test_round_equals_the_one_that_openzeppelin_computes(vector: dict[str, Any]) -> None:
+def test_round_root_matches_openzeppelin(vector: dict[str, Any]) -> None:
     leaves = [read_leaf(row) for row in vector["leaves"]]
     assert [str(int.from_bytes(leaf.encode()[64:96])) for leaf in leaves] == [
         row["packed"] for row in vector["leaves"]

@@ -47,7 +47,7 @@ def draw_leaves(draw: st.DrawFn, min_size: int = 1) -> list[NodeLeaf]:
 
 
 @given(st.lists(HASHES, max_size=40), st.integers(0, 40), st.data())
-def test_changed_and_added_leaves_give_the_tree_of_all_leaves(
+def test_incrementally_updated_tree_equals_full_tree(
     hashes: list[bytes], first_count: int, data: st.DataObject
 ) -> None:
     tree = MerkleTree(b"".join(hashes[:first_count]), keccak)
@@ -67,7 +67,7 @@ def test_changed_and_added_leaves_give_the_tree_of_all_leaves(
 
 
 @given(st.lists(HASHES, min_size=1, max_size=40))
-def test_tree_equals_the_recursive_definition(hashes: list[bytes]) -> None:
+def test_tree_matches_recursive_definition(hashes: list[bytes]) -> None:
     level = [*hashes, *[bytes(32)] * ((1 << max(0, (len(hashes) - 1).bit_length())) - len(hashes))]
     while len(level) > 1:
         pairs = zip(level[::2], level[1::2], strict=True)
@@ -76,7 +76,7 @@ def test_tree_equals_the_recursive_definition(hashes: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("hash_bytes", [0, 31, 33, 64])
-def test_hashes_that_are_not_as_many_as_the_indexes_are_rejected(hash_bytes: int) -> None:
+def test_different_counts_of_hashes_and_indexes_are_rejected(hash_bytes: int) -> None:
     tree = MerkleTree(b"\1" * 32, keccak)
     with pytest.raises(ValueError, match=f"got {hash_bytes} bytes"):
         tree.set_leaves([0], bytes(hash_bytes))
@@ -84,21 +84,21 @@ def test_hashes_that_are_not_as_many_as_the_indexes_are_rejected(hash_bytes: int
 
 
 @given(draw_leaves(min_size=2), st.data())
-def test_gap_between_seats_is_rejected(leaves: list[NodeLeaf], data: st.DataObject) -> None:
+def test_missing_seat_is_rejected(leaves: list[NodeLeaf], data: st.DataObject) -> None:
     missing = data.draw(st.integers(0, len(leaves) - 2))
     with pytest.raises(ValueError, match=f"{len(leaves) - 1} leaves must have the seats 0 to "):
         build_round_tree(leaf for leaf in leaves if leaf.seat != missing)
 
 
 @pytest.mark.parametrize("index", [-1, 3, 4])
-def test_index_without_a_leaf_has_no_proof(index: int) -> None:
+def test_index_without_leaf_has_no_proof(index: int) -> None:
     tree = MerkleTree(b"\1" * 32 + b"\2" * 32 + b"\3" * 32, keccak)
     with pytest.raises(IndexError, match=f"there is no leaf at index {index}"):
         tree.build_proof(index)
 
 
 @given(draw_leaves(), st.data())
-def test_updated_round_equals_a_new_one(leaves: list[NodeLeaf], data: st.DataObject) -> None:
+def test_updated_round_equals_rebuilt_round(leaves: list[NodeLeaf], data: st.DataObject) -> None:
     first_count = data.draw(st.integers(0, len(leaves)))
     first = [replace(leaf, lane=data.draw(LANES)) for leaf in leaves[:first_count]]
     tree = build_round_tree(first)
@@ -116,9 +116,7 @@ def test_updated_round_equals_a_new_one(leaves: list[NodeLeaf], data: st.DataObj
 
 
 @given(draw_leaves(), st.data())
-def test_only_the_unchanged_leaf_proves_its_root(
-    leaves: list[NodeLeaf], data: st.DataObject
-) -> None:
+def test_modified_leaf_does_not_prove_root(leaves: list[NodeLeaf], data: st.DataObject) -> None:
     tree = build_round_tree(leaves)
     summary = tree.summarize(1, ORACLE, 7, 100)
     root = tree.compute_root(summary)
@@ -136,7 +134,7 @@ def test_only_the_unchanged_leaf_proves_its_root(
 
 
 @given(draw_leaves(min_size=2))
-def test_inner_node_does_not_pass_for_a_leaf(leaves: list[NodeLeaf]) -> None:
+def test_inner_node_is_not_accepted_as_leaf(leaves: list[NodeLeaf]) -> None:
     """The two hashes below an inner node are 64 bytes like a word leaf, but hashed only once."""
     tree = build_round_tree(leaves)
     summary = tree.summarize(1, ORACLE, 7, 100)
@@ -150,7 +148,7 @@ def test_inner_node_does_not_pass_for_a_leaf(leaves: list[NodeLeaf]) -> None:
     "change",
     [{"chain_id": 2}, {"oracle": Address("0x" + "0b" * 20)}, {"round": 8}, {"as_of": 101}],
 )
-def test_equal_leaves_of_another_round_have_another_root(change: dict[str, Any]) -> None:
+def test_equal_leaves_of_other_round_have_different_root(change: dict[str, Any]) -> None:
     leaf = build_leaf(ORACLE, ORACLE, 0, 5000)
     tree = build_round_tree([leaf])
     summary = tree.summarize(1, ORACLE, 7, 100)
@@ -158,7 +156,7 @@ def test_equal_leaves_of_another_round_have_another_root(change: dict[str, Any])
 
 
 @given(draw_leaves(), ADDRESSES)
-def test_absence_is_proven_for_every_address_without_a_leaf_and_for_no_other(
+def test_absence_is_proven_exactly_for_addresses_without_leaf(
     leaves: list[NodeLeaf], address: Address
 ) -> None:
     leaf_by_node = {leaf.node: leaf for leaf in leaves}

@@ -75,12 +75,12 @@ def test_rank_correlation_equals_pearson_of_mean_ranks(values):
 
 
 @given(st.lists(st.integers(), min_size=2, max_size=30, unique=True))
-def test_rank_correlation_of_a_list_is_1_with_itself_and_minus_1_with_its_reverse(values):
+def test_rank_correlation_is_1_with_itself_and_minus_1_reversed(values):
     assert compute_rank_correlation(values, values) == UNIT
     assert compute_rank_correlation(values, [-value for value in values]) == -UNIT
 
 
-def test_constant_lists_have_no_rank_correlation():
+def test_constant_list_has_no_rank_correlation():
     assert compute_rank_correlation([], []) is None
     assert compute_rank_correlation([1], [2]) is None
     assert compute_rank_correlation([3, 3, 3], [1, 2, 3]) is None
@@ -92,7 +92,7 @@ def test_lists_of_different_lengths_are_rejected():
 
 
 @given(amounts)
-def test_rank_is_one_plus_the_number_of_larger_values(values):
+def test_rank_is_one_plus_number_of_larger_values(values):
     assert compute_ranks(values) == [
         1 + sum(other_value > value for other_value in values) for value in values
     ]

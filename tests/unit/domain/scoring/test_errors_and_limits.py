@@ -71,7 +71,7 @@ def impossible(limit):
     return history.after(1).times_out("1").closes("g", *NAMES).after(1).times_out("2")
 
 
-def test_timeout_of_task_with_too_short_limit_costs_neither_score_nor_reliability():
+def test_timeout_of_task_with_too_short_limit_has_no_effect():
     fold, changes = fold_history(impossible(59), DOUBTING)
     assert list_ranked_members(impossible(59), DOUBTING) == [
         (None, None, None),
@@ -102,7 +102,7 @@ def test_timeout_of_task_with_sufficient_or_no_limit_counts(limit):
     assert changes.anomalies == []
 
 
-def test_default_rules_count_a_timeout_however_short_its_limit():
+def test_timeout_with_any_limit_counts_under_default_rules():
     fold, changes = fold_history(impossible(1))
     assert fold.ledger.nodes[make_node_address("A")].base == 3 * UNIT // 10
     assert changes.anomalies == []

@@ -7,12 +7,12 @@ from oracle.domain.scoring.node_scores import compute_max_exclusion_seconds, hea
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
 
-def test_timeout_excludes_a_node_for_at_most_135_seconds_under_crynux():
+def test_timeout_excludes_node_for_max_135_seconds_under_crynux():
     # 1800 s x ln(0.97 / 0.9) = 134.8 s
     assert compute_max_exclusion_seconds(CRYNUX) == 135
 
 
-def test_node_is_selectable_again_after_the_computed_exclusion():
+def test_node_is_selectable_after_computed_exclusion():
     seconds = compute_max_exclusion_seconds(RELAY)
     base = RELAY.penalty * RELAY.exclude_enter // UNIT
     assert heal_reliability(base, 0, seconds - 1, RELAY) < RELAY.exclude_exit

@@ -41,12 +41,12 @@ def rules_broken(history, rules=ALL):
     return [anomaly.rule for anomaly in fold_history(history, rules)[1].anomalies]
 
 
-def test_fastest_three_score_10_5_2():
+def test_fastest_three_members_score_10_5_2():
     history = of_three().after(7).submits("3").after(1).submits("1").after(1).submits("2")
     assert list_ranked_members(history.closes("g", *NAMES)) == [(2, 8, 5), (3, 9, 2), (1, 7, 10)]
 
 
-def test_ranks_beyond_the_score_table_get_its_last_score():
+def test_rank_beyond_score_table_gets_last_score():
     history = of_three().starts("4", "D").starts("5", "E")
     for name in ("1", "2", "3", "4", "5"):
         history.after(1).submits(name)
@@ -61,13 +61,13 @@ def test_ranks_beyond_the_score_table_get_its_last_score():
     ]
 
 
-def test_tie_is_won_by_the_task_created_first():
+def test_tie_is_won_by_earliest_created_task():
     history = History().creates("2", "1").starts("1", "A").starts("2", "B")
     history.after(5).submits("1").submits("2").closes("g", "1", "2")
     assert list_ranked_members(history) == [(2, 5, 5), (1, 5, 10)]
 
 
-def test_tie_of_unseen_tasks_is_won_by_the_task_started_first():
+def test_tie_of_unseen_tasks_is_won_by_earliest_started_task():
     history = History().starts("2", "B").starts("1", "A").after(5).submits("1").submits("2")
     assert list_ranked_members(history.closes("g", "1", "2")) == [(2, 5, 5), (1, 5, 10)]
 
@@ -123,7 +123,7 @@ def test_group_without_ranked_member_adds_no_scores():
     assert all(member.pool == b"" for member in fold.ledger.nodes.values())
 
 
-def test_task_is_scored_only_by_the_first_group_that_names_it():
+def test_task_is_scored_only_by_first_group_listing_it():
     history = of_three().after(1).submits("1").after(1).submits("2").after(1).submits("3")
     history.closes("g", "1", "2").closes("h", "2", "3")
     _, changes = fold_history(history, ALL)
@@ -133,14 +133,14 @@ def test_task_is_scored_only_by_the_first_group_that_names_it():
     assert [anomaly.rule for anomaly in changes.anomalies] == ["task_scored_before"]
 
 
-def test_unscored_group_leaves_its_tasks_to_next_group():
+def test_tasks_of_unscored_group_are_scored_by_next_group():
     history = of_three().times_out("1").closes("g", "1").after(3).submits("2")
     history.closes("h", "1", "2")
     _, changes = fold_history(history, ALL)
     assert [member.score for member in changes.results[1].members] == [0, 10]
 
 
-def test_group_that_names_a_task_twice_is_ignored():
+def test_group_listing_task_twice_is_ignored():
     history = of_three().after(1).submits("1").closes("g", "1", "1")
     _, changes = fold_history(history, ALL)
     assert changes.results == []
@@ -189,7 +189,7 @@ def test_group_with_too_few_tasks_never_closes():
     assert fold_history(history, TERMINAL)[1].results == []
 
 
-def test_terminal_close_rule_ignores_group_events_of_the_chain():
+def test_terminal_close_rule_ignores_group_events_of_chain():
     history = of_three(of="g").after(1).submits("1").closes("g", *NAMES)
     assert fold_history(history, TERMINAL)[1].results == []
     assert fold_history(history, ALL)[1].results != []
@@ -215,7 +215,7 @@ def test_relay_scores_timed_out_but_not_aborted_members():
     }
 
 
-def test_relay_scores_no_member_of_a_group_with_creator_validation_timeout():
+def test_relay_scores_no_member_after_validation_timeout():
     history = of_three().after(1).submits("1").submits("2")
     history.aborts("2", AbortReason.CREATOR_VALIDATION_TIMEOUT).closes("g", *NAMES)
     assert list_ranked_members(history, RELAY) == [
@@ -240,7 +240,7 @@ def test_restart_without_later_scores_changes_no_score():
 @given(
     st.integers(0, 2**256 - 1), st.lists(st.sampled_from((0, 2, 5, 10)), min_size=1, max_size=5)
 )
-def test_fee_shares_sum_to_fee_and_are_never_too_small(fee, scores):
+def test_fee_shares_sum_to_fee_and_are_not_below_exact_share(fee, scores):
     shares = split_fee_by_scores(fee, scores)
     total = sum(scores)
     assert sum(shares) == fee

@@ -52,7 +52,7 @@ def is_played_pool_due(pool, count, better=()):
 
 @given(POOLS)
 @examples(100)
-def test_forecast_equals_a_pool_played_in_fractions(pool):
+def test_forecast_matches_exact_pool_simulation(pool):
     due_in = next((count for count in range(61) if is_played_pool_due(pool, count)), None)
     result = forecast(pool)
     assert (None if result is None else result.scores) == due_in
@@ -60,7 +60,7 @@ def test_forecast_equals_a_pool_played_in_fractions(pool):
 
 @given(POOLS, st.sampled_from([("first_places", 10), ("second_places", 5)]))
 @examples(100)
-def test_saving_places_are_the_fewest_that_avoid_the_kickout(pool, place):
+def test_forecast_gives_fewest_places_that_avoid_kickout(pool, place):
     name, points = place
     result = forecast(pool)
     if result is None:
@@ -78,14 +78,14 @@ def test_saving_places_are_the_fewest_that_avoid_the_kickout(pool, place):
 
 @given(POOLS)
 @examples(50)
-def test_forecast_of_zero_means_that_the_kickout_is_due(pool):
+def test_zero_forecast_means_due_kickout(pool):
     result = forecast(pool)
     is_due = is_kickout_due(with_pool(pool), CRYNUX, MEMBER.since)
     assert (result is not None and result.scores == 0) == is_due
 
 
 @pytest.mark.parametrize("count", [20, 35, 50])
-def test_constant_zeros_are_due_exactly_when_forecast(count):
+def test_kickout_after_constant_zeros_is_due_as_forecast(count):
     pool = bytes((5,) * (50 - count) + (0,) * count)[-50:]
     result = forecast(pool)
     assert result is not None
@@ -95,7 +95,7 @@ def test_constant_zeros_are_due_exactly_when_forecast(count):
     assert is_kickout_due(with_pool(pool), CRYNUX, MEMBER.since)
 
 
-def test_third_places_alone_are_never_forecast_to_be_due():
+def test_third_places_alone_have_no_kickout_forecast():
     assert forecast(bytes((2,) * 50)) is None
 
 
@@ -103,13 +103,13 @@ def test_third_places_alone_are_never_forecast_to_be_due():
     ("changes", "rules"),
     [({"membership": Membership.QUIT}, CRYNUX), ({"pool": b""}, CRYNUX), ({}, LEGACY)],
 )
-def test_node_without_a_pool_that_counts_has_no_forecast(changes, rules):
+def test_node_without_counting_pool_has_no_forecast(changes, rules):
     failing = replace(with_pool(bytes(49)), **changes)
     assert forecast_kickout(failing, failing.since, rules) is None
     assert not is_kickout_near(failing, failing.since, rules)
 
 
-def test_kickout_is_near_only_for_two_scores_in_a_row():
+def test_kickout_is_near_only_within_last_scores_before_due():
     near = [is_kickout_near(with_pool(bytes(count)), MEMBER.since, CRYNUX) for count in range(51)]
     assert near.index(True) == 50 - NEAR_SCORES + 1
     assert near[50 - NEAR_SCORES + 1 : 50] == [True] * (NEAR_SCORES - 1)
@@ -140,7 +140,7 @@ def find_due(course):
     return find_first(course, lambda node, time, rules: is_kickout_due(node, rules, time))
 
 
-def test_owner_is_warned_well_before_each_kind_of_kickout():
+def test_owner_is_warned_before_each_kind_of_kickout():
     random = Random(4)  # noqa: S311  repeatable, no secret
     for healthy in HEALTHY:
         for failing in FAILING:
@@ -152,7 +152,7 @@ def test_owner_is_warned_well_before_each_kind_of_kickout():
 # Statistics of a page. CI tests each forecast against the fold, above.
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_forecasts_of_random_courses_are_as_right_as_documented():
+def test_forecast_error_of_random_histories_matches_docs():
     """See docs/explanation/kickouts.md#forecast."""
     random = Random(4)  # noqa: S311  repeatable, no secret
     errors, warned = [], 0

@@ -45,7 +45,7 @@ def test_departed_node_has_no_qos():
     assert not is_excluded(departed_node, 0, CRYNUX)
 
 
-def test_node_whose_join_was_not_seen_is_scored():
+def test_node_with_unseen_join_is_scored():
     scored_node = fold_node(History().scores("A", 10).starts("1", "A").times_out("1"), "A")
     assert (scored_node.pool, scored_node.base) == (bytes([10]), 3 * UNIT // 10)
 
@@ -56,7 +56,7 @@ def test_scores_after_quit_are_kept():
     assert fold_node(history, "A").pool == bytes([10])
 
 
-def test_node_update_replaces_only_given_fields():
+def test_node_update_replaces_only_its_fields():
     history = History().joins("A", stake=5, gpu_name="X", models=("a",), version=(1, 2, 3))
     history.updates("A", stake=7).adds_model("A", "b").adds_model("A", "b")
     updated_node = fold_node(history, "A")
@@ -64,7 +64,7 @@ def test_node_update_replaces_only_given_fields():
     assert updated_node.version == (1, 2, 3)
 
 
-def test_models_in_use_are_those_of_the_last_started_task():
+def test_models_in_use_are_those_of_last_started_task():
     history = History().creates("1", models=("x",)).creates("2", models=("y",))
     history.starts("1", "A").succeeds("1").starts("2", "A")
     assert fold_node(history, "A").in_use == ("y",)
@@ -89,7 +89,7 @@ def test_node_that_always_ranks_third_is_not_due_for_kickout():
     assert is_kickout_due(fold_node(history.scores("A", 0), "A"), CRYNUX)
 
 
-def test_kickout_interval_opens_with_the_score_that_fills_a_bad_pool():
+def test_kickout_interval_opens_when_low_pool_is_full():
     history = History().joins("A").scores("A", *[2] * 48, 0)
     assert intervals(history) == []
 
@@ -109,7 +109,7 @@ def test_kickout_interval_closes_when_pool_improves():
     assert fold_node(history, "A").kickout_due_since is None
 
 
-def test_due_kickout_stays_due_through_quit_and_rejoin():
+def test_kickout_stays_due_through_quit_and_rejoin():
     history = History().joins("A").scores("A", 0, *[2] * 49)
     opened_at = fold_node(history, "A").kickout_due_since
     for away in (history.quits("A"), history.joins("A")):
@@ -119,7 +119,7 @@ def test_due_kickout_stays_due_through_quit_and_rejoin():
     assert intervals(history) == [(opened_at, None)]
 
 
-def test_kickout_interval_closes_when_a_score_improves_the_pool_of_a_node_that_quit():
+def test_late_score_of_departed_node_closes_kickout_interval():
     history = History().joins("A").scores("A", 0, *[2] * 49).starts("x", "A").starts("y", "B")
     history.quits("A").submits("x").submits("y").closes("g", "x", "y")
     (_, _), (_, closed_at) = intervals(history)
@@ -127,7 +127,7 @@ def test_kickout_interval_closes_when_a_score_improves_the_pool_of_a_node_that_q
     assert not is_kickout_due(fold_node(history, "A"), CRYNUX)
 
 
-def test_node_that_quit_does_not_become_due_before_it_rejoins():
+def test_departed_node_does_not_become_due_for_kickout():
     history = History().joins("A").scores("A", *[0] * 49).starts("x", "A").starts("y", "B")
     history.quits("A").submits("x").submits("y").closes("g", "x", "y")
     quit_node = fold_node(history, "A")
@@ -139,13 +139,13 @@ def test_node_that_quit_does_not_become_due_before_it_rejoins():
 
 
 @pytest.mark.parametrize("leaves", [History.is_slashed, History.is_kicked_out])
-def test_kickout_interval_closes_when_the_network_ends_the_membership(leaves):
+def test_kickout_interval_closes_when_network_ends_membership(leaves):
     history = leaves(History().joins("A").scores("A", 0, *[2] * 49), "A")
     (_, _), (_, closed_at) = intervals(history)
     assert closed_at == history.events[-1].at
 
 
-def test_low_reliability_alone_does_not_make_a_node_due_for_kickout():
+def test_low_reliability_alone_makes_no_kickout_due():
     history = History().joins("A").scores("A", *[10] * 50)
     for n in range(20):
         history.starts(str(n), "A").times_out(str(n))
@@ -156,13 +156,13 @@ def test_low_reliability_alone_does_not_make_a_node_due_for_kickout():
     assert len(intervals(history.scores("A", *[0] * 50))) == 1
 
 
-def test_only_relay_treats_a_node_with_zero_mean_as_new():
+def test_node_with_zero_mean_is_new_only_under_relay():
     scored_node = fold_node(History().joins("A").scores("A", 0, 0), "A", RELAY)
     assert compute_long_term_score(scored_node, RELAY, 0) == UNIT // 2
     assert compute_long_term_score(scored_node, CRYNUX, 0) == 0
 
 
-def test_restart_keeps_the_exact_mean_and_clears_the_due_kickout():
+def test_relay_restart_keeps_exact_mean_and_clears_due_kickout():
     history = History().joins("A").scores("A", *[0] * 49, 10)
     scored_node = fold_node(history, "A", RELAY)
     assert is_kickout_due(scored_node, RELAY)
@@ -175,7 +175,7 @@ def test_restart_keeps_the_exact_mean_and_clears_the_due_kickout():
     assert compute_long_term_score(scored_node, restarting, history.time + 9) == UNIT // 50
 
 
-def test_prior_mean_is_copied_into_the_pool_once_after_rejoin():
+def test_prior_mean_is_copied_into_pool_once_after_rejoin():
     history = History().joins("A").scores("A", 0, 2).quits("A").joins("A").scores("A", 10, 5)
     rejoined_node = fold_node(history, "A", RELAY)
     assert rejoined_node.pool == bytes([3] * 48 + [10, 5])

@@ -57,7 +57,7 @@ def test_rejoin_records_no_reliability_change():
 @given(
     scores.filter(lambda drawn_scores: len(drawn_scores) < 50 or sum(drawn_scores[-50:]) >= 100)
 )
-def test_node_not_due_for_kickout_keeps_scores_after_rejoin(leaves, given_scores):
+def test_rejoin_keeps_scores_of_node_not_due_for_kickout(leaves, given_scores):
     history = leaves(History().joins("A").scores("A", *given_scores), "A").after(9).joins("A")
     assert fold_node(history, "A").pool == bytes(given_scores[-50:])
 
@@ -77,7 +77,7 @@ def test_rejoining_never_improves_qos(given_scores, leaves, away, later):
         assert compute_node_qos(back, time, CRYNUX) == compute_node_qos(remained, time, CRYNUX)
 
 
-def test_kickout_while_due_clears_pool_and_restores_reliability_on_rejoin():
+def test_rejoin_after_due_kickout_clears_pool_and_reliability():
     history = History().joins("A").scores("A", *[0] * 50).is_kicked_out("A")
     assert fold_node(history, "A").pool == bytes(50)
 
@@ -94,7 +94,7 @@ def test_kickout_while_due_clears_pool_and_restores_reliability_on_rejoin():
     assert fold_node(history, "A").pool == bytes([2])
 
 
-def test_node_that_quit_while_due_stays_due_after_rejoin():
+def test_rejoin_after_quit_keeps_kickout_due():
     history = History().joins("A").scores("A", *[0] * 50)
     opened_at = fold_node(history, "A").kickout_due_since
     history.quits("A").after(3600).joins("A")
@@ -104,7 +104,7 @@ def test_node_that_quit_while_due_stays_due_after_rejoin():
     assert compute_long_term_score(rejoined_node, CRYNUX, history.time) == 0
 
 
-def test_kickout_in_the_transaction_of_a_quit_clears_the_pool_on_rejoin():
+def test_kickout_in_transaction_of_quit_clears_pool_on_rejoin():
     """A network may emit both events: the quit does not end the due kickout."""
     history = History().joins("A").scores("A", *[0] * 50).starts("1", "A").asks_to_quit("A")
     events = in_one_transaction(history.after(12).aborts("1").is_kicked_out("A"), 2)
@@ -120,7 +120,7 @@ def test_scores_during_absence_do_not_restore_cleared_pool():
     assert fold_node(history, "A").pool == b""
 
 
-def test_rejoin_restores_reliability_when_the_rules_say_so():
+def test_rejoin_restores_reliability_if_rules_require():
     history = timed_out(History().joins("A"), 3).quits("A").after(1).joins("A")
     rejoined_node = fold_node(history, "A", TO_THE_LETTER)
     assert (rejoined_node.base, rejoined_node.since) == (UNIT, history.time)

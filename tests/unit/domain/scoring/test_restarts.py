@@ -56,7 +56,7 @@ STEPS = st.one_of(
 
 @given(st.lists(STEPS, min_size=1, max_size=10))
 @examples(150)
-def test_mean_matches_relay_through_restarts_and_rejoins(
+def test_mean_matches_relay_across_restarts_and_rejoins(
     steps: list[tuple[int, int] | str],
 ):
     history = History().joins("A")

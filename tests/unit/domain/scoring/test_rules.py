@@ -66,7 +66,7 @@ def test_kickout_line_has_canonical_spelling_in_json(text):
     assert json.loads(rules.to_json())["kickout_below"] == "2"
 
 
-def test_get_rules_returns_the_published_set_of_that_name():
+def test_get_rules_returns_published_set_of_that_name():
     assert get_rules("relay") == RELAY
     with pytest.raises(
         ValueError, match=r"unknown rule set 'pocket'; expected one of: crynux, relay"
@@ -135,7 +135,7 @@ def test_malformed_rule_set_is_rejected(text):
         Rules.from_json(text)
 
 
-def test_rules_written_as_decimals_are_exactly_the_fraction_fields():
+def test_decimal_rules_are_exactly_fraction_fields():
     decimals = {
         name for name, (field, _) in get_declared_rules(Rules).items() if is_fraction(field)
     }

@@ -43,13 +43,13 @@ def enumerate_interval(pool, values):
 
 @given(st.lists(st.sampled_from(SCORES), min_size=1, max_size=5))
 @examples(100)
-def test_interval_equals_the_enumeration_of_all_outcomes(pool):
+def test_score_interval_matches_enumeration_of_outcomes(pool):
     assert compute_score_sum_interval(bytes(pool), SCORES) == enumerate_interval(pool, SCORES)
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=3), st.sets(st.integers(0, 6), min_size=1))
 @examples(100)
-def test_interval_of_any_score_table_equals_the_enumeration(pool, possible):
+def test_score_interval_of_any_score_table_matches_enumeration(pool, possible):
     values = sorted(possible.union(pool))
     assert compute_score_sum_interval(bytes(pool), tuple(possible)) == enumerate_interval(
         pool, values
@@ -58,7 +58,7 @@ def test_interval_of_any_score_table_equals_the_enumeration(pool, possible):
 
 @given(st.lists(st.sampled_from(SCORES), min_size=1, max_size=50), st.data())
 @examples(100)
-def test_better_score_lowers_no_bound(pool, data):
+def test_better_score_does_not_lower_interval_bounds(pool, data):
     index = data.draw(st.integers(0, len(pool) - 1))
     better = data.draw(st.sampled_from([score for score in SCORES if score >= pool[index]]))
     raised = [*pool[:index], better, *pool[index + 1 :]]
@@ -71,14 +71,14 @@ def test_better_score_lowers_no_bound(pool, data):
 
 @given(st.lists(st.sampled_from(SCORES), min_size=1, max_size=50), st.randoms())
 @examples(50)
-def test_order_of_scores_does_not_matter(pool, random):
+def test_score_interval_is_independent_of_score_order(pool, random):
     shuffled = random.sample(pool, len(pool))
     assert compute_score_sum_interval(bytes(pool), SCORES) == compute_score_sum_interval(
         bytes(shuffled), SCORES
     )
 
 
-def test_interval_of_the_same_mix_narrows_with_more_scores():
+def test_score_interval_narrows_with_more_scores():
     widths = []
     for repetitions in (1, 2, 10):
         pool = bytes((10, 5, 2, 5, 0) * repetitions)
@@ -88,19 +88,19 @@ def test_interval_of_the_same_mix_narrows_with_more_scores():
     assert widths[-1] < widths[0] / 2
 
 
-def test_interval_of_a_full_pool_is_the_same_on_every_machine():
+def test_score_interval_of_full_pool_is_exact():
     pool = bytes((10,) * 20 + (5,) * 15 + (2,) * 10 + (0,) * 5)
     assert compute_score_sum_interval(pool, SCORES) == (250, 336)
 
 
-def test_interval_of_an_empty_pool_is_refused():
+def test_score_interval_of_empty_pool_is_rejected():
     with pytest.raises(ValueError, match="empty pool"):
         compute_score_sum_interval(b"", SCORES)
 
 
 @given(st.lists(st.sampled_from(SCORES), min_size=1, max_size=50), st.integers(0, UNIT))
 @examples(50)
-def test_bounds_are_multiplied_by_reliability(pool, reliability):
+def test_interval_bounds_are_multiplied_by_reliability(pool, reliability):
     scored = replace(
         MEMBER, pool=bytes(pool), pool_sum=sum(pool), base=reliability, since=MEMBER.since
     )
@@ -134,12 +134,12 @@ def test_qos_interval_lies_between_0_and_1(pool, rules):
         ({"pool": bytes(3), "pool_sum": 0}, RELAY),
     ],
 )
-def test_qos_without_a_mean_of_scores_has_no_interval(changes, rules):
+def test_qos_without_mean_score_has_no_interval(changes, rules):
     scored = replace(MEMBER, **({"pool": bytes((10, 5)), "pool_sum": 15} | changes))
     assert compute_qos_interval(scored, scored.since, rules) is None
 
 
-def test_interval_is_multiplied_by_the_reliability_of_the_scores():
+def test_interval_is_multiplied_by_reliability_of_scores():
     scored = replace(MEMBER, pool=bytes((10, 5, 2)), pool_sum=17, base=UNIT // 2)
     time = scored.since + 600
     interval = compute_qos_interval(scored, time, CRYNUX)

@@ -43,7 +43,7 @@ def test_missing_event_type_is_reported_with_its_effect(
     assert words in sentence
 
 
-def test_other_rules_need_other_events():
+def test_required_events_depend_on_rules():
     terminal = build_rules("crynux", {"close": "terminal"})
     legacy = build_rules("legacy", {f"legacy.{name}": text for name, text in LEGACY.items()})
 

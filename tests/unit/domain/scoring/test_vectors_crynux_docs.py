@@ -31,7 +31,7 @@ LEAVES = {"quit": History.quits, "slashed": History.is_slashed}
 
 
 @vectors_of("group_scores", file="crynux-docs")
-def test_error_reports_rank_by_their_time(vector):
+def test_error_reports_rank_by_time(vector):
     (result,) = fold_history(build_history_of_times(vector["members"]), CRYNUX_DOCS)[1].results
     expected = {make_node_address(name): score for name, score in vector["expected"].items()}
     assert {member.node: member.score for member in result.members} == expected

@@ -128,7 +128,7 @@ def check_rejection(vector: Vector) -> None:
 
 
 @vectors_of("figure_tables")
-def test_scores_match_the_figure_tables_except_for_the_unscored_group(vector):
+def test_scores_match_figure_tables_except_for_unscored_group(vector):
     statuses = [
         "EndAborted/Timeout" if status == "Timeout" else status
         for status in vector["status_in_submission_order"]
@@ -171,10 +171,10 @@ def test_abort_after_group_close_keeps_score(vector):
     assert changes.results[0].members[1].task == make_task_key("2")
 
 
-def test_splitting_a_fee_among_no_members_is_rejected():
+def test_fee_split_among_no_members_is_rejected():
     with pytest.raises(ValueError, match="at least one member"):
         split_fee_by_scores(100, [])
 
 
-def test_last_member_receives_the_whole_fee_when_no_member_scores():
+def test_last_member_receives_entire_fee_if_no_member_scores():
     assert split_fee_by_scores(100, [0, 0]) == [0, 100]

@@ -216,7 +216,7 @@ def brought_to(history: History, status: LastStatus) -> History:
 
 
 @vectors_of("penalty_decision/rows")
-def test_only_endings_blamed_on_the_node_reduce_its_reliability(vector):
+def test_only_endings_blamed_on_node_reduce_its_reliability(vector):
     """If the relay blames the node, the profile emits `task_timed_out`."""
     status_names = re.findall(r"\w+", vector["last_status"].replace("(legacy task)", ""))
     reason = _REASONS[vector["reason"].partition("(")[0]]

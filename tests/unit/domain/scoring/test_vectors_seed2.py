@@ -92,14 +92,14 @@ def test_kickout_is_held_when_single_creator_dominates_scores(vector):
 
 
 @vectors_of("incident_share", file="seed-2")
-def test_kickout_is_held_when_incidents_made_more_zeros_than_the_share(vector):
+def test_kickout_is_held_if_incidents_caused_too_many_zeros(vector):
     rules = build_changed_rules(kick_incident_share=units(vector["share"]))
     reason = find_incident_hold_reason(vector["scores"], vector["in_incidents"], rules)
     assert (reason is not None) is vector["held"]
 
 
 @vectors_of("weight_floor", file="seed-2")
-def test_weight_of_eligible_node_is_at_least_the_floor(vector):
+def test_eligible_node_weight_is_at_least_floor(vector):
     stake = units(vector["s"])
     qos = units(vector["qos"])
     assert compute_weight(UNIT, stake, qos, CRYNUX_WEIGHTING) == units(vector["weight"])

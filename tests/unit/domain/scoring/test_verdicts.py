@@ -55,7 +55,7 @@ def test_wrong_answer_still_ranks_under_relay_rules():
     assert scores(history, RELAY) == [10, 5, 2]
 
 
-def test_error_reports_of_a_majority_rank_as_right_answers():
+def test_majority_error_reports_rank_as_right_answers():
     history = History().starts("1", "A").starts("2", "B").starts("3", "C").after(1)
     history.submits("1").after(1).reports_error("2").after(1).reports_error("3").after(1)
     history.judges_nothing("g", *NAMES, errors=("2", "3"))
@@ -68,7 +68,7 @@ def test_verdict_in_later_transaction_changes_no_score():
     assert scores(history) == [10, 5, 2]
 
 
-def test_wrong_answers_make_a_node_due_for_kickout_and_leave_honest_means_unchanged():
+def test_wrong_answers_lead_to_kickout_and_spare_honest_nodes():
     history = History().joins("A", "B", "C")
     for turn in range(50):
         names = [f"{turn}/{place}" for place in range(3)]

@@ -20,7 +20,7 @@ def test_month_window_matches_calendar(time):
 
 
 @given(st.integers(1970, 9999), st.integers(1, 12))
-def test_month_window_starts_at_midnight_on_the_first(year, month):
+def test_month_window_starts_at_midnight_on_first_day(year, month):
     first = int(datetime(year, month, 1, tzinfo=UTC).timestamp())
     window = (year - 1970) * 12 + month - 1
     assert compute_window_start(window, MONTHS) == first

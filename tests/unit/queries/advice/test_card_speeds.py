@@ -49,7 +49,7 @@ def speeds_after(history: History, name: str = "A") -> dict[str, CardSpeed]:
     return {speed.gpu: speed for speed in list_card_speeds(own_card, table)}
 
 
-def test_every_card_of_a_member_is_listed_with_its_shared_groups():
+def test_every_member_card_is_listed_with_shared_groups():
     speeds = speeds_after(shared_groups(MIN_SHARED_GROUPS))
     assert {gpu: (speed.nodes, speed.shared_groups) for gpu, speed in speeds.items()} == {
         "RTX 3060": (2, 0),
@@ -64,18 +64,18 @@ def test_every_card_of_a_member_is_listed_with_its_shared_groups():
 @pytest.mark.parametrize(
     ("groups", "fast_seconds"), [(MIN_SHARED_GROUPS - 1, 10), (MIN_SHARED_GROUPS, None)]
 )
-def test_too_few_shared_groups_give_no_ratio(groups, fast_seconds):
+def test_card_pair_with_few_shared_groups_has_no_ratio(groups, fast_seconds):
     speeds = speeds_after(shared_groups(groups, fast_seconds))
     assert [speed.time_ratio for speed in speeds.values()] == [None, None, None]
 
 
-def test_node_with_an_unknown_card_is_compared_with_none():
+def test_node_with_unknown_card_has_no_comparison():
     history = shared_groups(MIN_SHARED_GROUPS).joins("E")
     speeds = speeds_after(history, "E")
     assert [(speed.is_own, speed.time_ratio) for speed in speeds.values()] == [(False, None)] * 3
 
 
-def test_what_if_shows_rank_and_fees_with_each_card_or_why_not():
+def test_what_if_shows_each_card_or_reason_for_omission():
     history = shared_groups(MIN_SHARED_GROUPS)
     record = record_of(history)
     cards = list(speeds_after(history).values())

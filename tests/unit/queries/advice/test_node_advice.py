@@ -22,7 +22,7 @@ def client(new_sqlite_store):
         yield IndexedHistory(store).whole(history).client()
 
 
-def test_near_kickout_is_in_the_answer_and_on_the_page(client: TestClient):
+def test_near_kickout_is_shown_in_api_and_on_page(client: TestClient):
     advice = client.get(f"/v1/nodes/{make_node_address('A')}/advice").json()
 
     # After 15 more zeros, three of the twelve first places have left the pool.
@@ -37,12 +37,12 @@ def test_near_kickout_is_in_the_answer_and_on_the_page(client: TestClient):
 
 
 @pytest.mark.parametrize("name", ["B", "C"])
-def test_node_that_does_well_has_no_outlook_on_a_kickout(client: TestClient, name: str):
+def test_healthy_node_has_no_kickout_forecast(client: TestClient, name: str):
     assert client.get(f"/v1/nodes/{make_node_address(name)}/advice").json()["kickout"] is None
     assert "At this rate" not in client.get(f"/nodes/{make_node_address(name)}").text
 
 
-def test_advice_shows_what_would_have_been_in_the_token_of_the_network(new_sqlite_store):
+def test_advice_shows_amounts_in_network_token(new_sqlite_store):
     history = History().joins("A", "B", "C", stake=400 * 10**18)
     for number in range(3):
         race(history, str(number), {"A": 20 + number, "B": 18, "C": None})
@@ -72,7 +72,7 @@ def test_departed_node_has_no_what_if(new_sqlite_store):
         assert 'id="what-if"' not in client.get(f"/nodes/{make_node_address('A')}").text
 
 
-def test_rank_after_a_change_counts_the_other_nodes_only(new_sqlite_store):
+def test_rank_after_change_counts_only_other_nodes(new_sqlite_store):
     history = History().joins("A", "B", "C")
     race(history, "1", {"A": None, "B": 9, "C": 20}).after(7_200)
     for number in range(3):

@@ -33,26 +33,26 @@ def money_after(*races):
         ((None, 5, 20), None, split_fee_by_scores(FEE, [10, 5, 2])[2]),
     ],
 )
-def test_lower_place_costs_the_difference_to_the_next_better_one(elapsed, rank, lost):
+def test_lower_rank_costs_difference_to_next_better_rank(elapsed, rank, lost):
     money = money_after(elapsed)
     assert money.losses == [RankLoss(rank=rank, tasks=1, amount=lost)]
 
 
-def test_first_place_costs_nothing():
+def test_first_rank_costs_nothing():
     money = money_after((5, 9, 20))
     assert (money.losses, money.earned, money.tasks) == ([], FEE * 10 // 17, 1)
 
 
 @given(st.lists(st.tuples(*[st.one_of(st.none(), st.integers(1, 60))] * 3), max_size=5))
 @examples(40)
-def test_earned_and_lost_fees_never_exceed_the_fees(races):
+def test_earned_and_lost_fees_never_exceed_fees(races):
     money = money_after(*races)
     assert 0 <= money.earned <= money.tasks * FEE
     assert all(0 <= loss.amount <= loss.tasks * FEE for loss in money.losses)
     assert sum(loss.tasks for loss in money.losses) <= money.tasks
 
 
-def test_fees_per_day_follow_from_the_time_since_the_first_task():
+def test_fees_per_day_are_averaged_since_first_task():
     history = race(History().joins("A", "B", "C"), "g", {"A": 5, "B": 9, "C": 20})
     money = build_node_money(record_of(history.after(43_199)))
     assert money.seconds == 43_200
@@ -60,7 +60,7 @@ def test_fees_per_day_follow_from_the_time_since_the_first_task():
     assert build_node_money(record_of(History().joins("A"))).per_day is None
 
 
-def test_losses_today_are_those_of_tasks_scored_since_midnight():
+def test_losses_today_count_tasks_scored_since_midnight():
     history = History().joins("A", "B", "C")
     race(history, "early", {"A": None, "B": 9, "C": 20})
     history.after(86_400 - history.time % 86_400)
@@ -73,7 +73,7 @@ def test_losses_today_are_those_of_tasks_scored_since_midnight():
     assert build_node_money(record_of(history.after(86_400))).tasks_today == 0
 
 
-def test_amounts_are_shown_in_the_token_of_the_network():
+def test_amounts_are_shown_in_network_token():
     money = NodeMoney(
         stake=None,
         earned=1_250,

@@ -33,7 +33,7 @@ def record_race(elapsed, rules=CRYNUX) -> AdviceRecord:
 
 @given(SECONDS, SECONDS, st.integers(1, 60), st.integers(1, 60), RULES)
 @examples(60)
-def test_group_ranked_again_equals_a_race_with_these_times(b, c, before, after, rules):
+def test_reranked_group_equals_group_with_changed_times(b, c, before, after, rules):
     slow = record_race({"A": before, "B": b, "C": c}, rules)
     fast = record_race({"A": after, "B": b, "C": c}, rules)
     if not slow.scored_tasks:
@@ -49,7 +49,7 @@ def test_group_ranked_again_equals_a_race_with_these_times(b, c, before, after, 
     }
 
 
-def test_group_that_was_not_ranked_by_its_times_is_not_ranked_again():
+def test_group_not_ranked_by_time_is_not_reranked():
     record = record_race({"A": 5, "B": 9, "C": 20})
     scored = record.scored_tasks[0]
     swapped = {1: 2, 2: 1, 3: 3}
@@ -84,7 +84,7 @@ def play_events(events, skipped=None) -> History:
 
 @given(EVENTS, RULES)
 @examples(60)
-def test_reliability_without_a_timeout_equals_a_history_without_it(events, rules):
+def test_what_if_reliability_equals_history_without_timeout(events, rules):
     record = record_of(play_events(events), rules=rules)
     timeouts = [index for index, (times_out, _) in enumerate(events) if times_out]
     for skipped in timeouts:
@@ -115,7 +115,7 @@ def test_mean_reliability_lies_between_its_samples(events, seconds_after):
     assert abs(mean - sum(samples) // len(samples)) < UNIT // 200
 
 
-def test_what_if_does_not_swing_with_the_reliability_of_the_moment():
+def test_what_if_is_independent_of_momentary_reliability():
     history = History().joins("A", "B", "C")
     race(history, "1", {"A": 20, "B": 18, "C": 30}).after(MEAN_SECONDS)
     race(history, "2", {"A": None, "B": 18, "C": 30})
@@ -126,7 +126,7 @@ def test_what_if_does_not_swing_with_the_reliability_of_the_moment():
     assert abs(rows[1].rows[0].qos - rows[0].rows[0].qos) < UNIT // 100
 
 
-def test_what_if_shows_the_standing_after_each_change():
+def test_what_if_shows_rank_after_each_change():
     history = History().joins("A", "B", "C")
     race(history, "1", {"A": 20, "B": 18, "C": 30})
     race(history, "2", {"A": 20, "B": 10, "C": 12})
@@ -149,7 +149,7 @@ def test_what_if_shows_the_standing_after_each_change():
 
 
 @pytest.mark.parametrize("history", [History().joins("A"), History().joins("A").scores("A", 10)])
-def test_node_without_a_timeout_has_no_row_for_one(history):
+def test_what_if_of_node_without_timeout_has_no_timeout_row(history):
     what_if = build_what_if(record_of(history), NOWHERE)
     if not record_of(history).entries:
         assert what_if is None
@@ -158,7 +158,7 @@ def test_node_without_a_timeout_has_no_row_for_one(history):
         assert [row.change for row in what_if.rows] == ["as_it_is", "faster"]
 
 
-def test_pool_that_is_not_made_of_the_stored_scores_has_no_what_if():
+def test_pool_not_matching_stored_scores_has_no_what_if():
     record = record_of(History().joins("A").scores("A", 10, 5))
     reseeded = replace(record, node=replace(record.node, pool=bytes((7, 7, 5))))
     assert build_what_if(reseeded, NOWHERE) is None

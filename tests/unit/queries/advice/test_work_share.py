@@ -128,7 +128,7 @@ def check_candidacies(
     weighting=st.sampled_from([CRYNUX_WEIGHTING, RELAY_WEIGHTING]),
 )
 @pytest.mark.slow
-def test_candidacies_equal_those_of_the_reference_dispatcher(
+def test_candidacies_match_reference_dispatcher(
     new_sqlite_store: NewStore, seed: int, rules: Rules, weighting: Weighting
 ):
     chosen = build_dispatch_settings(START, rules=rules, weighting=weighting)
@@ -164,7 +164,7 @@ WORK = WorkShare(
 )
 
 
-def test_work_is_described_in_sentences_and_reasons():
+def test_work_share_is_described_with_reasons():
     assert summarize_work_share(WORK) == (
         "It was drawn for twelve of the last 500 tasks; 14.1 were to be expected. It was a "
         "candidate for 400."

@@ -176,7 +176,7 @@ def test_halt_is_reported_when_it_begins_and_when_it_ends(indexed):
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 3, 500])
-def test_every_halt_is_reported_exactly_once_at_any_page_size(indexed, page_size):
+def test_every_halt_is_reported_once_at_any_page_size(indexed, page_size):
     with open_snapshot(indexed.source) as snapshot:
         place = get_newest_event_cursor(snapshot)
     for _ in range(6):
@@ -192,7 +192,7 @@ def test_every_halt_is_reported_exactly_once_at_any_page_size(indexed, page_size
         assert get_newest_event_cursor(snapshot) == place
 
 
-def test_number_of_halts_read_at_once_is_bounded(indexed, monkeypatch):
+def test_halts_are_read_in_bounded_batches(indexed, monkeypatch):
     limits: list[int] = []
     list_halts = HaltRepository.list_halts
 
@@ -213,7 +213,7 @@ def with_rounds(indexed, times):
         uow.rounds.save_changes(ContractChanges(accepted=rounds))
 
 
-def test_every_round_is_reported_exactly_once_even_beyond_the_query_limit(store, monkeypatch):
+def test_every_round_is_reported_once_beyond_query_limit(store, monkeypatch):
     history = History().joins("A").after(9_000, blocks=60)
     indexed = IndexedHistory(store).whole(history)
     # Rounds of one second, of consecutive seconds, and after a pause.
@@ -229,7 +229,7 @@ def test_every_round_is_reported_exactly_once_even_beyond_the_query_limit(store,
         assert numbers == list(range(2, 2 + len(times)))
 
 
-def test_feed_is_unchanged_if_its_changes_need_several_queries(indexed, monkeypatch):
+def test_event_feed_is_independent_of_query_limit(indexed, monkeypatch):
     expected = all_of(indexed)
     monkeypatch.setattr(event_feed, "_MAX_CHANGES", 1)
     assert all_of(indexed) == expected

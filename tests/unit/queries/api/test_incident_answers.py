@@ -55,7 +55,7 @@ def explain(indexed: IndexedHistory, address: Address = NODE) -> Explanation:
     return explain_score(indexed.source.archive, address, make_block(cursor.number, cursor.time))
 
 
-def test_explanation_marks_the_timeout_of_the_burst_only(indexed):
+def test_explanation_links_only_burst_timeout_to_incident(indexed):
     answer = build_explanation_json(explain(indexed))
     changes = [change for change in answer["reliability"]["changes"] if "timed" in change["cause"]]
     assert [change["incident"] for change in changes] == [1, None]
@@ -65,7 +65,7 @@ def test_explanation_marks_the_timeout_of_the_burst_only(indexed):
     assert incident["over_time"] is not None
 
 
-def test_full_explanation_names_the_incident_below_its_timeout(indexed):
+def test_full_explanation_shows_incident_below_its_timeout(indexed):
     lines = list(render_full_explanation(explain(indexed), DEFAULT_TOKEN))
     marks = [line for line in lines if "probably not its fault" in line]
     assert marks == [
@@ -73,7 +73,7 @@ def test_full_explanation_names_the_incident_below_its_timeout(indexed):
     ]
 
 
-def test_node_that_did_not_time_out_has_no_marked_timeouts(indexed):
+def test_node_without_timeout_has_no_incident_timeouts(indexed):
     cursor = get_cursor(indexed)
     history = History().joins("late-comer")
     event = replace(history.events[0], at=Position(cursor.number + 1, 0, 0), time=cursor.time)
@@ -82,14 +82,14 @@ def test_node_that_did_not_time_out_has_no_marked_timeouts(indexed):
     assert answer["incidents"] == []
 
 
-def test_history_marks_name_their_incident_while_it_is_open(open_incident):
+def test_history_markers_reference_open_incident(open_incident):
     client = open_incident.client()
     answer = client.get(f"/v1/nodes/{NODE}/history").json()
     assert [mark["incident"] for mark in answer["marks"] if mark["cause"] == "timed_out"] == [1]
     assert [incident["over_time"] for incident in answer["incidents"]] == [None]
 
 
-def test_incidents_are_listed_in_pages_newest_first(indexed):
+def test_incidents_are_paginated_newest_first(indexed):
     client = indexed.client()
     page = client.get("/v1/incidents").json()
     assert [incident["number"] for incident in page["incidents"]] == [1]
@@ -98,7 +98,7 @@ def test_incidents_are_listed_in_pages_newest_first(indexed):
     assert client.get("/v1/incidents?before=1").json()["incidents"] == []
 
 
-def test_page_of_node_shows_incident_and_hollow_mark(indexed):
+def test_node_page_shows_incident_and_hollow_marker(indexed):
     client = indexed.client()
     text = client.get(f"/nodes/{NODE}").text
     assert "One of its timeouts was probably not its fault" in text
@@ -109,7 +109,7 @@ def test_page_of_node_shows_incident_and_hollow_mark(indexed):
     assert '<a href="#incidents">incident 1</a>' in text
 
 
-def test_page_of_node_without_marked_timeouts_has_no_incidents(new_sqlite_store):
+def test_page_of_node_without_incident_timeouts_lists_none(new_sqlite_store):
     with new_sqlite_store() as store:
         text = (
             IndexedHistory(store)

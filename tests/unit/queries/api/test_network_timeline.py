@@ -24,7 +24,7 @@ LANES = st.lists(st.integers(0, HIGHEST_SCORE), max_size=40)
 
 
 @given(LANES)
-def test_number_of_better_nodes_equals_comparison_of_each_pair(lanes):
+def test_better_node_count_matches_pairwise_comparison(lanes):
     better = count_better_nodes(array("H", lanes))
     for lane in lanes:
         if lane >= LOWEST_SCORE:
@@ -32,7 +32,7 @@ def test_number_of_better_nodes_equals_comparison_of_each_pair(lanes):
 
 
 @given(LANES, LANES)
-def test_counts_of_movements_equal_movement_of_each_node(first, last):
+def test_movement_counts_match_movement_of_each_node(first, last):
     first = first[: len(last)]
     pairs = zip_longest(first, last, fillvalue=0)
     each = Counter(classify_movement(then, now) for then, now in pairs)
@@ -41,7 +41,7 @@ def test_counts_of_movements_equal_movement_of_each_node(first, last):
     assert counts == each
 
 
-def test_each_round_is_read_once_although_the_cache_of_leaves_has_fewer(
+def test_each_round_is_read_once_despite_small_leaf_cache(
     monkeypatch: pytest.MonkeyPatch,
 ):
     rounds = [build_accepted_round(number) for number in range(1, 25)]

@@ -74,7 +74,7 @@ def test_node_order_matches_command_line(indexed):
 
 @pytest.mark.parametrize("sort", ["qos", "-qos", "long_term", "-reliability", "scored", "address"])
 @pytest.mark.parametrize("limit", [1, 3, 200])
-def test_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
+def test_node_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
     indexed.whole(a_network())
     listed_nodes = all_pages(indexed, sort=sort, limit=limit)
     everybody = {row.node for row in list_ranked_nodes(indexed, limit=MAX_ROWS).nodes}
@@ -101,7 +101,7 @@ def test_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
         {"gpu": "", "prefix": make_node_address("n3")[:3]},
     ],
 )
-def test_filtered_pages_equal_filtered_list_of_all_nodes(
+def test_filtered_pages_equal_filtered_full_list(
     indexed, monkeypatch, nodes_per_candidate, sort, filters
 ):
     """The filters may read the keys of all nodes, or only those of the candidates."""
@@ -289,7 +289,7 @@ def test_cursor_of_another_sort_is_rejected(indexed):
         list_ranked_nodes(indexed, sort="scored", cursor=cursor)
 
 
-def test_filtered_list_keeps_ranks_of_the_full_list(indexed):
+def test_filtered_list_keeps_ranks_of_full_list(indexed):
     indexed.whole(a_network())
     everybody = {row.node: row.place for row in list_ranked_nodes(indexed).nodes}
     filtered_rows = list_ranked_nodes(

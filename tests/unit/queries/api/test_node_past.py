@@ -42,7 +42,7 @@ def test_membership_changes_are_listed_newest_first(past):
     assert past.membership[2].evidence == "0x" + 64 * "e"
 
 
-def test_events_have_their_times_without_headers_and_logs(past):
+def test_events_have_times_without_headers_and_logs(past):
     quit_, paused, _, over, due, _ = past.membership
     assert quit_.time - paused.time == 7
     # The opening score came in the first hundred blocks, and the closing one after 60

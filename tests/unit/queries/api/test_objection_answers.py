@@ -54,7 +54,7 @@ def client(indexed: IndexedHistory) -> TestClient:
     return indexed.client()
 
 
-def test_objection_is_listed_with_its_check_and_the_answer(indexed, client):
+def test_objection_is_listed_with_check_and_answer(indexed, client):
     object_to(indexed)
     with indexed.store.transaction() as uow:
         uow.objections.save_answer(
@@ -75,14 +75,14 @@ def test_objection_is_listed_with_its_check_and_the_answer(indexed, client):
     assert entry["text"] == HOSTILE
 
 
-def test_later_objection_to_the_same_kickout_does_not_count(indexed, client):
+def test_later_objection_to_same_kickout_does_not_count(indexed, client):
     object_to(indexed)
     object_to(indexed, seq=1)
     entries = client.get(f"/v1/objections/{NODE}").json()["objections"]
     assert [(entry["seq"], entry["is_counted"]) for entry in entries] == [(1, False), (0, True)]
 
 
-def test_pages_show_the_finding_of_every_objection(indexed, client):
+def test_pages_show_check_result_of_every_objection(indexed, client):
     object_to(indexed)
     object_to(indexed, seq=1)
     entries = client.get("/v1/objections").json()["objections"]
@@ -91,14 +91,14 @@ def test_pages_show_the_finding_of_every_objection(indexed, client):
         assert client.get(path).text.count(finding) >= len(entries)
 
 
-def test_one_objection_is_found_by_its_number(indexed, client):
+def test_objection_is_found_by_number(indexed, client):
     object_to(indexed)
     found = client.get(f"/v1/objections/{NODE}/0").json()["objection"]
     assert found["due_since"] == due_since(indexed)
     assert client.get(f"/v1/objections/{NODE}/1").status_code == 404
 
 
-def test_kickouts_node_and_explanation_show_what_delays_the_accusation(indexed, client):
+def test_api_shows_reason_for_delayed_accusation(indexed, client):
     (due,) = client.get("/v1/kickouts").json()["due"]
     until = due_since(indexed) + TERMS.window + 1
     delay = due["objection_delay"]
@@ -116,13 +116,13 @@ def test_kickouts_node_and_explanation_show_what_delays_the_accusation(indexed, 
         assert [entry["verdict"] for entry in answer["objections"]] == ["open"]
 
 
-def test_page_shows_until_when_the_owner_may_object(indexed, client):
+def test_page_shows_objection_deadline(indexed, client):
     page = client.get(f"/nodes/{NODE}").text
     assert "The owner may object to the kickout until" in page
     assert f"--due-since {due_since(indexed)}" in page
 
 
-def test_words_of_an_owner_are_escaped_on_the_page(indexed, client):
+def test_objection_text_is_escaped_on_page(indexed, client):
     object_to(indexed)
     page = client.get(f"/nodes/{NODE}").text
     assert "not decided by the automatic check" in page.lower()
@@ -133,7 +133,7 @@ def test_words_of_an_owner_are_escaped_on_the_page(indexed, client):
     assert "ignore" not in headline
 
 
-def test_notice_of_an_objection_has_no_words_of_the_owner():
+def test_objection_notice_omits_objection_text():
     fields = {"node": NODE, "objection": 0, "due_since": 5, "reason": "application"}
     text = format_notice_text("objection_made", fields)
     assert text == f"{NODE} objected to its kickout: application"
@@ -142,7 +142,7 @@ def test_notice_of_an_objection_has_no_words_of_the_owner():
 @pytest.mark.parametrize(
     ("reason", "is_answered", "count"), [(0, False, 1), (0, True, 0), (4, False, 0)]
 )
-def test_objections_that_wait_for_an_answer_are_counted(
+def test_unanswered_objections_are_counted(
     indexed: IndexedHistory, reason: int, *, is_answered: bool, count: int
 ):
     object_to(indexed, reason=reason)

@@ -67,7 +67,7 @@ def client(indexed: IndexedHistory) -> TestClient:
     return indexed.client()
 
 
-def test_posted_objection_is_accepted_and_listed_as_waiting(client: TestClient):
+def test_posted_objection_is_accepted_and_listed_as_pending(client: TestClient):
     # In the form that `objection sign --json` prints.
     answer = client.post("/v1/objections", json=build_body(to=CONTRACT, calldata="0x"))
     assert answer.status_code == 202
@@ -90,7 +90,7 @@ def test_posted_objection_is_accepted_and_listed_as_waiting(client: TestClient):
         ({"calldata": 5000 * "0"}, 413, None),
     ],
 )
-def test_refused_objection_has_a_status_and_a_code(
+def test_rejected_objection_returns_status_and_code(
     client: TestClient, changes: dict[str, Any], status: int, refusal: str | None
 ):
     content = json.dumps(build_body(**changes))
@@ -99,7 +99,7 @@ def test_refused_objection_has_a_status_and_a_code(
     assert (answer.status_code, answer.json().get("refusal")) == (status, refusal)
 
 
-def test_objection_over_the_daily_gas_is_answered_with_its_calldata(
+def test_objection_over_daily_gas_limit_returns_calldata(
     indexed: IndexedHistory, client: TestClient
 ):
     assert client.post("/v1/objections", json=build_body()).status_code == 202
@@ -111,7 +111,7 @@ def test_objection_over_the_daily_gas_is_answered_with_its_calldata(
     assert KEY.address[2:] in answer.json()["calldata"]
 
 
-def test_flood_of_a_client_is_refused_without_a_look_at_the_database(
+def test_client_over_rate_limit_is_rejected_without_database(
     indexed: IndexedHistory, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ):
     for _ in range(3):
@@ -121,7 +121,7 @@ def test_flood_of_a_client_is_refused_without_a_look_at_the_database(
         assert client.post("/v1/objections", json=build_body()).status_code == 429
 
 
-def test_reporter_that_accepts_no_objections_has_no_such_method(indexed: IndexedHistory):
+def test_objection_endpoint_is_absent_if_disabled(indexed: IndexedHistory):
     indexed.source = replace(indexed.source, objection_intake=None)
     answer = indexed.client().post("/v1/objections", json=build_body())
     assert answer.status_code == 405

@@ -11,14 +11,14 @@ from tests.support.indexed_rounds import accuse_node
 from tests.support.rounds import build_contract_state
 
 
-def test_error_for_evidence_of_a_node_that_was_never_accused_gives_the_reason(store):
+def test_evidence_error_for_unaccused_node_gives_reason(store):
     indexed = IndexedHistory(store).whole(History().joins("A"))
     with open_snapshot(indexed.source) as snapshot, pytest.raises(NotFoundError) as caught:
         get_accusation_evidence(snapshot, make_node_address("A"), lambda *_: "a file")
     assert str(caught.value) == f"node {make_node_address('A')} was never accused"
 
 
-def test_error_for_evidence_without_a_file_gives_the_reason(store):
+def test_evidence_error_for_missing_file_gives_reason(store):
     indexed = IndexedHistory(store).whole(History().joins("A"))
     accuse_node(indexed, build_contract_state(), make_node_address("A"), block=2, ready_at=99)
     with open_snapshot(indexed.source) as snapshot, pytest.raises(NotFoundError) as caught:
@@ -29,7 +29,7 @@ def test_error_for_evidence_without_a_file_gives_the_reason(store):
     )
 
 
-def test_task_started_at_time_zero_keeps_its_time(store):
+def test_task_started_at_time_0_keeps_its_start_time(store):
     history = History()
     history.time = 0
     history.joins("A").creates("1").starts("1", "A")

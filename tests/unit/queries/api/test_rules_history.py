@@ -60,7 +60,7 @@ def publish(folder: Path) -> None:
     (folder / f"{hash_reason(REASON)}.txt").write_bytes(REASON.encode())
 
 
-def test_announcement_shows_time_reason_and_differing_numbers(indexed, tmp_path):
+def test_announcement_shows_time_reason_and_changed_rules(indexed, tmp_path):
     store_events(indexed, DEPLOYED, SCHEDULED, SALTED)
     publish(tmp_path)
 
@@ -74,7 +74,7 @@ def test_announcement_shows_time_reason_and_differing_numbers(indexed, tmp_path)
     assert (deployed["state"], deployed["is_in_force"]) == ("set", True)
 
 
-def test_cancelled_announcement_is_not_shown_as_coming(indexed, tmp_path):
+def test_cancelled_announcement_is_not_shown_as_upcoming(indexed, tmp_path):
     publish(tmp_path)
     store_events(indexed, DEPLOYED, SCHEDULED, OperationCancelled(at(3), 30, OPERATION))
     client = indexed.client()
@@ -85,7 +85,7 @@ def test_cancelled_announcement_is_not_shown_as_coming(indexed, tmp_path):
     assert "Not before" not in page
 
 
-def test_made_change_is_in_force_and_differs_from_the_rules_before(indexed, tmp_path):
+def test_executed_change_is_in_force_with_differences(indexed, tmp_path):
     new_hash = hash_rules_text(NEW)
     made = (RulesSet(at(4), 40, new_hash), RulesExecuted(at(4, 1), 40, OPERATION, new_hash))
     publish(tmp_path)
@@ -100,7 +100,7 @@ def test_made_change_is_in_force_and_differs_from_the_rules_before(indexed, tmp_
     assert (deployed["is_in_force"], deployed["differences"]) == (False, None)
 
 
-def test_unpublished_rules_are_named_as_such(indexed):
+def test_unpublished_rules_are_shown_as_unpublished(indexed):
     store_events(indexed, DEPLOYED, SCHEDULED, SALTED)
     client = indexed.client()
 
@@ -123,7 +123,7 @@ def test_published_rules_are_returned_byte_for_byte(indexed, tmp_path):
     assert json.loads(answer["rules_id"])["rules"]["tau_seconds"] == 900
 
 
-def test_file_with_another_hash_than_its_name_is_not_published(indexed, tmp_path):
+def test_rules_file_with_mismatching_hash_is_not_published(indexed, tmp_path):
     store_events(indexed, DEPLOYED, SCHEDULED, SALTED)
     (tmp_path / f"{hash_rules_text(NEW)}.json").write_bytes(NEW.encode() + b"\n")
     (tmp_path / f"{hash_reason(REASON)}.txt").write_bytes(REASON.encode() + b"!")
@@ -133,7 +133,7 @@ def test_file_with_another_hash_than_its_name_is_not_published(indexed, tmp_path
     assert (announced["has_rules"], announced["reason"]) == (False, None)
 
 
-def test_reason_with_direction_marks_is_escaped(indexed, tmp_path):
+def test_bidi_control_characters_in_reason_are_escaped(indexed, tmp_path):
     reason = "fine \u202eenif"
     salted = replace(SALTED, salt=hash_reason(reason))
     store_events(indexed, DEPLOYED, SCHEDULED, salted)

@@ -94,7 +94,7 @@ def test_node_is_shown_under_announced_rules(indexed, preview):
     assert "It would be excluded." in client.get(f"/nodes/{make_node_address('late')}").text
 
 
-def test_network_shows_who_loses(indexed, preview):
+def test_network_preview_counts_rising_and_falling_members(indexed, preview):
     store_events(indexed, SCHEDULED)
     client = indexed.client()
 
@@ -104,13 +104,13 @@ def test_network_shows_who_loses(indexed, preview):
     assert "Of 2 members, 0 would rise and 0 would fall." in client.get("/rules").text
 
 
-def test_chances_of_all_members_add_up_under_both(preview):
+def test_preview_chances_sum_to_one_under_both_rule_sets(preview):
     chance_pairs = [(entry.chance_now, entry.chance_then) for entry in preview.nodes]
     for chances in zip(*chance_pairs, strict=True):
         assert UNIT - len(chances) <= sum(chances) <= UNIT
 
 
-def test_same_rules_correlate_fully_and_reversed_orders_negatively(preview):
+def test_preview_rank_correlation_ranges_from_1_to_minus_1(preview):
     same = compute_rules_preview(fold(CRYNUX), fold(CRYNUX), history().block, history().time)
     first, second = same.nodes
     reversed_nodes = (
@@ -132,9 +132,7 @@ def test_preview_of_cancelled_announcement_is_not_shown(indexed, preview):
     assert "Under other rules" not in client.get(f"/nodes/{make_node_address('late')}").text
 
 
-def test_preview_that_compares_with_other_rules_than_todays_is_not_shown(
-    indexed, preview, tmp_path
-):
+def test_preview_against_outdated_rules_is_not_shown(indexed, preview, tmp_path):
     store_events(indexed, SCHEDULED)
     old_base = fold(replace(CRYNUX, tau_seconds=900))
     stale = compute_rules_preview(old_base, fold(HARSH), history().block, history().time)
@@ -144,7 +142,7 @@ def test_preview_that_compares_with_other_rules_than_todays_is_not_shown(
     assert indexed.client().get("/v1/rules/previews").json()["previews"] == []
 
 
-def test_shadow_set_is_not_called_announced(indexed, preview):
+def test_shadow_rule_set_is_not_shown_as_announced(indexed, preview):
     indexed.source = replace(indexed.source, shadow_rules={"harsh": HARSH})
     client = indexed.client()
 
@@ -155,13 +153,13 @@ def test_shadow_set_is_not_called_announced(indexed, preview):
     assert "Under the shadow set harsh, which is not announced," in page
 
 
-def test_announced_rules_of_another_profile_have_no_preview(indexed, preview, monkeypatch):
+def test_announced_rules_of_other_profile_have_no_preview(indexed, preview, monkeypatch):
     store_events(indexed, SCHEDULED)
     monkeypatch.setattr(Unread, "identity", "another")
     assert indexed.client().get("/v1/rules/previews").json()["previews"] == []
 
 
-def test_node_that_announced_rules_hit_gets_one_notice(indexed, preview):
+def test_node_losing_under_announced_rules_gets_one_notice(indexed, preview):
     other = OtherRules(RULES_HASH, HARSH, READY_AT)
     with indexed.store.transaction() as uow:
         first = build_rule_loss_notices(uow, other, preview)

@@ -89,9 +89,7 @@ def indexed(store):
         max_size=10,
     ),
 )
-def test_signer_agrees_by_chain_or_statement_and_differs_by_another_root_of_the_same_block(
-    new_sqlite_store, bitmaps, statements
-):
+def test_signer_state_follows_from_chain_and_statements(new_sqlite_store, bitmaps, statements):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(History().joins("A"))
         root_by_round = {entry.round: entry.root for entry in accept_rounds(indexed, bitmaps)}
@@ -129,7 +127,7 @@ def test_signer_agrees_by_chain_or_statement_and_differs_by_another_root_of_the_
     )
 
 
-def test_answer_without_known_signers_or_rounds_is_empty(indexed):
+def test_signer_view_without_signers_or_rounds_is_empty(indexed):
     answer = load_answer(indexed)
     assert (answer.quorum, answer.newest_round, answer.signers) == (None, None, [])
 
@@ -141,14 +139,14 @@ def test_answer_without_known_signers_or_rounds_is_empty(indexed):
         (0b101, "Two of three signers signed round 1; two are needed.", "If one of them stops"),
     ],
 )
-def test_page_says_how_many_signers_may_stop(indexed, bitmap, headline, consequence):
+def test_page_shows_number_of_signers_that_may_fail(indexed, bitmap, headline, consequence):
     accept_rounds(indexed, [bitmap])
     text = indexed.client().get("/signers").text
     assert f"<h1>{headline}</h1>" in text
     assert consequence in text
 
 
-def test_page_names_rounds_without_a_signature_and_with_another_root(indexed):
+def test_page_lists_rounds_with_missing_or_differing_signatures(indexed):
     accept_rounds(indexed, [0b11, 0b11, 0b111])
     store_statement(indexed, SIGNERS[2], 2, _BLOCK_HASH, _OTHER_ROOT)
     text = indexed.client().get("/signers").text

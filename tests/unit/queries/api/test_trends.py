@@ -83,7 +83,7 @@ def test_recent_histories_are_read_in_one_query_and_cached(new_sqlite_store):
             assert len(statements) == 1
 
 
-def test_inconsistent_history_is_not_drawn(new_sqlite_store):
+def test_inconsistent_history_has_no_sparkline(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(a_history(5, 60))
         with open_snapshot(indexed.source) as snapshot:
@@ -103,7 +103,7 @@ def test_inconsistent_history_is_not_drawn(new_sqlite_store):
     assert compute_qos_trend(wrong, row, CRYNUX) == ()
 
 
-def test_recent_history_is_not_drawn_under_rules_with_restarts(new_sqlite_store):
+def test_restart_rules_have_no_sparkline(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, RELAY).whole(a_history(6, 20))
         assert read_trends(indexed, TrendCache(RELAY)) == {}

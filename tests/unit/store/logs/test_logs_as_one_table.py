@@ -125,7 +125,7 @@ def test_log_index_above_maximum_is_rejected(store: Store):
         uow.logs.append([log(1, MAX_LOG_INDEX + 1, data="0x")])
 
 
-def test_block_time_is_taken_from_the_last_replaced_log(store: Store):
+def test_block_time_is_taken_from_last_replaced_log(store: Store):
     with store.transaction() as uow:
         uow.logs.append([log(1), log(1, 1)])
         uow.logs.replace([log(1, time=77)])

@@ -38,7 +38,7 @@ def test_draw_is_independent_of_candidate_order(candidates, seed, random):
 
 
 @given(CANDIDATES, SEEDS, st.integers(1, 8))
-def test_larger_draw_begins_with_the_nodes_of_a_smaller_draw(candidates, seed, draws):
+def test_larger_draw_begins_with_nodes_of_smaller_draw(candidates, seed, draws):
     assert draw_nodes(candidates, seed, draws) == draw_nodes(candidates, seed, 8)[:draws]
 
 

@@ -61,7 +61,7 @@ def test_verdicts_are_independent_of_node_order(nodes, task, policy, random):
 
 @quick
 @given(networks(), requests())
-def test_stake_counts_only_in_relation_to_the_largest_stake(nodes, task):
+def test_only_stake_relative_to_largest_stake_counts(nodes, task):
     doubled = [replace(candidate, stake=2 * (candidate.stake or 0)) for candidate in nodes]
     before = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
     after = verdicts(CRYNUX_POLICY, task, a_policy_input(doubled))
@@ -94,7 +94,7 @@ def test_additional_models_never_reduce_weight(nodes, task):
 
 @quick
 @given(networks(), requests())
-def test_nodes_lacking_models_are_excluded_only_if_a_candidate_holds_all_models(nodes, task):
+def test_node_lacking_models_is_excluded_if_another_has_all(nodes, task):
     candidate_verdicts = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
     if any(
         verdict.reason == IneligibilityReason.MODELS_NOT_ON_DISK for verdict in candidate_verdicts
@@ -107,7 +107,7 @@ def test_nodes_lacking_models_are_excluded_only_if_a_candidate_holds_all_models(
 
 @quick
 @given(networks(), requests(), st.integers(0, UNIT))
-def test_candidate_weight_is_at_least_the_floor(nodes, task, floor):
+def test_candidate_weight_is_at_least_floor(nodes, task, floor):
     policy = CrynuxPolicy("crynux", 2, Weighting(weight_floor=floor))
     bare = CrynuxPolicy("crynux", 2, Weighting(weight_floor=0))
     plain = verdicts(bare, task, a_policy_input(nodes))
@@ -174,7 +174,7 @@ def test_node_taken_for_another_task_is_ineligible():
     assert [verdict.reason for verdict in candidate_verdicts] == [IneligibilityReason.TAKEN, None]
 
 
-def test_task_falls_back_to_other_nodes_if_the_only_holder_of_its_models_is_taken():
+def test_other_nodes_are_candidates_if_model_holder_is_taken():
     nodes = [a_node("A", models=("base:a",)), a_node("B")]
     task = a_task(models=("base:a",))
     outs = [
@@ -217,7 +217,7 @@ def test_node_with_zero_mean_score_has_floor_weight():
     assert weights == [UNIT // 100, UNIT // 3]
 
 
-def test_largest_stake_includes_the_stake_of_a_busy_node():
+def test_largest_stake_includes_stake_of_busy_node():
     nodes = [a_node("A", stake=400 * UNIT, running=1), a_node("B", stake=100 * UNIT)]
     # S and QoS are one half.
     weights = [

@@ -124,7 +124,7 @@ TestNetwork = Network.TestCase
 TestNetwork.settings = settings(examples(60), stateful_step_count=25)
 
 
-def test_changed_node_takes_effect_only_after_update_node():
+def test_changed_node_is_evaluated_only_after_update():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     member = a_node("A")
     pool.update_node(member)
@@ -151,7 +151,7 @@ def test_largest_stake_is_tracked_when_nodes_are_updated_or_removed():
     assert weights == [UNIT // 3, UNIT // 4, UNIT // 3]
 
 
-def test_pool_can_evaluate_exclusion_at_an_earlier_time_than_before():
+def test_exclusion_can_be_evaluated_at_earlier_time():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     pool.update_node(a_node("A", base=UNIT // 20))
     pool.update_node(a_node("B"))
@@ -168,7 +168,7 @@ def test_weight_floor_applies_during_recovery():
     assert pool.list_candidates(a_task(), NOW) == [(histories.make_node_address("A"), UNIT // 50)]
 
 
-def test_task_has_no_candidate_if_no_node_holds_its_models_and_fallback_is_off():
+def test_task_has_no_candidate_without_models_or_fallback():
     pool = CandidatePool(RELAY, RELAY_WEIGHTING)
     task = a_task(models=("base:a",))
     pool.update_node(a_node("A"))
@@ -179,7 +179,7 @@ def test_task_has_no_candidate_if_no_node_holds_its_models_and_fallback_is_off()
     ]
 
 
-def test_weight_is_kept_across_a_restart_without_a_later_score():
+def test_weight_survives_restart_without_later_score():
     rules = replace(RELAY, restarts=(NOW + 30,))
     pool = CandidatePool(rules, CRYNUX_WEIGHTING)
     pool.update_node(a_node("A", pool=bytes([10, 5])))
@@ -187,7 +187,7 @@ def test_weight_is_kept_across_a_restart_without_a_later_score():
     assert weights == [75 * UNIT // 175] * 3
 
 
-def test_many_changes_are_applied():
+def test_many_node_changes_are_applied_to_candidates():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     nodes = [a_node(f"{n}", stake=n * UNIT) for n in range(300)]
     for node in nodes:
@@ -220,7 +220,7 @@ def test_cached_requirements_are_limited_in_large_network(monkeypatch):
     assert len(pool._views) == 3
 
 
-def test_one_requirement_stays_cached_even_in_a_large_network(monkeypatch):
+def test_one_requirement_stays_cached_even_in_large_network(monkeypatch):
     monkeypatch.setattr(pool_module, "_MAX_INDEXED_NODES", 100)
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for n in range(300):

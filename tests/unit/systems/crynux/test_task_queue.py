@@ -52,7 +52,7 @@ def by_value(tasks: list[Task]) -> list[Task]:
 
 @quick
 @given(queues(), st.sampled_from([CRYNUX_POLICY, RELAY_POLICY]), a_row("A"))
-def test_freed_node_takes_the_most_valuable_task_it_is_eligible_for(tasks, policy, node):
+def test_freed_node_takes_most_valuable_eligible_task(tasks, policy, node):
     """Checking the heads of groups gives the same task as checking all tasks."""
     freed = replace(node, membership=a_node("A").membership, paused=False, running=0)
     freed = replace(freed, base=a_node("A").base, excluded=False)
@@ -127,7 +127,7 @@ def test_groups_are_sorted_by_memory_then_card():
     assert [*groups] == [(24, None), (16, "A4"), (16, "T4"), (16, None)]
 
 
-def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_the_node():
+def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_node():
     tasks = [
         a_task("1", fee=90, version=(2, 0, 0)),
         a_task("2", fee=80, models=("base:a",)),
@@ -142,7 +142,7 @@ def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_the_node():
     assert head_fees == [80, 70]
 
 
-def test_task_value_is_exact_and_uses_an_estimate_of_at_least_1_s():
+def test_task_value_is_exact_with_estimate_of_at_least_1_s():
     assert PRICING.compute_value(a_task(fee=7, size=1, kind=TaskKind.LLM)) == Fraction(70, 101)
     assert PRICING.compute_value(a_task(fee=7, size=9, kind=TaskKind.SD_FT)) == 7
     half = dict.fromkeys(TaskKind, Fraction(1, 4))
@@ -167,7 +167,7 @@ def test_incomplete_or_negative_pricing_is_rejected():
     ("members", "alpha", "room"),
     [(0, "5", 1), (3, "0.5", 1), (5, "0.5", 2), (10, "0.3", 3), (7, "5", 35), (10**6, "1e-9", 1)],
 )
-def test_queue_capacity_is_a_share_of_members_but_at_least_1(members, alpha, room):
+def test_queue_capacity_is_share_of_members_and_at_least_1(members, alpha, room):
     assert compute_queue_capacity(members, Fraction(alpha)) == room
 
 

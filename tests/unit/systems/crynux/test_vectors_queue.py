@@ -59,7 +59,7 @@ def get_start(vector: dict[str, Any]) -> Position | None:
     return Position(99, 0, 0) if vector.get("status") == "Started" else None
 
 
-def test_freed_node_takes_the_most_valuable_task_at_the_head_of_its_groups():
+def test_freed_node_takes_most_valuable_queue_head():
     queue = TaskQueue(SECOND, CRYNUX_WEIGHTING)
     groups = {name: group_named(name) for name in FIGURE["groups"]}
     n = 0
@@ -85,7 +85,7 @@ def group_named(name: str) -> QueueGroup:
 
 
 @pytest.mark.parametrize("case", EVICTION["cases"])
-def test_full_queue_drops_the_least_valuable_task_even_if_it_is_new(case):
+def test_full_queue_drops_least_valuable_task_even_if_new(case):
     room = compute_queue_capacity(case["n_nodes"], Fraction(case["alpha"]))
     fees = [*map(int, case["queue_values"]), int(case["new_value"])]
     queue = TaskQueue(

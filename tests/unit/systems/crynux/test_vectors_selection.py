@@ -78,7 +78,7 @@ def weighed_node(name: str, vector: Vector) -> Node:
     )
 
 
-def test_only_relay_treats_node_with_zero_mean_as_new():
+def test_node_with_zero_mean_is_new_only_under_relay():
     """In this the relay differs (sel-05 is `crynux`'s)."""
     nodes = [a_node("A", pool=bytes(3))]
     assert [
@@ -161,7 +161,7 @@ def test_weight_under_relay_policy_ignores_models_on_disk():
 
 
 @pytest.mark.parametrize("case", FILTERS[EXCLUDING]["cases"])
-def test_excluded_node_is_not_a_candidate_until_it_recovers(case):
+def test_excluded_node_is_no_candidate_until_it_recovers(case):
     nodes = [candidate(node_fields["id"], node_fields) for node_fields in case["nodes"]]
     assert candidates(a_task(), nodes, SYSTEMS["relay_head"]) == addresses(case["expected"])
 
@@ -183,7 +183,7 @@ def test_reserved_node_is_not_drawn_again(case):
 
 
 @pytest.mark.parametrize("case", FILTERS[VERSIONS]["cases"])
-def test_node_version_fits_task_only_within_the_same_major_version(case):
+def test_node_version_fits_task_only_within_same_major_version(case):
     nodes = [a_node("A", version=version_of(case["node"]))]
     task = a_task(version=version_of(case["task"]))
     assert bool(candidates(task, nodes, SYSTEMS["seed_current"])) == case["ok"]

@@ -63,7 +63,7 @@ def test_legacy_replay_matches_reference(events, legacy, later):
 
 @examples(30)
 @given(histories(), numbers(), st.data())
-def test_folding_legacy_events_in_pieces_equals_folding_them_at_once(events, legacy, data):
+def test_legacy_fold_in_batches_equals_single_fold(events, legacy, data):
     rules = replace(RULES, legacy=legacy)
     parsed = parse_events(lines_of(events))
     cut = data.draw(st.integers(0, len(parsed)))
@@ -82,7 +82,7 @@ def test_folding_legacy_events_in_pieces_equals_folding_them_at_once(events, leg
 
 @examples(30)
 @given(histories(), numbers())
-def test_kickout_interval_is_open_exactly_if_node_is_due_for_kickout(events, legacy):
+def test_kickout_interval_is_open_exactly_while_kickout_is_due(events, legacy):
     """As of each node's last event; the start of a new window alone ends no interval."""
     fold = Fold(replace(RULES, legacy=legacy))
     fold.fold_events(parse_events(lines_of(events)))

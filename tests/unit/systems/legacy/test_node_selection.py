@@ -126,7 +126,7 @@ def test_task_without_enough_candidates_is_not_assigned():
 
 
 @given(st.binary(min_size=32, max_size=32), st.booleans())
-def test_three_distinct_candidates_are_chosen_and_for_gpt_all_of_the_same_card(seed, gpt):
+def test_gpt_task_gets_three_distinct_nodes_of_same_card(seed, gpt):
     nodes = cards(FIGURE)
     task = waiting_task(gpt=gpt, min_vram=16)
     policy_input = policy_input_of(nodes)

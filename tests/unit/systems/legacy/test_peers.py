@@ -34,7 +34,7 @@ from tests.unit.systems.legacy.networks import (
 LEGACY = legacy_with()
 
 
-def test_departed_node_does_not_count_as_a_peer():
+def test_departed_node_does_not_count_as_peer():
     gone = add_scores(member("A", gpu_vram=80, timeout=900, membership=Membership.QUIT), 20, 1)
     assert compute_population_maxima(
         [gone, member("B", gpu_vram=8, timeout=60)], 0, RULES
@@ -79,7 +79,7 @@ def test_speed_is_zero_without_peers_and_none_without_tasks():
     assert compute_speed_factor(None, PopulationMaxima(0, 0, UNIT)) is None
 
 
-def test_missing_speed_counts_as_zero_in_the_sum():
+def test_missing_speed_counts_as_zero_in_sum():
     fresh = member("A", gpu_vram=8, timeout=60)
     old = add_scores(member("B"), 20, 1)
     peers = compute_population_maxima([fresh, old], 0, RULES)
@@ -102,7 +102,7 @@ def test_incentive_shares_follow_online_time():
     assert set(compute_incentive_shares(nodes, 0, RULES).values()) == {0}
 
 
-def test_online_time_counts_membership_within_window_even_when_paused():
+def test_online_time_includes_pauses_within_window():
     history = History().joins("A").after(100).pauses("A").after(50).quits("A").after(1000)
     history.joins("A").after(7)
     tally = compute_node_factors(
@@ -123,7 +123,7 @@ def low():
     return history
 
 
-def test_kickout_is_due_with_enough_tasks_until_window_ends():
+def test_low_score_with_enough_tasks_makes_kickout_due_in_window():
     history = low()
     scored_node = fold_node(history, "A", RULES)
     assert scored_node.kickout_due_since == history.events[-1].at
@@ -150,7 +150,7 @@ def test_group_scores_make_kickout_due_as_round_scores_do():
     assert not is_kickout_due(fold_node(history, "B", RULES), RULES)
 
 
-def test_node_with_score_at_the_kickout_line_is_not_due_for_kickout():
+def test_node_with_score_at_kickout_line_is_not_due_for_kickout():
     scored_node = add_scores(member("A"), 21, 3)
     assert not is_kickout_due(scored_node, RULES, 0)
     assert is_kickout_due(add_scores(scored_node, 20, 3), RULES, 0)

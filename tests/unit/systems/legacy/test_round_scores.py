@@ -45,7 +45,7 @@ def test_each_round_is_scored_by_its_own_order():
     assert has_scores(ran(History().joins("A", "B", "C"), "1", "ABC", "CBA"), A=12, B=10, C=12)
 
 
-def test_node_silent_after_commitment_keeps_commitment_score():
+def test_node_missing_disclosure_keeps_commitment_score():
     history = (
         build_started_task("A", "B", "C").commits("1", "A").commits("1", "B").discloses("1", "B")
     )
@@ -63,7 +63,7 @@ def test_error_reported_before_commitment_ranks_in_both_rounds():
     assert has_scores(history, A=20, B=7, C=7)
 
 
-def test_error_reported_after_commitment_is_not_ranked_by_the_report():
+def test_error_reported_after_commitment_is_not_ranked():
     history = (
         build_started_task("A", "B", "C")
         .commits("1", "A")
@@ -73,7 +73,7 @@ def test_error_reported_after_commitment_is_not_ranked_by_the_report():
     assert has_scores(history.discloses("1", "A").succeeds("1"), A=15, B=15, C=0)
 
 
-def test_three_error_reports_score_like_submissions():
+def test_three_error_reports_are_scored_like_submissions():
     history = build_started_task("A", "B", "C")
     for name in "BCA":
         history.reports_error("1", name)
@@ -104,7 +104,7 @@ def test_slashed_node_keeps_its_ranks():
     assert has_scores(history, A=5, B=20)
 
 
-def test_score_of_a_node_that_has_left_is_recorded():
+def test_score_of_departed_node_is_recorded():
     history = build_started_task("A", "B").commits("1", "A").quits("A").succeeds("1")
     assert has_scores(history, A=10, B=0)
 
@@ -115,7 +115,7 @@ def test_score_uses_task_key_as_group():
     assert [entry.seq for entry in changes.scores] == [1, 1, 1]
 
 
-def test_validation_group_counts_the_score_of_each_rank_twice():
+def test_validation_group_doubles_score_of_each_rank():
     history = History()
     for name, place in zip("123", "ABC", strict=True):
         history.joins(place).starts(name, place)
@@ -171,14 +171,14 @@ def test_committed_error_report_ranks_among_disclosures():
     assert has_scores(history, A=15, B=15, C=4)
 
 
-def test_group_member_silent_after_commitment_keeps_commitment_score():
+def test_group_member_missing_disclosure_keeps_commitment_score():
     fold, changes = fold_history(committed_group("CAB", "AB"), RULES)
     (result,) = changes.results
     assert [(member.rank, member.score) for member in result.members] == [(2, 15), (3, 7), (1, 10)]
     assert {ledger_node.window_count for ledger_node in fold.ledger.nodes.values()} == {1}
 
 
-def test_order_of_reveals_is_not_scored_under_rules_without_rounds():
+def test_reveal_order_is_not_scored_without_round_scores():
     entries = fold_history(committed_group("ABC", "CBA"), CRYNUX)[1].scores
     assert [entry.score for entry in entries] == [10, 5, 2]
 
@@ -234,7 +234,7 @@ def test_window_length_in_seconds_is_supported():
     assert of_window(history, "B", rules) == ((GENESIS_TIME + 114) // 100, 20, 1)
 
 
-def test_time_that_goes_back_does_not_open_an_earlier_window():
+def test_decreasing_time_does_not_reopen_earlier_window():
     rules = rules_with(window_seconds=100)
     history = ran(History().joins("A", "B", "C"), "1", "ABC", "ABC")
     ran(history.after(-500), "2", "ABC", "ABC")
@@ -280,6 +280,6 @@ def test_rules_mixing_both_systems_are_rejected(changes, complaint):
         ({"least_timeout_seconds": 9}, "^least_timeout_seconds: .*legacy.least_timeout_seconds"),
     ],
 )
-def test_error_for_rule_without_effect_under_legacy_names_the_alternative(changes, alternative):
+def test_error_for_rule_unused_by_legacy_names_alternative(changes, alternative):
     with pytest.raises(ValueError, match=alternative):
         replace(RULES, **changes)

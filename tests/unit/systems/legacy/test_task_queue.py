@@ -39,7 +39,7 @@ def take_best_offer(queue, freed, other_nodes):
     return None if offer is None else (offer.group.text, int(offer.waiting.value))
 
 
-def test_freed_node_forms_a_trio_with_nodes_of_the_same_card():
+def test_freed_node_forms_trio_with_nodes_of_same_card():
     nodes = cards({("RTX 4080", 16): 3, ("RTX 4090", 24): 2})
     same, largest = list_combinations(nodes[0], nodes)
     assert (same.card, same.vram) == (CardGroup(16, "RTX 4080"), 16)
@@ -51,7 +51,7 @@ def test_freed_node_forms_a_trio_with_nodes_of_the_same_card():
     assert (largest.card, largest.vram, len(largest.partners)) == (None, 16, 4)
 
 
-def test_trio_with_the_largest_minimum_memory_excludes_smaller_cards():
+def test_smaller_cards_are_excluded_from_trio_of_largest_memory():
     nodes = cards({("RTX 4090", 24): 1, ("A", 8): 1, ("B", 12): 1, ("C", 16): 1})
     (combination,) = list_combinations(nodes[0], nodes)
     assert (combination.vram, [partner.gpu_name for partner in combination.partners]) == (
@@ -66,7 +66,7 @@ def test_two_free_nodes_make_no_trio():
     assert queue_of(costs(9, 0)).next_for(nodes[0], nodes) is None
 
 
-def test_nodes_with_unknown_cards_do_not_form_a_same_card_trio():
+def test_nodes_with_unknown_cards_do_not_form_same_card_trio():
     nodes = [member(name) for name in "ABC"]
     (combination,) = list_combinations(nodes[0], nodes)
     assert (combination.card, combination.vram) == (None, 0)
@@ -76,13 +76,13 @@ def test_nodes_with_unknown_cards_do_not_form_a_same_card_trio():
     )
 
 
-def test_freed_node_without_two_equal_cards_takes_no_gpt_task():
+def test_freed_node_without_two_matching_cards_takes_no_gpt_task():
     nodes = cards({("RTX 4090", 24): 2, ("RTX 3090", 24): 2})
     queue = queue_of(costs(90, 8, gpt=True), costs(10, 24), costs(5, 8))
     assert take_best_offer(queue, nodes[0], nodes) == ("SD/24GB", 10)
 
 
-def test_most_valuable_task_is_taken_and_the_oldest_among_equals():
+def test_oldest_of_most_valuable_tasks_is_taken():
     nodes = cards({("RTX 4090", 24): 3})
     queue = queue_of(costs(40, 16, block=2), costs(40, 24, gpt=True, block=1), costs(30, 8))
     assert take_best_offer(queue, nodes[0], nodes) == ("GPT/24GB", 40)
@@ -90,7 +90,7 @@ def test_most_valuable_task_is_taken_and_the_oldest_among_equals():
     assert take_best_offer(queue, nodes[0], nodes) == ("SD/16GB", 40)
 
 
-def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_the_nodes():
+def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_nodes():
     nodes = cards({("RTX 4090", 24): 3})
     for candidate in nodes:
         candidate.version = (1, 2, 0)
@@ -111,7 +111,7 @@ def test_partners_are_drawn_among_nodes_able_to_run_task():
     assert set(trio[1:]) == {make_node_address("2"), make_node_address("3")}
 
 
-def test_task_added_again_is_queued_once():
+def test_task_added_twice_is_queued_once():
     queue = queue_of(costs(1, 8), costs(1, 8))
     assert len(queue) == 1
     queue.discard(make_task_key("1/8/False/1"))
@@ -145,7 +145,7 @@ FREE = st.lists(st.tuples(st.sampled_from("AB"), VRAMS), min_size=1, max_size=7)
 
 @examples(60)
 @given(st.sets(WAITING, max_size=8), FREE)
-def test_offer_equals_best_task_over_all_trios(waits, free):
+def test_offer_matches_enumeration_of_all_trios(waits, free):
     """Compare with an enumeration of all trios.
 
     See docs/reference/sources.md#crynux-dispatching-of-2024.

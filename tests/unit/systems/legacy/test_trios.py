@@ -77,7 +77,7 @@ def drawn_by(nodes: Iterable[Node], tasks: Sequence[Task]) -> dict[str, Address]
 # --- which wait ---
 
 
-def test_value_of_group_is_sum_over_its_tasks_and_age_is_that_of_the_last_task():
+def test_group_has_total_value_of_tasks_and_age_of_last_task():
     cheap = trio("c", fee=1, at=1)
     dear = trio("d", fee=2, at=2)
     late = trio("l", fee=2, at=1)
@@ -95,7 +95,7 @@ def test_incomplete_group_waits_for_third_task(there: int):
     assert find_unstartable_tasks(tasks, tasks) == []
 
 
-def test_remainder_of_group_never_starts():
+def test_remaining_tasks_of_started_group_never_start():
     for spoil in (
         {"ending": Ending.ABORTED},
         {"node": make_node_address("n"), "started_at": Position(2, 0, 0)},
@@ -108,7 +108,7 @@ def test_remainder_of_group_never_starts():
         assert find_unstartable_tasks(remainder, tasks) == remainder
 
 
-def test_task_without_group_or_in_a_group_of_four_never_starts():
+def test_task_without_group_or_in_group_of_four_never_starts():
     alone = waiting_task("a")
     four = [*trio("f"), waiting_task("f4", group=group("f"))]
     tasks = [alone, *four]
@@ -149,7 +149,7 @@ def test_three_distinct_nodes_are_drawn_with_same_group_seed():
     assert {len(node_draw.candidates) for node_draw in drawn} == {5}
 
 
-def test_gpt_group_is_drawn_from_nodes_of_the_same_card():
+def test_gpt_group_is_drawn_from_nodes_of_same_card():
     drawer = BlockDrawer(LEGACY, explains=True)
     tasks = trio("g", gpt=True, min_vram=16)
     nodes = cards({("RTX 4090", 24): 3, ("RTX 4080", 16): 3, ("RTX 3080", 8): 3})
@@ -173,7 +173,7 @@ def test_node_with_zero_speed_is_not_drawn_if_there_are_enough_others():
     assert make_node_address("a") not in drawn_by(nodes, trio("g")).values()
 
 
-def test_unavailable_node_ends_the_draw_of_its_entire_group():
+def test_unavailable_node_voids_draw_of_entire_group():
     nodes = cards({("RTX 4090", 24): 4})
     tasks = trio("g")
     drawer = BlockDrawer(LEGACY)
@@ -188,7 +188,7 @@ def test_unavailable_node_ends_the_draw_of_its_entire_group():
     assert again == {candidate.address for candidate in nodes} - {first[1]}
 
 
-def test_three_free_nodes_get_the_group_shown_in_the_figure():
+def test_three_free_nodes_get_group_shown_in_figure():
     figure = load_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) free")
     groups = {}
     for name, fees in figure["groups"].items():
@@ -224,7 +224,7 @@ def build_stage(
 
 
 @given(networks, orders)
-def test_draws_for_freed_node_match_source_procedure(models, group_orders):
+def test_draws_for_freed_node_match_documented_procedure(models, group_orders):
     """If nothing that waits could run before, one more node runs the best task with the others."""
     (freed, *other_nodes), groups = build_stage(models, group_orders)
     tasks = [task for tasks in groups for task in tasks]

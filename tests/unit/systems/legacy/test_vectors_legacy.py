@@ -180,7 +180,7 @@ FIGURE = load_vector("queue/q-10 legacy dispatch figure: 3 x RTX 4090 (24GB) fre
 PRICES = load_vector("queue/q-11 legacy contract queue, price = fee/cap")
 
 
-def test_three_free_rtx_4090_nodes_take_the_task_shown_in_the_figure():
+def test_three_free_rtx_4090_nodes_take_task_shown_in_figure():
     tasks = []
     for group, fees in FIGURE["groups"].items():
         kind, vram = group.removesuffix("GB").split("/")

@@ -104,7 +104,7 @@ def test_refunded_group_member_counts_as_success():
     assert judge_members(history)["A"].parts["median"] == "3.00000"
 
 
-def test_commitment_ends_the_duration_of_only_its_own_node():
+def test_commitment_ends_duration_of_only_its_own_node():
     history = build_members("A", "B").creates("t", kind=TaskKind.SD)
     history.starts("t", "A", place=0).starts("t", "B", place=1)
     history.after(4).commits("t", "A").after(5).commits("t", "B")
@@ -120,7 +120,7 @@ def test_duration_ends_at_first_submission():
 
 
 @pytest.mark.parametrize("reason", [*AbortReason, None])
-def test_aborted_task_is_not_an_attempt_whatever_the_reason(reason: AbortReason | None):
+def test_aborted_task_is_no_attempt_for_any_reason(reason: AbortReason | None):
     history = build_members("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(5).aborts("t", reason)
     assert judge_members(history)["A"].parts["attempts"] == "0"
@@ -138,9 +138,7 @@ def test_invalidated_result_is_failure():
     (MEANT, 0, "flagged"),
     (PORTAL_API_HEAD, 10, "top_tier"),
 ], ids=["article", "meant", "head"])  # fmt: skip
-def test_dead_node_is_excluded_under_article_but_favoured_under_portal_api_head(
-    policy, weight, reason
-):
+def test_dead_node_is_excluded_only_under_article(policy, weight, reason):
     history = misses(does(build_members("A", "B"), "B"), "A", times=51)
     verdict = judge_members(history, policy)["A"]
     assert (verdict.weight, verdict.parts["reason"]) == (weight, reason)
@@ -155,7 +153,7 @@ def test_each_failure_excludes_node_for_six_seconds():
         assert judge_members(history)["A"].weight == weight
 
 
-def test_node_with_unknown_stake_is_not_a_candidate_under_article():
+def test_node_with_unknown_stake_is_no_candidate_under_article():
     history = build_members("known").joins("unknown").joins("none", stake=0)
     article = judge_members(history)
     head = judge_members(history, PORTAL_API_HEAD)
@@ -199,7 +197,7 @@ def test_rejoined_node_has_no_history():
     assert judge_members(history.joins("A", stake=1))["A"].parts["reason"] == "untested"
 
 
-def test_second_join_of_a_member_keeps_its_history():
+def test_second_join_of_member_keeps_its_history():
     history = misses(build_members("A", "B"), "A", times=60).joins("A")
     assert judge_members(history)["A"].weight == 0
 
@@ -241,7 +239,7 @@ def test_ineligible_members_are_listed_with_reason():
     assert make_node_address("Q") not in verdict_by_node
 
 
-def test_failing_node_is_flagged_only_when_a_task_starts():
+def test_failing_node_is_flagged_at_next_task_start():
     history = misses(build_members("A", "B"), "A", times=50)
     for _ in range(3):
         assert judge_members(history, MEANT)["A"].parts["reason"] == "shelved"

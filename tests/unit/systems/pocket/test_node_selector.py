@@ -28,9 +28,7 @@ def row(selector: NodeSelector, node: Address = A, chain: str = "eth") -> Ranked
 
 @EACH
 @pytest.mark.parametrize("kind", OutcomeKind)
-def test_outcome_counts_only_if_it_is_attributed_to_the_node(
-    kind: OutcomeKind, params: Parameters
-):
+def test_outcome_counts_only_if_it_is_attributed_to_node(kind: OutcomeKind, params: Parameters):
     selector = NodeSelector(params)
     selector.record_outcome(RelayOutcome(A, "eth", 0, kind, 80.0))
     stats = row(selector).stats
@@ -39,7 +37,7 @@ def test_outcome_counts_only_if_it_is_attributed_to_the_node(
     assert stats.median == (0.08 if served else 0.0)
 
 
-def test_every_outcome_kind_has_an_attribution():
+def test_every_outcome_kind_has_attribution():
     assert BLAME_BY_KIND.keys() == set(OutcomeKind)
     assert Counter(BLAME_BY_KIND.values()) == {Blame.SUCCESS: 2, Blame.FAILURE: 8, Blame.NOBODY: 7}
 
@@ -60,7 +58,7 @@ def test_reset_node_is_untested_in_every_chain(params: Parameters):
     assert [row(selector, chain=chain).tickets for chain in ("eth", "gno")] == [10, 10]
 
 
-def test_left_out_node_is_listed_and_excluded_from_benchmark():
+def test_omitted_node_is_listed_but_not_in_benchmark():
     selector = NodeSelector(ARTICLE)
     for node, latency in ((A, 160.0), (B, 400.0)):
         selector.record_outcome(RelayOutcome(node, "eth", 0, OutcomeKind.OK, latency))
@@ -81,7 +79,7 @@ _heights = st.dictionaries(
 
 
 @given(heights=_heights, allowance=st.integers(0, 50), lie=st.integers(10**7, 10**9))
-def test_one_inflated_height_does_not_raise_best_height(heights, allowance, lie):
+def test_single_inflated_height_does_not_raise_best_height(heights, allowance, lie):
     best_height = find_best_height([*heights.values(), lie], allowance)
     assert best_height is not None
     assert best_height <= max(heights.values())
@@ -95,7 +93,7 @@ def test_one_inflated_height_does_not_raise_best_height(heights, allowance, lie)
     ([100, 101, 116], 116),
     ([100, 101, 117], 101),
 ])  # fmt: skip
-def test_best_height_requires_agreement(heights, best):
+def test_best_height_requires_agreement_of_nodes(heights, best):
     assert find_best_height(heights, 5) == best
 
 

@@ -73,9 +73,7 @@ def test_cleared_flag_is_stored_for_two_hours():
 
 
 @pytest.mark.parametrize(("params", "tickets"), [(MEANT, 0), (PORTAL_API_HEAD, 10)])
-def test_dead_node_has_no_tickets_in_intended_version_but_all_under_portal_api_head(
-    params, tickets
-):
+def test_dead_node_keeps_tickets_only_under_portal_api_head(params, tickets):
     memory = failing(50, params)
     for now in (1_000, 100_000, 299_000):
         memory.update_failure_flags([A], now)
@@ -117,7 +115,7 @@ _runs = st.sampled_from((1, 2, 49, 50, 51))
         max_size=30,
     )
 )
-def test_checking_only_suspect_nodes_gives_the_same_result_as_checking_all(steps, params):
+def test_checking_only_suspect_nodes_equals_checking_all(steps, params):
     quick = PortalMemory(params)
     plain = PortalMemory(params)
     now = 0

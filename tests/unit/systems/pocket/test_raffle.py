@@ -48,7 +48,7 @@ def test_win_frequency_follows_tickets():
 
 
 @given(st.binary(min_size=32, max_size=32), st.permutations(range(3)))
-def test_same_seed_picks_the_same_node_for_any_order_of_candidates(seed, order):
+def test_same_seed_picks_same_node_for_any_candidate_order(seed, order):
     tickets = candidates()
     (drawn,) = draw_nodes([tickets[n] for n in order], seed, 1)
     assert [drawn] == draw_nodes(tickets, seed, 1)

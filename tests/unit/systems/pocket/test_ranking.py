@@ -115,11 +115,11 @@ def test_small_latency_steps_cost_no_tickets(params):
     assert tickets(stairs, params) == [10] * 24
 
 
-def test_slow_node_keeps_all_tickets_if_it_is_the_only_node():
+def test_slow_node_keeps_all_tickets_if_only_node():
     assert tickets(alike(0.25), ARTICLE) == [10]
 
 
-def test_slow_node_keeps_one_ticket_under_article_but_none_under_portal_api_head():
+def test_slow_node_keeps_one_ticket_only_under_article():
     slow = alike(0.1, 9.0, attempts=500)
     assert tickets(slow, ARTICLE) == [10, 1]
     assert tickets(slow, PORTAL_API_HEAD) == [10, 0]
@@ -145,13 +145,13 @@ def build_shelved_nodes() -> list[NodeStats]:
     ]
 
 
-def test_nodes_have_equal_chances_in_caller_order_when_all_are_shelved():
+def test_shelved_nodes_have_equal_chances_in_caller_order():
     ranking = rank_nodes(build_shelved_nodes(), MEANT)
     assert ranking.degraded
     assert [pick_node(ranking, u) for u in (0, 0.34, 0.99)] == ["flagged", "worse", "bad"]
 
 
-def test_latency_does_not_order_picks_among_shelved_nodes():
+def test_latency_does_not_affect_picks_among_shelved_nodes():
     slow = NodeStats(Address("slow"), 50, 1.0, 2.0, 2.0, failing=True)
     fast = NodeStats(Address("fast"), 50, 1.0, 1.0, 1.0, failing=True)
     ranking = rank_nodes([slow, fast], ARTICLE)
@@ -161,7 +161,7 @@ def test_latency_does_not_order_picks_among_shelved_nodes():
 
 @examples(50)
 @given(standings=_standings(), us=st.lists(st.floats(0, 1, exclude_max=True), max_size=30))
-def test_pick_nodes_returns_distinct_nodes_and_those_with_tickets_first(standings, us):
+def test_distinct_nodes_with_tickets_are_picked_first(standings, us):
     ranking = rank_nodes(standings, ARTICLE)
     chosen = pick_nodes(ranking, us)
     assert len(chosen) == len(set(chosen)) == min(len(us), len(standings))
@@ -188,12 +188,12 @@ def test_pick_from_empty_ranking_is_rejected():
 
 
 @given(seed=st.binary(min_size=32, max_size=32), counter=st.integers(0, 2**64 - 1))
-def test_number_drawn_from_seed_picks_a_ranked_node(seed, counter):
+def test_number_drawn_from_seed_picks_ranked_node(seed, counter):
     u = compute_unit_draw(seed, "session", counter)
     assert pick_node(rank_nodes(alike(0.1, 0.2, 0.9), ARTICLE), u) in {"n00", "n01", "n02"}
 
 
-def test_largest_number_that_can_be_drawn_picks_the_last_node():
+def test_largest_number_that_can_be_drawn_picks_last_node():
     # As a double it would be 1, and have no ticket.
     almost = Fraction(2**64 - 1, 2**64)
     assert float(almost) == 1

@@ -73,7 +73,7 @@ def drawn() -> Counter[Address]:
     )
 
 
-def test_win_counts_in_session_are_proportional_to_tickets():
+def test_session_win_counts_are_proportional_to_tickets():
     wins = drawn()
     relays = sum(row["relays"] for row in ROWS)
     assert wins.total() == relays == 9085
@@ -82,7 +82,7 @@ def test_win_counts_in_session_are_proportional_to_tickets():
     assert chi_square < MOST
 
 
-def test_share_of_each_tier_in_session_matches_article():
+def test_win_share_of_ticket_tier_matches_article():
     # The order of nodes with equal tickets is random, so it is not compared.
     wins = drawn()
     rows = iter(ROWS)

@@ -45,7 +45,7 @@ APART = {"latency_decimals"}
 
 @pytest.mark.parametrize("constant", sorted(CONSTANTS.keys() - APART))
 @PROFILES
-def test_constants_match_upstream(constant: str, params: PortalParameters):
+def test_ranking_constants_match_upstream(constant: str, params: PortalParameters):
     name = FIELDS[constant]
     unit = 1000 if name.endswith("_ms") else 1
     assert getattr(params, name) == CONSTANTS[constant] * unit

@@ -201,7 +201,7 @@ def test_nodes_are_sorted_by_their_weighted_latency():
 
 
 @PROFILES
-def test_tickets_never_increase_down_the_ranking(profile: str):
+def test_tickets_never_increase_down_ranking(profile: str):
     case = UNIT["rank items"]
     params = replace(PARAMS[profile], shelve_failures=5, zero_weight_attempts=5)
     nodes = [
