@@ -1,1 +1,1 @@
-"""The JSON-RPC stack: client, endpoint pool, health, capabilities, typed errors."""
+"""Sends JSON-RPC requests to a pool of endpoints, and tracks the health of each endpoint."""

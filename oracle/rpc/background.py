@@ -1,4 +1,4 @@
-"""Runs a slow call in a daemon thread; the caller continues and collects the result later."""
+"""Runs a slow call in a daemon thread, so that the caller can take the result later."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -12,7 +12,7 @@ T = TypeVar("T")
 def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
     """Start `work` in a daemon thread, and return a future with its result or exception.
 
-    A process that exits does not wait for the thread; the operating system ends it.
+    The process does not wait for the thread when it exits.
     """
     future: Future[T] = Future()
 
@@ -28,9 +28,10 @@ def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
 
 @dataclass(slots=True)
 class BackgroundCall(Generic[T]):
-    """At most one slow call at a time, started in one tick and collected in a later one.
+    """Runs at most one slow call at a time; one tick starts it, and a later tick takes the result.
 
-    `take_finished_call` waits at most `wait_seconds` for the end of the call; None means no limit.
+    `take_finished_call` waits at most `wait_seconds` for the end of the call, or without a limit
+    if it is None.
     """
 
     wait_seconds: float | None = None
@@ -38,7 +39,7 @@ class BackgroundCall(Generic[T]):
 
     @property
     def is_pending(self) -> bool:
-        """Whether a call was started and its result not yet collected."""
+        """Whether a call was started whose result has not been taken yet."""
         return self._future is not None
 
     def start(self, work: Callable[[], T], name: str) -> None:
@@ -46,7 +47,7 @@ class BackgroundCall(Generic[T]):
         self._future = run_in_background(work, name)
 
     def take_finished_call(self) -> Future[T] | None:
-        """Return the finished call and clear it, or None if there is no finished call."""
+        """Return the finished call and clear it, or return None while no call is finished."""
         if self._future is None or not wait([self._future], self.wait_seconds).done:
             return None
         finished, self._future = self._future, None

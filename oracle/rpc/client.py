@@ -1,8 +1,8 @@
-"""Client of one JSON-RPC endpoint over HTTP: keep-alive, typed results, batches, timeouts.
+"""Client of one JSON-RPC endpoint over HTTP, with keep-alive, typed results, batches and timeouts.
 
-Nothing is retried here. The batch size that the endpoint accepts is learned from its refusals
-(docs/explanation/ingest.md#ranges). The URL may contain keys: only scheme, host and port leave
-this module.
+This module retries no request. It learns the batch size that the endpoint accepts from refusals
+(docs/explanation/ingest.md#ranges). The URL may contain keys, so only its scheme, host and port
+are visible outside of this module.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -34,15 +34,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
-# A larger response is rejected, and a smaller range is requested; see [chain] max_response_mib.
+# A larger response is rejected, and a smaller range of blocks is requested instead. The default of
+# the setting `chain.max_response_mib`.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
-# The initial batch size; an endpoint that refuses it gets smaller batches from then on.
+# The initial batch size. An endpoint that refuses this size gets smaller batches from then on.
 MAX_BATCH_SIZE = 100
 # Batches up to this size are not made smaller because of a rate limit or a timeout alone.
 _SMALL_BATCH_SIZE = 10
-# Errors that a large batch may have caused: the batch size is halved without testing one request.
+# The size of a batch may have caused these errors, so the batch size is halved without testing
+# whether a single request succeeds.
 _SIZE_RELATED_KINDS = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
-# Errors that are raised immediately instead of trying a smaller batch.
+# A smaller batch would not prevent these errors, so they are raised at once.
 _KINDS_WITHOUT_SMALLER_BATCH = {
     ErrorKind.THROTTLED,
     ErrorKind.REFUSED,
@@ -52,7 +54,7 @@ _KINDS_WITHOUT_SMALLER_BATCH = {
 }
 # Any JSON value, as returned by an endpoint.
 Json: TypeAlias = Any
-# Method and parameters.
+# The method and the parameters of a request.
 RpcRequest = tuple[str, Sequence[Any]]
 
 
@@ -60,10 +62,10 @@ class CallObserver(Protocol):
     """Observer of the requests to an endpoint; it may refuse or retry them."""
 
     def send_with_retries(self, method: str, call_count: int, send: Callable[[], T]) -> T:
-        """Return the result of `send`, one request with `call_count` calls; may repeat it.
+        """Return the result of `send`, which sends `call_count` calls, and repeat it if it fails.
 
         Raises:
-            RpcError: `send` raised it, or the request was refused before it was sent.
+            RpcError: the last try failed, or the observer refused to send the request.
         """
         ...
 
@@ -72,7 +74,7 @@ class CallObserver(Protocol):
     ) -> list[Json]:
         """Return the result of `send` without a retry; the calls may have different methods.
 
-        `ignore_backoff` sends the request even while the endpoint is in backoff.
+        With `ignore_backoff`, the request is sent even while the endpoint is in backoff.
         """
         ...
 
@@ -113,7 +115,7 @@ class JsonRpcClient:
     ) -> None:
         self.observer: CallObserver = observer or _NullObserver()
         self._wire = JsonRpcConnection(url, timeout_seconds, max_bytes)
-        # The maximum number of requests in one batch.
+        # The maximum number of requests in one batch of the same method.
         self.batch_limit = MAX_BATCH_SIZE
         # Some endpoints refuse a batch of different methods but accept a large batch of one
         # method.
@@ -196,7 +198,7 @@ class JsonRpcClient:
                 )
             except RpcError as error:
                 if _is_ambiguous_batch_error(error):
-                    # The batch or the call itself may be refused; a single request shows which.
+                    # Either batches or this call may be refused; a single request shows which.
                     results.append(
                         self.call(
                             method,
@@ -230,13 +232,13 @@ class JsonRpcClient:
     ) -> "list[Json | CallRefusedError]":
         """Send requests of different methods, once each, in as few batches as possible.
 
-        Returns the results or refusals, in the order of the requests. `ignore_backoff` sends them
-        even while the endpoint is in backoff.
+        Returns the results or refusals, in the order of the requests. With `ignore_backoff`, they
+        are sent even while the endpoint is in backoff.
 
         Raises:
-            RpcError: a response is missing: no connection, a timeout, a response to another
-                request, or none at all. Whether the endpoint received the requests is then
-                unknown.
+            RpcError: a response is missing, because of a failed connection, a timeout or a
+                response to another request. It is then unknown whether the endpoint received the
+                requests.
             CallRefusedError: the batch was refused as a whole.
         """
         batch_size = min(self.batch_limit, self._mixed_batch_limit)
@@ -264,15 +266,17 @@ class JsonRpcClient:
     def _shrink_batch_size(self, failed_size: int, error: RpcError) -> int:
         """Return the size of the next batch, or raise `error` if shrinking would not help.
 
-        The limit is lowered only if the size was the reason. A timeout or an error page of a small
-        batch does not lower it, because a short outage would then cause a day of single requests.
+        The limit is lowered only if the size was the reason. After a timeout or an error page for
+        a small batch it is not lowered, because a short outage would otherwise cause a day of
+        single requests.
         """
         if (
             error.kind is ErrorKind.THROTTLED
             and error.is_for_whole_batch
             and failed_size > _SMALL_BATCH_SIZE
         ):
-            # A batch above the limit per second is always refused, however long the client waits.
+            # An endpoint always refuses a batch that is larger than its limit per second, however
+            # long the client waits.
             self.batch_limit = failed_size // 2
         is_small = failed_size <= _SMALL_BATCH_SIZE
         is_timeout = is_small and error.kind is ErrorKind.SLOW
@@ -365,7 +369,8 @@ class JsonRpcClient:
         )
         RPC_ERRORS.labels(method).inc()
         if error.kind is ErrorKind.THROTTLED and error_body.is_known_by_code_only():
-            # The code may mean a rate limit, but the message does not, so the batch is too large.
+            # The code can mean a rate limit or a size limit. The message does not mention a rate
+            # limit, so the batch is assumed to be too large.
             error = self._wire.count_error(method, ErrorKind.TOO_LARGE, error.detail)
         error.is_for_whole_batch = True
         return error
@@ -379,10 +384,10 @@ class JsonRpcClient:
         read_raw: RawReader[Any] | None,
         timeout_seconds: float | None,
     ) -> Any:  # a result of `result_type` or of `read_raw`  # noqa: ANN401
-        """Return one request's result in a batch, or send the request alone."""
+        """Return the result of one request of a batch; if it has none, send the request again."""
         if response is None or response.error is not None or response.result is msgspec.UNSET:
-            # The request was left out or failed in the batch; a single request gives a readable
-            # error.
+            # The batch has no result for this request. A single request returns a result, or an
+            # error that operators can understand.
             return self.call(
                 method,
                 request["params"],
@@ -454,7 +459,7 @@ class JsonRpcClient:
     def _build_mixed_batch_error(
         self, method: str, responses: Sequence[JsonRpcResponse[Json]]
     ) -> RpcError:
-        """Return the error of a refused mixed batch, and stop mixing unless rate-limited."""
+        """Return the error of a refused mixed batch; send no more of them unless rate-limited."""
         error_value = responses[0].error if responses else None
         if responses and error_value is None:
             self._mixed_batch_limit = 1
@@ -477,5 +482,5 @@ class JsonRpcClient:
 
 
 def _is_ambiguous_batch_error(error: RpcError) -> bool:
-    """Return whether a batch may have been refused either for being a batch or for its content."""
+    """Return whether the endpoint may refuse either batches in general or this batch's content."""
     return error.is_for_whole_batch and error.kind not in _SIZE_RELATED_KINDS

@@ -8,32 +8,32 @@ from enum import StrEnum
 
 
 class ErrorKind(StrEnum):
-    """Kind of a failure; it decides the reaction: wait, request less, or change endpoint."""
+    """The kind of a failure, which determines how the daemon reacts to it."""
 
-    # Wait, then send the same request.
+    # Wait, then send the same request again.
     THROTTLED = "throttled"
-    # Request less.
+    # Request a smaller range.
     TOO_LARGE = "too large"
     SLOW = "slow"
     CUT = "cut off"
     # Wait for the block, or use another endpoint.
     NOT_THERE = "not there yet"
     BEHIND = "behind"
-    # Use another endpoint; never treat the result as empty.
+    # Use another endpoint. A failure must never be taken for an empty result.
     PRUNED = "pruned"
     UNSUPPORTED = "not supported"
     REFUSED = "refused"
     UNREACHABLE = "unreachable"
     INVALID = "invalid answer"
     UNKNOWN = "failed"
-    # No request was sent: the endpoint failed too often or is quarantined.
+    # No request was sent, because the endpoint failed too often or is quarantined.
     BACKOFF = "backoff"
     QUARANTINED = "quarantined"
 
 
-# Kinds after which a smaller range of logs may succeed.
+# After failures of these kinds, a request of logs in a smaller range may succeed.
 DIVISIBLE = frozenset({ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT, ErrorKind.UNKNOWN})
-# Kinds that do not count against the endpoint.
+# Failures of these kinds are not the fault of the endpoint, so they do not lower its priority.
 BLAMELESS = frozenset(
     {
         ErrorKind.NOT_THERE,

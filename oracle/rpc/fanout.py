@@ -1,8 +1,8 @@
-"""The endpoint pool for the sending side: failover, requests to all endpoints, and broadcasts.
+"""Gives the transaction manager access to the pool: failover, queries of all, broadcasts.
 
-Every request is sent once; only the outbox may send a transaction again. A broadcast is the only
-way transactions leave the daemon. For reads, an endpoint that is quarantined or in backoff counts
-as unreachable.
+Every request is sent once, and only the outbox may send a transaction again. All transactions
+leave the daemon through `broadcast`. For reads, an endpoint that is quarantined or in backoff
+counts as unreachable.
 """
 
 import statistics
@@ -22,9 +22,9 @@ from oracle.rpc.rpc_errors import CallRefusedError, ErrorKind, RevertError, RpcE
 Read = TypeVar("Read")
 
 _SEND_METHOD = "eth_sendRawTransaction"
-# Seconds until the response to a send must begin.
+# The response to a broadcast must begin within this many seconds.
 _SEND_TIMEOUT_SECONDS = 10.0
-# Seconds until the response of an endpoint in backoff must begin; it gets transactions too.
+# Transactions are also sent to endpoints in backoff, but with this shorter timeout.
 _BACKOFF_SEND_TIMEOUT_SECONDS = 2.0
 
 
@@ -54,10 +54,10 @@ class EndpointCaller:
         return self.request_all([(method, parameters)])[0]
 
     def request_all(self, requests: Sequence[RpcRequest]) -> list[Json]:
-        """Return the results of several requests, in order, from one batch.
+        """Send several requests in one batch, and return their results in order.
 
         Raises:
-            CallRefusedError: one of them was refused.
+            CallRefusedError: a request was refused.
             RpcError: a response is missing, or the endpoint is quarantined or in backoff.
         """
         results = self.request_all_or_refusals(requests)
@@ -82,9 +82,9 @@ class EndpointCaller:
     def serves_chain(self, chain_id: int) -> bool:
         """Return whether the endpoint serves this chain.
 
-        The chain id is requested until it matches, and again after the endpoint was unreachable. A
-        quarantined endpoint is checked as well, because it may be quarantined for serving another
-        chain.
+        The chain id is requested until it matches, and again after the endpoint was unreachable.
+        Quarantined endpoints are checked as well, because the reason for the quarantine may be
+        that the endpoint served another chain.
 
         Raises:
             CallRefusedError: the endpoint does not report its chain id.
@@ -106,7 +106,7 @@ class EndpointCaller:
         return endpoint.chain_id == chain_id
 
     def has_reached_block(self, block_number: int) -> bool:
-        """Return whether the endpoint has reached this block, or False if unreachable."""
+        """Return whether the endpoint has this block; False if the endpoint is unreachable."""
         if self.endpoint.status.quarantine_reason is not None:
             return False
         if self.endpoint.has_recently_reached_block(block_number):
@@ -132,7 +132,7 @@ class EndpointCaller:
 
 
 class PoolView:
-    """Some or all endpoints of a pool, the preferred one first."""
+    """Some or all endpoints of a pool, in order of preference."""
 
     def __init__(
         self,
@@ -142,7 +142,8 @@ class PoolView:
     ) -> None:
         self._endpoints = tuple(endpoints)
         self._timeout_seconds = timeout_seconds
-        # Witnesses that must agree on irreversible decisions, out of all configured endpoints.
+        # The witnesses among all configured endpoints, and how many must agree on an irreversible
+        # decision.
         self.quorum = quorum
 
     @property
@@ -159,8 +160,8 @@ class PoolView:
     def with_head_at_least(self, block_number: int) -> "PoolView":
         """Return a view of the endpoints whose head is at this block or later.
 
-        An endpoint that has stopped below the block would otherwise serve an outdated head. If no
-        endpoint has reached the block, the view has all endpoints.
+        Endpoints below this block are left out, because they would return outdated state. If no
+        endpoint has reached the block, the view contains all endpoints.
         """
         if len(self._endpoints) < 2:  # noqa: PLR2004  there is no other to ask
             return self
@@ -170,7 +171,7 @@ class PoolView:
         return self._with_endpoints(synced_endpoints) if synced_endpoints else self
 
     def with_known_chain(self, chain_id: int) -> "PoolView":
-        """Return a view of the endpoints that report a chain id, even of another chain.
+        """Return a view of the endpoints that report any chain id, even that of another chain.
 
         Raises:
             TransientError: no endpoint reports its chain id.
@@ -187,11 +188,12 @@ class PoolView:
     def check_chain(self, chain_id: int) -> None:
         """Check that no endpoint serves another chain; unreachable endpoints are checked later.
 
-        Called before every signature; no request is sent once every endpoint has responded.
+        Call this function before every signature. It sends requests only until every endpoint has
+        responded once.
 
         Raises:
-            TransientError: an endpoint serves another chain; the operator may correct that while
-                the daemon waits.
+            TransientError: an endpoint serves another chain. The error is transient because the
+                operator may correct this while the daemon waits.
         """
         for caller in self.callers:
             try:
@@ -205,18 +207,21 @@ class PoolView:
                 )
 
     def request(self, method: str, *parameters: object) -> Json:
-        """Return the first result of one request; see `request_from_first`."""
+        """Return the result of one request from the first endpoint that returns one.
+
+        See `request_from_first`.
+        """
         return self.request_from_first([(method, parameters)])[0]
 
     def request_from_first(self, requests: Sequence[RpcRequest]) -> list[Json]:
         """Return the results of several requests, all from the first endpoint that returns them.
 
-        A revert counts only if no other endpoint returns the results, because a single endpoint
-        may report it falsely.
+        A revert is raised only if no other endpoint returns the results, because a single endpoint
+        may report a revert that does not happen.
 
         Raises:
             RevertError: a call reverts on an endpoint, and no endpoint returns the results.
-            CallRefusedError: every endpoint that responded refused.
+            CallRefusedError: every endpoint that responded has refused the requests.
             TransientError: no endpoint responded.
         """
         failures: list[TransientError] = []
@@ -261,9 +266,9 @@ class PoolView:
         return results
 
     def read_median(self, read: Callable[[EndpointCaller], int]) -> int:
-        """Return the median of the witnesses' values, or the lower of two middle values.
+        """Return the median of the values of all witnesses; of two middle values, the lower one.
 
-        Several endpoints of one witness count once, by the median of their values.
+        The value of a witness with several endpoints is the median of their values.
 
         Raises:
             TransientError: no endpoint responds.
@@ -306,11 +311,12 @@ def broadcast(
 ) -> list[dict[str, RpcError | None]]:
     """Send the transactions to every endpoint, in order, in one batch per endpoint.
 
-    Returns, for each transaction, the error of every endpoint by its name, or None if the endpoint
-    accepted the transaction. A `CallRefusedError` means that the endpoint refused the transaction;
-    after any other error it is unknown whether the endpoint received it. Circuit breakers, rate
-    limits and backoff are ignored, because a transaction is worth a request that may fail. An
-    endpoint that is quarantined for serving another chain is skipped. This function never raises.
+    Returns a dict for each transaction, which maps the name of every endpoint to an error, or to
+    None if the endpoint accepted the transaction. A `CallRefusedError` means that the endpoint
+    refused the transaction. After any other error it is unknown whether the endpoint received the
+    transaction. Circuit breakers, rate limits and backoff are ignored, because the transaction is
+    worth a request even if it may fail. Endpoints that are quarantined because they serve another
+    chain are skipped. No exception is raised.
     """
     errors_by_endpoint = {
         endpoint.name: _send_to_endpoint(endpoint, raw_transactions) for endpoint in endpoints

@@ -1,4 +1,4 @@
-"""Reads block headers by height or tag, in batches, with their parent links checked."""
+"""Reads block headers by height or tag, in batches, and checks their parent links."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -42,7 +42,7 @@ def fetch_full_headers(
     *,
     timeout_seconds: float | None = None,
 ) -> list[FullHeaderResponse | None]:
-    """Return headers as the endpoint returns them, unchecked. Raises RpcError."""
+    """Return headers as the endpoint returns them, without checks. Raises RpcError."""
     params = [
         [hex(height_or_tag) if isinstance(height_or_tag, int) else height_or_tag, False]
         for height_or_tag in heights_or_tags
@@ -57,7 +57,7 @@ def parse_headers(
     heights_or_tags: Sequence[int | str],
     headers: Sequence[FullHeaderResponse | None],
 ) -> list[BlockRef | None]:
-    """Return the blocks of these headers, or raise RpcError for a wrong header."""
+    """Check that each header is for its height, and return the blocks. Raises RpcError."""
     blocks = [None if header is None else parse_block(client.name, header) for header in headers]
     for height_or_tag, block in zip(heights_or_tags, blocks, strict=True):
         if block is not None and isinstance(height_or_tag, int) and block.number != height_or_tag:
@@ -69,8 +69,9 @@ def parse_headers(
 def fetch_linked_block_refs(client: JsonRpcClient, block_range: BlockRange) -> list[BlockRef]:
     """Return the blocks of the range, and check that each is the parent of the next.
 
-    Heights that the chain skipped are left out: the next block links to the block before them.
-    Blocks missing at either end are left out too; the neighbouring ranges show whether they exist.
+    Some chains skip heights. A skipped height is left out, and the next block must link to the
+    block before it. Blocks that are missing at either end of the range are left out as well,
+    because only the neighbouring ranges can show whether they exist.
 
     Raises:
         RpcError: the blocks are not linked.

@@ -1,8 +1,8 @@
 """A websocket subscription that triggers a poll when there is a new block.
 
-The content of messages is not trusted, and nothing depends on the subscription: without it, the
-next poll finds every new block. A silent websocket is detected by comparison with the polled head,
-and closed. See docs/explanation/ingest.md#heads.
+The content of messages is not trusted, and nothing depends on the subscription, because the next
+poll finds every new block anyway. If the polled head advances but the websocket is silent, it is
+closed. See docs/explanation/ingest.md#heads.
 """
 
 from collections.abc import Callable
@@ -20,22 +20,22 @@ from oracle.rpc.replies import matches_request_id
 from oracle.rpc.transport import redact_url
 from oracle.telemetry.rpc_metrics import NEW_HEADS, WEBSOCKET_FAILURES
 
-# A websocket without a message for this many block times, and for at least this many seconds, is
-# silent (ponder #2264: 7 days).
+# A websocket counts as silent if it sends no message for this many block times, and for at least
+# this many seconds. Ponder had a websocket that was silent for 7 days (ponder #2264).
 _SILENT_BLOCKS = 3
 _MIN_SILENCE_SECONDS = 20.0
-# After this many failures in a row the websocket is paused.
+# After this many failures in a row, no connection is opened for `PAUSE_SECONDS`.
 _MAX_FAILURES = 2
 PAUSE_SECONDS = 300.0
 _OPEN_SECONDS = 5.0
 _CLOSE_SECONDS = 1.0
-# How often a connection without messages checks whether to stop.
+# The interval at which a connection without messages checks whether to stop.
 _CHECK_SECONDS = 1.0
 _MAX_MESSAGE_BYTES = 1024 * 1024
 _REQUEST_ID = 1
 _SUBSCRIBE = '{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}'
 _CHAIN_ID = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
-# The websocket scheme for each HTTP scheme, and geth's default ports for HTTP and websockets.
+# The websocket scheme for each HTTP scheme, and Geth's default ports for HTTP and websockets.
 _WEBSOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 _GETH_PORTS = (":8545", ":8546")
 
@@ -58,7 +58,7 @@ class _SocketMessage(msgspec.Struct):
 
 
 class PolledHead(NamedTuple):
-    """The newest polled block, and the block time in seconds."""
+    """The newest polled block, and the usual time between two blocks in seconds."""
 
     newest_block: int
     block_seconds: float
@@ -78,7 +78,7 @@ class SubscriptionWatchdog:
     _newest_block: int = -1
 
     def should_connect(self, now: float) -> bool:
-        """Return whether to connect; two failures prevent this for five minutes."""
+        """Return whether to connect; after two failures in a row, not for five minutes."""
         return now >= self._paused_until
 
     def record_connection(self, polled_head: PolledHead, now: float) -> None:
@@ -90,7 +90,7 @@ class SubscriptionWatchdog:
         self._received_at, self._newest_block, self._failures = now, polled_head.newest_block, 0
 
     def is_silent(self, polled_head: PolledHead, now: float) -> bool:
-        """Return whether polling saw new blocks but no message arrived for too long."""
+        """Return whether polling found new blocks although no message has arrived for too long."""
         max_silence_seconds = max(_SILENT_BLOCKS * polled_head.block_seconds, _MIN_SILENCE_SECONDS)
         return (
             polled_head.newest_block > self._newest_block
@@ -98,7 +98,7 @@ class SubscriptionWatchdog:
         )
 
     def record_failure(self, now: float) -> None:
-        """Record a failed connection; pause after too many in a row."""
+        """Record a failed connection; after too many in a row, pause."""
         self._failures += 1
         if self._failures >= _MAX_FAILURES:
             self._failures = 0
@@ -133,11 +133,11 @@ class NewHeadSubscription:
         self._thread = Thread(target=self._run, name="wakeups", daemon=True)
 
     def start(self) -> None:
-        """Start the thread that listens."""
+        """Start the thread that receives messages."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Close the connection and wait for the thread; it ends within two checks."""
+        """Close the connection, and wait for the thread to end, which takes up to two seconds."""
         self._stop_requested.set()
         self._thread.join(2 * self._check_seconds + _CLOSE_SECONDS)
 
@@ -147,7 +147,7 @@ class NewHeadSubscription:
                 reason = self._listen_once()
                 if reason is not None:
                     self._record_failure(reason)
-            # Pause after a clean close as well, so that no server is contacted without a delay.
+            # The thread waits after a clean close as well, so that it never reconnects at once.
             self._stop_requested.wait(self._check_seconds)
 
     def _listen_once(self) -> str | None:
@@ -168,7 +168,7 @@ class NewHeadSubscription:
         except ConnectionClosed:
             return "closed"
         except (OSError, WebSocketException):
-            # The exception's own message contains the URL.
+            # The message of the exception is not returned, because it contains the URL.
             return "refused"
 
     def _receive_messages(self, connection: ClientConnection) -> str | None:
@@ -195,7 +195,7 @@ class NewHeadSubscription:
 
 
 def find_websocket_url(endpoint_url: str, chain_id: int) -> str | None:
-    """Return the URL of a websocket at the endpoint's host that announces blocks, or None."""
+    """Return the URL of a websocket at the endpoint's host that announces new blocks, or None."""
     return next(
         (
             url
@@ -207,7 +207,7 @@ def find_websocket_url(endpoint_url: str, chain_id: int) -> str | None:
 
 
 def _list_likely_websocket_urls(endpoint_url: str) -> list[str]:
-    """Return the usual websocket URLs of an endpoint: same path, below /ws, or geth's port."""
+    """Return likely websocket URLs of an endpoint: its own path, a path below /ws, Geth's port."""
     parts = urlsplit(endpoint_url.strip())
     scheme = _WEBSOCKET_SCHEMES.get(parts.scheme)
     if scheme is None:

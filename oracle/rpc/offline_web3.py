@@ -1,7 +1,7 @@
-"""web3 without endpoints, which encodes and decodes by the ABI of a contract.
+"""Builds web3 objects without an endpoint, which only encode and decode by the ABI of a contract.
 
-The endpoint pool sends all requests. Importing this module takes about a second, because of web3;
-import it where it is used.
+The endpoint pool sends all requests. Import this module only where it is used, because importing
+web3 takes about a second.
 """
 
 import sys
@@ -12,7 +12,8 @@ _RECURSION_LIMIT = sys.getrecursionlimit()
 from web3 import Web3  # noqa: E402  # between the two lines about the limit
 from web3.providers import BaseProvider  # noqa: E402
 
-# py_ecc, a dependency, raises the recursion limit beyond what the C stack can hold.
+# The dependency py_ecc raises the recursion limit so far that the C stack could overflow, so the
+# limit is restored.
 sys.setrecursionlimit(_RECURSION_LIMIT)
 
 

@@ -1,9 +1,10 @@
-"""The endpoints of one chain; work runs on the first healthy endpoint.
+"""The pool of all endpoints of one chain, which runs work with the first healthy endpoint.
 
-The configured order applies. An endpoint that failed, or is much slower than another one, loses
-its position until it has been healthy for a minute (docs/explanation/endpoints.md#order). The
-chain of an endpoint is proven at the start, after every failure, on each switch and every hour.
-Before each piece of work, deprioritised and quarantined endpoints are checked for recovery.
+Endpoints are used in the configured order. An endpoint that failed, or that is much slower than
+another one, loses its position until it has been healthy for a minute
+(docs/explanation/endpoints.md#order). At the start, after every failure, on each switch and every
+hour, an endpoint must prove that it serves the configured chain. Before work is run, deprioritised
+and quarantined endpoints are checked for recovery.
 """
 
 import time
@@ -24,17 +25,17 @@ from oracle.telemetry import rpc_metrics as metrics
 
 T = TypeVar("T")
 
-# How long a sending request waits for a response to begin.
+# How long a request of the transaction manager waits for a response to begin.
 VIEW_TIMEOUT_SECONDS = 10.0
 # An endpoint is slow if another one answers the same request this many seconds sooner.
 _SLOW_THRESHOLD_SECONDS = 2.0
-# Without an alternative, a circuit breaker is tried again this long after its last failure.
+# If there is no other endpoint, a circuit breaker permits a trial this long after a failure.
 _MIN_BREAKER_WAIT_SECONDS = 3.0
-# While no endpoint can be used, a pause that one requests counts for at most this long. A provider
-# that returns Retry-After of an hour, by mistake or to all its clients, would otherwise stop the
-# daemon for that hour; one request a minute burdens no provider.
+# While no endpoint can be used, a pause that an endpoint requests is limited to this time. A
+# provider that returns a Retry-After of an hour, by mistake or to all its clients, would otherwise
+# stop the daemon for an hour, whereas one request per minute is no burden for any provider.
 _MAX_PAUSE_WITHOUT_ALTERNATIVE_SECONDS = 60.0
-# A recovery check must be answered within this many seconds.
+# The response to a recovery check must arrive within this many seconds.
 _RECOVERY_TIMEOUT_SECONDS = 3.0
 
 
@@ -55,7 +56,7 @@ class EndpointPool:
         self.clock = clock
         self._endpoints = EndpointList(endpoints, clock)
         self._checkpoints: dict[int, Checkpoint] = {}
-        # The endpoint used last.
+        # The endpoint that was used last, or None.
         self._last_used: Endpoint | None = None
         self._endpoints.update_usable_metric()
 
@@ -70,10 +71,10 @@ class EndpointPool:
         max_bytes: int = MAX_RESPONSE_BYTES,
         providers: Mapping[str, str] | None = None,
     ) -> Self:
-        """Return a pool of the endpoints at these URLs; sends no request yet.
+        """Return a pool of the endpoints at these URLs; no request is sent yet.
 
-        `timeout_seconds` and `max_bytes` are those of `JsonRpcClient`. `providers` maps a host to
-        its provider if the host name does not show the provider; see `get_provider`.
+        `timeout_seconds` and `max_bytes` are passed to each `JsonRpcClient`. `providers` maps a
+        host to its provider where the provider is not evident from the host; see `get_provider`.
 
         Raises:
             NoEndpointError: there is no URL.
@@ -114,14 +115,14 @@ class EndpointPool:
 
     @property
     def witness_quorum(self) -> WitnessQuorum:
-        """Witnesses among the endpoints, and how many of them have to agree."""
+        """The witnesses among the endpoints, and how many of them have to agree."""
         return WitnessQuorum(self.providers())
 
     def compute_clock_offset(self, now: float) -> float:
-        """Return how many seconds this machine's clock, which shows `now`, is ahead of all others.
+        """Return how many seconds this machine's clock is ahead of the clocks of all endpoints.
 
-        The others are the clocks of the endpoints. The result is negative if it is behind all of
-        them, and 0 if it is between them or they send no time.
+        `now` is the time of this machine's clock. The result is negative if this clock is behind
+        all others. It is 0 if this clock is between the others, or if no endpoint sends its time.
         """
         start_time = now - time.monotonic()
         server_start_times = (endpoint.client.server_start_time for endpoint in self._endpoints)
@@ -135,11 +136,11 @@ class EndpointPool:
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """Blocks that every endpoint must show."""
+        """The blocks that every endpoint must have."""
         return tuple(self._checkpoints.values())
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Require every endpoint to show this block from now on, and prove their chains again."""
+        """Require from now on that every endpoint has this block, and prove their chains again."""
         if self._checkpoints.get(checkpoint.number) != checkpoint:
             self._checkpoints[checkpoint.number] = checkpoint
             self.require_new_chain_proofs()
@@ -151,13 +152,13 @@ class EndpointPool:
         only_endpoint: str | None = None,
         avoided_endpoints: Iterable[str] = (),
     ) -> T:
-        """Run all of `work` with one endpoint, so that all its results show one view of the chain.
+        """Run all of `work` with one endpoint, so that its results are from one view of the chain.
 
-        `only_endpoint` is the name of the only endpoint to use; `avoided_endpoints` are names of
-        endpoints to leave out.
+        If `work` fails, it is run again with the next endpoint. `only_endpoint` is the name of the
+        only endpoint to use, and `avoided_endpoints` are the names of endpoints not to use.
 
         Raises:
-            TransientError: every endpoint failed; the message has the last failure.
+            TransientError: every endpoint failed; the message contains the last failure.
             InputError: `only_endpoint` names no endpoint, or no endpoint was ever on the
                 configured chain.
         """
@@ -226,7 +227,8 @@ class EndpointPool:
             raise RpcError(
                 endpoint.name, ErrorKind.QUARANTINED, endpoint.status.quarantine_reason or ""
             )
-        # A caller that waits for an endpoint to come up calls this repeatedly.
+        # A caller that waits for an endpoint to start calls this function repeatedly, so an open
+        # circuit breaker must not block it for minutes.
         endpoint.health.limit_breaker_wait(_MIN_BREAKER_WAIT_SECONDS)
         chain_fault = endpoint.find_chain_mismatch(
             self.chain_id, self.checkpoints, timeout_seconds=timeout_seconds
@@ -253,11 +255,11 @@ class EndpointPool:
         *,
         is_on_other_chain: bool = False,
     ) -> None:
-        """Stop using the endpoint until it is found to be on the right chain, or until a restart.
+        """Stop using the endpoint until it proves to serve the configured chain, or a restart.
 
-        `checkpoint` is a block that the endpoint must show before it is released, in addition to
-        the pool's checkpoints. `is_on_other_chain` means that the endpoint serves another chain;
-        transactions are then not sent to it either.
+        `checkpoint` is a block that the endpoint must have before it is released, in addition to
+        the pool's checkpoints. `is_on_other_chain` is whether the endpoint serves another chain;
+        in this case transactions are not sent to it either.
         """
         endpoint = self._endpoints.get(endpoint)
         endpoint.status.quarantine(
@@ -281,19 +283,22 @@ class EndpointPool:
         return {endpoint.name: endpoint.status.describe(now) for endpoint in self._endpoints}
 
     def deprioritise(self, endpoint: Endpoint | str, check: str) -> None:
-        """Prefer other endpoints for a while, because this one's responses are inconsistent."""
+        """Prefer other endpoints for a while, because responses of this one are inconsistent.
+
+        `check` names the check that failed.
+        """
         endpoint = self._endpoints.get(endpoint)
         metrics.INCONSISTENT.labels(endpoint.name, check).inc()
         endpoint.status.mark_degraded(self.clock())
 
     def clear_failures(self, endpoints: Iterable[Endpoint]) -> None:
-        """Clear the recorded failures of these endpoints, because no other did better."""
+        """Clear the recorded failures of these endpoints, because no other endpoint succeeded."""
         for endpoint in endpoints:
             self._endpoints.get(endpoint).status.clear_failures()
         self._endpoints.update_usable_metric()
 
     def clear_lag_failures(self, outvoted: str) -> None:
-        """Clear the failures of endpoints that seemed to lag behind the outvoted endpoint."""
+        """Clear the failures of endpoints that seemed to lag behind an endpoint that was wrong."""
         self.clear_failures(
             endpoint
             for endpoint in self._endpoints
@@ -323,7 +328,7 @@ class EndpointPool:
         self, endpoint: Endpoint, work: Callable[[Endpoint], T], failures: Sequence[RpcError]
     ) -> T:
         if self._last_used is not None and self._last_used is not endpoint:
-            # Prove again on each switch: the node behind the address may have changed.
+            # The chain is proven again on each switch, because another node may have the address.
             endpoint.status.clear_chain_proof()
         self.prove_chain(endpoint)
         result = work(endpoint)

@@ -1,9 +1,9 @@
-"""Error messages of RPC providers, as one table, and what each message means.
+"""A table of the error messages of RPC providers and their meanings.
 
-Providers change their messages without notice, so only the speed of a reaction depends on this
-table. A message that no row matches is `UNKNOWN`: another endpoint is tried, then a smaller range.
-The tests simulate every row, with a single endpoint and with the last endpoint that responds. See
-docs/reference/rpc-requirements.md#errors-when-reading.
+Providers change their messages without notice, so only the speed of a reaction may depend on this
+table. If no row matches a message, its kind is `UNKNOWN`, and another endpoint is tried, then a
+smaller range. The tests simulate every row, both with a single endpoint and with the last endpoint
+that responds. See docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
 import re
@@ -15,7 +15,7 @@ from oracle.rpc.error_kinds import ErrorKind
 
 
 class RefusedFeature(StrEnum):
-    """Feature that a provider refuses; the tests simulate a row accordingly."""
+    """The feature that a provider refuses, which tests use to simulate the refusal."""
 
     RATE = "too many requests"
     BLOCKS = "too many blocks in one range"
@@ -28,7 +28,7 @@ class RefusedFeature(StrEnum):
 
 
 class ProviderMessage(NamedTuple):
-    """One error message of a provider; the first row whose `pattern` matches gives the kind.
+    """One error message of a provider; the first matching row determines the kind of an error.
 
     `pattern` is a regular expression. A row with an empty pattern matches by `code` alone, and
     only if no pattern matches. `example` may contain {limit}, {first}, {last}, {half}, {hexes},
@@ -463,7 +463,7 @@ def _find_provider_message(message: str) -> ProviderMessage | None:
 
 @cache
 def _get_compiled_patterns() -> tuple[tuple[ProviderMessage, re.Pattern[str]], ...]:
-    """Return the compiled patterns, which are compiled on first use."""
+    """Return the rows with their patterns, which are compiled at the first use."""
     return tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in DIALECTS if row.pattern)
 
 
@@ -476,7 +476,7 @@ def parse_max_blocks(message: str) -> int | None:
 
 
 def parse_suggested_range(message: str) -> tuple[int, int] | None:
-    """Return the block range that a message suggests, unchecked, or None."""
+    """Return the first and last block that a message suggests as a range (unchecked), or None."""
     match = _SUGGESTED_RANGE.search(message)
     return None if match is None else (_parse_height(match[1]), _parse_height(match[2]))
 

@@ -1,8 +1,8 @@
-"""JSON-RPC responses: which request a response belongs to, and what its `error` means.
+"""Matches JSON-RPC responses to their requests, and parses the errors in responses.
 
-Request ids are compared only here, for reading and for sending: a response to another request
-counts as a broken connection, because a proxy mixed up two responses. Vendors return errors in
-many shapes; their messages must reach the operator.
+If a response belongs to another request, a proxy has mixed up two responses, and the connection is
+treated as broken. Vendors return errors in many forms; all of them are parsed so that the message
+reaches the operator.
 """
 
 import re
@@ -22,16 +22,16 @@ AnyResponse = TypeVar("AnyResponse", "JsonRpcResponse[Any]", "_RawJsonRpcRespons
 
 # HTTP 429 (Too Many Requests), which some endpoints also use as a JSON-RPC code.
 _TOO_MANY_REQUESTS = 429
-# How many bytes of a body that is not JSON-RPC are read, and how many characters are shown.
+# If a body is not JSON-RPC, this many of its bytes are read, and this many characters are shown.
 _MAX_EXCERPT_BYTES, _MAX_EXCERPT_CHARACTERS = 2_000, 120
 _HTML_TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _JSON_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-# Fields in which vendors put the error message, the usual one first.
+# The fields in which vendors put the error message; the usual field comes first.
 _MESSAGE_FIELDS = ("message", "error", "reason", "detail", "details", "description", "title")
 
 
 class JsonRpcResponse(msgspec.Struct, Generic[T], gc=False):
-    """A JSON-RPC response; `result` is UNSET if there is none, `error` has any shape."""
+    """A JSON-RPC response; `result` is UNSET if it is missing, and `error` is any JSON value."""
 
     id: object = None
     result: T | msgspec.UnsetType | None = msgspec.UNSET
@@ -44,7 +44,7 @@ class JsonRpcResponse(msgspec.Struct, Generic[T], gc=False):
 
 
 class _RawJsonRpcResponse(msgspec.Struct, gc=False):
-    """A JSON-RPC response whose result is not decoded; `result` is empty if there is none."""
+    """A JSON-RPC response whose result is not decoded; `result` is empty if it is missing."""
 
     id: object = None
     result: msgspec.Raw = msgspec.Raw()
@@ -52,13 +52,13 @@ class _RawJsonRpcResponse(msgspec.Struct, gc=False):
 
 
 class JsonRpcErrorBody(msgspec.Struct):
-    """The `error` of a response; `code` is 0 and `message` is empty if the error has none."""
+    """The `error` of a response; without a code, `code` is 0; without a message, it is empty."""
 
     code: int = 0
     message: str = ""
 
     def is_known_by_code_only(self) -> bool:
-        """Return whether the message alone does not show the kind of error."""
+        """Return whether only the code, but not the message, shows the kind of the error."""
         return (
             classify_error(0, self.message) is ErrorKind.UNKNOWN
             and self.code != _TOO_MANY_REQUESTS
@@ -66,7 +66,7 @@ class JsonRpcErrorBody(msgspec.Struct):
 
 
 def is_truncated_json(body: bytes) -> bool:
-    """Return whether JSON ends before its brackets are closed, rather than being malformed."""
+    """Return whether JSON ends before its brackets are closed, and is not malformed otherwise."""
     first_byte = body.lstrip()[:1]
     last_byte = body.rstrip()[-1:]
     if first_byte not in (b"", b"{", b"["):
@@ -81,7 +81,7 @@ def is_truncated_json(body: bytes) -> bool:
 
 
 def parse_error_body(error: object) -> JsonRpcErrorBody:
-    """Parse the `error` of a response, which may be an object, text, number or list."""
+    """Parse the `error` of a response, which may be an object, a text, a number or a list."""
     if isinstance(error, list):
         return parse_error_body(error[0]) if error else JsonRpcErrorBody()
     if isinstance(error, dict):
@@ -101,7 +101,7 @@ def _parse_error_code(code: object) -> int:
 
 
 def _extract_error_text(error: dict[str, Any]) -> str:
-    """Return the message with any text in `data`, where some vendors put the reason."""
+    """Return the message, followed by the text in `data`, where some vendors put the reason."""
     message = next((error[name] for name in _MESSAGE_FIELDS if error.get(name)), "")
     if isinstance(message, dict):
         message = _extract_error_text(message)
@@ -121,7 +121,7 @@ def _convert_to_text(value: object) -> str:
 def matches_request_id(response_id: object, request_id: int, *, is_error: bool) -> bool:
     """Return whether a response with this id answers the request with this id.
 
-    Some endpoints write a number as text or with a decimal point; an error may have no id.
+    Some endpoints return a number as text or with a decimal point. An error may have no id.
     """
     return is_error if response_id is None else _parse_response_id(response_id) == request_id
 
@@ -129,14 +129,16 @@ def matches_request_id(response_id: object, request_id: int, *, is_error: bool) 
 def index_responses_by_request_id(
     responses: Iterable[AnyResponse], request_ids: Collection[int]
 ) -> dict[int, AnyResponse] | None:
-    """Return the responses of a batch by request id, of which some may be missing.
+    """Return the responses of a batch by request id; responses may be missing.
 
-    Returns None if a response has an id that was not requested, or if two have the same id.
+    Returns None if a response has an id that was not requested, or if two responses have the same
+    id.
     """
     response_by_id: dict[int, AnyResponse] = {}
     for response in responses:
         if response.id is None and response.error is not None:
-            # An error without an id does not name its request; that request counts as unanswered.
+            # An error without an id cannot be matched to a request, so the request counts as
+            # unanswered.
             continue
         request_id = _parse_response_id(response.id)
         if request_id is None or request_id in response_by_id or request_id not in request_ids:
@@ -152,15 +154,15 @@ def _parse_response_id(response_id: object) -> int | None:
     return int(response_id) if is_number and response_id == int(response_id) else None  # type: ignore[call-overload]  # a number
 
 
-# Reads the result of a request with these parameters from its JSON, or returns None if the result
-# is unusual and has to be decoded.
+# A function that reads the result of a request with these parameters from undecoded JSON. It
+# returns None if the JSON has an unusual form and must be decoded.
 RawReader: TypeAlias = Callable[[Sequence[Any], Buffer], T | None]
 
 
 def read_raw_responses(
     body: bytes, requests: Sequence[Mapping[str, Any]], read_raw: RawReader[T], *, is_batch: bool
 ) -> dict[int, JsonRpcResponse[T]] | None:
-    """Return the undecoded responses by request id, or None if one must be decoded."""
+    """Return the results that `read_raw` reads, by request id, or None if one must be decoded."""
     body_type = list[_RawJsonRpcResponse] if is_batch else _RawJsonRpcResponse
     try:
         decoded = get_body_decoder(body_type).decode(body)
@@ -202,8 +204,8 @@ def is_response_to_other_request(body: bytes, request_ids: Collection[int]) -> b
     )
 
 
-# msgspec 0.22 caches the description of a class before it is complete: a second thread that builds
-# a decoder for the same class at that time gets one that crashes the process.
+# msgspec 0.22 caches the description of a class before the description is complete. If a second
+# thread builds a decoder for the same class at that time, its decoder crashes the process.
 _DECODER_LOCK = Lock()
 
 

@@ -16,8 +16,8 @@ Quantity = Annotated[str, Meta(min_length=3, max_length=66)]
 Topics = Annotated[tuple[Hex32, ...], Meta(max_length=4)]
 
 
-# None of the structs can be part of a reference cycle: excluding them from garbage collection
-# saves a tenth of the time spent on a log.
+# These structs are excluded from garbage collection (`gc=False`), because they cannot be part of a
+# reference cycle. This saves a tenth of the time spent on a log.
 class LogResponse(Struct, gc=False, rename="camel"):
     """A log of `eth_getLogs`; a pending log, which has no block, is rejected."""
 
@@ -30,12 +30,12 @@ class LogResponse(Struct, gc=False, rename="camel"):
     transaction_index: Quantity
     log_index: Quantity
     removed: bool | None = False
-    # Some endpoints omit it, and some format it differently than in headers.
+    # Some endpoints omit this field, and some format it differently than in headers.
     block_timestamp: object = None
 
 
 class BlockResponse(Struct, gc=False, rename="camel"):
-    """The fields used of `eth_getBlockByNumber`."""
+    """The fields of `eth_getBlockByNumber` that are used."""
 
     number: Quantity
     hash: Hex32
@@ -64,7 +64,7 @@ class FullHeaderResponse(BlockResponse, gc=False, rename="camel"):
     excess_blob_gas: object = None
     parent_beacon_block_root: object = None
     requests_hash: object = None
-    # Transaction hashes or full transactions; decoded only if they are needed.
+    # Transaction hashes or full transactions, which are decoded only if they are needed.
     transactions: Raw = Raw(b"[]")
 
 

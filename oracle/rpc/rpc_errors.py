@@ -1,7 +1,8 @@
-"""Exceptions for the failures of endpoints, and their translation from HTTP and JSON-RPC.
+"""Exceptions for the failures of endpoints, built from HTTP and JSON-RPC errors.
 
-Messages differ from provider to provider; `provider_dialects` lists many of them. `error_kinds`
-lists the reaction to each kind. See docs/reference/rpc-requirements.md#errors-when-reading.
+The messages differ from provider to provider; `provider_dialects` lists many of them.
+`error_kinds` lists the reaction to each kind. See
+docs/reference/rpc-requirements.md#errors-when-reading.
 """
 
 import re
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 _MAX_MESSAGE_LENGTH = 200
-# A longer Retry-After is capped at this.
+# A longer Retry-After is limited to this time.
 _MAX_RETRY_AFTER_SECONDS = 3600.0
 
 
@@ -47,21 +48,23 @@ _MAX_RETRY_AFTER_SECONDS = 3600.0
 _EVM_METHODS = frozenset({"eth_call", "eth_estimateGas"})
 # JSON-RPC code of a revert, in Geth and compatible clients.
 _REVERT_CODE = 3
-# Geth, Erigon, Anvil, Hardhat, Ganache, Besu and Reth write "revert"; OpenEthereum and Nethermind
-# "VM execution error"; the other messages mean that the EVM stopped in another way.
+# The message of a revert contains "revert" in Geth, Erigon, Anvil, Hardhat, Ganache, Besu and
+# Reth, and "VM execution error" in OpenEthereum and Nethermind. The other messages mean that the
+# EVM stopped in another way.
 _REVERT_PATTERN = re.compile(
     r"revert|vm execution error|invalid opcode|out ?of ?gas|stack (?:under|over)flow"
     r"|bad instruction|invalid jump|always failing transaction",
     re.IGNORECASE,
 )
-# A call needs more gas than a block, or than the endpoint allows.
+# These messages mean that a call needs more gas than a block has, or than the endpoint allows.
 _OUT_OF_GAS_PATTERN = re.compile(
     r"out ?of ?gas|gas required exceeds|exceeds block gas|gas too high", re.IGNORECASE
 )
-# A rate limit or a quota; at some providers the message gives another meaning.
+# These codes mean a rate limit or a quota, unless the message shows that a provider uses the code
+# for another error.
 _RATE_LIMIT_CODES = frozenset({429, 42903, -32005, -32007, -32012, -32029, -32090})
 _NOT_RATE_LIMIT_PATTERN = re.compile(r"gas|authori|batch|range|fee|pool|queue", re.IGNORECASE)
-# Prefix of a revert's output in Nethermind and OpenEthereum.
+# Nethermind and OpenEthereum put this prefix before the output of a revert.
 _REVERT_OUTPUT_PREFIX = "Reverted "
 
 
@@ -72,12 +75,13 @@ class NoEndpointError(InputError):
 class RpcError(TransientError):
     """A request to an endpoint failed.
 
-    `retry_after` is how many seconds to wait, and `max_blocks` the endpoint's limit of blocks in
-    one range, if the endpoint stated them. `suggested_range` has the first and last block of a
-    range that the endpoint would accept; it is unchecked, and may equal the requested range, be
-    inverted or lie outside of it (docs/reference/rpc-requirements.md#errors-when-reading).
-    `is_for_whole_batch` means one error for a whole batch. `exceeds_own_limit` means that the
-    response exceeds a limit of the daemon, not of the endpoint.
+    `retry_after` is the number of seconds to wait, and `max_blocks` the endpoint's limit of blocks
+    in one range; each is None if the endpoint did not state it. `suggested_range` contains the
+    first and last block of a range that the endpoint suggests. It is unchecked, and may equal the
+    requested range, be inverted or lie outside of it
+    (docs/reference/rpc-requirements.md#errors-when-reading). `is_for_whole_batch` is whether the
+    error concerns a whole batch. `exceeds_own_limit` is whether the response exceeds a limit of
+    the daemon instead of a limit of the endpoint.
     """
 
     def __init__(
@@ -103,8 +107,8 @@ class RpcError(TransientError):
 class CallRefusedError(RpcError):
     """The endpoint understood the request and returned an error.
 
-    `code` is the JSON-RPC code, 0 if there is none; `message` the endpoint's message; `data` the
-    output of a call that reverted, None if the endpoint omitted it.
+    `code` is the JSON-RPC code, or 0 if there is none. `message` is the endpoint's message. `data`
+    is the output of a call that reverted, or None if the endpoint omitted it.
     """
 
     def __init__(
@@ -131,7 +135,7 @@ class CallRefusedError(RpcError):
 
 
 class RevertError(CallRefusedError):
-    """The call was executed and reverted; every endpoint would report this."""
+    """The call was executed and reverted, as it would on every correct endpoint."""
 
     @property
     @override
@@ -140,7 +144,7 @@ class RevertError(CallRefusedError):
 
 
 class RpcTimeoutError(RpcError):
-    """No connection was made, or no response arrived, in time."""
+    """No connection was established in time, or no response arrived in time."""
 
     def __init__(self, endpoint: str, phase: Literal["connect", "answer"]) -> None:
         kind = ErrorKind.UNREACHABLE if phase == "connect" else ErrorKind.SLOW
@@ -154,7 +158,7 @@ def _sanitize_message(message: str) -> str:
 
 
 def combine_failures(failures: Sequence[RpcError]) -> RpcError:
-    """Return the last of these failures, with the earlier ones in its message."""
+    """Return the last of these failures, and add the earlier ones to its message."""
     last_failure = failures[-1]
     earlier_messages = "; ".join(str(error) for error in failures[:-1])
     detail = (
@@ -192,12 +196,13 @@ def build_error_from_status(
         )
     if not is_json and is_batch_refusal(extract_body_excerpt(body)):
         return RpcError(endpoint, ErrorKind.UNSUPPORTED, _describe_status(status, body))
-    # The body is searched last, because most bodies are large and contain no error.
+    # The body is searched only if the other conditions hold, because most bodies are large and
+    # contain no error.
     has_error_in_body = status in _STATUSES_WITH_ERROR_BODY and is_json and b'"error"' in body
     if status in _KIND_BY_STATUS and not has_error_in_body:
         error = RpcError(endpoint, _KIND_BY_STATUS[status], _describe_status(status, body))
         return _add_stated_limits(error, extract_body_excerpt(body))
-    # Redirects are not followed, and their body is no response to the request.
+    # Redirects are not followed, and the body of a redirect is not a response to the request.
     is_redirect = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
     if is_json and not is_redirect:
         return None
@@ -225,9 +230,10 @@ def _describe_non_json(headers: Mapping[str, str], body: bytes) -> str:
     return f"{message}; body: {excerpt}" if (excerpt := extract_body_excerpt(body)) else message
 
 
-# Kinds of HTTP statuses without a JSON-RPC body; they apply to the whole request or batch.
+# The kinds of errors that an HTTP status without a JSON-RPC body may have. Such an error concerns
+# the whole request or batch.
 BATCH_STATUS_KINDS = frozenset({ErrorKind.UNKNOWN, ErrorKind.REFUSED, ErrorKind.UNSUPPORTED})
-# The endpoint rejected the request, or the fact that it was part of a batch.
+# With these statuses, an endpoint rejects either the content of a request, or batches in general.
 _BAD_REQUEST_STATUSES = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 # Some endpoints return JSON-RPC errors, which are more precise, with these statuses.
 _STATUSES_WITH_ERROR_BODY = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
@@ -243,13 +249,13 @@ _KIND_BY_STATUS: dict[int, ErrorKind] = {
     HTTPStatus.REQUEST_TIMEOUT: ErrorKind.SLOW,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ErrorKind.TOO_LARGE,
     HTTPStatus.GATEWAY_TIMEOUT: ErrorKind.SLOW,
-    # Sent by a cache in front of a server that did not respond in time.
+    # A cache sends this status if the server behind it did not respond in time.
     524: ErrorKind.SLOW,
 }
 
 
 def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds in a Retry-After header, which may hold a date, at most one hour."""
+    """Return the seconds of a Retry-After header (number or date), limited to an hour, or None."""
     header = headers.get("Retry-After", "")
     if header.isdecimal():
         return min(_MAX_RETRY_AFTER_SECONDS, float(header))
@@ -278,7 +284,7 @@ def build_error_from_body(endpoint: str, method: str, error: object) -> CallRefu
 
 
 def _add_stated_limits(error: RpcError, message: str) -> RpcError:
-    """Add the range or limit that a message states to the error, and return the error."""
+    """Add the range or the limit in a message to the error, and return the error."""
     if error.kind is ErrorKind.TOO_LARGE:
         error.suggested_range = parse_suggested_range(message)
         # A suggested range concerns this request; a stated limit concerns every request.
@@ -287,7 +293,7 @@ def _add_stated_limits(error: RpcError, message: str) -> RpcError:
 
 
 def _extract_revert_data(data: object) -> str | None:
-    """Return the revert data, which some endpoints nest deeper or prefix."""
+    """Return the output of a revert, which some endpoints nest more deeply or prefix, or None."""
     if isinstance(data, dict):
         data = data.get("data") or data.get("result")
     if not isinstance(data, str):

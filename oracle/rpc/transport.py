@@ -1,6 +1,6 @@
-"""HTTP client for one address: one request, one response, bounded in size and time, no retries.
+"""HTTP client of one address, which limits the size and time of responses, and never retries.
 
-The URL may contain a key: only scheme, host and port appear in messages.
+The URL may contain a key, so messages contain only its scheme, host and port.
 """
 
 import http.client
@@ -34,36 +34,36 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 CONNECT_SECONDS = 5.0
-# The library must never retry a request, because it may be a transaction.
+# The library must never retry a request, because the request may contain a transaction.
 _MAX_RETRIES = 0
 _MAX_CONNECTIONS = 8
 _BOM = b"\xef\xbb\xbf"
 _CHUNK_BYTES = 256 * 1024
-# A body that takes longer than the timeout for its first byte must arrive at this many bytes per
-# second on average; else a server that sends a byte now and then would block until the total
+# A body that takes longer than the timeout for its first byte must arrive at this average rate.
+# Otherwise a server that sends a byte from time to time could block the caller until the total
 # timeout.
 _MIN_BYTES_PER_SECOND = 64 * 1024
-# Seconds between two readings of a server's time, and the maximum duration of the request that it
-# is read from.
+# The server's time is read from a response at this interval, and only if the request took no
+# longer than the maximum.
 _SERVER_TIME_SECONDS = 10.0
 _MAX_SERVER_TIME_AGE_SECONDS = 5.0
-# When the response to this thread's request must be complete (`time.monotonic`), because the
-# libraries have no parameter for it.
+# The time (`time.monotonic`) by which the response to this thread's request must be complete. It
+# is a context variable, because the libraries have no parameter for it.
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
-# Chooses the IP address to connect to, for a host and a port.
+# A function that chooses the IP address to connect to, for a host and a port.
 AddressChoice = Callable[[str, int], str]
 
 
-# The body of a response of this type is not stripped.
+# Whitespace at the ends of a body of this type is not removed.
 _BINARY_MEDIA_TYPE = "application/octet-stream"
 
 
 class RawHttpResponse(NamedTuple):
     """An HTTP response; `body` has no surrounding whitespace or BOM, unless it is binary.
 
-    `is_truncated` means that the response exceeds the limit, and `body` is only its beginning.
+    `is_truncated` is whether the response exceeded the size limit; `body` is then its beginning.
     """
 
     status: int
@@ -76,9 +76,9 @@ class RawHttpResponse(NamedTuple):
 class HttpAccess:
     """Credentials for one of the operator's hosts: headers, client certificate, CA file.
 
-    Requests to the host ignore the proxies and passwords of the environment. `choose_address`
-    returns the IP address to connect to for a host and a port, and may raise an `OracleError`; the
-    name is not resolved a second time. If it is None, any address of the host is used.
+    Requests to the host ignore proxies and passwords in the environment. `choose_address` returns
+    the IP address to connect to for a host and a port, and may raise an `OracleError`; the name is
+    not resolved a second time. If it is None, any address of the host is used.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -106,8 +106,8 @@ class BoundedHttp:
     ) -> None:
         """Create the client; it connects with the first request.
 
-        With `watches_certificate`, the expiry of the server's certificate becomes a metric under
-        `name`. Use it only for servers that the operator has set.
+        With `watches_certificate`, the expiry of the server's certificate is exported as a metric
+        with the label `name`. Use it only for servers that the operator has configured.
         """
         self.name = name
         self.max_bytes = max_bytes
@@ -134,10 +134,10 @@ class BoundedHttp:
         *,
         headers: Mapping[str, str] | None = None,
     ) -> RawHttpResponse:
-        """Send JSON, once, and return the response, whatever its status.
+        """Send a JSON body once, and return the response, whatever its status.
 
-        The first byte must arrive within `timeout_seconds`, the last within that time plus the
-        time that the body takes at 64 KiB per second; `total_seconds` bounds both.
+        The first byte must arrive within `timeout_seconds`. The last byte may take in addition the
+        time that the body needs at 64 KiB per second. The total time is at most `total_seconds`.
 
         Raises:
             RpcTimeoutError: the response was too late, or no connection was made in time.
@@ -148,7 +148,7 @@ class BoundedHttp:
         return self._send(request, timeout_seconds, total_seconds)
 
     def get(self, path: str, timeout_seconds: float, total_seconds: float) -> RawHttpResponse:
-        """Request the resource at this path below the address; raises as `post`."""
+        """Request the resource at this path below the address; the errors are those of `post`."""
         parts = urlsplit(self._url)
         url = urlunsplit(parts._replace(path=parts.path.rstrip("/") + path, fragment=""))
         return self._send(requests.Request("GET", url), timeout_seconds, total_seconds)
@@ -175,8 +175,9 @@ class BoundedHttp:
                     min_deadline=started_at + timeout_seconds,
                 )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            # The library's own errors are subclasses of these; a redirect can raise any of them.
-            # The message may contain the URL, which must not be in a traceback either.
+            # All errors of the library are subclasses of these; a redirect can raise any of them.
+            # The cause is dropped, because its message may contain the URL, which must not appear
+            # in a traceback.
             raise _translate_error(self.name, error) from None
         self._record_server_time(response.headers.get("date", ""), started_at)
         is_binary = response.headers.get("content-type") == _BINARY_MEDIA_TYPE
@@ -190,7 +191,7 @@ class BoundedHttp:
         if is_known or now - started_at > _MAX_SERVER_TIME_AGE_SECONDS:
             return
         self._server_time_read_at = now
-        # The library raises these for some malformed dates, and returns None for others.
+        # For malformed dates, the library raises one of these errors or returns None.
         with suppress(ValueError, OverflowError, TypeError):
             server_time = parsedate_tz(date)
             if server_time is not None:
@@ -213,9 +214,10 @@ def _translate_error(name: str, error: Exception) -> RpcError:
 
 
 def _find_connection_failure_reason(error: BaseException) -> str | None:
-    """Return why there is no connection, as the operating system or TLS reports it.
+    """Return why there is no connection, as reported by the operating system or TLS, or None.
 
-    An expired certificate, an unknown host name and a refused connection have different remedies.
+    The operator needs the reason, because an expired certificate, an unknown host name and a
+    refused connection have different remedies.
     """
     for cause in _iterate_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -230,7 +232,8 @@ def _find_connection_failure_reason(error: BaseException) -> str | None:
     return None
 
 
-# The library wraps the operating system's error in several others.
+# The library wraps the operating system's error in several others, which are searched up to this
+# number.
 _MAX_CAUSES = 20
 _UNKNOWN_HOST_ERRNOS = {EAI_NONAME, EAI_NODATA}
 
@@ -266,8 +269,8 @@ _FAILURE_KINDS: tuple[
 def read_body(raw_response: BaseHTTPResponse, max_bytes: int, *, min_deadline: float) -> bytes:
     """Return the decompressed body, or its beginning if it exceeds `max_bytes`.
 
-    A small body must be complete by `min_deadline` (`time.monotonic`). The deadline of any body,
-    and of bytes that decompress to nothing, is that of `_DeadlineReader`.
+    A small body must be complete by `min_deadline` (`time.monotonic`). In addition,
+    `_DeadlineReader` applies its deadline to any body, even to bytes that decompress to nothing.
 
     Raises:
         requests.ReadTimeout: the body is not complete in time.
@@ -288,10 +291,10 @@ def strip_body(body: bytes) -> bytes:
 
 
 class DeadlineAdapter(requests.adapters.HTTPAdapter):
-    """Aborts a response whose headers or body are late (`_DeadlineResponse`).
+    """Aborts a response whose headers or body arrive too late (`_DeadlineResponse`).
 
-    `choose_address` is that of `HttpAccess`. `certificate_name` is the server's label in the
-    metric of its certificate, or None if the certificate is not watched.
+    `choose_address` is described in `HttpAccess`. `certificate_name` is the server's label in the
+    metric of certificates, or None if the certificate is not watched.
     """
 
     def __init__(
@@ -300,7 +303,7 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
         certificate_name: str | None = None,
         **options: Any,  # noqa: ANN401  # the library's
     ) -> None:
-        # Set before the base class calls `init_poolmanager`.
+        # These are set first, because the constructor of the base class calls `init_poolmanager`.
         self._choose_address, self._certificate_name = choose_address, certificate_name
         super().__init__(**options)
 
@@ -315,7 +318,7 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
 class _DeadlineReader(RawIOBase):
     """Reads from a socket until `deadline` (`time.monotonic`), however often bytes arrive.
 
-    The socket's own timeout restarts with every byte.
+    The socket's own timeout is not sufficient, because it restarts with every byte.
     """
 
     def __init__(self, stream: RawIOBase, connected_socket: socket, deadline: float) -> None:
@@ -339,7 +342,7 @@ class _DeadlineReader(RawIOBase):
         try:
             return self._stream.readinto(buffer)
         finally:
-            # The next request on this connection is sent with this timeout.
+            # The timeout is restored, because the next request on this connection uses it.
             self._socket.settimeout(self._timeout)
 
     @override
@@ -349,7 +352,10 @@ class _DeadlineReader(RawIOBase):
 
 
 class _DeadlineResponse(http.client.HTTPResponse):
-    """A response whose headers must arrive within the socket's timeout, its end in `_deadline`."""
+    """A response that aborts if its headers or its end arrive too late.
+
+    The headers must arrive within the socket's timeout, and the whole response by `_deadline`.
+    """
 
     def __init__(
         self,
@@ -382,7 +388,7 @@ class _PlainConnection(HTTPConnection):
         choose_address = type(self).choose_address
         if choose_address is None:
             return super()._new_conn()
-        # TLS and the Host header keep the name; only the socket uses the address.
+        # TLS and the Host header still use the host's name; only the socket uses the IP address.
         host_name = self._dns_host
         self._dns_host = choose_address(host_name, self.port)
         try:
@@ -402,7 +408,7 @@ class _TlsConnection(_PlainConnection, HTTPSConnection):
         name = type(self).certificate_name
         if name is None or not isinstance(self.sock, ssl.SSLSocket):
             return
-        # The fields of a certificate are empty if it was not verified.
+        # If the certificate was not verified, its fields are empty.
         expiry = (self.sock.getpeercert() or {}).get("notAfter")
         if isinstance(expiry, str):
             CERTIFICATE_EXPIRY.labels(name).set(ssl.cert_time_to_seconds(expiry))
@@ -463,8 +469,8 @@ def _open_session(
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     if access is None:
-        # Proxies and netrc are read once, because requests reads the environment for every
-        # request.
+        # Proxies and netrc are read once here, because requests would read the environment again
+        # for every request.
         environment_settings = session.merge_environment_settings(url, {}, None, None, None)
         session.proxies = environment_settings["proxies"]
         session.verify = environment_settings["verify"]

@@ -1,4 +1,4 @@
-"""JSON-RPC over HTTP: numbered requests, one HTTP exchange, typed responses."""
+"""Sends JSON-RPC requests over HTTP, and decodes the responses into typed objects."""
 
 import itertools
 from collections.abc import Collection, Sequence
@@ -96,7 +96,7 @@ class JsonRpcConnection:
     def reset_after_misrouted_response(self, method: str) -> RpcError:
         """Reset connections that returned another request's response, and return the error.
 
-        A proxy in between mixed the responses up; this is not the endpoint's fault.
+        The endpoint is not to blame, because a proxy in between has mixed up the responses.
         """
         self.http.reset_connections()
         return self.count_error(
@@ -119,6 +119,6 @@ class JsonRpcConnection:
         raise build_error_from_invalid_body(self.name, method, body, message)
 
     def count_error(self, method: str, kind: ErrorKind, detail: str) -> RpcError:
-        """Count an error in the metrics by its kind, and return the error."""
+        """Count an error in the metrics by its kind, and return it as an exception."""
         RPC_ERRORS.labels(method).inc()
         return RpcError(self.name, kind, detail)

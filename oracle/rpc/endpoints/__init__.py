@@ -1,1 +1,1 @@
-"""State of an endpoint: circuit breaker, rate limit, status, capabilities."""
+"""Tracks the state of each endpoint: circuit breakers, rate limit, status and capabilities."""

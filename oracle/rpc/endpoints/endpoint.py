@@ -1,7 +1,7 @@
-"""One endpoint: its client, and its status (backoff, quarantine, proof of its chain).
+"""One endpoint with its client and its status (backoff, quarantine, proof of its chain).
 
-The indexer, the transaction manager and the queries share one `Endpoint`, so that none of them
-repeats a request that failed for another.
+The indexer, the transaction manager and the queries share the same `Endpoint` object. After a
+request has failed for one of them, the others avoid the endpoint as well.
 """
 
 import math
@@ -31,21 +31,23 @@ from oracle.rpc.responses import FullHeaderResponse
 from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 
-# After a failure other endpoints are preferred for this many seconds, doubling up to the maximum.
+# After a failure, other endpoints are preferred for this many seconds. The time doubles with each
+# further failure, up to the maximum.
 _INITIAL_BACKOFF_SECONDS = 1.0
 _MAX_BACKOFF_SECONDS = 60.0
 # An endpoint must be healthy for this long before it is preferred again
 # (docs/explanation/endpoints.md#status).
 HEALTHY_SECONDS = 60.0
-# An endpoint that is repeatedly too slow is moved behind the others for up to this long.
+# Other endpoints are preferred to one that is repeatedly too slow for up to this long.
 _MAX_SLOW_SECONDS = 480.0
-# Minimum and maximum interval between recovery checks; it doubles after each check.
+# The interval between recovery checks, which doubles after each check up to the maximum.
 _INITIAL_RECHECK_SECONDS = 10.0
 _MAX_RECHECK_SECONDS = 30.0
-# How long a proof of the chain is valid, and how long until a quarantined endpoint is checked.
+# How long a proof that the endpoint serves the configured chain is valid, and the interval between
+# the checks of a quarantined endpoint.
 PROOF_SECONDS = 3600.0
 QUARANTINE_SECONDS = 300.0
-# Seconds until a quarantined endpoint is checked if no other endpoint is usable.
+# The interval between the checks of a quarantined endpoint while no other endpoint is usable.
 SOLE_ENDPOINT_QUARANTINE_SECONDS = 5.0
 # After this many refusals in a row an API key is considered invalid.
 _MAX_REFUSALS = 3
@@ -53,17 +55,17 @@ _MAX_REFUSALS = 3
 
 @dataclass(slots=True)
 class EndpointStatus:
-    """Which work an endpoint gets: all, only what no other endpoint can do, or none.
+    """Whether an endpoint is used for all work, only if no other endpoint works, or not at all.
 
-    Times are in seconds; any monotonic clock will do. `quarantine_reason` is a sentence
+    Times are in seconds of the same monotonic clock. `quarantine_reason` is a sentence
     (docs/explanation/endpoints.md#status).
     """
 
     backoff_until: float = 0.0
     failures: int = 0
     refusals: int = 0
-    # Failures in a row, for display: the last message, and the times of the first and the last
-    # one.
+    # For display: the last error message, and the times of the first and of the last of the
+    # failures in a row.
     last_failure: str = ""
     failing_since: float = 0.0
     failed_at: float = 0.0
@@ -73,10 +75,11 @@ class EndpointStatus:
     quarantine_reason: str | None = None
     # Whether the endpoint is quarantined because it serves another chain.
     is_on_other_chain: bool = False
-    # Only an operator ends the quarantine: the endpoint was proven wrong.
+    # Whether only an operator can end the quarantine, because the endpoint was proven wrong.
     needs_readmission: bool = False
     release_check_at: float = 0.0
-    # A block that the endpoint must return before its release, besides the pool's checkpoints.
+    # A block that the endpoint must have before its release, in addition to the pool's
+    # checkpoints.
     release_checkpoint: Checkpoint | None = None
     # The time until which other endpoints are preferred, and the time of the next check for
     # recovery (None if recovered).
@@ -98,7 +101,7 @@ class EndpointStatus:
         if self.quarantine_reason is not None:
             return f"quarantined: {self.quarantine_reason}"
         if self.failures:
-            # A rate-limited endpoint keeps its place but counts as failing.
+            # A rate-limited endpoint keeps its place in the order, but is shown as failing.
             failing_seconds = now - self.failing_since
             idle_seconds = now - self.failed_at
             return (
@@ -139,7 +142,7 @@ class EndpointStatus:
         self.proven_at, self.was_proven = now, True
 
     def clear_chain_proof(self) -> None:
-        """Require a new proof of the endpoint's chain before the next use."""
+        """Require a new proof of the endpoint's chain before its next use."""
         self.proven_at = -math.inf
 
     def quarantine(
@@ -152,7 +155,7 @@ class EndpointStatus:
     ) -> None:
         """Quarantine the endpoint, unless it was already proven wrong.
 
-        `is_on_other_chain` means that it serves another chain.
+        `is_on_other_chain` is whether the endpoint serves another chain.
         """
         if self.needs_readmission:
             return
@@ -163,13 +166,13 @@ class EndpointStatus:
         self.schedule_release_check(now)
 
     def mark_proven_wrong(self, reason: str) -> None:
-        """Quarantine the endpoint until an operator readmits it: it was proven wrong."""
+        """Quarantine an endpoint that was proven wrong until an operator readmits it."""
         self.quarantine_reason, self.needs_readmission = reason, True
         self.is_on_other_chain = False
         self.clear_chain_proof()
 
     def readmit(self, now: float) -> None:
-        """End the quarantine of an endpoint that was proven wrong; its chain is unproven."""
+        """End the quarantine of an endpoint that was proven wrong, and clear its chain proof."""
         self.needs_readmission = False
         self.release_from_quarantine(now)
         self.clear_chain_proof()
@@ -208,7 +211,7 @@ class EndpointStatus:
         self.failed_at = now
         self.proven_at = -math.inf
         if error.kind is ErrorKind.THROTTLED:
-            # The rate limiter keeps the waiting time; afterwards the endpoint is used as before.
+            # The rate limiter applies the waiting time. Afterwards the endpoint is used as before.
             return False
         backoff_seconds = min(
             _INITIAL_BACKOFF_SECONDS * 2 ** min(self.failures - 1, 10), _MAX_BACKOFF_SECONDS
@@ -221,7 +224,7 @@ class EndpointStatus:
         return self.refusals >= _MAX_REFUSALS
 
     def record_success(self) -> None:
-        """Reset the counts of failures, because work succeeded."""
+        """Reset the counts of failures, because the endpoint has completed some work."""
         self.failures, self.refusals, self.backoff_until = 0, 0, 0.0
 
     def mark_degraded(self, now: float) -> None:
@@ -237,7 +240,7 @@ class EndpointStatus:
         self._recheck_count += 1
 
     def mark_slow(self, now: float) -> None:
-        """Prefer other endpoints for a while, twice as long if this one is slow again."""
+        """Prefer other endpoints for a while, and twice as long if this one is slow again."""
         if now - self.slow_until > _MAX_SLOW_SECONDS:
             self.slow_count = 0
         slow_seconds = min(HEALTHY_SECONDS * 2 ** min(self.slow_count, 10), _MAX_SLOW_SECONDS)
@@ -255,12 +258,13 @@ class EndpointStatus:
         self.degraded_until = 0.0
 
 
-# One tick checks the progress of an endpoint many times; an endpoint that has stopped, or a
-# different node behind its address, is noticed in the next tick.
+# Within this time, the progress of an endpoint is not requested again, because one tick checks it
+# many times. The next tick notices if the endpoint has stopped or another node has its address.
 _TICK_SECONDS = 1.0
-# An endpoint that is a block behind may be outvoted once; this many times in a row is no lag.
+# An endpoint that is a block behind may be outvoted once. An endpoint that is outvoted this many
+# times in a row is wrong.
 _MAX_OUTVOTED_SIMULATIONS = 3
-# How long each fact is valid, in seconds; longer than the hour between two probes.
+# How long each stored fact is valid, in seconds. This is longer than the hour between two probes.
 _FACT_SECONDS = 2 * HOUR
 
 
@@ -274,31 +278,33 @@ class Endpoint:
         provider: str | None = None,
     ) -> None:
         self.client = client
-        # Endpoints of one provider are one witness.
+        # Several endpoints of one provider count as one witness.
         self.provider = get_provider(client.name) if provider is None else provider
         self.health = EndpointHealth(client.name, clock)
         self.status = EndpointStatus()
-        # The result of the last probe; None before the first.
+        # The result of the last probe, or None before the first one.
         self.capabilities: Capabilities | None = None
         # Limits learned while reading windows.
         self.limits = LearnedLimits()
-        # The highest block that the endpoint has shown.
+        # The height of the highest block that the endpoint has returned.
         self.highest_block = -1
-        # Its newest block at the last check of heads; None after a window was read from it.
+        # The endpoint's newest block at the last check of heads, or None after a window of blocks
+        # was read from the endpoint.
         self.head: BlockRef | None = None
-        # Supported block tags besides `latest`, until a request shows otherwise.
+        # The block tags, besides `latest`, that the endpoint is assumed to support until a request
+        # shows otherwise.
         self.tags: tuple[str, ...] = TAGS
-        # The highest block that it reported as finalized.
+        # The highest block that the endpoint has reported as finalized.
         self.finalized: BlockRef | None = None
-        # Whether the endpoint was seen to return all receipts of a block in one response.
+        # Whether the endpoint has returned all receipts of a block in one response.
         self.gives_block_receipts = False
-        # The chain id that the endpoint reported, until it becomes unreachable.
+        # The chain id that the endpoint has reported; reset when the endpoint becomes unreachable.
         self.chain_id: int | None = None
-        # How many simulations in a row had another outcome at most witnesses.
+        # How many simulations in a row most other witnesses have contradicted.
         self._outvoted_simulations = 0
         # The last block that the endpoint was found to have, and the time of that check.
         self._last_reached: tuple[int, float] | None = None
-        # The full header of its newest block, from the last check of heads.
+        # The full header of the endpoint's newest block, from the last check of heads.
         self._newest_header: FullHeaderResponse | None = None
         self._clock = clock
         client.observer = self.health
@@ -354,7 +360,9 @@ class Endpoint:
         return self.get_headers([number_or_tag])[0]
 
     def get_headers(self, heights_or_tags: Iterable[int | str]) -> list[BlockRef | None]:
-        """Return the blocks of these heights or tags; the full header of `latest` is kept.
+        """Return the blocks of these heights or tags, or None for a block that does not exist.
+
+        The full header of `latest` is kept for `take_newest_header`.
 
         Raises:
             RpcError: a response is missing or invalid, or is for another height.
@@ -366,12 +374,12 @@ class Endpoint:
         return parse_headers(self.client, requested_blocks, full_headers)
 
     def take_newest_header(self) -> FullHeaderResponse | None:
-        """Return and clear the full header kept by the last request of `latest`, or None."""
+        """Return and clear the full header from the last request of `latest`, or None."""
         newest_header, self._newest_header = self._newest_header, None
         return newest_header
 
     def discard_newest_header(self, expected_hash: str) -> None:
-        """Discard the cached newest header unless it has this hash."""
+        """Discard the kept full header unless it has this hash."""
         newest_header = self._newest_header
         if newest_header is not None and newest_header.hash.lower() != expected_hash:
             self._newest_header = None
@@ -399,7 +407,7 @@ class Endpoint:
             structlog.get_logger().warning("simulation_outvoted", endpoint=self.name)
 
     def reset_chain_state(self) -> None:
-        """Reset the chain id and progress, because another node may be behind the address now."""
+        """Reset the chain id and the progress, because another node may have the address now."""
         self.chain_id = self._last_reached = None
 
     def save_capabilities(self, store: CapabilityStore) -> None:

@@ -28,7 +28,8 @@ class EndpointList:
         self._proven_wrong: dict[str, str] = {}
         seen_names: set[str] = set()
         for position, endpoint in enumerate(endpoints, 1):
-            # Two keys at one provider have the same name; the position makes it unique.
+            # Two URLs that differ only in their keys have the same name, so the position is added
+            # to make it unique.
             is_duplicate = endpoint.name in seen_names
             name = f"{endpoint.name}#{position}" if is_duplicate else endpoint.name
             endpoint.rename(name)
@@ -45,7 +46,7 @@ class EndpointList:
         return len(self._endpoints)
 
     def get(self, endpoint: Endpoint | str) -> Endpoint:
-        """Return the endpoint of this name; it must exist. An `Endpoint` is returned as is."""
+        """Return the endpoint of this name, which must exist; return an `Endpoint` as it is."""
         if isinstance(endpoint, Endpoint):
             return endpoint
         return next(candidate for candidate in self._endpoints if candidate.name == endpoint)
@@ -53,8 +54,9 @@ class EndpointList:
     def sort_by_preference(self, endpoints: Iterable[Endpoint]) -> list[Endpoint]:
         """Return the endpoints in the order in which they are to be used.
 
-        Healthy endpoints come first, in configured order; then deprioritised endpoints that have
-        recovered; then other deprioritised endpoints; last those in backoff, the shortest first.
+        Healthy endpoints come first, in configured order. They are followed by deprioritised
+        endpoints that have recovered, then by other deprioritised endpoints, and finally by
+        endpoints in backoff, starting with the shortest backoff.
         """
         now = self._clock()
 
@@ -77,7 +79,7 @@ class EndpointList:
             structlog.get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
 
     def sync_proven_wrong_endpoints(self, reason_by_name: Mapping[str, str]) -> None:
-        """Quarantine endpoints stored as proven wrong, and readmit those no longer stored."""
+        """Quarantine the endpoints that are stored as proven wrong, and readmit all others."""
         for name in self._proven_wrong.keys() - reason_by_name.keys():
             del self._proven_wrong[name]
             self.get(name).status.readmit(self._clock())
@@ -134,6 +136,6 @@ class EndpointList:
             endpoint.health.limit_breaker_wait(max_seconds)
 
     def limit_rate_limit_wait(self, max_seconds: float) -> None:
-        """Allow requests to each endpoint at most `max_seconds` after it requested a pause."""
+        """Allow requests to a rate-limited endpoint at most `max_seconds` after its refusal."""
         for endpoint in self._endpoints:
             endpoint.health.limit_rate_limit_wait(max_seconds)

@@ -1,7 +1,7 @@
-"""Health of one endpoint: circuit breaker and latency by method, retry budget, rate limit.
+"""Tracks the health of one endpoint, and refuses requests to it that would probably fail.
 
-Every request to the endpoint is recorded here, and requests that would fail anyway are refused.
-See docs/explanation/endpoints.md#health.
+Every request is recorded. Each method has a circuit breaker and a latency; the retry budget and
+the rate limit apply to the whole endpoint. See docs/explanation/endpoints.md#health.
 """
 
 import math
@@ -23,9 +23,10 @@ from oracle.rpc.rpc_errors import (
 )
 from oracle.telemetry import rpc_metrics as metrics
 
-# Pauses before the second, third and fourth attempt, in seconds.
+# The pauses before the second, third and fourth attempt of a request, in seconds.
 RETRY_PAUSES_SECONDS = (0.05, 0.2, 0.5)
-# Retries by kind, for failures that may be temporary; a truncated response may also be too long.
+# The maximum number of retries by the kind of the error. Only errors that may be temporary are
+# listed. A truncated response is retried less often, because the reason may be its size.
 _MAX_RETRIES_BY_KIND = {
     ErrorKind.UNREACHABLE: 3,
     ErrorKind.INVALID: 3,
@@ -33,10 +34,10 @@ _MAX_RETRIES_BY_KIND = {
     ErrorKind.NOT_THERE: 2,
     ErrorKind.CUT: 1,
 }
-# A failure costs one unit, a response restores one; while more than half of the budget is left,
-# requests are retried.
+# A failure costs one unit of the budget, and a response restores one. Requests are retried while
+# more than half of the budget is left.
 _RETRY_BUDGET = 10
-# A request that took longer to fail is not retried, in seconds.
+# A request that took more than this many seconds to fail is not retried.
 _MAX_RETRY_DURATION_SECONDS = 1.0
 
 
@@ -44,8 +45,8 @@ _MAX_RETRY_DURATION_SECONDS = 1.0
 class RetryBudget:
     """Limits immediate retries of failed requests to one endpoint; thread-safe.
 
-    A broken connection, an error page of a proxy or a busy node behind the address is often gone
-    at the next request. Requests to an endpoint that mostly fails are not retried.
+    Immediate retries help, because a broken connection, an error page of a proxy or a busy node
+    often affects only one request. Requests to an endpoint that mostly fails are not retried.
     """
 
     _left: int = _RETRY_BUDGET
@@ -61,7 +62,7 @@ class RetryBudget:
     ) -> float | None:
         """Record a failure after `retry_count` retries; return the pause before the next one.
 
-        The pause is in seconds; None means that the request must not be retried at once.
+        The pause is in seconds, or None if the request must not be retried at once.
         """
         with self._lock:
             self._left = max(0, self._left - (error.kind not in BLAMELESS))
@@ -75,19 +76,21 @@ class RetryBudget:
         return RETRY_PAUSES_SECONDS[retry_count]
 
 
-# Failures in a row that open the breaker, or their share among the last requests.
+# The breaker opens after this many failures in a row, or if the share of failures among the last
+# requests exceeds the maximum.
 _MAX_FAILURES_IN_A_ROW = 5
 _RECENT_REQUESTS = 20
 _MAX_FAILURE_SHARE = 0.3
-# Seconds until a trial request may be sent; doubled after a failed trial, up to the maximum.
+# How long an open breaker waits before it permits a trial request. The time doubles after each
+# failed trial, up to the maximum.
 INITIAL_BREAKER_WAIT_SECONDS = 10.0
 MAX_BREAKER_WAIT_SECONDS = 300.0
-# After this many seconds without an outcome, another trial request may be sent.
+# If a trial request has no outcome after this many seconds, another one may be sent.
 _TRIAL_SECONDS = 60.0
 
 
 class BreakerState(IntEnum):
-    """State of a circuit breaker; the number is the value of the metric."""
+    """State of a circuit breaker; the number is the value of its metric."""
 
     CLOSED = 0
     HALF_OPEN = 1
@@ -104,7 +107,7 @@ class CircuitBreaker:
     _recent_outcomes: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT_REQUESTS))
     _failures_in_a_row: int = 0
     _wait_seconds: float = INITIAL_BREAKER_WAIT_SECONDS
-    # When a trial request may be sent; None if the breaker is closed.
+    # The time from which a trial request may be sent, or None if the breaker is closed.
     _trial_at: float | None = None
     _trial_until: float = 0.0
     _last_failure_at: float = 0.0
@@ -117,14 +120,14 @@ class CircuitBreaker:
         return BreakerState.HALF_OPEN if is_free else BreakerState.OPEN
 
     def try_acquire_request_slot(self, now: float) -> bool:
-        """Return whether to send a request now; a half-open breaker allows one at a time."""
+        """Return whether a request may be sent now; a half-open breaker permits one at a time."""
         state = self.get_state(now)
         if state is BreakerState.HALF_OPEN:
             self._trial_until = now + _TRIAL_SECONDS
         return state is not BreakerState.OPEN
 
     def record_success(self) -> None:
-        """Record a response; the response to a trial closes the breaker."""
+        """Record a response; a response to a trial request closes the breaker."""
         self._failures_in_a_row = 0
         if self._trial_at is not None:
             self._recent_outcomes.clear()
@@ -134,7 +137,7 @@ class CircuitBreaker:
         self._recent_outcomes.append(True)
 
     def record_failure(self, now: float) -> None:
-        """Record a failure; a failed trial doubles the wait."""
+        """Record a failure; a failed trial request doubles the wait until the next one."""
         self._last_failure_at = now
         self._failures_in_a_row += 1
         self._recent_outcomes.append(False)
@@ -146,7 +149,7 @@ class CircuitBreaker:
         self._trial_until = 0.0
 
     def limit_wait(self, max_seconds: float) -> None:
-        """Allow a trial request at most `max_seconds` after the last failure."""
+        """Permit a trial request at most `max_seconds` after the last failure."""
         if self._trial_at is not None:
             self._trial_at = min(self._trial_at, self._last_failure_at + max_seconds)
 
@@ -165,36 +168,36 @@ class CircuitBreaker:
 
 T = TypeVar("T")
 
-# Weight of the newest duration in the running mean.
+# The weight of the newest duration in the moving average of a method's latency.
 _NEWEST_WEIGHT = 0.3
 # How long a method is skipped after the endpoint reported it as unsupported.
 _UNSUPPORTED_SECONDS = 3600.0
-# Kinds that count against a method. The other kinds are responses to a request that may be halved
-# repeatedly, which the breaker must not stop.
+# The kinds of errors that open a circuit breaker. The other kinds do not, because after them a
+# range is halved repeatedly until a request succeeds, and the breaker must not stop this.
 _BREAKING_KINDS = {ErrorKind.UNREACHABLE, ErrorKind.SLOW, ErrorKind.INVALID, ErrorKind.REFUSED}
-# Maximum wait for a rate-limited endpoint that is the only one.
+# The maximum wait until an endpoint's rate limit permits a request, if there is no other endpoint.
 MAX_WAIT_IN_PLACE_SECONDS = 2.0
-# Kinds that are retried at a sole endpoint; otherwise another endpoint is used at once.
+# After these kinds of errors, a request is retried only if there is no other endpoint to use.
 _RETRIED_IF_SOLE = {ErrorKind.THROTTLED, ErrorKind.NOT_THERE}
 
 
 @dataclass(slots=True)
 class EndpointHealth:
-    """Health of the endpoint of this name; `clock` returns seconds."""
+    """The health of the endpoint `name`; `clock` returns seconds."""
 
     name: str
     clock: Callable[[], float]
     rate_limiter: RateLimiter = field(init=False)
-    # Backoff of the sending side after a rate limit or a slow response.
+    # The backoff of the transaction manager's requests after a rate limit or a slow response.
     backoff: Backoff = field(init=False)
     breaker_by_method: dict[str, CircuitBreaker] = field(default_factory=dict)
-    # The running mean of the response times of each method, in seconds.
+    # The moving average of the response times of each method, in seconds.
     latency_by_method: dict[str, float] = field(default_factory=dict)
     # The last error message of each method.
     last_error_by_method: dict[str, str] = field(default_factory=dict)
     # The time until which a method counts as unsupported.
     unsupported_until: dict[str, float] = field(default_factory=dict)
-    # The retry budget, and the function that waits before a retry.
+    # The budget of retries, and the function that waits before a retry.
     retry_budget: RetryBudget = field(default_factory=RetryBudget)
     sleep: Callable[[float], None] = time.sleep
     # Whether no other endpoint can be used while this one is rate-limited.
@@ -208,9 +211,9 @@ class EndpointHealth:
     ) -> list[Any]:
         """Send requests that must not be retried; start a backoff if the endpoint requests it.
 
-        Circuit breakers are ignored: they would move requests to another endpoint, but here
-        several endpoints are queried to compare their results. With `ignore_backoff`, requests are
-        also sent during a backoff; their outcome does not change it then.
+        Circuit breakers are ignored. Their purpose is to switch to another endpoint, but these
+        requests are sent to several endpoints to compare the results. With `ignore_backoff`,
+        requests are sent even during a backoff, and their outcome does not change the backoff.
 
         Raises:
             RpcError: the endpoint is in backoff, or a response is missing.
@@ -241,7 +244,7 @@ class EndpointHealth:
         return results
 
     def get_backoff_seconds(self) -> float:
-        """Return the seconds until the sending side may use the endpoint again, 0 if at once."""
+        """Return the seconds until the transaction manager may use the endpoint, or 0 for now."""
         return max(self.backoff.get_remaining_seconds(), self.rate_limiter.get_blocked_seconds())
 
     def _start_backoff_if_needed(self, error: RpcError) -> None:
@@ -258,7 +261,7 @@ class EndpointHealth:
     def send_with_retries(self, method: str, call_count: int, send: Callable[[], T]) -> T:
         """Send one request, with a few immediate retries if it fails.
 
-        The breaker and the latency record the request, not each attempt.
+        The circuit breaker and the latency count the request once, however often it is retried.
 
         Raises:
             RpcError: the request failed, or was not sent because the method failed too often or is
@@ -323,7 +326,7 @@ class EndpointHealth:
 
         The result is the maximum over the methods that both endpoints have served.
         """
-        # Copies, because other threads change the originals meanwhile.
+        # The dicts are copied, because other threads may change them during the iteration.
         own_latencies = self.latency_by_method.copy()
         other_latencies = other_health.latency_by_method.copy()
         shared_methods = own_latencies.keys() & other_latencies.keys()
@@ -365,13 +368,14 @@ class EndpointHealth:
 
     def _record_failure(self, method: str, error: RpcError, duration_seconds: float) -> None:
         if error.is_for_whole_batch or error.kind is ErrorKind.THROTTLED:
-            # A smaller batch follows, or the rate limiter handles it.
+            # The caller sends a smaller batch, or the rate limiter delays the next request.
             pass
         elif error.kind is ErrorKind.UNSUPPORTED and method not in self.latency_by_method:
-            # A method that has worked before exists, so a parameter must be unsupported.
+            # If the method has worked before, the error must concern a parameter of this request.
             self.unsupported_until[method] = self.clock() + _UNSUPPORTED_SECONDS
         elif error.kind is ErrorKind.SLOW and not isinstance(error, RpcTimeoutError):
-            # The endpoint responded with its own time limit: the range is divided until it fits.
+            # The endpoint has reported that its own time limit was exceeded. This is no failure,
+            # because the caller divides the range until the endpoint can return it.
             self._get_breaker(method).record_success()
         elif error.kind in _BREAKING_KINDS:
             self._get_breaker(method).record_failure(self.clock())
@@ -383,7 +387,7 @@ class EndpointHealth:
         self._update_metrics(method)
 
     def _record_latency(self, method: str, duration_seconds: float) -> float:
-        """Add a duration to the running mean of the method, and return the mean."""
+        """Add a duration to the moving average of the method, and return the average."""
         mean = self.latency_by_method.get(method, duration_seconds)
         mean += _NEWEST_WEIGHT * (duration_seconds - mean)
         self.latency_by_method[method] = mean

@@ -1,7 +1,7 @@
-"""Limits of one endpoint, learned while reading windows from it.
+"""The limits of one endpoint, which are learned while windows of blocks are read from it.
 
-The limits are the number of blocks to request at once, supported methods, and the number of logs
-at which responses are silently truncated. See docs/explanation/ingest.md#ranges.
+These are the number of blocks to request at once, the supported methods, and the number of logs at
+which responses are silently truncated. See docs/explanation/ingest.md#ranges.
 """
 
 from collections import deque
@@ -11,22 +11,24 @@ from threading import Lock
 from oracle.domain.blocks import BlockRange
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Logs per window: enough for efficient requests and commits, few enough to stay small.
+# The desired number of logs per window. A request and a commit of this size are efficient, but do
+# not take long.
 TARGET_LOGS = 6_000
-# Initial window: the density of logs is unknown, and may be high.
+# The size of the first window is small, because the density of logs is unknown and may be high.
 INITIAL_BLOCKS = 100
 MAX_BLOCKS = 100_000
-# Maximum of a window that is read with all its headers, which are one batch.
+# The maximum size of a window whose headers are all read, so that they fit into one batch.
 MAX_BLOCKS_WITH_HEADERS = 100
-# Maximum of a window of history, whose logs are requested by range: a few batches of headers.
+# The maximum size of a window of history whose headers are all read, in a few batches.
 MAX_LINKED_BLOCKS = 500
-# Headers without logs that are checked in a window of history.
+# The approximate number of blocks without logs whose headers are checked in a window of history.
 SAMPLED_HEADERS = 16
 _FAST_RESPONSE_SECONDS = 2.0
 _SLOW_RESPONSE_SECONDS = 8.0
-# Weight of the newest window in the running density.
+# The weight of the newest window in the moving average of the density of logs.
 _NEWEST_WEIGHT = 0.5
-# Minimum growth in blocks, and the size up to which the range doubles while nothing is refused.
+# The minimum growth of the range in blocks, and the size up to which it doubles until the first
+# refusal.
 _MIN_STEP, _SLOW_START_BLOCKS = 50, 500
 
 
@@ -34,8 +36,8 @@ class RangeSizer:
     """Adapts the number of blocks per request to one endpoint; thread-safe.
 
     The size grows while responses are fast, and shrinks at once after a refusal or a slow
-    response. By the recent density of logs, a window has about `target_logs` logs. `limit` is the
-    maximum number of blocks that the endpoint stated; it is only ever lowered.
+    response. It is chosen so that a window has about `target_logs` logs at the recent density of
+    logs. `limit` is the maximum number of blocks that the endpoint has stated; it is never raised.
     """
 
     def __init__(self, target_logs: int = TARGET_LOGS, limit: int = MAX_BLOCKS) -> None:
@@ -94,8 +96,8 @@ class RangeSizer:
 def _get_suggested_size(blocks: BlockRange, suggested_range: tuple[int, int] | None) -> int | None:
     """Return the suggested number of blocks, or None if the suggested range is not usable.
 
-    A usable range starts at the first block of the refused range and is shorter. Endpoints also
-    suggest the refused range itself, inverted ranges and unrelated ranges (reth #23810).
+    A usable range starts at the first block of the refused range and is shorter. Some endpoints
+    suggest the refused range itself, an inverted range or an unrelated range (reth #23810).
     """
     if suggested_range is None:
         return None
@@ -104,23 +106,24 @@ def _get_suggested_size(blocks: BlockRange, suggested_range: tuple[int, int] | N
     return last - first + 1 if is_valid else None
 
 
-# Number of tries of a request that is refused with an ambiguous error.
+# The number of tries of a request that the endpoint refuses with an ambiguous error.
 _MAX_TRIES = 3
-# The largest of this many recent responses counts, because a limit may be lowered.
+# Only this many recent responses are compared, because a provider may lower its limit.
 _RECENT_RESPONSES = 32
-# One in this many windows of history is read a second time, by the hashes of some blocks.
+# For one in this many windows of history, the logs of some blocks are also requested by hash, to
+# check the response.
 _SAMPLE_INTERVAL = 8
 
 
 @dataclass(slots=True)
 class LearnedLimits:
-    """Learned limits of one endpoint, None while unknown; thread-safe.
+    """The learned limits of one endpoint, each None while it is unknown; thread-safe.
 
-    `serves_logs_by_hash` is support for EIP-234, and `serves_block_receipts` for
-    `eth_getBlockReceipts`. `rejects_unknown_blocks` means that the endpoint returns an error, not
-    an empty list, for an unknown block. `max_logs` is the number of logs at which responses were
-    found to be silently truncated. `omits_logs` means that a range lacked logs that the endpoint
-    returned by block hash.
+    `serves_logs_by_hash` is whether the endpoint supports EIP-234, and `serves_block_receipts`
+    whether it supports `eth_getBlockReceipts`. `rejects_unknown_blocks` is whether it returns an
+    error, instead of an empty list, for an unknown block. `max_logs` is the number of logs at
+    which responses were found to be silently truncated. `omits_logs` is whether the response for a
+    range once lacked logs that the endpoint returned by block hash.
     """
 
     range_sizer: RangeSizer = field(default_factory=RangeSizer)
@@ -129,7 +132,7 @@ class LearnedLimits:
     serves_block_receipts: bool | None = None
     max_logs: int | None = None
     omits_logs: bool = False
-    # Whether the facts of an earlier run are loaded, and the facts that are stored for later runs.
+    # Whether the stored facts were loaded, and the facts as they are stored now.
     is_loaded: bool = False
     stored_facts: dict[str, str] = field(default_factory=dict)
     _hash_query_failures: int = 0
@@ -139,7 +142,7 @@ class LearnedLimits:
     _recent_log_counts: deque[int] = field(default_factory=lambda: deque(maxlen=_RECENT_RESPONSES))
 
     def record_hash_query_failure(self) -> None:
-        """Record a failed query of logs by hash; stop trying if none ever succeeded."""
+        """Record a failed query of logs by hash; after several without a success, stop trying."""
         with self._lock:
             self._hash_query_failures += 1
             if self.serves_logs_by_hash is None and self._hash_query_failures >= _MAX_TRIES:
@@ -148,8 +151,8 @@ class LearnedLimits:
     def may_be_truncated(self, log_count: int) -> bool:
         """Return whether a response of `log_count` logs may be truncated.
 
-        The result is True if no recent response was larger, because there is no evidence then that
-        the endpoint can return more.
+        The result is True if no recent response was larger, because there is then no evidence that
+        the endpoint can return more logs.
         """
         with self._lock:
             if not log_count:
@@ -160,7 +163,7 @@ class LearnedLimits:
             return is_limit or log_count >= largest
 
     def record_truncation(self, log_count: int) -> bool:
-        """Record a truncated response, and return whether its log count is a new limit."""
+        """Record that a response was truncated; return whether its log count is a new limit."""
         with self._lock:
             is_lower = self.max_logs is None or log_count < self.max_logs
             if is_lower:
@@ -168,7 +171,7 @@ class LearnedLimits:
             return is_lower
 
     def should_sample_window(self) -> bool:
-        """Return whether to check this window by a second query, which is every eighth."""
+        """Return whether to check this window by a second query, as for every eighth window."""
         with self._lock:
             self._window_count += 1
             return self._window_count % _SAMPLE_INTERVAL == 1

@@ -1,7 +1,8 @@
-"""Probes the identity and features of an endpoint: at the start, every hour, and on command.
+"""Probes the identity and the features of an endpoint, at the start, every hour, and on command.
 
-An endpoint serves the configured chain if it shows its chain id and blocks with known hashes
-(docs/explanation/endpoints.md#whose-chain). See docs/explanation/endpoints.md#probe.
+An endpoint serves the configured chain if it returns the configured chain id, and blocks whose
+hashes are known (docs/explanation/endpoints.md#whose-chain). See
+docs/explanation/endpoints.md#probe.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,16 +18,16 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 T = TypeVar("T")
 
-# Block tags below the newest block.
+# The tags of blocks below the newest block.
 TAGS = ("safe", "finalized")
 HOUR = 3600.0
 DAY = 24 * HOUR
 # Facts of the chain, rather than of an endpoint, are stored under this name.
 CHAIN_FACTS_KEY = ""
 _BATCH_SIZES = (MAX_BATCH_SIZE, 50, 20)
-# No block has this hash: an endpoint that serves logs by hash must reject it.
+# No block has this hash, so an endpoint that serves logs by hash must reject it.
 _NONEXISTENT_BLOCK_HASH = "0x" + "1234abcd" * 8
-# Error kinds that show nothing about the requested feature.
+# After an error of these kinds, it is unknown whether the endpoint supports the requested feature.
 INCONCLUSIVE_KINDS = {
     ErrorKind.UNREACHABLE,
     ErrorKind.SLOW,
@@ -37,7 +38,7 @@ INCONCLUSIVE_KINDS = {
 
 
 class Checkpoint(NamedTuple):
-    """A block that every endpoint must show with this hash; `source` names the hash's origin."""
+    """A block that every endpoint must have with this hash; `source` is where the hash is from."""
 
     number: int
     hash: Hash
@@ -53,8 +54,9 @@ def find_chain_mismatch(
 ) -> str | None:
     """Return why the endpoint is not on the configured chain, or None if it is.
 
-    `timeout_seconds` is how long the first response may take; None uses the client's timeout. A
-    checkpoint whose block the endpoint does not have, for example above its head, proves nothing.
+    `timeout_seconds` is how long the first response may take; None uses the client's timeout. If
+    the endpoint does not have the block of a checkpoint, for example because its head is lower,
+    the checkpoint is ignored.
 
     Raises:
         RpcError: the endpoint does not respond.
@@ -74,7 +76,7 @@ def find_chain_mismatch(
 
 
 def find_checkpoint_mismatch(block: BlockRef | None, checkpoint: Checkpoint) -> str | None:
-    """Return why the block differs from the checkpoint, or None if it matches or is missing."""
+    """Return why a block differs from the checkpoint, or None if it matches or `block` is None."""
     if block is None or block.hash == checkpoint.hash:
         return None
     return (
@@ -100,13 +102,14 @@ class Capabilities:
     has_block_receipts: bool = False
     max_batch_size: int = 1
     oldest_log_block: int | None = None
-    # None if there is no checkpoint, or if all are above the endpoint's head.
+    # Whether the endpoint has the blocks of the checkpoints with their hashes, or None if there is
+    # no checkpoint, or if all checkpoints are above the endpoint's head.
     shows_checkpoint: bool | None = None
     fault: str | None = None
 
 
 class CapabilityStore(Protocol):
-    """Stores facts by endpoint and key; implemented over the table `endpoint_fact`."""
+    """Stores facts by endpoint and key, in the table `endpoint_fact`."""
 
     def load_facts(self, endpoint: str) -> dict[str, str]:
         """Return the stored facts of this endpoint that have not expired."""
@@ -119,7 +122,7 @@ class CapabilityStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequirements:
-    """Requirements for an endpoint: the configured chain, and logs from `first_block` on."""
+    """The requirements for an endpoint: the configured chain, and logs from `first_block` on."""
 
     chain_id: int
     checkpoints: Sequence[Checkpoint]
@@ -134,8 +137,8 @@ def probe_endpoint(
 ) -> Capabilities:
     """Probe an endpoint's identity and capabilities, with about twenty requests.
 
-    `previous_capabilities` are capabilities of an earlier probe: the batch size and the oldest
-    logs, which are costly to find, are taken from there.
+    `previous_capabilities` is the result of an earlier probe. The batch size and the oldest block
+    with logs are taken from this result, because they require many requests.
 
     Raises:
         RpcError: the endpoint does not respond at all.
@@ -170,7 +173,7 @@ def probe_endpoint(
 def _compare_with_checkpoints(
     client: JsonRpcClient, checkpoints: Sequence[Checkpoint]
 ) -> tuple[bool | None, str | None]:
-    """Return whether the endpoint has all checkpoints, or None if unknown, and any fault."""
+    """Return whether the endpoint has all checkpoints (None if unknown), and any fault as text."""
     blocks = [(get_header(client, checkpoint.number), checkpoint) for checkpoint in checkpoints]
     fault = next(
         (
@@ -190,7 +193,8 @@ def _supports_logs_by_hash(
 ) -> bool:
     """Return whether the endpoint serves logs by block hash, and rejects unknown hashes.
 
-    An endpoint that returns an empty list for a nonexistent block could hide logs of real blocks.
+    An endpoint that returns an empty list for a nonexistent block cannot be trusted, because its
+    empty list for a real block may be wrong as well.
     """
     filters = [
         {**requirements.log_filter, "blockHash": block_hash}
@@ -218,9 +222,9 @@ def _find_max_batch_size(client: JsonRpcClient) -> int:
 def _find_oldest_log_block(
     client: JsonRpcClient, requirements: ProbeRequirements, head: BlockRef
 ) -> int | None:
-    """Return the oldest block, from `first_block` on, with available logs, or None.
+    """Return the oldest block, from `first_block` on, whose logs the endpoint has, or None.
 
-    The chain is bisected unless the endpoint has the logs of `first_block`.
+    If the endpoint lacks the logs of `first_block`, the oldest block is found by bisection.
     """
     if requirements.first_block > head.number or _has_logs(
         client, requirements, requirements.first_block

@@ -1,8 +1,7 @@
-"""Providers of endpoints, and the number of independent witnesses among several endpoints.
+"""Determines the providers of endpoints, and counts the independent witnesses among endpoints.
 
-Two URLs of one provider count as one witness.
-
-A provider is set in `chain.providers`, or follows from the host of the URL
+Two endpoints of the same provider count as one witness. The provider of an endpoint is set in
+`chain.providers`, or is derived from the host of its URL
 (docs/explanation/endpoints.md#providers).
 """
 
@@ -11,10 +10,10 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-# Suffixes of private networks, where each host counts as a provider.
+# The domain suffixes of private networks, in which each host counts as a provider.
 _PRIVATE_SUFFIXES = frozenset({"internal", "lan", "local", "localdomain", "localhost", "arpa"})
 _REGISTERED_LABELS = 2
-# Number of witnesses that have to agree, if the pool has that many.
+# The number of witnesses that have to agree, if the pool has that many.
 _MIN_WITNESSES = 2
 
 
@@ -22,16 +21,16 @@ _MIN_WITNESSES = 2
 class WitnessQuorum:
     """Counts the witnesses among endpoints, and defines how many have to agree.
 
-    `provider_by_endpoint` contains every configured endpoint by name, including quarantined ones,
-    so that no endpoint decides alone because others are quarantined. A witness is a provider. In a
-    pool of a single provider a witness is an endpoint, because there is nothing else to count.
+    `provider_by_endpoint` contains every configured endpoint by name. Quarantined endpoints are
+    included, so that an endpoint can never decide alone because the others are quarantined. A
+    witness is a provider, or an endpoint if all endpoints belong to the same provider.
     """
 
     provider_by_endpoint: Mapping[str, str]
 
     @property
     def size(self) -> int:
-        """Number of witnesses that have to agree: two, or one if there is only one."""
+        """The number of witnesses that have to agree: two, or one if there is only one witness."""
         return min(_MIN_WITNESSES, self.count_witnesses(self.provider_by_endpoint))
 
     @property
@@ -47,7 +46,7 @@ class WitnessQuorum:
     def get_witness(self, endpoint: str) -> str:
         """Return the witness that the endpoint of this name belongs to.
 
-        An endpoint of an earlier configuration belongs to the provider of its host.
+        The provider of an endpoint that is no longer configured is derived from its host.
         """
         if not self.has_many_providers:
             return endpoint
@@ -58,11 +57,11 @@ class WitnessQuorum:
         return len(set(map(self.get_witness, endpoints)))
 
     def is_reached_by(self, endpoints: Iterable[str]) -> bool:
-        """Return whether these endpoints are enough to accept a result on which they agree."""
+        """Return whether these endpoints are enough witnesses to accept a result they agree on."""
         return self.count_witnesses(endpoints) >= self.size
 
     def list_endpoints_of_same_witness(self, endpoint: str) -> frozenset[str]:
-        """Return the endpoint and all endpoints of the same witness."""
+        """Return the names of all endpoints of the witness that this endpoint belongs to."""
         witness = self.get_witness(endpoint)
         same_witness_names = (
             name for name in self.provider_by_endpoint if self.get_witness(name) == witness
@@ -78,10 +77,10 @@ def get_host(url: str) -> str:
 def get_provider(url: str, provider_by_host: Mapping[str, str] | None = None) -> str:
     """Return the provider of the endpoint at `url`.
 
-    `provider_by_host` maps hosts to provider names. Any other host belongs to its registered
-    domain, taken to be the last two labels: `a.example.com` and `b.example.com` have one provider.
-    Each IP address is a provider of its own. On the loopback interface each port is a provider,
-    because a tunnel may listen there.
+    `provider_by_host` maps hosts to provider names. The provider of any other host is its
+    registered domain, which is assumed to be the last two labels, so `a.example.com` and
+    `b.example.com` have the same provider. Each IP address is a provider of its own. On the
+    loopback interface each port is a provider, because a tunnel to another host may listen there.
     """
     host = get_host(url)
     if provider_by_host is not None and host in provider_by_host:

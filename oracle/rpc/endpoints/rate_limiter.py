@@ -1,9 +1,9 @@
-"""The rate limit and the backoff of one endpoint, both learned from its refusals.
+"""The rate limit and the backoff of one endpoint, which are learned from its refusals.
 
-The token bucket never blocks the caller: work that has begun may overdraw it, and later work uses
-another endpoint or is given the waiting time. The backoff is for the sending side; it starts after
-a rate limit or a slow response (tests/faults/sending/cases.toml#f26). See
-docs/explanation/endpoints.md#health.
+The rate limiter is a token bucket that never blocks the caller. Work that has begun may overdraw
+the bucket; later work then uses another endpoint, or waits for the time that the bucket returns.
+The backoff applies to the requests of the transaction manager, and starts after a rate limit or a
+slow response (tests/faults/sending/cases.toml#f26). See docs/explanation/endpoints.md#health.
 """
 
 import math
@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from secrets import SystemRandom
 from threading import Lock
 
-# Backoff in seconds if the endpoint states no time; doubled with every further refusal.
+# The backoff in seconds if the endpoint does not state a time. It doubles with every further
+# refusal, up to the maximum.
 _INITIAL_BACKOFF_SECONDS = 1.0
 _MAX_BACKOFF_SECONDS = 60.0
-# A longer Retry-After is capped at this, because signed statements expire within a day.
+# A longer Retry-After is limited to this time, because signed statements expire.
 _MAX_RETRY_AFTER_SECONDS = 300.0
 _MAX_DOUBLINGS = 10
 
@@ -39,8 +40,9 @@ class Backoff:
     def start(self, retry_after: float | None) -> None:
         """Start a backoff whose length doubles with each refusal in a row, up to a minute.
 
-        A longer `retry_after`, in seconds, takes precedence, up to five minutes. Half of the
-        length is random, so that daemons that were refused together do not return together.
+        A longer `retry_after` (seconds) takes precedence, up to five minutes. Half of the length
+        is random, so that daemons that were refused at the same time do not all retry at the same
+        time.
         """
         backoff_seconds = _INITIAL_BACKOFF_SECONDS * 2 ** min(self._refusals, _MAX_DOUBLINGS)
         wait_seconds = min(backoff_seconds, _MAX_BACKOFF_SECONDS) * (1 + self._jitter()) / 2
@@ -61,19 +63,20 @@ class Backoff:
         self._refusals = 0
 
 
-# Factor applied to the rate after a refusal, and growth per second without one, in calls/s.
+# After a refusal, the rate is multiplied by the factor. Each second without a refusal, it grows by
+# this number of calls per second.
 _DECREASE_FACTOR = 0.7
 _GROWTH_PER_SECOND = 0.5
 _MIN_RATE = 0.5
 # A higher rate counts as unlimited.
 _MAX_RATE = 500.0
-# The rate is never cut below this share of the recent peak within one second: slower requests do
-# not help with an endpoint that refuses at any rate, such as a busy node.
+# The rate is never lowered below this share of the recent peak of calls within one second. Slower
+# requests do not help if an endpoint refuses at any rate, as a busy node does.
 _MIN_SHARE_OF_PEAK = 0.5
 _PEAK_WINDOW_SECONDS = 60.0
-# How long calls are counted to measure their rate.
+# The time over which calls are counted to measure their rate.
 _RATE_WINDOW_SECONDS = 10.0
-# Wait after a refusal without a stated time: doubling up to the maximum, with jitter.
+# The wait after a refusal that does not state a time. It doubles up to the maximum, with jitter.
 _INITIAL_WAIT_SECONDS = 0.25
 _MAX_WAIT_SECONDS = 30.0
 
@@ -88,15 +91,15 @@ class RateLimiter:
     _tokens: float = 1.0
     _filled_at: float = 0.0
     _blocked_until: float = -math.inf
-    # When the endpoint refused last, and the pause that it requested then, if any.
+    # The time of the last refusal, and the pause in seconds that the endpoint requested, or None.
     _refused_at: float = -math.inf
     requested_seconds: float | None = None
     _refusals: int = 0
     _window_calls: int = 0
     _window_started_at: float = 0.0
     _measured_rate: float = 0.0
-    # The start of the current second and its answered calls; the most calls in any second of this
-    # minute and of the previous minute; and the start of this minute.
+    # The start of the current second, and the number of calls answered in it. The highest numbers
+    # of calls in any second of this minute and of the previous minute. The start of this minute.
     _current_second: tuple[float, int] = (-math.inf, 0)
     _peaks: tuple[int, int] = (0, 0)
     _minute_started_at: float = -math.inf
@@ -114,7 +117,7 @@ class RateLimiter:
             return max(0.0, self._blocked_until - now, debt)
 
     def get_blocked_seconds(self) -> float:
-        """Return the seconds until the endpoint accepts requests, ignoring overdrawn tokens."""
+        """Return the seconds until the end of the wait after a refusal, ignoring the tokens."""
         with self._lock:
             return max(0.0, self._blocked_until - self.clock())
 
@@ -131,7 +134,10 @@ class RateLimiter:
                 self._tokens -= call_count
 
     def record_refusal(self, retry_after: float | None) -> None:
-        """Lower the rate after a refusal; `retry_after` in seconds, if stated."""
+        """Lower the rate after a refusal.
+
+        `retry_after` is the wait in seconds that the endpoint requested, or None.
+        """
         with self._lock:
             now = self.clock()
             self._refill_tokens(now)
@@ -148,7 +154,7 @@ class RateLimiter:
                     _MAX_WAIT_SECONDS, _INITIAL_WAIT_SECONDS * 2**self._refusals
                 )
                 retry_after = max_wait_seconds * (1 + self.jitter()) / 2
-            # Capped, because 2 to the power of thousands does not fit a float.
+            # The number is limited, because 2 to the power of thousands exceeds a float.
             self._refusals = min(self._refusals + 1, 10)
             self._blocked_until = max(self._blocked_until, now + retry_after)
             self._tokens = min(self._tokens, 1.0)
@@ -181,7 +187,7 @@ class RateLimiter:
         if self.rate == math.inf:
             return
         self._tokens = min(max(1.0, self.rate), self._tokens + elapsed_seconds * self.rate)
-        # Time during which the endpoint was blocked does not count.
+        # The rate does not grow during the wait after a refusal.
         unblocked_seconds = min(elapsed_seconds, max(0.0, now - self._blocked_until))
         self.rate += unblocked_seconds * _GROWTH_PER_SECOND
         if self.rate > _MAX_RATE:
