@@ -79,28 +79,12 @@ def test_pages_show_same_content_without_scripts(browser, url, page):
     for path in ("/", "/nodes", "/rounds", "/kickouts", "/draws", "/health", "/rules"):
         page.goto(path)
         plain.goto(path)
-        # Except for the live sign, the copy buttons, and the replay.
-        page.evaluate("document.getElementById('replay')?.remove()")
+        # Except for the live sign and the copy buttons.
         expected_text = (
             page.locator("main").inner_text().replace(" ● live", "").replace(" Copy", "")
         )
         assert plain.locator("main").inner_text() == expected_text, path
     context.close()
-
-
-def test_rounds_are_replayed_by_keyboard(page):
-    page.emulate_media(reduced_motion="reduce")
-    page.goto("/")
-    slider = page.get_by_role("slider", name="Round")
-    slider.press("Home")
-    assert slider.get_attribute("aria-valuetext").startswith("round 1,")
-    page.get_by_role("button", name="Play").press("Enter")
-    page.get_by_role("button", name="Pause").press("Enter")
-    assert page.locator("#ranking").evaluate("list => list.getAnimations({subtree: true})") == []
-    slider.press("End")
-    ranks = page.locator("#ranking .rank").all_inner_texts()
-    ranked = [int(rank) for rank in ranks if rank.isdecimal()]
-    assert ranked == sorted(ranked)
 
 
 def test_zooming_score_trend_logs_no_console_message(page):

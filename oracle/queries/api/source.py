@@ -18,7 +18,6 @@ from oracle.kickouts.objection_intake import ObjectionIntake
 from oracle.notify.subscriptions import SubscriptionIntake
 from oracle.queries.answers import AsOf, LogPlace, build_as_of, load_event_sources
 from oracle.queries.api.card_table import CardTable, CardTableCache
-from oracle.queries.api.network_timeline import TimelineCache
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.api.recent_draws import RecentDraw, RecentDrawCache
 from oracle.queries.explain import EventArchive
@@ -49,9 +48,9 @@ class ApiSource:
 
     `get_head` returns the newest block of the chain, or None if only the daemon knows it. `clock`
     returns unix seconds. `find_leader` returns the process that holds the lease. `rankings`,
-    `leaves`, `draws`, `cards` and `timelines` are caches that outlive an answer. `dispatch` has
-    the settings by which nodes are drawn, or is None if no node is drawn. `token` is the unit of
-    amounts on pages. `labels` are the operator's names for addresses, `explorer` is the URL of a
+    `leaves`, `draws` and `cards` are caches that outlive an answer. `dispatch` has the settings
+    by which nodes are drawn, or is None if no node is drawn. `token` is the unit of amounts on
+    pages. `labels` are the operator's names for addresses, `explorer` is the URL of a
     block explorer, and `contact` is the URL by which owners reach the operator.
     `rules_id` is the text whose SHA-256 is the contract's `rulesHash`, and `announced_folder` has
     such texts of other rules. `shadow_rules` are the shadow sets by name.
@@ -72,7 +71,6 @@ class ApiSource:
     leaves: LeafCache = field(default_factory=LeafCache)
     draws: RecentDrawCache = field(default_factory=RecentDrawCache)
     cards: CardTableCache = field(default_factory=CardTableCache)
-    timelines: TimelineCache = field(default_factory=TimelineCache)
     objection_intake: ObjectionIntake | None = None
     subscriptions: SubscriptionIntake | None = None
     rules_id: str = field(kw_only=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from oracle.domain.fixed_point import UNIT
 from oracle.queries.api.history_points import MAX_TREND_POINTS
 
-BROAD, HALF, NARROW = 1_120, 520, 340
+BROAD, NARROW = 1_120, 340
 _TOP_MARGIN, _LEFT_MARGIN, _RIGHT_MARGIN = 22, 34, 8
 _PLOT_HEIGHT = 240
 _FOOT_HEIGHT = 24
@@ -83,53 +83,6 @@ class TrendChart(NamedTuple):
     shaded: tuple[XRange, ...]
     falls: tuple[ChartPoint, ...]
     rises: tuple[ChartPoint, ...]
-
-
-class TrackChart(NamedTuple):
-    """The QoS of several nodes over rounds: SVG paths, and the x of each round."""
-
-    width: int
-    height: int
-    left: float
-    right: float
-    top: float
-    foot: float
-    grid: tuple[Label, ...]
-    xs: tuple[float, ...]
-    paths: tuple[str, ...]
-
-
-def build_track_chart(tracks: Sequence[Sequence[float | None]], width: int) -> TrackChart:
-    """Lay out the QoS (0 to 1, or None) of several nodes over the same rounds.
-
-    A line has a gap where its node has no QoS.
-    """
-    right = width - _RIGHT_MARGIN
-    steps = len(tracks[0]) - 1
-    xs = tuple(
-        round(_LEFT_MARGIN + index * (right - _LEFT_MARGIN) / steps, 1)
-        for index in range(steps + 1)
-    )
-    return TrackChart(
-        width=width,
-        height=_TOP_MARGIN + _PLOT_HEIGHT + _FOOT_HEIGHT,
-        left=_LEFT_MARGIN,
-        right=right,
-        top=_TOP_MARGIN,
-        foot=_TOP_MARGIN + _PLOT_HEIGHT,
-        grid=_build_grid_labels(),
-        xs=xs,
-        paths=tuple(_build_gapped_path(xs, values) for values in tracks),
-    )
-
-
-def _build_gapped_path(xs: Sequence[float], values: Sequence[float | None]) -> str:
-    parts, is_drawn = [], False
-    for x, value in zip(xs, values, strict=True):
-        if value is not None:
-            parts.append(f"{'L' if is_drawn else 'M'}{x} {_compute_y(value)}")
-        is_drawn = value is not None
-    return " ".join(parts)
 
 
 def _build_grid_labels() -> tuple[Label, ...]:

@@ -4,25 +4,16 @@ In a browser, the event stream triggers a reload of the recent events.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from fastapi.responses import Response
 
-from oracle.daemon.web.pages.drawings import (
-    HALF,
-    NARROW,
-    build_track_chart,
-    lay_out_bars,
-    lay_out_share_bars,
-)
+from oracle.daemon.web.pages.drawings import lay_out_bars, lay_out_share_bars
 from oracle.daemon.web.pages.nodes_page import build_sparklines
 from oracle.daemon.web.pages.page_frame import PageRequest, build_frame_values, render_template
-from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
-from oracle.domain.reports.lanes import decode_qos
 from oracle.domain.scoring.reliability import FALL_CAUSES
-from oracle.queries.api.network_timeline import Movement, NetworkTimeline
 from oracle.queries.api.network_view import SECONDS_BY_SPAN, NetworkAnswer, build_network_overview
 from oracle.queries.api.node_list import NodeListQuery, list_nodes
 from oracle.queries.api.records.event_feed import (
@@ -85,20 +76,6 @@ _CALM_KINDS = frozenset(
     }
 )
 _FREQUENT_KIND = "report_accepted"
-_MOVEMENT_SIGNS: Mapping[Movement, str] = {
-    "rose": "▲",
-    "fell": "▼",
-    "left": "✕",
-    "joined": "▲",
-    "stayed": "●",
-}
-_MOVEMENT_WORDS: Mapping[Movement, str] = {
-    "rose": "rose",
-    "fell": "fell",
-    "left": "not selectable now",
-    "joined": "selectable since",
-    "stayed": "",
-}
 
 
 class EventRow(NamedTuple):
@@ -139,26 +116,7 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
         spans=list(SECONDS_BY_SPAN),
         span_name=span,
         phase=request.phase,
-        **build_timeline_values(
-            snapshot.source.timelines.load_timeline(snapshot.uow, snapshot.source.leaves)
-        ),
     )
-
-
-def build_timeline_values(timeline: NetworkTimeline | None) -> dict[str, Any]:
-    """Return the template values of the timeline, with one chart per screen width."""
-    if timeline is None or not timeline.tracks:
-        return {"timeline": None}
-    tracks = [
-        [None if (qos := decode_qos(lane)) is None else qos / UNIT for lane in track.lanes]
-        for track in timeline.tracks
-    ]
-    return {
-        "timeline": timeline,
-        "timeline_charts": [build_track_chart(tracks, width) for width in (HALF, NARROW)],
-        "movement_signs": _MOVEMENT_SIGNS,
-        "movement_words": _MOVEMENT_WORDS,
-    }
 
 
 def _load_network_overview(

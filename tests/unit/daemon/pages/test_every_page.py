@@ -212,13 +212,6 @@ def test_round_page_shows_changed_node_and_previous_score(pages):
     assert re.search(rf'/nodes/{make_node_address("A")}".*?>0\.5000</td>.*?>1\.0000</td>', text)
 
 
-def test_network_page_shows_rank_changes_between_rounds(pages):
-    timeline = pages["/"].partition('id="timeline"')[2]
-    assert "one node rose" in timeline
-    row = timeline.partition(f"/nodes/{make_node_address('A')}")[0].rpartition("<li")[2]
-    assert ('data-ranks="1 1"' in row, 'data-lanes="5002 10002"' in row) == (True, True)
-
-
 def test_accused_node_shows_remaining_veto_time(pages):
     assert "Veto period ends in" in pages["/kickouts"]
     # Its scores are good in this history, so the accusation cannot be executed for long.
