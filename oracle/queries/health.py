@@ -16,7 +16,8 @@ from oracle.indexer.feed_faults import format_fault
 from oracle.indexer.snapshots import find_state_mismatch
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
 from oracle.queries.intent_view import format_resume_action
-from oracle.queries.status import StatusReport, count_suspect_blocks
+from oracle.queries.status import count_suspect_blocks
+from oracle.queries.status_models import OperatorStatus
 from oracle.queries.text.human_numbers import format_duration, format_lag
 from oracle.store.database import UnitOfWork
 from oracle.store.health_repository import ReportedHealth
@@ -232,7 +233,7 @@ def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> l
 
 
 def list_chain_findings(
-    status: StatusReport, chain: ChainView, heartbeat_seconds: int | None, now: int
+    status: OperatorStatus, chain: ChainView, heartbeat_seconds: int | None, now: int
 ) -> list[HealthFinding]:
     """Return the findings from a single read of the chain, for commands that run without a daemon.
 
@@ -240,16 +241,17 @@ def list_chain_findings(
     unix seconds.
     """
     findings, head = [], chain.head
-    lag_blocks = status.compute_lag_blocks(head)
-    if head is None and status.folded_block is not None:
+    if head is None and status.folded is not None:
         findings.append(
             HealthFinding(
                 Condition.NO_ENDPOINT,
                 f"the lag is unknown: {chain.unknown_reason}",
             )
         )
-    if head is not None and lag_blocks is not None and lag_blocks > READY_WITHIN_BLOCKS:
-        findings.append(HealthFinding(Condition.BEHIND, format_lag(lag_blocks, head.number)))
+    if head is not None and (status.lag_blocks or 0) > READY_WITHIN_BLOCKS:
+        findings.append(
+            HealthFinding(Condition.BEHIND, format_lag(status.lag_blocks or 0, head.number))
+        )
     if head is not None and now - head.time > OLD_HEAD_SECONDS:
         age_text = (
             f"the newest block that an endpoint shows is {format_duration(now - head.time)} old"

@@ -5,15 +5,14 @@ The operator's status also has facts that only the running process has.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from typing import Any
 
 from oracle import __version__
-from oracle.chain.verification.refused_blocks import BlockRefusal
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.health import HealthReport
 from oracle.domain.reports.kickout_review import KickoutPolicy
-from oracle.domain.reports.node_kicks import KickState, NodeKick
+from oracle.domain.reports.node_kicks import KickState
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_scores import (
     compute_long_term_score,
@@ -30,29 +29,25 @@ from oracle.kickouts.kickout_cases import count_held_intervals, load_open_kickou
 from oracle.queries.answers import BlockView, build_rule_set_view
 from oracle.queries.contract_view import AccountBalance, ChainView
 from oracle.queries.endpoint_view import EndpointView
-from oracle.queries.feed_view import FeedView, load_feed_view
+from oracle.queries.feed_view import load_feed_view
 from oracle.queries.kickout_models import build_node_kickout
 from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.queries.report_models import HeldReport, build_report_entry
 from oracle.queries.status_models import (
-    CatchingUp,
     NetworkStatus,
     OperatorReorg,
     OperatorStatus,
     OutboxCount,
     ReorgEntry,
-    SenderView,
     WaitingPush,
     build_halt_view,
     build_operator_health,
+    build_sender_view,
 )
 from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.halts import Halt
 from oracle.store.lease_repository import LeaseState
-from oracle.store.outbox.records import REBUILT, Account, Intent, IntentState, Pause
-from oracle.store.report_repository import ReportHold, StoredReport
-from oracle.store.state.rule_set_repository import RuleSet
+from oracle.store.outbox.records import REBUILT, Intent, IntentState
 from oracle.telemetry.metrics import IndexStatistics, count_shares
 from oracle.txmgr.attribution import find_intents_without_receipt
 
@@ -61,100 +56,92 @@ _PLANNED_PUSH = (IntentState.PLANNED, PUSH)
 _NO_INTENTS = {(kind, state.value): 0 for kind in (*CALL_KINDS, REBUILT) for state in IntentState}
 
 
-@dataclass(frozen=True, slots=True)
-class StatusReport:
-    """The state of the database at its cursor.
-
-    `network` is the public part. `rules` are the rules that folded the database. `folded_block` is
-    None if nothing is indexed yet. `oldest_draw_block` is the seed block of the oldest active
-    draw, or None if no draw is active. `lease_holder` names the process that holds the lease, or
-    is None. `halts` are the open halts. `reorg_endpoints` are the endpoints that showed the last
-    fork. `pause_by_account` has every account that ever sent a transaction, with its pause or
-    None. `refusal` is a block that the indexer refuses. `state_mismatch` states where the state
-    differs from a fold of the stored logs. `held_reports` wait for an operator. `planned_push` is
-    the newest planned push. `accused_kicks` are the kickouts that await execution. `proven_wrong`
-    maps endpoints that were proven wrong to the reason, and `suspect_block_count` counts their
-    blocks that were not yet checked against another endpoint. `missing_receipts` are the reasons
-    of calls whose nonce is used while no endpoint shows a receipt. `refused_kick_count` counts
-    expelled nodes whose membership the network did not end. `feed` is None if there is no feed
-    beside the chain.
-    """
-
-    network: NetworkStatus
-    rules: RuleSet | None
-    folded_block: BlockRef | None
-    final_block: int | None
-    node_count_by_status: Mapping[str, int]
-    reports: tuple[StoredReport, ...]
-    oldest_draw_block: int | None
-    lease_holder: str | None
-    halts: tuple[Halt, ...] = ()
-    reorg_endpoints: tuple[str, ...] = ()
-    pause_by_account: Mapping[Account, Pause | None] = field(default_factory=dict)
-    refusal: BlockRefusal | None = None
-    state_mismatch: str | None = None
-    held_reports: tuple[ReportHold, ...] = ()
-    planned_push: Intent | None = None
-    accused_kicks: tuple[NodeKick, ...] = ()
-    proven_wrong: Mapping[str, str] = field(default_factory=dict)
-    suspect_block_count: int = 0
-    missing_receipts: tuple[str, ...] = ()
-    refused_kick_count: int = 0
-    feed: FeedView | None = None
-
-    def compute_lag_blocks(self, head: BlockRef | None) -> int | None:
-        """Return how many blocks the fold is behind `head`, or None if either block is unknown."""
-        if head is None or self.folded_block is None:
-            return None
-        return max(0, head.number - self.folded_block.number)
-
-
-def load_status_report(
-    store: Store, find_leader: Callable[[LeaseState], str | None]
-) -> StatusReport:
-    """Load the status from one snapshot of the database.
+def load_operator_status(
+    store: Store,
+    find_leader: Callable[[LeaseState], str | None],
+    *,
+    health: HealthReport,
+    chain: ChainView,
+    endpoints: list[EndpointView],
+    dispatcher: AccountBalance | None,
+) -> OperatorStatus:
+    """Load the operator's status from one snapshot of the database.
 
     Of the nodes, only those with a due kickout are loaded. `find_leader` returns the name of the
-    process that holds the lease, or None.
+    process that holds the lease, or None. `dispatcher` is None if this process starts no tasks.
     """
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
+        folded_block = uow.blocks.find_canonical(cursor.number) if cursor else None
         active_draws = uow.draws.list_active()
-        lease_state = uow.lease.get_state()
-        return StatusReport(
-            network=load_network_status(uow),
-            rules=get_bound_rules(uow),
-            folded_block=uow.blocks.find_canonical(cursor.number) if cursor else None,
-            final_block=cursor.final_number if cursor else None,
-            node_count_by_status=_count_nodes_by_status(uow.nodes.count_by_state()),
-            reports=tuple(uow.reports.list_newest(3)),
-            oldest_draw_block=active_draws[0].seed_block if active_draws else None,
-            lease_holder=find_leader(lease_state),
-            halts=tuple(uow.halts.list_open_halts()),
-            reorg_endpoints=tuple(
-                name for reorg in uow.reorgs.list_newest(1) for name in reorg.endpoints
-            ),
-            pause_by_account={
-                account: uow.outbox.accounts.find_pause(account)
-                for account in uow.outbox.counts.get_nonce_progress_by_account()
-            },
-            refusal=get_refusal(uow),
-            state_mismatch=find_state_mismatch(uow),
-            held_reports=tuple(uow.holds.list_awaiting_operator()),
-            planned_push=next(iter(uow.outbox.intents.list_newest(1, *_PLANNED_PUSH)), None),
-            accused_kicks=tuple(uow.rounds.list_accusations()),
-            proven_wrong=uow.facts.quarantine.get_reason_by_endpoint(),
-            suspect_block_count=count_suspect_blocks(uow),
-            missing_receipts=tuple(
+        accounts = list(uow.outbox.counts.get_nonce_progress_by_account())
+        rules, refusal = get_bound_rules(uow), get_refusal(uow)
+        return OperatorStatus(
+            **load_network_status(uow).model_dump(exclude={"last_reorg"}),
+            **_build_chain_fields(folded_block, chain),
+            health=build_operator_health(health),
+            catching_up=None,
+            halts=[build_halt_view(halt) for halt in uow.halts.list_open_halts()],
+            rules=None if rules is None else build_rule_set_view(rules),
+            folded=None if folded_block is None else BlockView(**folded_block._asdict()),
+            final=cursor.final_number if cursor else None,
+            senders=[
+                build_sender_view(account, uow.outbox.accounts.find_pause(account))
+                for account in accounts
+            ],
+            held=[HeldReport.model_validate(hold) for hold in uow.holds.list_awaiting_operator()],
+            unproven=[
                 call.error_text or ""
-                for account in uow.outbox.counts.get_nonce_progress_by_account()
+                for account in accounts
                 for call in find_intents_without_receipt(uow, account)
+            ],
+            state_mismatch=find_state_mismatch(uow),
+            push_waits=next(
+                map(build_waiting_push, uow.outbox.intents.list_newest(1, *_PLANNED_PUSH)), None
             ),
-            feed=load_feed_view(uow),
-            refused_kick_count=sum(
+            kickouts_accused=[build_node_kickout(kick) for kick in uow.rounds.list_accusations()],
+            kickouts_refused=sum(
                 kick.state is KickState.REFUSED for kick in uow.rounds.list_expulsions()
             ),
+            endpoints=endpoints,
+            endpoints_proven_wrong=dict(uow.facts.quarantine.get_reason_by_endpoint()),
+            suspect_blocks=count_suspect_blocks(uow),
+            refused=None if refusal is None else refusal.words,
+            last_reorg=next(map(OperatorReorg.model_validate, uow.reorgs.list_newest(1)), None),
+            feed=load_feed_view(uow),
+            nodes=_count_nodes_by_status(uow.nodes.count_by_state()),
+            reports=[build_report_entry(stored) for stored in uow.reports.list_newest(3)],
+            oldest_draw_block=active_draws[0].seed_block if active_draws else None,
+            dispatcher=dispatcher,
+            lease=find_leader(uow.lease.get_state()),
         )
+
+
+def replace_chain_view(status: OperatorStatus, chain: ChainView) -> OperatorStatus:
+    """Return the status with the head and the contract of a newer view of the chain."""
+    return status.model_copy(update=_build_chain_fields(status.folded, chain))
+
+
+def _build_chain_fields(
+    folded_block: BlockRef | BlockView | None, chain: ChainView
+) -> dict[str, Any]:
+    """Return the fields of the operator's status that depend on the chain."""
+    head = chain.head
+    return {
+        "head": None if head is None else head.number,
+        "head_time": None if head is None else head.time,
+        "lag_blocks": None
+        if head is None or folded_block is None
+        else max(0, head.number - folded_block.number),
+        "contract": chain.build_contract_view(),
+    }
+
+
+def build_waiting_push(push: Intent) -> WaitingPush | None:
+    """Return the planned push with the reason why it waits, or None if it does not wait."""
+    if push.error_text is None:
+        return None
+    return WaitingPush(intent=push.id, reason=push.error_text)
 
 
 def load_network_status(uow: UnitOfWork) -> NetworkStatus:
@@ -270,66 +257,4 @@ def _count_nodes_by_status(counts: Mapping[tuple[Membership, bool, bool], int]) 
             statuses["paused"] += count
         else:
             statuses["busy" if running else "available"] += count
-    return dict(statuses)
-
-
-def build_operator_status(
-    report: StatusReport,
-    *,
-    health: HealthReport,
-    chain: ChainView,
-    endpoints: list[EndpointView],
-    dispatcher: AccountBalance | None,
-    catching_up: CatchingUp | None = None,
-) -> OperatorStatus:
-    """Return the operator's status, combined from the report, the health and the chain.
-
-    `dispatcher` is None if this process starts no tasks.
-    """
-    network, reorg = report.network, report.network.last_reorg
-    return OperatorStatus(
-        **network.model_dump(exclude={"last_reorg"}),
-        health=build_operator_health(health),
-        catching_up=catching_up,
-        halts=[build_halt_view(halt) for halt in report.halts],
-        rules=None if report.rules is None else build_rule_set_view(report.rules),
-        folded=None if report.folded_block is None else BlockView(**report.folded_block._asdict()),
-        final=report.final_block,
-        head=None if chain.head is None else chain.head.number,
-        head_time=None if chain.head is None else chain.head.time,
-        lag_blocks=report.compute_lag_blocks(chain.head),
-        contract=chain.build_contract_view(),
-        senders=[
-            SenderView(
-                address=account.address,
-                paused=None if pause is None else pause.kind.value,
-                reason=None if pause is None else pause.reason,
-            )
-            for account, pause in report.pause_by_account.items()
-        ],
-        held=[HeldReport.model_validate(hold) for hold in report.held_reports],
-        unproven=list(report.missing_receipts),
-        state_mismatch=report.state_mismatch,
-        push_waits=_build_waiting_push(report.planned_push),
-        kickouts_accused=[build_node_kickout(kick) for kick in report.accused_kicks],
-        kickouts_refused=report.refused_kick_count,
-        endpoints=endpoints,
-        endpoints_proven_wrong=dict(report.proven_wrong),
-        suspect_blocks=report.suspect_block_count,
-        refused=None if report.refusal is None else report.refusal.words,
-        last_reorg=None
-        if reorg is None
-        else OperatorReorg(**reorg.model_dump(), endpoints=list(report.reorg_endpoints)),
-        feed=report.feed,
-        nodes=dict(sorted(report.node_count_by_status.items())),
-        reports=[build_report_entry(stored) for stored in report.reports],
-        oldest_draw_block=report.oldest_draw_block,
-        dispatcher=dispatcher,
-        lease=report.lease_holder,
-    )
-
-
-def _build_waiting_push(push: Intent | None) -> WaitingPush | None:
-    if push is None or push.error_text is None:
-        return None
-    return WaitingPush(intent=push.id, reason=push.error_text)
+    return dict(sorted(statuses.items()))

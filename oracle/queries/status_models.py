@@ -15,6 +15,7 @@ from oracle.queries.feed_view import FeedView
 from oracle.queries.kickout_models import NodeKickout
 from oracle.queries.report_models import HeldReport, ReportEntry
 from oracle.store.halts import Halt
+from oracle.store.outbox.records import Account, Pause
 
 
 class HaltView(ApiModel):
@@ -153,6 +154,14 @@ class SenderView(ApiModel):
     address: AddressText
     paused: str | None = Field(description="null if it may send.", examples=["funds"])
     reason: str | None
+
+
+def build_sender_view(account: Account, pause: Pause | None) -> SenderView:
+    return SenderView(
+        address=account.address,
+        paused=None if pause is None else pause.kind.value,
+        reason=None if pause is None else pause.reason,
+    )
 
 
 class OperatorReorg(ReorgEntry):

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import chain
 
 import typer
@@ -15,11 +14,12 @@ from oracle.daemon.records import open_folded_records
 from oracle.daemon.senders import find_dispatcher_address, make_key_opener
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.blocks import BlockRef
-from oracle.domain.health import Condition, HealthFinding, HealthReport
+from oracle.domain.health import Condition, HealthReport
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.hot_set.hot_set_rounds import measure_hot_set_lag
 from oracle.indexer.round_leaves import LeafCache
+from oracle.queries.answers import BlockView
 from oracle.queries.contract_view import (
     AccountBalance,
     ChainView,
@@ -35,8 +35,13 @@ from oracle.queries.health import (
     list_chain_findings,
     list_contract_findings,
 )
-from oracle.queries.status import StatusReport, build_operator_status, load_status_report
-from oracle.queries.status_models import CatchingUp
+from oracle.queries.status import load_operator_status, replace_chain_view
+from oracle.queries.status_models import (
+    CatchingUp,
+    OperatorStatus,
+    build_operator_health,
+    build_sender_view,
+)
 from oracle.queries.text.status_text import (
     format_catch_up_progress,
     format_endpoint_lines,
@@ -47,7 +52,7 @@ from oracle.queries.text.status_text import (
 from oracle.queries.text.text_tables import print_facts
 from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
-from oracle.store.outbox.records import Pause, PauseKind
+from oracle.store.outbox.records import Account, Pause, PauseKind
 from oracle.telemetry.outbox_counts import HotSetLag
 from oracle.txmgr.nonce_sync import find_start_refusal_reason
 
@@ -74,29 +79,52 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
     """
     started_at = time.monotonic()
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        status_report = load_status_report(index.store, find_leader)
-        dispatcher_balance = _fetch_dispatcher_balance(index)
-        chain_view = _read_chain_view(index, status_report.folded_block)
-        if chain_view.head is not None:
-            status_report = _mark_refused_senders_paused(index, status_report)
+        with index.store.read_transaction() as uow:
+            reported_health = build_health_report(uow, find_leader)
+            is_reported = has_current_health_report(uow, find_leader)
+        status = load_operator_status(
+            index.store,
+            find_leader,
+            health=reported_health,
+            chain=ChainView(None),
+            endpoints=load_endpoint_views(index.chain, index.endpoint_facts),
+            dispatcher=_fetch_dispatcher_balance(index),
+        )
+        chain_view = _read_chain_view(index, status.folded)
+        status = replace_chain_view(status, chain_view)
         has_dispatch = index.dispatch_settings is not None
-        endpoints = load_endpoint_views(index.chain, index.endpoint_facts)
         has_contract = index.config.oracle.address is not None
         heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
         now = int(unix_seconds())
         unproven_findings, verification_facts = load_proof_status(
             index.store, index.chain, index.folder.scope
         )
-        health = _assess_health(index, status_report, chain_view, now, unproven_findings)
-        answer = build_operator_status(
-            status_report,
-            health=health,
-            chain=chain_view,
-            endpoints=endpoints,
-            dispatcher=dispatcher_balance,
-            catching_up=_measure_catch_up_speed(
-                index, status_report, chain_view, health, started_at, now
-            ),
+        # If no daemon has reported recently, the view is used for all findings about the chain.
+        chain_findings = (
+            list_contract_findings(chain_view, heartbeat)
+            if is_reported
+            else list_chain_findings(status, chain_view, heartbeat, now)
+        )
+        refused_senders = {} if chain_view.head is None else _find_refused_senders(index)
+        sender_findings = [build_pause_finding(*sender) for sender in refused_senders.items()]
+        health = _remove_funding_advice(
+            HealthReport.from_findings(
+                [*reported_health.findings, *sender_findings, *unproven_findings]
+            ).merge(chain_findings),
+            chain_view,
+        )
+        refused_views = {
+            account.address: build_sender_view(account, pause)
+            for account, pause in refused_senders.items()
+        }
+        answer = status.model_copy(
+            update={
+                "health": build_operator_health(health),
+                "catching_up": _measure_catch_up_speed(index, status, health, started_at, now),
+                "senders": [
+                    refused_views.get(Address(sender.address), sender) for sender in status.senders
+                ],
+            }
         )
     if as_json:
         print_model(answer)
@@ -118,64 +146,21 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
     raise typer.Exit(health.severity)
 
 
-def _assess_health(
-    index: Index,
-    status_report: StatusReport,
-    chain_view: ChainView,
-    now: int,
-    unproven_findings: list[HealthFinding],
-) -> HealthReport:
-    """Return the stored health report, merged with findings from the chain view.
-
-    If no daemon has reported recently, the chain view is used for all findings about the chain.
-    """
-    with index.store.read_transaction() as uow:
-        health = build_health_report(uow, find_leader)
-        is_reported = has_current_health_report(uow, find_leader)
-    has_contract = index.config.oracle.address is not None
-    heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
-    direct_findings = (
-        list_contract_findings(chain_view, heartbeat)
-        if is_reported
-        else list_chain_findings(status_report, chain_view, heartbeat, now)
-    )
-    findings = [*health.findings, *_list_paused_sender_findings(status_report), *unproven_findings]
-    return _remove_funding_advice(
-        HealthReport.from_findings(findings).merge(direct_findings), chain_view
-    )
-
-
 def _measure_catch_up_speed(
-    index: Index,
-    status_report: StatusReport,
-    chain_view: ChainView,
-    health: HealthReport,
-    started_at: float,
-    now: int,
+    index: Index, status: OperatorStatus, health: HealthReport, started_at: float, now: int
 ) -> CatchingUp | None:
     """Return the catch-up speed of the process that holds the lease, or None.
 
     The result is None if no process holds the lease, or if the index is not behind.
     """
-    if (
-        status_report.folded_block is None
-        or chain_view.head is None
-        or status_report.lease_holder is None
-    ):
+    is_behind = Condition.BEHIND in health.conditions
+    if status.folded is None or status.head is None or status.lease is None or not is_behind:
         return None
-    if Condition.BEHIND not in health.conditions:
-        return None
-    return measure_catch_up(
-        index.store,
-        status_report.folded_block,
-        started_at,
-        chain_view.head.number,
-        time.sleep,
-        now,
-    )
+    start_block = status.folded.number
+    return measure_catch_up(index.store, start_block, started_at, status.head, time.sleep, now)
 
 
-def _read_chain_view(index: Index, folded_block: BlockRef | None) -> ChainView:
+def _read_chain_view(index: Index, folded_block: BlockView | None) -> ChainView:
     block_number = None if folded_block is None else folded_block.number
     hot_set = index.config.hot_set.address
 
@@ -204,36 +189,25 @@ def _fetch_dispatcher_balance(index: Index) -> AccountBalance | None:
         return fetch_account_balance(endpoints, address)
 
 
-def _mark_refused_senders_paused(index: Index, status_report: StatusReport) -> StatusReport:
-    """Mark as paused each sender whose nonce is ahead on-chain, or whose nonces are lost.
+def _find_refused_senders(index: Index) -> dict[Account, Pause]:
+    """Return a pause for each sender whose nonce is ahead on-chain, or whose nonces are lost.
 
     `run` refuses such a sender at its start, before it can store a pause. The database therefore
     does not contain the pause. An old copy of a database, for example, shows no problem by itself.
     """
+    with index.store.read_transaction() as uow:
+        unpaused_accounts = [
+            account
+            for account in uow.outbox.counts.get_nonce_progress_by_account()
+            if uow.outbox.accounts.find_pause(account) is None
+        ]
     with reopen_endpoints(index.config, index.chain) as pool:
         pool_view = pool.create_view(_TIMEOUT_SECONDS)
-        reason_by_account = {
-            account: find_start_refusal_reason(index.store, pool_view, account)
-            for account, pause in status_report.pause_by_account.items()
-            if pause is None
+        return {
+            account: Pause(PauseKind.FOREIGN, reason)
+            for account in unpaused_accounts
+            if (reason := find_start_refusal_reason(index.store, pool_view, account)) is not None
         }
-    pause_by_account = {
-        account: Pause(PauseKind.FOREIGN, reason)
-        for account, reason in reason_by_account.items()
-        if reason is not None
-    }
-    return replace(
-        status_report, pause_by_account={**status_report.pause_by_account, **pause_by_account}
-    )
-
-
-def _list_paused_sender_findings(status_report: StatusReport) -> list[HealthFinding]:
-    """Return a finding for each paused sender, including those that `run` would refuse."""
-    return [
-        build_pause_finding(account, pause)
-        for account, pause in status_report.pause_by_account.items()
-        if pause is not None
-    ]
 
 
 def _remove_funding_advice(health: HealthReport, chain_view: ChainView) -> HealthReport:
@@ -258,7 +232,7 @@ def _remove_funding_advice(health: HealthReport, chain_view: ChainView) -> Healt
 
 def measure_catch_up(
     store: Store,
-    start_block: BlockRef,
+    start_block: int,
     started_at: float,
     head_number: int,
     sleep: Callable[[float], None],
@@ -272,9 +246,9 @@ def measure_catch_up(
     sleep(max(0.0, started_at + _MIN_WATCH_SECONDS - time.monotonic()))
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
-    block_number = start_block.number if cursor is None else cursor.number
+    block_number = start_block if cursor is None else cursor.number
     blocks_left = max(0, head_number - block_number)
-    blocks_folded = max(0, block_number - start_block.number)
+    blocks_folded = max(0, block_number - start_block)
     seconds = time.monotonic() - started_at
     return CatchingUp(
         blocks_left=blocks_left,

@@ -18,7 +18,7 @@ from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError
 from oracle.queries.health import build_health_report
 from oracle.queries.intent_view import IntentView, build_intent_view, load_sent_state
-from oracle.queries.status import build_operator_status, load_status_report
+from oracle.queries.status import load_operator_status
 from oracle.queries.status_models import OperatorStatus
 from oracle.store.database import Store
 from oracle.telemetry import metrics
@@ -83,7 +83,7 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
         """
         return _answer_from_database(
             database_limit,
-            lambda: _build_operator_status(daemon_health, get_store()),
+            lambda: _load_operator_status(daemon_health, get_store()),
         )
 
     @app.get("/v1/outbox")
@@ -110,11 +110,12 @@ def _answer_from_database(
     return JSONResponse({"error": _DATABASE_BUSY}, _NOT_NOW)
 
 
-def _build_operator_status(daemon_health: DaemonHealth, store: Store) -> OperatorStatus:
+def _load_operator_status(daemon_health: DaemonHealth, store: Store) -> OperatorStatus:
     with store.read_transaction() as uow:
         health = build_health_report(uow, find_leader)
-    return build_operator_status(
-        load_status_report(store, find_leader),
+    return load_operator_status(
+        store,
+        find_leader,
         health=health,
         chain=daemon_health.chain_view,
         endpoints=daemon_health.endpoints,

@@ -15,10 +15,12 @@ from oracle.domain.health import Condition, HealthReport, Severity
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.node_kicks import Accusation, KickState, NodeKick
 from oracle.domain.reports.report import ReportSettings
+from oracle.queries.answers import BlockView
 from oracle.queries.contract_view import ChainView, ContractStatus
 from oracle.queries.health import OLD_HEAD_SECONDS, list_chain_findings
-from oracle.queries.status import StatusReport, build_operator_status
-from oracle.queries.status_models import NetworkStatus
+from oracle.queries.kickout_models import build_node_kickout
+from oracle.queries.status import build_waiting_push, replace_chain_view
+from oracle.queries.status_models import OperatorStatus, SenderView, build_operator_health
 from oracle.queries.text.status_text import format_progress_lines
 from oracle.store.outbox.records import Account
 from oracle.telemetry.outbox_counts import ContractStatistics, HotSetLag, OutboxStatistics
@@ -33,7 +35,9 @@ def block(number: int, time: int = 5_000) -> BlockRef:
     return BlockRef(number, ZERO_HASH, ZERO_HASH, time)
 
 
-NETWORK = NetworkStatus(
+SENDER = SenderView(address=ME.address, paused=None, reason=None)
+NOT_READ = ChainView(None)
+WELL = OperatorStatus(
     version="0",
     chain_id=1,
     start_block=0,
@@ -48,17 +52,33 @@ NETWORK = NetworkStatus(
     dead_letters=0,
     anomalies=0,
     last_reorg=None,
-)
-WELL = StatusReport(
-    network=NETWORK,
+    health=build_operator_health(HealthReport()),
+    catching_up=None,
+    halts=[],
     rules=None,
-    folded_block=block(90),
-    final_block=80,
-    node_count_by_status={},
-    reports=(),
+    folded=BlockView(**block(90)._asdict()),
+    final=80,
+    head=None,
+    head_time=None,
+    lag_blocks=None,
+    contract=NOT_READ.build_contract_view(),
+    senders=[SENDER],
+    held=[],
+    unproven=[],
+    state_mismatch=None,
+    push_waits=None,
+    kickouts_accused=[],
+    kickouts_refused=0,
+    endpoints=[],
+    endpoints_proven_wrong={},
+    suspect_blocks=0,
+    refused=None,
+    feed=None,
+    nodes={},
+    reports=[],
     oldest_draw_block=None,
-    lease_holder="run on host, process 7",
-    pause_by_account={ME: None},
+    dispatcher=None,
+    lease="run on host, process 7",
 )
 OPEN = ContractStatus(round=7, pushed_at=4_900, paused_until=4_999, kicks_paused=False)
 SEEN = ChainView(block(91), OPEN)
@@ -72,11 +92,9 @@ def build_accused(node: Address, ready_at: int) -> NodeKick:
 
 
 def lines(
-    report: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060
+    status: OperatorStatus = WELL, chain: ChainView = SEEN, now: int = 5_060
 ) -> dict[str, str]:
-    status = build_operator_status(
-        report, health=HealthReport(), chain=chain, endpoints=[], dispatcher=None
-    )
+    status = replace_chain_view(status, chain)
     return dict(format_progress_lines(status, SETTINGS.heartbeat_seconds, now))
 
 
@@ -97,10 +115,9 @@ def test_status_of_healthy_daemon_shows_no_condition():
 PAUSED = replace(OPEN, paused_until=5_060)
 
 
-def find_conditions(
-    report: StatusReport = WELL, chain: ChainView = SEEN, now: int = 5_060
-) -> dict[Condition, str]:
-    return dict(list_chain_findings(report, chain, SETTINGS.heartbeat_seconds, now))
+def find_conditions(chain: ChainView = SEEN, now: int = 5_060) -> dict[Condition, str]:
+    status = replace_chain_view(WELL, chain)
+    return dict(list_chain_findings(status, chain, SETTINGS.heartbeat_seconds, now))
 
 
 @pytest.mark.parametrize(
@@ -149,8 +166,9 @@ def test_status_without_endpoint_shows_folded_state_and_unknown_head():
 
 
 def test_status_of_empty_database_shows_no_block_and_no_round():
-    network = NETWORK.model_copy(update={"round": None, "round_age_seconds": None})
-    new = replace(WELL, network=network, folded_block=None, pause_by_account={})
+    new = WELL.model_copy(
+        update={"round": None, "round_age_seconds": None, "folded": None, "senders": []}
+    )
     fresh = ChainView(block(91), replace(OPEN, round=0, pushed_at=0))
     text_by_label = lines(new, fresh)
     assert text_by_label["index"].startswith("no block is folded yet; run `qos-oracle run")
@@ -159,10 +177,11 @@ def test_status_of_empty_database_shows_no_block_and_no_round():
 
 
 def test_status_shows_why_next_push_waits():
-    push = replace(LIVE_PUSH, error_text="gas is expensive")
-    assert lines(replace(WELL, planned_push=push))["push waits"].startswith(
+    push = build_waiting_push(replace(LIVE_PUSH, error_text="gas is expensive"))
+    assert lines(WELL.model_copy(update={"push_waits": push}))["push waits"].startswith(
         "gas is expensive; `qos-oracle"
     )
+    assert build_waiting_push(LIVE_PUSH) is None
 
 
 @pytest.mark.parametrize(("ready_at", "state"), [(5_000, "ready since"), (5_001, "ready at")])
@@ -170,8 +189,9 @@ def test_status_shows_kickout_counts_and_kickout_that_is_executable_first(
     ready_at: int, state: str
 ):
     kicks = (build_accused(Address("0x" + 40 * "c"), 9_000), build_accused(NODE, ready_at))
-    network = NETWORK.model_copy(update={"kickouts_due": 3})
-    kickouts_line = lines(replace(WELL, network=network, accused_kicks=kicks))["kickouts"]
+    accused = [build_node_kickout(kick) for kick in kicks]
+    status = WELL.model_copy(update={"kickouts_due": 3, "kickouts_accused": accused})
+    kickouts_line = lines(status)["kickouts"]
     assert kickouts_line.startswith(f"3 due, 2 accused, the first {NODE}, {state} 1970-01-01")
 
 

@@ -1,8 +1,6 @@
 """While the daemon catches up, it reports the remaining work with the expected end."""
 
 from oracle.cli.inspect.status_commands import measure_catch_up
-from oracle.domain.blocks import BlockRef
-from oracle.domain.ids import Hash
 from oracle.queries.status_models import CatchingUp
 from oracle.queries.text.status_text import format_catch_up_progress
 from oracle.store.database import Store
@@ -30,8 +28,6 @@ def test_progress_counts_blocks_folded_while_watching(store: Store):
     follower.chain.mine()
     follower.catch_up()
     first = follower.chain.newest.number
-    nobody = Hash("0x" + "0" * 64)
-    before = BlockRef(first, nobody, nobody, 0)
     slept: list[float] = []
 
     def three_blocks_later(seconds: float) -> None:
@@ -40,7 +36,7 @@ def test_progress_counts_blocks_folded_while_watching(store: Store):
             follower.chain.mine()
         follower.catch_up()
 
-    progress = measure_catch_up(store, before, 0.0, first + 10, three_blocks_later, NOW)
+    progress = measure_catch_up(store, first, 0.0, first + 10, three_blocks_later, NOW)
     assert progress.blocks_left == 7
     assert round(progress.blocks_per_second * progress.watched_seconds) == 3
     assert progress.until is not None

@@ -26,7 +26,7 @@ from oracle.kickouts.kickout_cases import (
 from oracle.queries.explain import EventArchive, explain_score
 from oracle.queries.population import load_all_nodes
 from oracle.queries.replay import replay_events
-from oracle.queries.status import compute_index_statistics, load_status_report
+from oracle.queries.status import compute_index_statistics, load_network_status
 from oracle.reporting.recompute import build_tree_of_folded_state
 from tests.support.answers import build_explanation_json
 from tests.support.examples import examples
@@ -145,10 +145,11 @@ def test_due_kickouts_are_counted_for_current_window_only(new_sqlite_store, late
             bind_rules(uow, RULES)
             store_history(uow, low(), later)
         counted = compute_index_statistics(store, KickoutPolicy(RULES), None)
-        status_report = load_status_report(store, lambda _: None)
+        with store.read_transaction() as uow:
+            status = load_network_status(uow)
     due = 0 if later else 1
     assert counted is not None
-    assert (counted.kickouts["due"], status_report.network.kickouts_due) == (due, due)
+    assert (counted.kickouts["due"], status.kickouts_due) == (due, due)
 
 
 def test_evidence_covers_scores_of_its_window(new_sqlite_store):
