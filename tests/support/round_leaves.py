@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
-from oracle.domain.roots.leaves import NodeLeaf
+from oracle.domain.reports.lanes import LANES_PER_WORD, pack_lanes
+from oracle.domain.roots.leaves import NodeLeaf, RoundSummary, hash_leaf
 from oracle.domain.roots.round_tree import RoundTree
 
 
@@ -26,3 +27,18 @@ def find_predecessor(sorted_addresses: Sequence[Address], address: Address) -> A
     `sorted_addresses` are the addresses of all leaves, at least one, in ascending order.
     """
     return sorted_addresses[bisect_left(sorted_addresses, address) - 1]
+
+
+def get_word(tree: RoundTree, index: int) -> int:
+    """Return the sixteen lanes from seat 16 * `index` on; seats without a node have lane 0."""
+    first = LANES_PER_WORD * index
+    return pack_lanes(tree.lanes[first : first + LANES_PER_WORD])
+
+
+def prove_word(tree: RoundTree, index: int, summary: RoundSummary) -> list[bytes]:
+    """Return the proof of a word of lanes. Raises IndexError if there is no such word."""
+    return [
+        *tree._words.build_proof(index),
+        tree._nodes.root,
+        hash_leaf(summary.encode(), keccak),
+    ]

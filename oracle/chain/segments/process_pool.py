@@ -94,10 +94,6 @@ class ProcessPool:
         for worker in self._workers:
             worker.kill_if_assigned(future)
 
-    def get_pids(self) -> list[int]:
-        """Return the process ids of the running workers, which only tests need."""
-        return [pid for worker in self._workers if (pid := worker.get_pid()) is not None]
-
     def close(self) -> None:
         """End all workers; see SegmentExecutor."""
         for _ in self._workers:
@@ -135,11 +131,6 @@ class _Worker:
                 target=self._process_requests, name="segment worker", daemon=True
             )
             self._thread.start()
-
-    def get_pid(self) -> int | None:
-        """Return the process id, or None if no process is running."""
-        with self._lock:
-            return None if self._process is None else self._process.pid
 
     def kill_if_assigned(self, future: Future[bytes]) -> None:
         """Kill the process if `future` belongs to its current or last request."""

@@ -36,9 +36,3 @@ class LevelShortfall:
     reachable_level: VerificationLevel
     unsupported_features: tuple[str, ...]
     unproven_below: VerificationLevel
-
-
-# Only L0 and L1, the minimum that is always checked.
-MINIMAL_POLICY = VerificationPolicy(
-    head=VerificationLevel.SEAMED, history=VerificationLevel.SEAMED, receipts=False
-)

@@ -12,7 +12,6 @@ from oracle.domain.scoring.legacy_factors import PopulationMaxima
 from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.node_scores import (
     compute_qos_with_reliability,
-    compute_reliability,
     is_excluded_with_reliability,
 )
 from oracle.domain.scoring.rules import Rules
@@ -42,20 +41,6 @@ def get_lane_band(lane: int, kick_line: int) -> int:
     return 2 if lane < kick_line else 3
 
 
-def compute_node_lane(
-    node: Node | None, time: int, rules: Rules, population_maxima: PopulationMaxima | None = None
-) -> int:
-    """Return a node's lane (1 to 10002) in a report as of `time`.
-
-    The lane is "do not select" if the node is not a member, paused or excluded. `node` is None if
-    no event ever named the node. Legacy rules need the node's `population_maxima` as of `time`.
-    """
-    if node is None:
-        return DO_NOT_SELECT
-    reliability = compute_reliability(node, time, rules)
-    return compute_lane_with_reliability(node, reliability, time, rules, population_maxima)
-
-
 def compute_lane_with_reliability(
     node: Node,
     reliability: int,
@@ -63,7 +48,11 @@ def compute_lane_with_reliability(
     rules: Rules,
     population_maxima: PopulationMaxima | None,
 ) -> int:
-    """Return the lane of a node whose H at `time` is `reliability`; see `compute_node_lane`."""
+    """Return the lane (1 to 10002), as of `time`, of a node whose H is `reliability` then.
+
+    The lane is "do not select" if the node is not a member, paused or excluded. Legacy rules need
+    the node's `population_maxima` as of `time`.
+    """
     if node.paused or is_excluded_with_reliability(node, reliability, rules):
         return DO_NOT_SELECT
     qos = compute_qos_with_reliability(node, reliability, time, rules, population_maxima)

@@ -15,7 +15,6 @@ from oracle.domain.reports.lanes import (
     LOWEST_SCORE,
     NEVER_REPORTED,
     get_word_index,
-    pack_lanes,
 )
 from oracle.domain.roots.leaves import (
     LEAF_BYTES,
@@ -150,11 +149,6 @@ class RoundTree:
             self._total_weight += max(lane, 1) - max(old_lane, 1)
             changed_words.add(get_word_index(seat))
 
-    def get_word(self, index: int) -> int:
-        """Return the sixteen lanes from seat 16 * `index` on; seats without a node have lane 0."""
-        first = LANES_PER_WORD * index
-        return pack_lanes(self._lanes[first : first + LANES_PER_WORD])
-
     def get_piece_digest(self, piece: int) -> PieceDigest:
         """Return the digest of a piece. Raises IndexError if the round has no such piece."""
         first = PIECE_LEAVES * piece
@@ -195,14 +189,6 @@ class RoundTree:
         return [
             *self._nodes.build_proof(seat),
             self._words.root,
-            hash_leaf(summary.encode(), self._keccak),
-        ]
-
-    def prove_word(self, index: int, summary: RoundSummary) -> list[bytes]:
-        """Return the proof of a word of lanes. Raises IndexError if there is no such word."""
-        return [
-            *self._words.build_proof(index),
-            self._nodes.root,
             hash_leaf(summary.encode(), self._keccak),
         ]
 

@@ -11,7 +11,13 @@ from oracle.domain.ids import Address
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
 from oracle.domain.roots.merkle_tree import hash_pair
 from oracle.domain.roots.round_tree import RoundTree
-from tests.support.round_leaves import build_round_tree, compute_next_addresses, find_predecessor
+from tests.support.round_leaves import (
+    build_round_tree,
+    compute_next_addresses,
+    find_predecessor,
+    get_word,
+    prove_word,
+)
 
 # A leaf or a summary in web3's encoding.
 Tuple = tuple[Any, ...]
@@ -100,7 +106,7 @@ class RootRound:
 
     @property
     def nodes_root(self) -> bytes:
-        return self.tree.prove_word(0, self.summary)[-2]
+        return prove_word(self.tree, 0, self.summary)[-2]
 
     @property
     def summary_abi(self) -> Tuple:
@@ -123,8 +129,8 @@ class RootRound:
 
     def words(self, first: int, count: int) -> list[int]:
         """Return a run of words; those after the last one are 0."""
-        return [self.tree.get_word(index) for index in range(first, first + count)]
+        return [get_word(self.tree, index) for index in range(first, first + count)]
 
     def words_proof(self, first: int, count: int) -> list[bytes]:
         """Return the proof of an aligned run of words: that of its first one, above the run."""
-        return self.tree.prove_word(first, self.summary)[count.bit_length() - 1 :]
+        return prove_word(self.tree, first, self.summary)[count.bit_length() - 1 :]

@@ -15,6 +15,7 @@ from tests.contracts.roots.roots_driver import LAG, RootsOracle
 from tests.contracts.roots.test_words import get_error_name, push_forged
 from tests.contracts.roots.words_driver import BIG_FALL, DAY, FALL_SHARE, HotSet, deploy_words
 from tests.support.evm.chain import RevertedError
+from tests.support.round_leaves import get_word
 
 COUNT = 100
 CLOSED = {"lane": 1}
@@ -207,7 +208,7 @@ class WordsModel:
             if self.stamps[index] >= source.round:
                 continue
             before = self.lanes[16 * index : 16 * index + 16]
-            after = list(unpack_lanes(source.tree.get_word(index)))
+            after = list(unpack_lanes(get_word(source.tree, index)))
             if limited:
                 falls = sum(map(self.is_fall, before, after))
                 if self.falls[day] + falls > allowed:

@@ -22,6 +22,7 @@ from tests.contracts.roots.words_driver import (
 )
 from tests.support.evm.chain import RevertedError
 from tests.support.examples import examples
+from tests.support.round_leaves import get_word, prove_word
 
 NEWCOMER = 5_000
 DUE = {"lane": 302, "score_sum": 15, "kickout_due_since": SCORED_AT}
@@ -221,7 +222,7 @@ def test_every_aligned_run_of_a_round_is_accepted(
         hot_set.bring(source, first, 1 << height)
         stored = hot_set.read("wordsAt", 0, words + 1)
         expected = [
-            source.tree.get_word(index) if first <= index < first + (1 << height) else 0
+            get_word(source.tree, index) if first <= index < first + (1 << height) else 0
             for index in range(words)
         ]
         assert stored == [*expected, 0]
@@ -265,7 +266,10 @@ def test_empty_places_of_the_tree_write_nothing(hot_set: HotSet) -> None:
     last = push(hot_set, {}, count=33)  # three words, so one empty place
     assert hot_set.bring(last, 0, 4).only("WordsBrought")["written"] == 3
     assert hot_set.read("roundsAt", 0, 4) == [4, 4, 4, 0]
-    proof = [last.tree.prove_word(2, last.summary)[0], *last.tree.prove_word(2, last.summary)[1:]]
+    proof = [
+        prove_word(last.tree, 2, last.summary)[0],
+        *prove_word(last.tree, 2, last.summary)[1:],
+    ]
     empty = [keccak(b"".join([bytes(32), bytes(32)])), *proof[1:]]
     assert get_error_name(lambda: hot_set.send("bring", last.round, 3, [0], proof)) in {
         "WordsNotProven",

@@ -37,6 +37,7 @@ from tests.pools import view_of
 from tests.support.config_digest import compute_config_digest
 from tests.support.evm.chain import Chain, encode_calldata
 from tests.support.evm.fixtures import chain, fresh_chain
+from tests.support.round_leaves import prove_word
 
 __all__ = ["chain", "fresh_chain"]
 
@@ -220,7 +221,7 @@ def test_words_are_read_with_their_rounds(roots: RootsOracle, words: HotSet):
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
     assert contract.fetch_words(0, 2, block_of(roots)) == [StoredWord(0, 0)] * 2
     source = roots.last_round
-    hashes = source.tree.prove_word(0, source.summary)[1:]
+    hashes = prove_word(source.tree, 0, source.summary)[1:]
     calldata = encode_write_words_call(source.round, 0, source.words(0, 2), hashes)
     roots.chain.transact(to=words.contract.address, data=calldata)
     assert contract.fetch_words(0, 2, block_of(roots)) == [

@@ -51,7 +51,7 @@ from tests.pools import view_of
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain, fresh_chain
 from tests.support.evm.network import MIN_STAKE, Network, Standing
-from tests.support.round_leaves import build_round_tree
+from tests.support.round_leaves import build_round_tree, get_word, prove_word
 
 __all__ = ["chain", "fresh_chain"]
 
@@ -93,7 +93,7 @@ class Round:
 
     @property
     def lane_words(self) -> list[int]:
-        return [self.tree.get_word(index) for index in range(-(-len(self.leaves) // 16))]
+        return [get_word(self.tree, index) for index in range(-(-len(self.leaves) // 16))]
 
 
 @dataclass
@@ -265,7 +265,7 @@ def test_words_are_brought_and_read_as_an_oracle(oracle: Oracle):
     assert reader.isSelectable(node).call()
     known, selectable, read_qos, round_number, _ = reader.scoreOf(node).call()
     assert (known, selectable, read_qos, round_number) == (True, True, qos, source.number)
-    assert reader.wordsAt(0, 1).call() == [source.tree.get_word(0)]
+    assert reader.wordsAt(0, 1).call() == [get_word(source.tree, 0)]
 
     # Nothing has changed, so nothing is brought; a changed lane is.
     newest = oracle.push(leaves)
@@ -287,7 +287,7 @@ def send_outdated_words(
     )
     for first, count in runs:
         # The proof of a run begins beside the ancestor of its words.
-        hashes = source.tree.prove_word(first, source.summary)[count.bit_length() - 1 :]
+        hashes = prove_word(source.tree, first, source.summary)[count.bit_length() - 1 :]
         lane_words = source.lane_words[first : first + count]
         oracle.send(
             encode_write_words_call(source.number, first, lane_words, hashes), oracle.words

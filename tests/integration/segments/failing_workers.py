@@ -13,6 +13,12 @@ from oracle.chain.segments.segment_request import SegmentPlan, SegmentRequest
 Change = Callable[[bytes, bytes], bytes]
 
 
+def get_worker_pids(pool: ProcessPool) -> list[int]:
+    """Return the process ids of the running workers."""
+    processes = (worker._process for worker in pool._workers)
+    return [process.pid for process in processes if process is not None]
+
+
 @dataclass
 class Lying:
     """Changes the first `times` responses; later ones are unchanged."""

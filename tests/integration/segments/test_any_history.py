@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from oracle.chain.segments import segment_queue
 from oracle.store.database import Store
 from tests.integration.segments.conftest import HISTORY, OpenPrepared, at_request
+from tests.integration.segments.failing_workers import get_worker_pids
 from tests.integration.segments.test_staged import CapabilityMemory, staged_in
 from tests.support.examples import examples
 from tests.support.ingest.dumping import dump_database_rows
@@ -70,7 +71,7 @@ def world(
 
 def kill_all_workers(indexer: Indexer) -> None:
     """Kill every running worker, as by `kill -9`."""
-    for pid in indexer.pool.get_pids():
+    for pid in get_worker_pids(indexer.pool):
         os.kill(pid, signal.SIGKILL)
 
 

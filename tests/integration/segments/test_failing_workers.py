@@ -13,14 +13,20 @@ from oracle.chain.segments.segment import decode_answer
 from oracle.chain.segments.segment_request import SegmentRequest, WriterState
 from oracle.errors import FatalError
 from tests.integration.segments.conftest import OpenPrepared, at_request, outcomes
-from tests.integration.segments.failing_workers import Change, DyingAt, Hanging, Lying
+from tests.integration.segments.failing_workers import (
+    Change,
+    DyingAt,
+    Hanging,
+    Lying,
+    get_worker_pids,
+)
 from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 
 def kill_one_worker(indexer: Indexer) -> None:
-    pids = indexer.pool.get_pids()
+    pids = get_worker_pids(indexer.pool)
     if pids:
         os.kill(pids[0], signal.SIGKILL)
 
@@ -81,7 +87,7 @@ def test_abandoned_worker_is_stopped_and_replaced(open_prepared: OpenPrepared):
     indexer = open_prepared(1)
     indexer.index()
     pool = indexer.pool
-    (pid,) = indexer.pool.get_pids()
+    (pid,) = get_worker_pids(indexer.pool)
     name = indexer.source.list_endpoint_names()[0]
     order = SegmentRequest(pool.plan.id, 1, 0, 9, name, WriterState({}))
     os.kill(pid, signal.SIGSTOP)
@@ -95,7 +101,7 @@ def test_abandoned_worker_is_stopped_and_replaced(open_prepared: OpenPrepared):
     with pytest.raises(WorkerDiedError):
         future.result()
     assert decode_answer(pool.submit(order).result(), order).number == 1
-    assert pool.get_pids() != [pid]
+    assert get_worker_pids(pool) != [pid]
 
 
 def test_block_that_kills_workers_is_reported_after_storing_all_before_it(
@@ -146,7 +152,7 @@ def test_worker_environment_contains_no_settings_or_keys(
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     indexer = open_prepared(1)
     indexer.index()
-    (pid,) = indexer.pool.get_pids()
+    (pid,) = get_worker_pids(indexer.pool)
 
     environment, command = (
         Path(f"/proc/{pid}/{name}").read_bytes() for name in ("environ", "cmdline")

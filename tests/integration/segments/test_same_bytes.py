@@ -3,6 +3,7 @@
 import pytest
 
 from tests.integration.segments.conftest import HISTORY, OpenPrepared, outcomes
+from tests.integration.segments.failing_workers import get_worker_pids
 from tests.support.ingest.dumping import dump_database_rows
 
 
@@ -32,8 +33,8 @@ def test_database_is_identical_on_postgresql(
 def test_workers_stop_with_writer(open_prepared: OpenPrepared):
     indexer = open_prepared(2)
     indexer.index()
-    assert indexer.pool.get_pids()
+    assert get_worker_pids(indexer.pool)
 
     indexer.close()
 
-    assert indexer.pool.get_pids() == []
+    assert get_worker_pids(indexer.pool) == []

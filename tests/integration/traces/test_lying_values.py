@@ -12,7 +12,7 @@ from devnet.fakechain.faults.block_faults import HEADER_METHODS
 from devnet.fakechain.mining import create_account
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import BlockTree
-from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
+from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
@@ -22,6 +22,7 @@ from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.rebuild import RebuildOptions
 from tests.integration.traces.following import FINALITY, Follower, follow_endpoints, vss_reader
 from tests.integration.traces.test_live_calls import ENOUGH, JOIN, NODES
+from tests.support.ingest.indexer import MINIMAL_POLICY
 
 pytestmark = [pytest.mark.slow]
 

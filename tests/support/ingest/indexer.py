@@ -8,6 +8,7 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.segments.process_pool import ProcessPool
 from oracle.chain.segments.segment_request import SegmentPlan
 from oracle.chain.source import ChainSource
+from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.reports.report import ReportSettings
@@ -30,6 +31,10 @@ CONTRACTS = {"TaskNetwork": NETWORK}
 FINALITY = 8
 ANCHOR_WINDOW = 24
 SETTINGS = ReportSettings(period_seconds=60, heartbeat_seconds=600, ttl_seconds=300)
+# Only L0 and L1, the minimum that is always checked.
+MINIMAL_POLICY = VerificationPolicy(
+    head=VerificationLevel.SEAMED, history=VerificationLevel.SEAMED, receipts=False
+)
 
 
 def build_segment_plan(reader: EventReader) -> SegmentPlan:

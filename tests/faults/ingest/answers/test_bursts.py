@@ -6,7 +6,6 @@ from devnet.fakechain.block_json import Block, Tx
 from devnet.fakechain.mining import create_account
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.source import ChainSource
-from oracle.chain.verification.verification_policy import MINIMAL_POLICY
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
@@ -20,7 +19,7 @@ from tests.support.ingest.event_encoding import (
     encode_task_created_log,
 )
 from tests.support.ingest.fake_chain import FakeChain
-from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.indexer import FINALITY, MINIMAL_POLICY, Indexer
 from tests.support.ingest.reading import add_busy_blocks, build_logs
 
 # Of an answer, in place of 64 MiB; a block of the burst holds about fifteen times as much.

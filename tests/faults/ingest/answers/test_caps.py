@@ -9,14 +9,14 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.fetch.limit_memory import MAX_LOGS_FACT, OMITS_LOGS_FACT
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
+from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.endpoints import list_endpoints, read_metric
 from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.fake_chain import FakeChain
-from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.indexer import FINALITY, MINIMAL_POLICY, Indexer
 from tests.support.ingest.reading import (
     add_fault,
     build_logs,

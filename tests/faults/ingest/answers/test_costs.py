@@ -14,13 +14,14 @@ from devnet.fakechain.tree import BlockTree
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.rpc_costs import estimate_rpc_costs
-from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
+from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
 from tests.pools import source_on
 from tests.support.chain.network_logs import NETWORK, ORACLE
 from tests.support.ingest.event_encoding import ANYBODY, build_transaction
+from tests.support.ingest.indexer import MINIMAL_POLICY
 from tests.support.ingest.reading import build_logs
 
 WATCHED = "0x12345678"

@@ -6,7 +6,7 @@ from devnet.fakechain.block_json import FakeLog, Tx
 from devnet.fakechain.faults import block_faults, log_faults
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
+from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
@@ -14,7 +14,7 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.endpoints import list_endpoints, read_metric
 from tests.support.ingest.event_encoding import ANYBODY, encode_task_created_log
 from tests.support.ingest.fake_chain import FakeChain
-from tests.support.ingest.indexer import FINALITY
+from tests.support.ingest.indexer import FINALITY, MINIMAL_POLICY
 from tests.support.ingest.reading import (
     add_busy_blocks,
     add_fault,

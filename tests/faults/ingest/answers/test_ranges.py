@@ -11,13 +11,12 @@ from devnet.fakechain.faults.message_faults import RANGE_MESSAGES, UNKNOWN_MESSA
 from devnet.fakechain.requests import FakeRpcError
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import MINIMAL_POLICY
 from oracle.domain.blocks import BlockRange
 from oracle.errors import TransientError
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.endpoints import follow_until_idle, read_metric
 from tests.support.ingest.fake_chain import FakeChain
-from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.indexer import FINALITY, MINIMAL_POLICY, Indexer
 from tests.support.ingest.reading import build_logs, fetch_all_logs, list_log_ranges
 
 

@@ -8,7 +8,6 @@ from devnet.fakechain.block_json import Block, FakeLog, Tx
 from devnet.fakechain.fault import FaultLimits, InjectedFault, wrap_change_to_skip_errors
 from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from devnet.fakechain.requests import FakeRequest
-from oracle.chain.verification.verification_policy import MINIMAL_POLICY
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.rebuild import RebuildOptions
@@ -22,7 +21,7 @@ from tests.faults.ingest.proofs.test_audit import (
 )
 from tests.support.ingest.event_encoding import ANYBODY
 from tests.support.ingest.fake_chain import FakeChain
-from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.indexer import FINALITY, MINIMAL_POLICY, Indexer
 from tests.support.ingest.reading import add_busy_blocks, add_fault
 
 

@@ -13,13 +13,12 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.requests import FakeRequest, HttpResponse
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import MINIMAL_POLICY
 from oracle.errors import TransientError
 from oracle.rpc.provider_dialects import DIALECTS, ProviderMessage, RefusedFeature
 from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.endpoints import follow_until_idle, list_endpoints
 from tests.support.ingest.fake_chain import FakeChain
-from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.indexer import FINALITY, MINIMAL_POLICY, Indexer
 from tests.support.ingest.proofs import Site
 from tests.support.ingest.reading import list_log_ranges
 

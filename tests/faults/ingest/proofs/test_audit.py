@@ -6,7 +6,7 @@ from devnet.fakechain.faults import log_faults
 from devnet.fakechain.tree import get_branch
 from oracle.chain.decode.abi import load_abi
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
+from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
@@ -18,7 +18,7 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.endpoints import read_metric
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.honest import index_honest_chain
-from tests.support.ingest.indexer import FINALITY, Indexer
+from tests.support.ingest.indexer import FINALITY, MINIMAL_POLICY, Indexer
 from tests.support.ingest.reading import reject_block_hash_filters
 
 # Windows of the audit: short ones, for a short chain.

@@ -8,7 +8,6 @@ import pytest
 from devnet.fakechain.faults import transport_faults
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import MINIMAL_POLICY
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
 from oracle.indexer.rebuild import RebuildOptions
@@ -16,7 +15,7 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.endpoints import read_metric
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.honest import index_honest_chain
-from tests.support.ingest.indexer import Indexer
+from tests.support.ingest.indexer import MINIMAL_POLICY, Indexer
 from tests.support.ingest.lying import omit_log
 from tests.support.ingest.reading import add_busy_blocks, add_fault
 

@@ -7,7 +7,7 @@ import pytest
 
 from devnet.fakechain.faults import block_faults, log_faults
 from oracle.chain.verification.calibration import Calibration
-from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
+from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.audit.auditor import Auditor, AuditResult, audit_next_window
@@ -20,7 +20,7 @@ from tests.support.ingest.endpoints import count_requests, list_labels, read_met
 from tests.support.ingest.event_encoding import encode_task_created_log
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.honest import index_honest_chain
-from tests.support.ingest.indexer import Indexer
+from tests.support.ingest.indexer import MINIMAL_POLICY, Indexer
 from tests.support.ingest.lying import alter_log, find_block_with_log, omit_log
 from tests.support.ingest.reading import add_busy_blocks, add_fault, build_log_matcher
 

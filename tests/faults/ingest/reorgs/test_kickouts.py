@@ -7,7 +7,7 @@ import pytest
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.source import ChainSource
 from oracle.chain.verification.calibration import Calibration, HeaderFeature
-from oracle.chain.verification.verification_policy import MINIMAL_POLICY, VerificationPolicy
+from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state_up_to
@@ -35,6 +35,7 @@ from tests.integration.evm.test_kicking import (
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Standing
 from tests.support.harness import CHAIN_ID, FINALITY, Harness, run_next_step
+from tests.support.ingest.indexer import MINIMAL_POLICY
 from tests.support.txmgr.harness_fixtures import (
     fresh_chain,
     fresh_testbed,

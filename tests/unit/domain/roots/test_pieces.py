@@ -22,7 +22,12 @@ from oracle.domain.roots.pieces import (
 )
 from oracle.domain.roots.round_tree import RoundTree
 from tests.support.examples import examples
-from tests.support.round_leaves import build_round_tree, compute_next_addresses
+from tests.support.round_leaves import (
+    build_round_tree,
+    compute_next_addresses,
+    get_word,
+    prove_word,
+)
 from tests.unit.domain.roots.test_round_tree import ADDRESSES, ORACLE, build_leaf, draw_leaves
 
 
@@ -114,7 +119,7 @@ def check_word_runs(leaves: Sequence[NodeLeaf], data: st.DataObject) -> None:
     """Prove random runs of words, and compute the root from the words as the contract does."""
     tree = build_round_tree(leaves)
     pieced_round = pieced_round_of(take_pieces(tree, {}))
-    lane_words = [tree.get_word(index) for index in range(-(-len(leaves) // LANES_PER_WORD))]
+    lane_words = [get_word(tree, index) for index in range(-(-len(leaves) // LANES_PER_WORD))]
     places = 1 << (len(lane_words) - 1).bit_length()
     runs = []
     for first in sorted(data.draw(st.sets(st.integers(0, len(lane_words) - 1), max_size=4))):
@@ -135,7 +140,7 @@ def check_word_runs(leaves: Sequence[NodeLeaf], data: st.DataObject) -> None:
             pairs = zip(hashes[::2], hashes[1::2], strict=True)
             hashes = [keccak(min(pair) + max(pair)) for pair in pairs]
         assert compute_root(hashes[0], proof, keccak) == pieced_round.root
-        word_proof = tree.prove_word(first, pieced_round.summary)
+        word_proof = prove_word(tree, first, pieced_round.summary)
         assert list(proof) == word_proof[count.bit_length() - 1 :]
 
 

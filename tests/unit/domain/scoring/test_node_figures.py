@@ -6,7 +6,7 @@ from hypothesis import given
 from oracle.domain.reports.lanes import (
     DO_NOT_SELECT,
     HIGHEST_SCORE,
-    compute_node_lane,
+    compute_lane_with_reliability,
     compute_node_lane_from_scores,
     decode_qos,
 )
@@ -48,8 +48,8 @@ def test_node_figures_match_individual_functions(rules, history):
         assert node_scores.is_excluded == is_excluded(node, time, rules)
         assert node_scores.is_kickout_due == is_kickout_due(node, rules, time)
         assert (node_scores.back_at is None) is not node_scores.is_excluded
-        assert compute_node_lane_from_scores(node_scores) == compute_node_lane(
-            node, time, rules, peers
+        assert compute_node_lane_from_scores(node_scores) == compute_lane_with_reliability(
+            node, node_scores.reliability, time, rules, peers
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.reports.lanes import DO_NOT_SELECT, compute_node_lane
+from oracle.domain.reports.lanes import DO_NOT_SELECT, compute_lane_with_reliability
 from oracle.domain.scoring.node_scores import (
     append_score_to_pool,
     compute_long_term_score,
@@ -187,10 +187,10 @@ def test_single_timeout_does_not_exclude_healthy_node():
 
 def test_excluded_node_is_reported_as_do_not_select():
     excluded_node = fold_node(times_out_on(full_of(10), "A", 2), "A")
-    lanes = [
-        compute_node_lane(excluded_node, excluded_node.since + seconds, CRYNUX)
-        for seconds in (0, 30 * MINUTE)
-    ]
+    lanes = []
+    for time in (excluded_node.since, excluded_node.since + 30 * MINUTE):
+        reliability = compute_reliability(excluded_node, time, CRYNUX)
+        lanes.append(compute_lane_with_reliability(excluded_node, reliability, time, CRYNUX, None))
     assert lanes[0] == DO_NOT_SELECT < lanes[1]
 
 
