@@ -37,13 +37,13 @@ def play_and_judge(
         for place, cell in enumerate(QUICK)
     ],
 )
-def test_lie_is_repaired_refused_or_reported_as_unproven(
+def test_false_data_is_repaired_rejected_or_reported_as_unproven(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):
     assert play_and_judge(cell, tmp_path, sqlite_template) in RIGHT
 
 
-def test_lie_is_still_refused_with_trust_learned_during_a_failed_run(
+def test_false_data_is_rejected_after_calibration_in_failed_run(
     tmp_path: Path, sqlite_template: Path
 ):
     """Its windows are below the block at which it gained trust, so the next run accepted them."""
@@ -60,7 +60,7 @@ def test_lie_is_still_refused_with_trust_learned_during_a_failed_run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", REST)
-def test_lie_at_any_position_is_repaired_refused_or_reported_as_unproven(
+def test_false_data_at_any_position_is_never_trusted(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):
     assert play_and_judge(cell, tmp_path, sqlite_template) in RIGHT
@@ -72,7 +72,7 @@ def test_lie_at_any_position_is_repaired_refused_or_reported_as_unproven(
     [QUICK[2], *(pytest.param(cell, marks=pytest.mark.nightly) for cell in QUICK[3:6])],
     ids=lambda cell: cell.name,
 )
-def test_separate_process_reaches_the_same_verdict(
+def test_separate_process_reaches_same_verdict_on_false_data(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):
     (other_folder := tmp_path / "other").mkdir()

@@ -81,7 +81,7 @@ def test_case_22_long_gap_is_read_in_bounded_windows(
     assert indexer.cursor[1] == fake_chain.head.hash
 
 
-def test_case_24_logs_from_lagging_node_are_rejected_instead_of_being_read_as_empty(
+def test_case_24_missing_logs_of_lagging_node_are_not_read_as_empty(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """One URL leads to two nodes: the head comes from one, and the logs from one that lags."""
@@ -101,7 +101,7 @@ def test_case_24_logs_from_lagging_node_are_rejected_instead_of_being_read_as_em
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def test_case_24_empty_logs_requested_by_number_are_checked_against_a_later_header(
+def test_case_24_empty_logs_are_checked_against_later_header(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The node without the logs does not have the block, and neither has the URL afterwards."""
@@ -149,7 +149,7 @@ def test_case_25_blocks_above_endpoint_head_are_not_requested(
     assert fake_chain.provider.count_requests("eth_getLogs") == 0
 
 
-def test_case_25_endpoint_returning_empty_logs_for_unknown_block_is_detected(
+def test_case_25_empty_logs_for_unknown_block_are_detected(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The endpoint loses the newest block between the request for the head and the logs."""
@@ -217,7 +217,7 @@ def assert_window_rejected(
     assert fresh_indexer.canonical_logs() == []
 
 
-def test_case_45_conflicting_logs_at_same_position_reject_window(
+def test_case_45_window_with_conflicting_logs_is_rejected(
     fresh_indexer: Indexer, fake_chain: FakeChain
 ):
     assert_window_rejected(fresh_indexer, fake_chain, log_faults.build_conflicting_log_fault)
@@ -236,14 +236,14 @@ MISSHAPEN: dict[str, Callable[[], InjectedFault]] = {
 
 
 @pytest.mark.parametrize("name", MISSHAPEN)
-def test_case_46_malformed_log_rejects_window(
+def test_case_46_window_with_malformed_log_is_rejected(
     fresh_indexer: Indexer, fake_chain: FakeChain, name: str
 ):
     assert_window_rejected(fresh_indexer, fake_chain, MISSHAPEN[name])
 
 
 @pytest.mark.parametrize("name", MISSHAPEN)
-def test_case_46_malformed_log_from_one_endpoint_is_read_again_from_another(
+def test_case_46_malformed_log_is_read_from_other_endpoint(
     fake_chain: FakeChain, open_indexer: OpenIndexer, name: str
 ):
     fake_chain.provider.faults.append(MISSHAPEN[name]())
@@ -283,7 +283,7 @@ UNASKED: dict[str, Callable[[], InjectedFault]] = {
 
 
 @pytest.mark.parametrize("name", UNASKED)
-def test_case_47_unrequested_log_rejects_window(
+def test_case_47_window_with_unrequested_log_is_rejected(
     fresh_indexer: Indexer, fake_chain: FakeChain, name: str
 ):
     assert_window_rejected(fresh_indexer, fake_chain, UNASKED[name])

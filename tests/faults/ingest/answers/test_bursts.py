@@ -102,7 +102,7 @@ def test_batch_limit_is_restored_after_burst(busy_chain: FakeChain, open_indexer
     assert endpoint.client.batch_limit == usual
 
 
-def test_block_whose_receipts_are_unavailable_is_read_one_topic_at_a_time(
+def test_block_without_receipts_is_read_one_topic_at_a_time(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """Without receipts, nothing of the block is proven."""
@@ -118,7 +118,7 @@ def test_block_whose_receipts_are_unavailable_is_read_one_topic_at_a_time(
     assert (window.level, window.proven) == (VerificationLevel.SEAMED, ())
 
 
-def test_error_for_oversized_transaction_names_max_response_setting(
+def test_oversized_transaction_error_names_max_response_setting(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     block = mine_burst_block(busy_chain, 1, LOGS)
@@ -153,9 +153,7 @@ def test_oversized_full_block_is_read_one_transaction_at_a_time(
 
 
 @pytest.mark.timeout(900)
-def test_hundred_thousand_joins_in_one_block_are_read(
-    fake_chain: FakeChain, open_indexer: OpenIndexer
-):
+def test_block_with_100_000_joins_is_read(fake_chain: FakeChain, open_indexer: OpenIndexer):
     """The limit has its real value, 64 MiB."""
     busy_chain = add_busy_blocks(fake_chain)
     indexer = open_indexer(fake_chain.urls[0], reports=False)

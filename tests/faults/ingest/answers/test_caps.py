@@ -71,7 +71,7 @@ def read_truncated_response_count(indexer: Indexer, place: int = 0) -> float:
     "headers", [add_no_fault, add_zero_bloom_fault, add_zero_bloom_and_root_faults]
 )
 @pytest.mark.parametrize("max_logs", CAPS)
-def test_log_cap_of_endpoint_causes_no_missing_logs_whatever_headers_are_trusted(
+def test_endpoint_log_cap_causes_no_missing_logs(
     crowded_chain: FakeChain,
     open_indexer: OpenIndexer,
     max_logs: int,
@@ -92,7 +92,7 @@ def test_log_cap_of_endpoint_causes_no_missing_logs_whatever_headers_are_trusted
 
 
 @pytest.mark.parametrize("max_logs", CAPS)
-def test_log_cap_is_detected_by_splitting_when_receipts_and_block_hashes_are_unavailable(
+def test_log_cap_is_detected_by_splitting_without_receipts(
     fake_chain: FakeChain, open_indexer: OpenIndexer, max_logs: int
 ):
     for number in range(30):
@@ -160,7 +160,7 @@ def test_stored_log_cap_is_applied_after_restart(
     ]
 
 
-def test_range_requests_of_omitting_endpoint_are_replaced_by_block_hash_requests(
+def test_endpoint_omitting_logs_is_queried_by_block_hash(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """No limit is reached: a range lacks logs that the single blocks have."""

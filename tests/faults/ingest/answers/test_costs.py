@@ -114,7 +114,7 @@ def test_block_with_logs_also_costs_one_receipts_request(
     assert list_requests_for_block(source, provider, block) == [HEADERS, LOGS, RECEIPTS]
 
 
-def test_empty_block_costs_one_full_block_request_when_calls_are_watched(
+def test_empty_block_with_watched_calls_costs_one_block_request(
     provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source(watched=True)

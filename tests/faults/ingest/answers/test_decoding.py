@@ -124,7 +124,7 @@ def list_dead_letters(follower: Follower) -> list[tuple[str, str]]:
         return [(letter.name, letter.error) for letter in uow.dead_letters.list_open(0, 99)]
 
 
-def test_case_64_topic_with_different_indexed_inputs_is_decoded_by_topic_count(
+def test_case_64_event_variant_is_decoded_by_topic_count(
     index_blocks: Heard,
 ):
     joins = [encode_log(JOINED, make_node_address(n), "RTX", 1) for n in (1, 2)]
@@ -138,7 +138,7 @@ def test_case_64_topic_with_different_indexed_inputs_is_decoded_by_topic_count(
     assert list_dead_letters(follower) == []
 
 
-def test_case_64_topic_with_equal_topic_count_is_decoded_by_data_length(index_blocks: Heard):
+def test_case_64_event_variant_is_decoded_by_data_length(index_blocks: Heard):
     joins = [encode_log(JOINED, make_node_address(n), "RTX", 1) for n in (1, 2)]
     halts = [
         encode_log(WORDY, make_node_address(1), "too hot"),
@@ -214,7 +214,7 @@ def test_case_65_address_with_dirty_high_bytes_becomes_dead_letter(index_blocks:
         assert next(uow.logs.iterate_between(0, 9)).data == dirty.data
 
 
-def test_case_66_two_logs_of_one_transaction_both_count(index_blocks: Heard):
+def test_case_66_both_logs_of_transaction_are_counted(index_blocks: Heard):
     twice = [
         encode_log(JOINED, make_node_address(1), "RTX", 1),
         encode_log(JOINED, make_node_address(2), "RTX", 1),

@@ -20,7 +20,7 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-def test_misdirected_response_is_treated_as_broken_connection_and_retried(
+def test_misdirected_response_is_retried_on_new_connection(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     misdirected = faults.build_misdirected_responses_fault(max_connections=2)
@@ -78,7 +78,7 @@ def test_misdirected_chain_id_response_quarantines_no_endpoint(
     assert indexer.source.endpoints.get_quarantine_reasons() == {}
 
 
-def test_endpoints_are_rechecked_within_seconds_when_all_report_another_chain(
+def test_endpoints_are_rechecked_quickly_if_all_report_wrong_chain(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*fake_chain.urls, clock=clock)
@@ -100,7 +100,7 @@ def test_endpoints_are_rechecked_within_seconds_when_all_report_another_chain(
     assert indexer.source.endpoints.get_quarantine_reasons() == {}
 
 
-def test_endpoint_of_another_chain_stays_quarantined_while_another_is_available(
+def test_wrong_chain_endpoint_stays_quarantined_beside_good_one(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*fake_chain.urls, clock=clock)

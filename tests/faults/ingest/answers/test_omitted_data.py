@@ -50,7 +50,7 @@ def test_case_27_omitted_logs_of_block_are_detected_by_bloom(
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def test_case_27_log_omission_is_detected_by_second_endpoint_when_receipts_are_disabled(
+def test_case_27_second_endpoint_detects_omission_without_receipts(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy_chain.urls, clock=clock)
@@ -65,7 +65,7 @@ def test_case_27_log_omission_is_detected_by_second_endpoint_when_receipts_are_d
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def test_case_27_log_omitted_by_both_urls_of_one_provider_is_detected_by_another_provider(
+def test_case_27_other_provider_detects_omission_by_both_urls(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     urls = [
@@ -84,7 +84,7 @@ def test_case_27_log_omitted_by_both_urls_of_one_provider_is_detected_by_another
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def test_case_28_log_omitted_from_range_is_recovered_from_receipts_and_counted(
+def test_case_28_log_omitted_from_range_is_recovered_by_receipts(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     block = busy_chain.emit(
@@ -136,7 +136,7 @@ def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
     assert [log.block_hash for log in lost] == [block.hash]
 
 
-def test_case_29_missing_log_is_restored_before_fold(
+def test_case_29_omitted_log_is_restored_before_fold(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     block = busy_chain.emit(*(encode_task_created_log(number) for number in range(5)))
@@ -154,7 +154,7 @@ def test_case_29_missing_log_is_restored_before_fold(
     assert indexer.digest() == honest.digest()
 
 
-def test_case_29_block_whose_only_log_was_omitted_is_proven_on_reread(
+def test_case_29_reread_proves_block_whose_only_log_was_omitted(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     block = busy_chain.emit(encode_task_created_log(1))
@@ -206,7 +206,7 @@ def test_case_50_stored_rows_remain_after_chain_prunes_blocks(
     assert indexer.canonical_logs() == busy_chain.logs()
 
 
-def test_case_51_proxy_caching_an_orphaned_block_is_outvoted_by_synced_endpoint(
+def test_case_51_proxy_with_cached_orphan_is_outvoted_by_endpoint(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     add_fault(busy_chain, block_faults.build_stale_cache_fault())

@@ -47,7 +47,7 @@ def test_case_71_slow_fold_limits_prefetched_windows(
     assert fake_chain.provider.count_requests("eth_getLogs") <= before + 2
 
 
-def test_case_71_locked_database_increases_lag_and_clears_readiness(
+def test_case_71_locked_database_increases_lag_and_ends_readiness(
     fake_chain: FakeChain, tmp_path: Path
 ):
     with run_daemon(write_daemon_config(fake_chain, tmp_path), program=IMPATIENT) as running:

@@ -71,7 +71,7 @@ def has_requested_logs(chain: FakeChain, blocks: BlockRange) -> bool:
     )
 
 
-def test_window_from_receipts_alone_equals_window_from_logs(
+def test_window_from_receipts_equals_window_from_logs(
     dense_chain: FakeChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
 ):
     source = calibrate_source(open_indexer(dense_chain.urls[0]).source)
@@ -88,7 +88,7 @@ def test_window_from_receipts_alone_equals_window_from_logs(
     assert alone.proven == tuple(range(blocks.first, blocks.last + 1))
 
 
-def test_endpoint_omitting_logs_causes_no_missing_logs_when_receipts_are_read(
+def test_omitted_logs_are_found_if_receipts_are_read(
     dense_chain: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(dense_chain.urls[0], reports=False)
@@ -120,7 +120,7 @@ def test_logs_are_requested_when_bloom_excludes_block(
 
 
 @pytest.mark.parametrize("count", [LEAST - 1, 1])
-def test_logs_are_requested_when_range_has_only_a_few_blocks(
+def test_logs_are_requested_if_range_has_few_blocks(
     dense_chain: FakeChain, open_indexer: OpenIndexer, count: int
 ):
     last = dense_chain.head.number - FINALITY - 2 - EMPTY - 1
@@ -132,7 +132,7 @@ def test_logs_are_requested_when_range_has_only_a_few_blocks(
     assert has_requested_logs(dense_chain, blocks)
 
 
-def test_logs_are_requested_when_range_contains_block_accepted_by_operator(
+def test_logs_are_requested_if_operator_accepted_block_in_range(
     dense_chain: FakeChain, open_indexer: OpenIndexer
 ):
     source = open_indexer(dense_chain.urls[0]).source
@@ -205,7 +205,7 @@ def test_window_with_false_receipts_is_rejected_without_requesting_logs(
 
 
 @pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)
-def test_history_is_complete_when_one_of_two_endpoints_returns_false_receipts(
+def test_history_is_complete_despite_false_receipts_of_endpoint(
     dense_chain: FakeChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
     add_fault(dense_chain, lie())

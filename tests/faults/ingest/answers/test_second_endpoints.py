@@ -91,7 +91,7 @@ def test_audit_repairs_log_omitted_by_removed_endpoint(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_audit_denies_logs_fabricated_by_auditor_beyond_proof_limit(
+def test_audit_rejects_logs_fabricated_beyond_proof_limit(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     add_busy_blocks(fake_chain)
@@ -115,7 +115,7 @@ def test_audit_denies_logs_fabricated_by_auditor_beyond_proof_limit(
     assert {audit.outcome for audit in audits if audit.difference} == {"denied"}
 
 
-def test_case_26_logs_of_another_fork_are_rejected_even_without_receipt_proofs(
+def test_case_26_logs_of_other_fork_are_rejected_without_proofs(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.live(40)
@@ -161,7 +161,7 @@ def limit_window_size(indexer: Indexer, blocks: int) -> Indexer:
     return indexer
 
 
-def test_case_50_pruned_history_is_not_read_as_empty_in_small_windows(
+def test_case_50_pruned_small_windows_are_not_read_as_empty(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.live(60)
@@ -179,7 +179,7 @@ def test_case_50_pruned_history_is_not_read_as_empty_in_small_windows(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_case_50_history_pruned_within_window_is_not_read_as_empty(
+def test_case_50_partly_pruned_window_is_not_read_as_empty(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.live(60)

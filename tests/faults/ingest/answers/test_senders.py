@@ -101,7 +101,7 @@ def count_unproven_senders(source: ChainSource, place: int = 0) -> float:
 
 
 @pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC])
-def test_call_signed_by_its_sender_is_proven(tree: BlockTree, open_source: Open, kind: int):
+def test_call_with_valid_sender_signature_is_proven(tree: BlockTree, open_source: Open, kind: int):
     provider = Provider(tree)
     source = open_source(provider)
     provider.head = block = tree.mine([Tx(CALLER, NETWORK, WATCHED, tx_type=kind)])
@@ -197,7 +197,7 @@ def test_false_sender_is_counted_against_endpoint(tree: BlockTree, open_source: 
 
 
 @pytest.mark.parametrize("lie", LIES, ids=str)
-def test_false_sender_from_the_only_endpoint_is_rejected_at_every_attempt(
+def test_false_sender_from_only_endpoint_is_always_rejected(
     tree: BlockTree, open_source: Open, lie: Json
 ):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
@@ -213,7 +213,7 @@ def test_false_sender_from_the_only_endpoint_is_rejected_at_every_attempt(
             fetch_block_window(source, block.number)
 
 
-def test_false_sender_reported_by_all_endpoints_is_accepted_as_unproven(
+def test_false_sender_from_all_endpoints_is_accepted_as_unproven(
     tree: BlockTree, open_source: Open
 ):
     """Some chains put calls into their blocks with a signature that is not one."""

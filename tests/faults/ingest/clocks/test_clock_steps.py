@@ -77,7 +77,7 @@ print(round(ticks[0] - ticks[-1]))
 """
 
 
-def test_job_is_due_again_after_clock_is_set_back_during_its_tick(clock: SteppedClock):
+def test_job_runs_again_after_clock_is_set_back(clock: SteppedClock):
     command = [sys.executable, "-c", TICKING]
     environment = {**os.environ, **clock.environment}
 
@@ -116,7 +116,7 @@ def test_standby_takes_over_from_leader_with_stuck_loop(fake_chain: FakeChain, t
         standby.wait_for_block(fake_chain.head.number)
 
 
-def test_standby_takes_over_expired_lease_after_clock_is_stepped_back(
+def test_standby_takes_expired_lease_after_clock_is_set_back(
     fake_chain: FakeChain, clock: SteppedClock, tmp_path: Path
 ):
     path = write_daemon_config(fake_chain, tmp_path)

@@ -85,7 +85,7 @@ def expired_certificate_url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         ("expired", "TLS failed: certificate has expired"),
     ],
 )
-def test_case_56_dns_route_and_certificate_failures_count_as_unreachable_and_cause_failover(
+def test_case_56_connection_failure_causes_failover(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     request: pytest.FixtureRequest,

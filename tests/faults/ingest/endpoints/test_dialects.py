@@ -120,7 +120,7 @@ def test_range_with_gateway_timeout_is_split_until_accepted(
     assert waited == 0
 
 
-def test_range_request_without_response_is_retried_with_a_smaller_range(
+def test_range_request_without_response_is_retried_with_less(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer, provider = open_indexer_with_last_endpoint(

@@ -118,7 +118,7 @@ def test_run_once_waits_for_probe_result(fake_chain: FakeChain, open_indexer: Op
     assert step["batch"] == 100
 
 
-def test_indexing_does_not_wait_for_contract_counters_from_hanging_endpoint(
+def test_indexing_does_not_wait_for_counters_of_hanging_endpoint(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     gate = Event()

@@ -39,7 +39,7 @@ from tests.support.ingest.reading import add_busy_blocks, read_feature_metric
         ErrorMessage(-32099, "请求失败"),
     ],
 )
-def test_transaction_receipts_prove_chain_when_block_receipts_are_unsupported(
+def test_transaction_receipts_prove_blocks_without_block_receipts(
     fake_chain: FakeChain, open_indexer: OpenIndexer, words: ErrorMessage
 ):
     add_busy_blocks(fake_chain)
@@ -54,7 +54,7 @@ def test_transaction_receipts_prove_chain_when_block_receipts_are_unsupported(
     assert read_feature_metric("receipts_root") == 1
 
 
-def test_receipts_are_requested_individually_when_blocks_contain_full_transactions(
+def test_receipts_of_full_blocks_are_requested_individually(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     add_busy_blocks(fake_chain)
@@ -103,7 +103,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_endpoint_without_batch_support_gets_single_requests_permanently(
+def test_endpoint_without_batch_support_gets_single_requests(
     fake_chain: FakeChain, open_indexer: OpenIndexer, form: str
 ):
     refusal = build_batch_rejection(form)
@@ -122,7 +122,7 @@ def test_endpoint_without_batch_support_gets_single_requests_permanently(
 
 
 @pytest.mark.parametrize("code", [401, 403, 405])
-def test_batches_refused_with_auth_status_do_not_stop_indexing(
+def test_batch_rejected_with_auth_status_does_not_stop_indexing(
     fake_chain: FakeChain, open_indexer: OpenIndexer, code: int
 ):
     fake_chain.provider.faults.append(

@@ -81,7 +81,7 @@ def read_alarm_by_interface(running: Daemon, api: str) -> dict[str, bool]:
     }
 
 
-def test_every_interface_reports_hanging_endpoints(fake_chain: FakeChain, config: Path):
+def test_hanging_endpoints_are_reported_by_every_interface(fake_chain: FakeChain, config: Path):
     with run_daemon(config, program=("-c", HASTY)) as running:
         running.wait_until_ready()
         api = running.wait_for("daemon_started")["api"]
@@ -101,7 +101,7 @@ def test_every_interface_reports_hanging_endpoints(fake_chain: FakeChain, config
     assert status_report["conditions"][0] == "no_endpoint"
 
 
-def test_damaged_state_row_is_found_by_daemon_and_reported_by_status(
+def test_damaged_state_row_is_reported_by_status(
     fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     fake_chain.live(30)
@@ -119,7 +119,7 @@ def test_damaged_state_row_is_found_by_daemon_and_reported_by_status(
     assert any("resync verify --half state" in reason for reason in status_report["reasons"])
 
 
-def test_open_feed_fault_makes_status_exit_with_1_until_accepted(
+def test_status_exits_with_1_until_feed_fault_is_accepted(
     fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
@@ -142,7 +142,7 @@ def test_open_feed_fault_makes_status_exit_with_1_until_accepted(
     assert any("reason 5 became 1" in reason for reason in faulty[1]["reasons"])
 
 
-def test_killed_daemon_is_reported_with_its_last_health(fake_chain: FakeChain, config: Path):
+def test_status_reports_killed_daemon_with_last_health(fake_chain: FakeChain, config: Path):
     with run_daemon(config) as running:
         running.wait_until_ready()
         running.process.send_signal(signal.SIGKILL)
@@ -153,14 +153,14 @@ def test_killed_daemon_is_reported_with_its_last_health(fake_chain: FakeChain, c
     assert any("ended without a reason" in reason for reason in status_report["reasons"])
 
 
-def test_orderly_stop_leaves_no_last_exit_condition(fake_chain: FakeChain, config: Path):
+def test_clean_stop_leaves_no_last_exit_condition(fake_chain: FakeChain, config: Path):
     with run_daemon(config) as running:
         running.wait_until_ready()
         running.stop()
     assert "last_exit" not in run_status_command(config)[1]["conditions"]
 
 
-def test_status_reports_full_disk_that_stopped_last_daemon(
+def test_status_reports_full_disk_as_last_exit_reason(
     fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     full = tmp_path / "full"
@@ -186,7 +186,7 @@ def test_deleted_database_stops_daemon_with_exit_code_2(
         assert "the file was deleted or replaced while it was" in running.log.read_text("utf-8")
 
 
-def test_deleted_write_ahead_log_stops_daemon_and_loses_no_row(
+def test_deleted_write_ahead_log_stops_daemon_without_data_loss(
     fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     """A killed daemon would lose all rows of the log, such as sent transactions."""
@@ -220,7 +220,7 @@ def test_replaced_database_stops_daemon_with_exit_code_2(
         assert running.process.wait(PATIENCE_SECONDS) == 2
 
 
-def test_waiting_for_endpoint_at_start_is_reported(fake_chain: FakeChain, config: Path):
+def test_startup_waiting_for_endpoint_is_reported(fake_chain: FakeChain, config: Path):
     for provider in fake_chain.providers:
         provider.faults.append(transport_faults.build_429_fault(3_600))
     with start_daemon(config) as running:

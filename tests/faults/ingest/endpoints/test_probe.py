@@ -77,7 +77,7 @@ def test_probe_reports_missing_capabilities(fake_chain: FakeChain, indexer: Inde
     assert (facts.max_batch_size, facts.oldest_log_block) == (20, 17)
 
 
-def test_probe_reports_logs_by_hash_as_unsupported_when_unknown_block_returns_empty_logs(
+def test_probe_reports_logs_by_hash_as_unsupported_if_empty(
     fake_chain: FakeChain, indexer: Indexer
 ):
     """Ganache returns an empty list for an unknown block."""
@@ -99,7 +99,7 @@ def test_probe_quarantines_endpoint_of_another_chain(fake_chain: FakeChain, inde
     ]
 
 
-def test_endpoint_is_probed_hourly_and_costly_checks_run_daily(
+def test_endpoint_is_probed_hourly_with_daily_costly_checks(
     fake_chain: FakeChain, indexer: Indexer, clock: VirtualClock
 ):
     prober = EndpointProber(indexer.source.endpoints, WANTED, 0)

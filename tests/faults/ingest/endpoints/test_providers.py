@@ -48,7 +48,7 @@ _ERROR = FakeRpcError(-32000, "finalized block not found")
     [{}, {"safe": None, "finalized": None}, {"safe": 2, "finalized": _ERROR}],
     ids=["unsupported", "null", "error"],
 )
-def test_case_17_missing_finalized_tag_falls_back_to_depth_and_sets_metric(
+def test_case_17_missing_finalized_tag_falls_back_to_depth(
     fake_chain: FakeChain, open_indexer: OpenIndexer, tags: dict[str, TagTarget]
 ):
     fake_chain.provider.tag_targets = tags
@@ -100,7 +100,7 @@ def test_case_18_endpoint_with_lower_finalized_block_reverts_nothing(
     assert indexer.source.fetch_heads().final == final
 
 
-def test_case_19_endpoint_with_finalized_above_latest_is_skipped_and_counted(
+def test_case_19_endpoint_with_finalized_above_latest_is_skipped(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer
 ):
     liar = fake_chain.provider
@@ -123,7 +123,7 @@ def test_case_19_endpoint_with_finalized_above_latest_is_skipped_and_counted(
 # --- the chain stalls ---
 
 
-def test_case_20_chain_without_new_block_for_one_hour_is_stalled_until_next_block(
+def test_case_20_chain_without_block_for_one_hour_is_stalled(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     stalled_flags = []
@@ -144,7 +144,7 @@ def test_case_20_chain_without_new_block_for_one_hour_is_stalled_until_next_bloc
     assert two_endpoint_indexer.cursor[0] == 31
 
 
-def test_case_20_single_stalled_endpoint_does_not_mark_chain_as_stalled(
+def test_case_20_single_stalled_endpoint_does_not_stall_chain(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.following.remove(fake_chain.provider)
@@ -217,7 +217,7 @@ def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
     assert request_count < 8 * 40
 
 
-def test_case_54_preferred_endpoint_is_used_within_one_minute_of_recovery(
+def test_case_54_preferred_endpoint_is_reused_after_one_minute(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.provider.faults.append(faults.build_http_status_fault(502))
@@ -238,7 +238,7 @@ def test_case_54_preferred_endpoint_is_used_within_one_minute_of_recovery(
     assert by_second == sorted(by_second, reverse=True)
 
 
-def test_case_54_endpoint_must_be_healthy_for_one_minute_after_single_failure(
+def test_case_54_failed_endpoint_must_be_healthy_for_one_minute(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.provider.faults.append(faults.build_http_status_fault(502))
@@ -264,7 +264,7 @@ def build_slow_response_fault(clock: VirtualClock) -> InjectedFault:
     return InjectedFault("8 s slow", change_body=delay_response)
 
 
-def test_case_57_slow_endpoint_is_replaced_by_fast_endpoint_without_lag(
+def test_case_57_slow_endpoint_is_replaced_without_lag(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     slow = build_slow_response_fault(clock)
@@ -283,7 +283,7 @@ def test_case_57_slow_endpoint_is_replaced_by_fast_endpoint_without_lag(
     assert get_serving_index(two_endpoint_indexer) == 1
 
 
-def test_case_57_endpoint_that_becomes_fast_again_is_preferred_again(
+def test_case_57_endpoint_that_is_fast_again_is_preferred(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.provider.faults.append(build_slow_response_fault(clock))
@@ -300,7 +300,7 @@ def test_case_57_endpoint_that_becomes_fast_again_is_preferred_again(
     assert get_serving_index(two_endpoint_indexer) == 0
 
 
-def test_case_57_slow_confirming_provider_delays_finality_but_not_indexing(
+def test_case_57_slow_second_provider_delays_only_finality(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     """The only other provider is slow, so the final block lags some minutes behind."""
@@ -326,7 +326,7 @@ def test_case_57_slow_confirming_provider_delays_finality_but_not_indexing(
     assert fake_chain.head.number - at.final_number < 60
 
 
-def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
+def test_case_57_third_provider_confirms_instead_of_slow_one(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     fake_chain.serve()
@@ -351,7 +351,7 @@ def test_case_57_fast_third_provider_confirms_instead_of_slow_provider(
     assert sum(map(bool, slow_hits)) < 4
 
 
-def test_case_57_run_once_waits_until_slow_provider_confirms_the_last_block(
+def test_case_57_run_once_waits_for_confirmation_of_last_block(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     fake_chain.providers[1].faults.append(build_slow_response_fault(clock))

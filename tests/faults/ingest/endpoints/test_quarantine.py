@@ -38,7 +38,7 @@ def two_endpoint_indexer(
 
 
 @pytest.mark.parametrize("code", [401, 403])
-def test_case_39_endpoint_refusing_key_is_quarantined_and_others_continue(
+def test_case_39_endpoint_rejecting_key_is_quarantined(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock, code: int
 ):
     fake_chain.provider.faults.append(faults.build_http_status_fault(code))
@@ -97,7 +97,7 @@ def add_genesis_checkpoint(indexer: Indexer, fake_chain: FakeChain) -> Indexer:
     return indexer
 
 
-def test_case_52_endpoint_showing_another_genesis_is_quarantined_before_any_write(
+def test_case_52_endpoint_of_other_genesis_is_quarantined(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = add_genesis_checkpoint(open_indexer(fake_chain.urls[0], clock=clock), fake_chain)

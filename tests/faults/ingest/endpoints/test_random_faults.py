@@ -72,7 +72,7 @@ def index_to_head(indexer: Indexer, clock: VirtualClock, tree: BlockTree) -> Non
     raise AssertionError(f"never reached {tree.last_mined.number}")
 
 
-def test_indexing_keeps_at_least_one_third_of_its_speed_with_unreliable_endpoints(
+def test_unreliable_endpoints_cost_max_two_thirds_of_speed(
     open_indexer: OpenIndexer,
 ):
     fair, foul = (
@@ -180,7 +180,7 @@ def test_run_once_fails_immediately_on_long_retry_after(
     assert "HTTP 429" in done.stderr
 
 
-def test_signal_stops_run_once_while_it_waits_for_an_endpoint(
+def test_signal_stops_run_once_waiting_for_endpoint(
     single_endpoint_chain: FakeChain, tmp_path: Path
 ):
     single_endpoint_chain.provider.faults.append(

@@ -46,7 +46,7 @@ def config_with_proven_liar(
     return path
 
 
-def test_endpoint_proven_wrong_is_reported_and_excluded_until_readmitted(
+def test_endpoint_proven_wrong_is_excluded_until_readmitted(
     busy_chain: FakeChain, config_with_proven_liar: Path, capsys: pytest.CaptureFixture[str]
 ):
     liar = busy_chain.urls[0]
@@ -91,7 +91,7 @@ def keep_only_lying_endpoint(busy_chain: FakeChain, config_with_proven_liar: Pat
     write_config(alone, config_with_proven_liar)
 
 
-def test_only_endpoint_is_not_queried_once_proven_wrong_and_the_remedy_is_reported(
+def test_only_endpoint_is_not_queried_once_proven_wrong(
     busy_chain: FakeChain, config_with_proven_liar: Path, capsys: pytest.CaptureFixture[str]
 ):
     keep_only_lying_endpoint(busy_chain, config_with_proven_liar)
@@ -105,7 +105,7 @@ def test_only_endpoint_is_not_queried_once_proven_wrong_and_the_remedy_is_report
     assert len(busy_chain.provider.received_requests) == before
 
 
-def test_daemon_whose_only_endpoint_was_proven_wrong_waits_until_it_is_readmitted(
+def test_daemon_waits_until_only_endpoint_is_readmitted(
     busy_chain: FakeChain, config_with_proven_liar: Path, capsys: pytest.CaptureFixture[str]
 ):
     keep_only_lying_endpoint(busy_chain, config_with_proven_liar)
@@ -132,7 +132,7 @@ def test_daemon_whose_only_endpoint_was_proven_wrong_waits_until_it_is_readmitte
         running.wait_until_ready()
 
 
-def test_run_once_fails_and_counts_suspect_blocks_until_they_are_confirmed(
+def test_run_once_fails_until_suspect_blocks_are_confirmed(
     busy_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = write_daemon_config(busy_chain, tmp_path)

@@ -38,7 +38,7 @@ def single_endpoint_indexer(
     [(2, 0), (2, 3), (20, 5)],
     ids=["above the final block", "and it goes on", "below the final block"],
 )
-def test_fork_watch_closes_when_the_only_endpoint_reverts_its_fork(
+def test_fork_watch_closes_if_only_endpoint_reverts_its_fork(
     fake_chain: FakeChain,
     single_endpoint_indexer: Indexer,
     clock: VirtualClock,
@@ -63,7 +63,7 @@ def test_fork_watch_closes_when_the_only_endpoint_reverts_its_fork(
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["it takes it back", "it is gone"])
-def test_final_block_fabricated_by_one_endpoint_is_discarded_after_one_minute(
+def test_fabricated_final_block_is_discarded_after_one_minute(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock, *, dies: bool
 ):
     indexer = open_indexer(*fake_chain.urls, clock=clock)
@@ -108,7 +108,7 @@ def test_temporary_failure_does_not_disable_batches(
     assert list_endpoints(single_endpoint_indexer)[0].client.batch_limit == MAX_BATCH_SIZE
 
 
-def test_gateway_timeout_on_small_batch_is_not_retried_individually(
+def test_small_batch_with_gateway_timeout_is_not_split(
     fake_chain: FakeChain, single_endpoint_indexer: Indexer
 ):
     fake_chain.provider.faults.append(faults.build_http_status_fault(504))
@@ -129,7 +129,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_response_body_raises_rpc_error(fake_chain: FakeChain, body: bytes):
+def test_malicious_response_body_raises_rpc_error(fake_chain: FakeChain, body: bytes):
     fake_chain.provider.faults.append(
         faults.build_http_response_fault("hostile", HttpResponse(body=body))
     )
@@ -157,7 +157,7 @@ def test_non_secret_url_parameters_are_not_redacted(fake_chain: FakeChain):
     assert redact_secrets("block 11 is free") == "block 11 is free"
 
 
-def test_unavailable_endpoint_is_waited_for_although_the_other_endpoint_refuses_its_key(
+def test_unavailable_endpoint_is_retried_if_other_rejects_key(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*fake_chain.urls, clock=clock)

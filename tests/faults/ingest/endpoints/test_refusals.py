@@ -39,7 +39,7 @@ def build_wrong_gas_fault() -> InjectedFault:
     return block_faults.build_changed_receipts_fault("wrong gas", set_gas)
 
 
-def test_refused_block_is_reported_until_endpoint_proves_it(fake_chain: FakeChain, site: Site):
+def test_rejected_block_is_reported_until_endpoint_proves_it(fake_chain: FakeChain, site: Site):
     first = add_provable_blocks(fake_chain, 30)[-1]
     new_blocks = add_provable_blocks(fake_chain, 10)
     add_fault(fake_chain, build_all_succeeded_fault(first.number))
@@ -59,9 +59,7 @@ def test_refused_block_is_reported_until_endpoint_proves_it(fake_chain: FakeChai
     assert "no block is refused" in after
 
 
-def test_refused_block_stays_refused_if_the_proof_of_its_feature_was_not_stored(
-    fake_chain: FakeChain, site: Site
-):
+def test_rejected_block_stays_rejected_after_crash(fake_chain: FakeChain, site: Site):
     """A refusal is stored at once, but that a feature is proven only at the end of a tick.
 
     A process that is killed in between leaves the refusal alone. The next one sees no valid
@@ -83,7 +81,7 @@ def test_refused_block_stays_refused_if_the_proof_of_its_feature_was_not_stored(
     assert (outcome, site.cursor()) == (refused, indexed_block)
 
 
-def test_operator_accepts_refused_block(fake_chain: FakeChain, site: Site):
+def test_rejected_block_is_indexed_once_operator_accepts_it(fake_chain: FakeChain, site: Site):
     first = add_provable_blocks(fake_chain, 30)[-1]
     (block,) = add_provable_blocks(fake_chain, 1)
     add_fault(fake_chain, build_all_succeeded_fault(first.number))
@@ -99,7 +97,7 @@ def test_operator_accepts_refused_block(fake_chain: FakeChain, site: Site):
     assert site.rows() == site.truth()
 
 
-def test_two_agreeing_endpoints_do_not_resolve_refused_block(fake_chain: FakeChain, site: Site):
+def test_two_agreeing_endpoints_do_not_resolve_rejected_block(fake_chain: FakeChain, site: Site):
     """Only a proof lowers a proven level, not the number of endpoints with the same data."""
     first = add_provable_blocks(fake_chain, 30)[-1]
     refused, *_ = add_provable_blocks(fake_chain, 5)

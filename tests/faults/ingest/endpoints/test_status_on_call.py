@@ -99,7 +99,7 @@ def test_commands_do_not_query_endpoint_proven_wrong(
     assert f"{fake_chain.urls[0]}" in capsys.readouterr().out
 
 
-def test_status_reports_no_endpoint_when_all_were_proven_wrong(
+def test_status_reports_no_usable_endpoint_if_all_proven_wrong(
     fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = store_proven_wrong_endpoints(fake_chain, tmp_path, fake_chain.urls)

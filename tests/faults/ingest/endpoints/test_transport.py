@@ -50,7 +50,7 @@ def list_requested_log_ranges(fake_chain: FakeChain) -> list[tuple[int, int] | N
 # --- quota and size ---
 
 
-def test_case_33_quota_error_causes_a_wait_and_a_retry_of_the_same_range(
+def test_case_33_quota_error_retries_same_range_after_wait(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(fake_chain.urls[0], clock=clock)
@@ -127,7 +127,7 @@ def test_case_37_request_rate_is_reduced_and_recovers(
     [faults.build_429_in_200_fault, faults.build_rate_limit_text_fault],
     ids=["JSON", "text"],
 )
-def test_case_38_throttling_response_with_http_200_causes_a_wait_and_a_retry(
+def test_case_38_throttling_with_http_200_is_retried_after_wait(
     single_endpoint_indexer: Indexer,
     fake_chain: FakeChain,
     clock: VirtualClock,
@@ -216,7 +216,7 @@ def test_case_42_non_json_response_is_invalid(
 @pytest.mark.parametrize(
     "fault", [faults.build_html_fault, faults.build_empty_body_fault], ids=["HTML", "nothing"]
 )
-def test_case_42_non_json_response_switches_to_another_endpoint(
+def test_case_42_non_json_response_causes_failover(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
@@ -241,7 +241,7 @@ def test_case_42_non_json_response_switches_to_another_endpoint(
     ],
     ids=["shuffled", "with a hole", "with an error"],
 )
-def test_case_43_faulty_batch_response_is_reordered_and_completed(
+def test_case_43_incomplete_batch_response_is_completed(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock, fault: InjectedFault
 ):
     fake_chain.provider.faults.append(fault)
@@ -252,7 +252,7 @@ def test_case_43_faulty_batch_response_is_reordered_and_completed(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_case_43_refused_batch_size_is_reduced_permanently(
+def test_case_43_rejected_batch_size_is_reduced_permanently(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     refusal = faults.build_batch_limit_fault(max_calls=7)
@@ -267,7 +267,7 @@ def test_case_43_refused_batch_size_is_reduced_permanently(
 
 
 @pytest.mark.parametrize("place", [1, 2, 3], ids=["first", "in the middle", "newest"])
-def test_case_44_announced_block_returned_as_null_is_waited_for(
+def test_case_44_announced_block_returned_as_null_is_retried(
     single_endpoint_indexer: Indexer, fake_chain: FakeChain, clock: VirtualClock, place: int
 ):
     fake_chain.live(3)

@@ -87,7 +87,7 @@ def indexer_with_omitted_log(
 
 
 @pytest.mark.parametrize("policy", [MINIMAL_POLICY, VerificationPolicy()])
-def test_case_29_omitted_log_is_detected_by_audit_and_repaired_by_refold(
+def test_case_29_audit_detects_omitted_log_and_refold_repairs_it(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     indexer_with_omitted_log: tuple[Indexer, int],
@@ -110,7 +110,7 @@ def test_case_29_omitted_log_is_detected_by_audit_and_repaired_by_refold(
     assert indexer.digest() == expected_digest
 
 
-def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
+def test_case_28_audit_endpoint_detects_log_omitted_from_ranges(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.live(40)
@@ -142,7 +142,7 @@ def test_case_28_log_omitted_from_ranges_is_detected_by_audit_endpoint(
     assert fake_chain.provider.count_requests("eth_getLogs") == before
 
 
-def test_case_29_audit_result_is_denied_when_auditor_omits_logs(
+def test_case_29_audit_result_is_rejected_if_auditor_omits_logs(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.live(40)
@@ -160,7 +160,7 @@ def test_case_29_audit_result_is_denied_when_auditor_omits_logs(
     assert indexer.digest() == before
 
 
-def test_case_29_verify_reports_missing_log_and_repairs_it_on_request(
+def test_case_29_verify_reports_and_repairs_missing_log(
     fake_chain: FakeChain, open_indexer: OpenIndexer, indexer_with_omitted_log: tuple[Indexer, int]
 ):
     indexer, block = indexer_with_omitted_log

@@ -59,7 +59,7 @@ def audited_blocks(indexer: Indexer) -> int:
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
-def test_log_omitted_by_both_urls_of_one_provider_is_detected_by_the_other_provider(
+def test_other_provider_detects_omission_by_both_urls(
     busy_chain: FakeChain, open_indexer: OpenIndexer, *, is_restarted: bool
 ):
     omit_log(busy_chain)
@@ -79,7 +79,7 @@ def test_log_omitted_by_both_urls_of_one_provider_is_detected_by_the_other_provi
     assert indexer.digest() == index_honest_chain(busy_chain, open_indexer).digest()
 
 
-def test_nothing_is_audited_while_other_provider_is_silent(
+def test_no_block_is_audited_while_other_provider_is_silent(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     omit_log(busy_chain)
@@ -102,7 +102,7 @@ def test_nothing_is_audited_while_other_provider_is_silent(
     assert indexer.canonical_logs() == busy_chain.logs()
 
 
-def test_nothing_is_audited_when_other_provider_was_proven_wrong(
+def test_no_block_is_audited_if_other_provider_is_proven_wrong(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(*build_two_urls(busy_chain), busy_chain.urls[1], reports=False)
@@ -115,7 +115,7 @@ def test_nothing_is_audited_when_other_provider_was_proven_wrong(
     assert (audited_blocks(indexer), read_metric(POSSIBLE)) == (0, 0)
 
 
-def test_second_endpoint_of_the_only_provider_audits_the_first_endpoint(
+def test_second_endpoint_of_only_provider_audits_first(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     omit_log(busy_chain)

@@ -55,7 +55,7 @@ def test_disputed_block_is_reported_at_every_run(
     assert "UNPROVEN" in capsys.readouterr().out
 
 
-def test_dispute_ends_after_operator_verifies_blocks_with_chosen_endpoint(
+def test_operator_verification_with_endpoint_ends_dispute(
     fake_chain: FakeChain, disputed_block: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings = write_daemon_config(fake_chain, tmp_path)
@@ -70,7 +70,7 @@ def test_dispute_ends_after_operator_verifies_blocks_with_chosen_endpoint(
     assert run_once(settings, capsys)[0] == 0
 
 
-def test_single_endpoint_is_reported_as_unwitnessed(
+def test_single_endpoint_is_reported_as_lacking_witness(
     fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     del fake_chain.urls[1]

@@ -32,7 +32,9 @@ def mine_forged_blocks(fake_chain: FakeChain, at: Block, *, blocks: int) -> Bloc
 
 
 @pytest.mark.parametrize("liar", [0, 1], ids=["liar first", "liar second"])
-def test_two_self_consistent_chains_are_both_refused(fake_chain: FakeChain, site: Site, liar: int):
+def test_two_self_consistent_chains_are_both_rejected(
+    fake_chain: FakeChain, site: Site, liar: int
+):
     honest_blocks = add_provable_blocks(fake_chain, 40)
     honest = fake_chain.head
     own = mine_forged_blocks(
@@ -92,9 +94,7 @@ def test_forged_block_without_descendants_is_detected(
     assert (outcome, site.rows()) == ((0, ""), site.truth())
 
 
-def test_history_unconfirmed_by_second_provider_is_read_but_not_final(
-    fake_chain: FakeChain, site: Site
-):
+def test_history_without_second_provider_is_not_final(fake_chain: FakeChain, site: Site):
     add_provable_blocks(fake_chain, 30)
     silent = add_fault(fake_chain, transport_faults.build_http_status_fault(500), 1)
     before = read_metric(WITNESSED, result="unanswered")
@@ -115,9 +115,7 @@ def test_history_unconfirmed_by_second_provider_is_read_but_not_final(
     assert "WAITING-WITNESS" not in site.tell("status")[1]
 
 
-def test_refused_chain_stays_refused_when_other_endpoint_falls_silent(
-    fake_chain: FakeChain, site: Site
-):
+def test_rejected_chain_stays_rejected_without_other_endpoint(fake_chain: FakeChain, site: Site):
     honest_blocks = add_provable_blocks(fake_chain, 40)
     honest = fake_chain.head
     fake_chain.provider.head = mine_forged_blocks(

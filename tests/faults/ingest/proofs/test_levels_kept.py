@@ -79,7 +79,7 @@ def double_receipt_logs(receipts: list[Json]) -> list[Json]:
     ("what", "depth"),
     [("invented", Depth.RECEIPTS), ("omitted", Depth.RECEIPTS), ("time", Depth.HEADERS)],
 )
-def test_case_49_two_lying_endpoints_out_of_three_do_not_lower_proven_level(
+def test_case_49_two_lying_endpoints_of_three_do_not_lower_level(
     fake_chain: FakeChain, site: Site, what: str, depth: Depth, order: tuple[int, ...]
 ):
     """The third endpoint is silent at first, and then responds again."""
@@ -118,7 +118,7 @@ def test_case_49_proven_level_survives_restart_and_does_not_expire(
     assert in_a_century["trust_header_hash"] == "right"
 
 
-def test_case_49_receipts_falsified_by_two_endpoints_are_refused_while_third_is_silent(
+def test_case_49_false_receipts_of_two_endpoints_are_rejected(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy_chain.urls, clock=clock)
@@ -201,7 +201,7 @@ def test_case_49_valid_header_contradicting_its_block_lowers_level(
 
 
 @pytest.mark.parametrize("silent_place", [0, 1, 2])
-def test_case_49_two_lying_endpoints_mark_no_headers_as_unsupported_while_the_third_is_silent(
+def test_case_49_two_lying_endpoints_do_not_disable_headers(
     fake_chain: FakeChain, site: Site, silent_place: int
 ):
     add_provable_blocks(fake_chain)
@@ -230,7 +230,7 @@ def test_case_49_two_lying_endpoints_mark_no_headers_as_unsupported_while_the_th
     assert (honest, site.rows()) == ((0, ""), site.truth())
 
 
-def test_case_49_unprovable_headers_are_unsupported_after_all_providers_responded(
+def test_case_49_headers_are_unsupported_after_all_responses(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:
@@ -248,7 +248,7 @@ def test_case_49_unprovable_headers_are_unsupported_after_all_providers_responde
     assert indexer.canonical_logs() == busy_chain.logs()
 
 
-def test_case_49_unsupported_headers_do_not_block_indexing_while_a_provider_is_silent(
+def test_case_49_silent_provider_does_not_block_indexing(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:

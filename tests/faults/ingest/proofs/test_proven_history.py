@@ -24,7 +24,7 @@ def change_log_data(log: Json) -> None:
     log["data"] = LIE + log["data"][66:]
 
 
-def test_all_history_reaches_level_allowed_by_headers(fake_chain: FakeChain, site: Site):
+def test_history_reaches_verification_level_allowed_by_headers(fake_chain: FakeChain, site: Site):
     add_provable_blocks(fake_chain)
 
     outcome = site.once(0)
@@ -44,9 +44,7 @@ def test_log_omitted_from_history_is_detected_by_bloom(fake_chain: FakeChain, si
     assert site.rows() == site.truth()
 
 
-def test_log_omitted_from_history_without_blooms_is_detected_by_receipts(
-    fake_chain: FakeChain, site: Site
-):
+def test_log_omitted_without_blooms_is_detected_by_receipts(fake_chain: FakeChain, site: Site):
     """Headers with changed blooms do not match their hash, so they do not prove the roots."""
     grown_blocks = add_provable_blocks(fake_chain)
     add_fault(fake_chain, block_faults.build_zero_bloom_fault())
@@ -94,9 +92,7 @@ def test_false_logs_in_any_part_of_history_are_detected(
     assert (beside, site.rows()) == ((0, ""), site.truth())
 
 
-def test_history_read_before_trust_was_established_is_reread_and_repaired(
-    fake_chain: FakeChain, site: Site
-):
+def test_history_read_before_calibration_is_reread_and_repaired(fake_chain: FakeChain, site: Site):
     grown_blocks = add_provable_blocks(fake_chain)
     lie = add_fault(
         fake_chain, log_faults.build_omitted_logs_fault(build_log_matcher(grown_blocks[20]))
@@ -113,7 +109,7 @@ def test_history_read_before_trust_was_established_is_reread_and_repaired(
     assert min(site.levels(fake_chain.head.number - FINALITY)) >= VerificationLevel.BLOOMED
 
 
-def test_blocks_below_required_level_are_reported_by_status_until_reread(
+def test_status_reports_blocks_below_required_level_until_reread(
     fake_chain: FakeChain, site: Site
 ):
     add_provable_blocks(fake_chain)
@@ -129,9 +125,7 @@ def test_blocks_below_required_level_are_reported_by_status_until_reread(
     assert "every block of history can be verified as bloomed" in after
 
 
-def test_false_receipt_samples_discredit_endpoint_instead_of_chain(
-    fake_chain: FakeChain, site: Site
-):
+def test_false_receipt_samples_discredit_endpoint_not_chain(fake_chain: FakeChain, site: Site):
     """For all the newest blocks, the first endpoint returns other receipts than the two others."""
     fake_chain.serve()
     add_provable_blocks(fake_chain)

@@ -132,7 +132,7 @@ def add_changed_receipts_fault(busy_chain: FakeChain, times: int) -> None:
 
 
 @pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
-def test_endpoint_is_proven_wrong_only_after_repeated_header_contradictions(
+def test_endpoint_is_proven_wrong_only_by_repeated_contradiction(
     busy_chain: FakeChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
 ):
     indexer = calibrate_source(open_indexer(*busy_chain.urls, reports=False))
@@ -165,7 +165,7 @@ def test_auditor_is_proven_wrong_only_after_repeated_omissions(
     assert set(indexer.source.get_proven_wrong_endpoints()) == ({auditor} if is_out else set())
 
 
-def test_audit_without_proofs_quarantines_no_endpoint_and_reports_unproven(
+def test_audit_without_proofs_quarantines_no_endpoint(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     for place in (0, 1):
@@ -213,7 +213,7 @@ def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(
     assert count_requests(busy_chain.providers[0], verified) == 0
 
 
-def test_verify_with_repair_stores_which_endpoints_were_proven_wrong(
+def test_verify_with_repair_stores_endpoints_proven_wrong(
     indexer_with_omitted_log: Indexer,
 ):
     liar, honest = indexer_with_omitted_log.source.list_endpoint_names()

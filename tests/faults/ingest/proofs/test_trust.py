@@ -50,7 +50,7 @@ def busy_chain(fake_chain: FakeChain) -> FakeChain:
     ],
     ids=["zero", "saturated", "of logs that nobody has"],
 )
-def test_case_48_meaningless_bloom_is_distrusted_and_no_block_is_skipped(
+def test_case_48_invalid_bloom_is_distrusted_and_skips_no_block(
     busy_chain: FakeChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]
 ):
     add_fault(busy_chain, bloom())
@@ -118,7 +118,7 @@ def test_case_49_dummy_roots_are_distrusted_and_chain_is_indexed(
     assert indexer.canonical_logs() == busy_chain.logs()
 
 
-def test_case_49_receipts_contradicting_trusted_root_are_rejected_and_the_level_is_kept(
+def test_case_49_receipts_contradicting_root_are_rejected(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """Every endpoint returns the same; this is no proof, and an operator has to decide."""
@@ -154,7 +154,7 @@ def test_case_49_false_receipts_of_one_endpoint_do_not_lower_level(
     assert indexer.canonical_logs() == busy_chain.logs()
 
 
-def test_case_49_the_only_responding_endpoint_does_not_lower_the_level(
+def test_case_49_only_responding_endpoint_does_not_lower_level(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The other endpoint is silent while this one contradicts itself."""

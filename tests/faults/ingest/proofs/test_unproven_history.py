@@ -30,7 +30,7 @@ def unprovable_chain(fake_chain: FakeChain) -> FakeChain:
     return fake_chain
 
 
-def test_run_once_with_single_endpoint_fails_until_required_level_is_lowered(
+def test_run_once_with_one_endpoint_fails_at_high_required_level(
     unprovable_chain: FakeChain, site: Site
 ):
     outcomes = [site.once(0) for _ in range(2)]
@@ -91,9 +91,7 @@ def test_two_urls_of_one_provider_count_as_one_witness(unprovable_chain: FakeCha
     assert "there is no second endpoint" in site.tell("status")[1]
 
 
-def test_zero_blooms_prove_nothing_when_the_header_hash_does_not_cover_them(
-    fake_chain: FakeChain, site: Site
-):
+def test_zero_blooms_outside_header_hash_prove_nothing(fake_chain: FakeChain, site: Site):
     add_provable_blocks(fake_chain)
     for place in (0, 1):
         add_fault(fake_chain, block_faults.build_zero_bloom_fault(), place)
@@ -104,7 +102,7 @@ def test_zero_blooms_prove_nothing_when_the_header_hash_does_not_cover_them(
     assert site.once(0, 1) == (0, "")
 
 
-def test_run_once_passes_with_status_note_when_chain_is_too_short_to_calibrate(
+def test_run_once_passes_on_chain_too_short_to_calibrate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     with ExitStack() as stack:

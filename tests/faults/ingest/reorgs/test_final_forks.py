@@ -108,7 +108,7 @@ def index_to_head_asserting_finality(
 
 
 @pytest.mark.parametrize("cell", MATRIX)
-def test_case_51_endpoint_on_own_fork_is_outvoted_before_its_blocks_are_final(
+def test_case_51_forked_endpoint_is_outvoted_before_finality(
     fake_chain: FakeChain, site: Site, open_indexer: OpenIndexer, clock: VirtualClock, cell: Cell
 ):
     liar, depth, where, mode = cell
@@ -140,7 +140,7 @@ def test_case_51_endpoint_on_own_fork_is_outvoted_before_its_blocks_are_final(
 
 
 @pytest.mark.parametrize("liar", ALL)
-def test_run_once_succeeds_repeatedly_while_one_of_three_endpoints_is_on_fork(
+def test_run_once_succeeds_with_one_of_three_endpoints_on_fork(
     fake_chain: FakeChain, site: Site, liar: int
 ):
     """Every block is stored, and the fork of one endpoint never causes a failing exit code."""
@@ -187,7 +187,7 @@ def silence_endpoints(chain: FakeChain, *places: int) -> list[InjectedFault]:
     ]
 
 
-def test_case_05_blocks_unconfirmed_by_second_provider_wait_for_finality(
+def test_case_05_unconfirmed_blocks_are_not_final(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     add_provable_blocks(fake_chain, 12)
@@ -214,7 +214,7 @@ def test_case_05_blocks_unconfirmed_by_second_provider_wait_for_finality(
     assert get_final_block(indexer)[0] == fake_chain.head.number - FINALITY
 
 
-def test_case_51_fork_followed_while_others_are_silent_is_abandoned_when_they_respond(
+def test_case_51_fork_is_abandoned_when_other_endpoints_respond(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """Unconfirmed blocks are journaled from the first block on, also in history."""
@@ -239,7 +239,7 @@ def test_case_51_fork_followed_while_others_are_silent_is_abandoned_when_they_re
 
 
 @pytest.mark.parametrize("liar", [0, 1])
-def test_case_51_two_urls_of_one_provider_do_not_outvote_another(
+def test_case_51_two_urls_of_one_provider_do_not_outvote_other(
     fake_chain: FakeChain, site: Site, monkeypatch: pytest.MonkeyPatch, liar: int
 ):
     """Both URLs show the same fork, and do not outvote the one endpoint of the other provider."""
@@ -274,7 +274,7 @@ def test_single_provider_continues_and_is_reported_by_status(
     assert "one provider (2 endpoints)" in status
 
 
-def test_case_05_fake_head_of_one_endpoint_does_not_finalize_blocks(
+def test_case_05_fake_head_of_endpoint_finalizes_no_block(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The depth of a block below a head is a claim, until another provider's head confirms it."""

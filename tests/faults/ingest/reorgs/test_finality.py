@@ -80,7 +80,7 @@ def test_case_04_final_block_denied_by_two_endpoints_sets_halt(
     assert dump_rows_without_halts(indexer) == before
 
 
-def test_case_04_halt_is_cleared_when_two_endpoints_confirm_stored_block_again(
+def test_case_04_halt_is_cleared_if_two_endpoints_confirm_block(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
@@ -109,7 +109,7 @@ def test_case_04_halt_is_cleared_when_two_endpoints_confirm_stored_block_again(
     assert indexer.canonical_logs() == fake_chain.logs(longer)
 
 
-def test_case_04_halt_requires_three_denials_of_the_final_block_by_the_only_endpoint(
+def test_case_04_only_endpoint_must_deny_final_block_three_times(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
@@ -161,7 +161,7 @@ def build_clear_record() -> HaltClearRecord:
     return HaltClearRecord(1, "test", "for a test")
 
 
-def test_case_05_final_block_denied_by_one_endpoint_discredits_that_endpoint(
+def test_case_05_endpoint_denying_final_block_is_quarantined(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()

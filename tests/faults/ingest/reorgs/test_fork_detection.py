@@ -22,9 +22,7 @@ from tests.support.ingest.forked import (
 from tests.support.ingest.indexer import Indexer
 
 
-def test_case_13_reorg_and_return_to_the_first_fork_restore_all_rows(
-    indexer: Indexer, fake_chain: FakeChain
-):
+def test_case_13_return_to_first_fork_restores_all_rows(indexer: Indexer, fake_chain: FakeChain):
     indexer.index()
     first = fake_chain.head
     first_dump = dump_database_rows(indexer.url, orphans=False)
@@ -44,7 +42,7 @@ def test_case_13_reorg_and_return_to_the_first_fork_restore_all_rows(
     assert_index_equals_chain(indexer, fake_chain, first)
 
 
-def test_case_14_fork_during_downtime_is_detected_before_first_log_request(
+def test_case_14_fork_during_downtime_is_detected_before_logs(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
@@ -84,7 +82,7 @@ def test_case_15_skipped_heights_do_not_stall_indexing(indexer: Indexer, fake_ch
 
 
 @pytest.mark.parametrize("seconds", [0, -5])
-def test_case_21_constant_or_decreasing_timestamps_do_not_change_order(
+def test_case_21_nonincreasing_timestamps_do_not_change_order(
     indexer: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer, seconds: int
 ):
     indexer.index()
@@ -99,7 +97,7 @@ def test_case_21_constant_or_decreasing_timestamps_do_not_change_order(
     assert_index_equals_chain(indexer, fake_chain)
 
 
-def test_case_51_proxy_caching_an_orphaned_block_is_outvoted(
+def test_case_51_proxy_with_cached_orphan_is_outvoted(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """It has our orphaned block in its cache, and the chain's blocks after the orphaned one."""
@@ -147,7 +145,7 @@ def test_case_51_fork_claimed_by_single_proxy_is_rejected(
     assert read_counter(metrics.REORGS) == reorgs
 
 
-def test_case_51_windows_are_read_from_the_other_endpoint_after_a_rejected_fork(
+def test_case_51_other_endpoint_is_used_after_rejected_fork(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()

@@ -20,7 +20,7 @@ def dump_path_independent_rows(indexer: Indexer) -> list[str]:
     return dump_database_rows(indexer.url, orphans=False, without=HOW_IT_CAME)
 
 
-def test_case_70_backfill_and_live_indexing_with_forks_produce_identical_results(
+def test_case_70_backfill_equals_live_indexing_with_forks(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     live = open_indexer(*fake_chain.urls, reports=False)
@@ -41,7 +41,7 @@ def test_case_70_backfill_and_live_indexing_with_forks_produce_identical_results
     assert dump_path_independent_rows(by_turns) == dump_path_independent_rows(history)
 
 
-def test_case_70_blocks_arriving_during_backfill_are_neither_lost_nor_duplicated(
+def test_case_70_blocks_mined_during_backfill_are_indexed_once(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.live(200)

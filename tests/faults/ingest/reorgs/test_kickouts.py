@@ -82,7 +82,7 @@ def test_kickout_is_not_signed_until_its_evidence_blocks_are_verified(sqlite_har
     assert get_stated_due_since(harness) > 0
 
 
-def test_kickout_is_not_signed_before_samples_show_what_the_headers_prove(sqlite_harness: Harness):
+def test_kickout_is_not_signed_before_header_calibration(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.source.configure_verification(MINIMAL_POLICY)
     fill_bad_pool(harness)
@@ -101,7 +101,7 @@ def test_kickout_is_not_signed_before_samples_show_what_the_headers_prove(sqlite
     assert actions == [*["kickout evidence verified"] * 2, "report signed", "push planned"]
 
 
-def test_kickout_based_on_blocks_of_endpoint_proven_wrong_is_not_signed(sqlite_harness: Harness):
+def test_kickout_from_blocks_of_wrong_endpoint_is_not_signed(sqlite_harness: Harness):
     harness = sqlite_harness
     fill_bad_pool(harness)
     harness.index()
@@ -221,7 +221,7 @@ def test_case_76_queued_kickout_with_reorged_evidence_expires(
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_case_76_accusation_with_removed_evidence_is_cleared_and_not_executed(
+def test_case_76_accusation_with_removed_evidence_is_cleared(
     sqlite_harness: Harness,
 ):
     """A repair removes a score that the accusation rests on."""

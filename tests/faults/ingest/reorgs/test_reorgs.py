@@ -37,7 +37,7 @@ def test_case_01_single_block_reorg_is_rolled_back_once(indexer: Indexer, fake_c
 
 
 @pytest.mark.parametrize(("depth", "finality"), [(64, 80)])
-def test_case_02_64_block_reorg_is_detected_in_one_batch_and_undone_in_one_transaction(
+def test_case_02_64_block_reorg_is_undone_in_one_transaction(
     fake_chain: FakeChain, open_indexer: OpenIndexer, depth: int, finality: int
 ):
     for provider in fake_chain.providers:
@@ -59,7 +59,7 @@ def test_case_02_64_block_reorg_is_detected_in_one_batch_and_undone_in_one_trans
     assert_index_equals_chain(indexer, fake_chain)
 
 
-def test_case_03_reorg_deeper_than_one_batch_is_undone_from_stored_headers(
+def test_case_03_deep_reorg_is_undone_from_stored_headers(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     for provider in fake_chain.providers:
@@ -78,7 +78,7 @@ def test_case_03_reorg_deeper_than_one_batch_is_undone_from_stored_headers(
 
 
 @pytest.mark.parametrize("question", range(1, 9))
-def test_case_06_reorg_during_rollback_leaves_rollback_complete_or_not_started(
+def test_case_06_reorg_during_rollback_keeps_rollback_atomic(
     indexer: Indexer, fake_chain: FakeChain, question: int
 ):
     """The chain changes again after each request of a rollback."""
@@ -134,7 +134,7 @@ def test_case_08_shortened_chain_is_detected_by_head_hash(indexer: Indexer, fake
     assert_index_equals_chain(indexer, fake_chain)
 
 
-def test_case_09_reorg_visible_one_block_later_is_detected_by_parent_hash(
+def test_case_09_late_visible_reorg_is_detected_by_parent_hash(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
@@ -162,7 +162,7 @@ def test_case_10_event_added_to_empty_height_by_reorg_is_applied(
     assert_index_equals_chain(indexer, fake_chain)
 
 
-def test_case_11_the_only_event_of_a_block_is_removed_with_the_block(
+def test_case_11_only_event_of_block_is_removed_by_reorg(
     indexer: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     without = open_indexer(*fake_chain.urls)

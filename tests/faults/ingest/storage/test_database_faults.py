@@ -67,7 +67,7 @@ def can_reach_undisturbed_state(
     return states[0] == states[1]
 
 
-def test_case_61_full_disk_rolls_back_window_and_indexing_resumes_when_space_is_free(
+def test_case_61_indexing_resumes_after_full_disk(
     partly_indexed_indexer: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     before = dump_database_rows(partly_indexed_indexer.url)
@@ -83,7 +83,7 @@ def test_case_61_full_disk_rolls_back_window_and_indexing_resumes_when_space_is_
     assert can_reach_undisturbed_state(partly_indexed_indexer, fake_chain, open_indexer)
 
 
-def test_case_61_concurrent_writer_causes_transient_error_and_indexing_resumes(
+def test_case_61_indexing_resumes_after_concurrent_writer(
     partly_indexed_indexer: Indexer,
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
@@ -104,7 +104,7 @@ def test_case_61_concurrent_writer_causes_transient_error_and_indexing_resumes(
     assert can_reach_undisturbed_state(partly_indexed_indexer, fake_chain, open_indexer)
 
 
-def test_case_61_indexing_continues_from_an_older_database_copy_in_the_same_process(
+def test_case_61_indexing_continues_from_older_database_copy(
     partly_indexed_indexer: Indexer,
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
@@ -172,7 +172,7 @@ connection.close()
 """
 
 
-def test_opening_sqlite_store_a_second_time_preserves_locks_of_the_first_opening(tmp_path: Path):
+def test_second_open_of_sqlite_store_preserves_locks(tmp_path: Path):
     path = tmp_path / "oracle.sqlite"
     url = f"sqlite:///{path}"
     with Store.open(url, create=True) as store:

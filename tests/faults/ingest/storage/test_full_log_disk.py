@@ -51,7 +51,7 @@ class FillingDisk(io.StringIO):
 
 @given(refused=st.frozensets(st.integers(1, 30)), lines=st.integers(1, 20))
 @examples(100)
-def test_every_log_line_is_written_or_counted_as_lost(refused: frozenset[int], lines: int):
+def test_log_line_is_written_or_counted_as_lost(refused: frozenset[int], lines: int):
     disk = FillingDisk(refused)
     stream = LogStream(disk)
     for number in range(lines):

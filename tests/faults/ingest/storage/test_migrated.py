@@ -43,7 +43,7 @@ def dump_schema_and_rows(url: str) -> list[str]:
         engine.dispose()
 
 
-def test_case_73_migration_killed_at_any_statement_leaves_tables_unchanged(
+def test_case_73_killed_migration_leaves_tables_unchanged(
     fake_chain: FakeChain,
     database_url: str,
     open_indexer: OpenIndexer,

@@ -68,7 +68,7 @@ def compute_preview(synced_indexer: Indexer, rules: Rules, time: int) -> RulesPr
     return compute_rules_preview(now, then, get_final_block_number(synced_indexer), time)
 
 
-def test_second_fold_under_the_same_rules_equals_the_real_state(settled_indexer: Indexer):
+def test_shadow_fold_under_same_rules_equals_stored_state(settled_indexer: Indexer):
     shadow = fold_all(settled_indexer, CRYNUX)
 
     with settled_indexer.store.read_transaction() as uow:
@@ -78,9 +78,7 @@ def test_second_fold_under_the_same_rules_equals_the_real_state(settled_indexer:
 
 
 @pytest.mark.parametrize("rules", [OTHER, TERMINAL, RELAY], ids=["other", "terminal", "relay"])
-def test_second_fold_under_other_rules_equals_replay_with_these_rules(
-    settled_indexer: Indexer, rules: Rules
-):
+def test_shadow_fold_under_other_rules_equals_replay(settled_indexer: Indexer, rules: Rules):
     last_block = get_final_block_number(settled_indexer)
     with settled_indexer.store.read_transaction() as uow:
         lines = list(export_events(uow, settled_indexer.folder.reader, BlockRange(0, last_block)))
@@ -104,7 +102,7 @@ def test_second_fold_under_other_rules_equals_replay_with_these_rules(
 
 @pytest.mark.parametrize("rules", [CRYNUX, OTHER, TERMINAL], ids=["same", "other", "terminal"])
 @pytest.mark.parametrize("kept_logs", [1, 7, 10_000])
-def test_fold_that_is_interrupted_and_continued_equals_an_unbroken_one(
+def test_resumed_shadow_fold_equals_uninterrupted_fold(
     synced_indexer: Indexer,
     fake_chain: FakeChain,
     tmp_path: Path,
@@ -135,7 +133,7 @@ def test_fold_that_is_interrupted_and_continued_equals_an_unbroken_one(
     assert continued == 3
 
 
-def test_event_of_a_dropped_task_folds_everything_again(
+def test_event_of_dropped_task_restarts_shadow_fold(
     settled_indexer: Indexer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(shadow_fold, "LOGS_PER_STEP", 1)
@@ -153,9 +151,7 @@ def test_event_of_a_dropped_task_folds_everything_again(
         assert list_folded_node_rows(shadow) == list_stored_node_rows(uow)
 
 
-def test_file_is_ignored_if_rows_may_have_changed_or_it_is_damaged(
-    settled_indexer: Indexer, tmp_path: Path
-):
+def test_outdated_or_damaged_shadow_file_is_ignored(settled_indexer: Indexer, tmp_path: Path):
     stage = ShadowStage(tmp_path, settled_indexer.folder.reader)
     last_block = get_final_block_number(settled_indexer)
     stage.save(fold_all(settled_indexer, CRYNUX), 0)
@@ -176,7 +172,7 @@ def test_file_is_ignored_if_rows_may_have_changed_or_it_is_damaged(
     assert loaded_block() == -1
 
 
-def test_files_of_other_rules_are_deleted(settled_indexer: Indexer, tmp_path: Path):
+def test_shadow_files_of_other_rules_are_deleted(settled_indexer: Indexer, tmp_path: Path):
     stage = ShadowStage(tmp_path, settled_indexer.folder.reader)
     for rules in (CRYNUX, OTHER):
         stage.save(fold_all(settled_indexer, rules), 0)
@@ -186,7 +182,7 @@ def test_files_of_other_rules_are_deleted(settled_indexer: Indexer, tmp_path: Pa
     assert len(list(tmp_path.glob("*.state"))) == 1
 
 
-def test_preview_writes_nothing_to_the_database(settled_indexer: Indexer):
+def test_preview_does_not_write_to_database(settled_indexer: Indexer):
     digest = settled_indexer.digest()
     fold_all(settled_indexer, OTHER)
     assert settled_indexer.digest() == digest

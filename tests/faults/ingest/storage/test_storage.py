@@ -74,7 +74,7 @@ def restart_with_new_reader(indexer: Indexer) -> Indexer:
     return indexer
 
 
-def test_case_63_undecodable_logs_are_kept_and_decoded_after_upgrade(
+def test_case_63_undecodable_logs_are_decoded_after_upgrade(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.emit(
@@ -144,7 +144,7 @@ def list_log_requests(fake_chain: FakeChain, since: int) -> list[tuple[set[str],
     return [(set(log_filter["address"]), set(log_filter["topics"][0])) for log_filter in questions]
 
 
-def test_case_67_only_logs_of_new_contracts_and_new_events_are_read(
+def test_case_67_only_new_contracts_and_events_are_read(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.mine_empty(FINALITY)
@@ -188,7 +188,7 @@ def make_task_key() -> str:
     return "0x" + "07" * 32
 
 
-def test_case_67_calls_of_a_known_contract_are_read_for_indexed_blocks(
+def test_case_67_new_calls_of_contract_are_read_for_old_blocks(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     watched = "0x12345678"
@@ -293,7 +293,7 @@ def test_case_68_backfill_from_block_0_resumes_after_every_restart(
 # --- 74: another version of the fold ---
 
 
-def test_case_74_state_of_another_version_is_refolded_without_chain_requests(
+def test_case_74_state_of_other_version_is_refolded_offline(
     indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     indexer.index()

@@ -35,7 +35,7 @@ def lossy_proxy_and_url(postgresql_url: str) -> Iterator[tuple[LossyProxy, str]]
     [*product(CommitLoss, repeat=1), *product(CommitLoss, repeat=2)],
     ids=lambda losses: " then ".join(connection.name.lower() for connection in losses),
 )
-def test_index_is_correct_whatever_happened_to_lost_commits(
+def test_index_is_correct_after_any_lost_commit_response(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     lossy_proxy_and_url: tuple[LossyProxy, str],
@@ -59,7 +59,7 @@ def test_index_is_correct_whatever_happened_to_lost_commits(
 
 
 @LOSS
-def test_lost_commit_is_reported_and_next_reader_sees_its_outcome(
+def test_lost_commit_response_is_reported_and_resolved(
     lossy_proxy_and_url: tuple[LossyProxy, str], loss: CommitLoss
 ):
     proxy, url = lossy_proxy_and_url
@@ -77,7 +77,7 @@ def test_lost_commit_is_reported_and_next_reader_sees_its_outcome(
 
 
 @LOSS
-def test_failure_before_commit_is_not_treated_as_unknown_commit(
+def test_failure_before_commit_is_no_unknown_commit(
     lossy_proxy_and_url: tuple[LossyProxy, str], loss: CommitLoss
 ):
     proxy, url = lossy_proxy_and_url
@@ -90,7 +90,7 @@ def test_failure_before_commit_is_not_treated_as_unknown_commit(
 
 
 @LOSS
-def test_lease_is_held_although_the_response_to_its_acquisition_was_lost(
+def test_lease_is_held_if_response_to_acquisition_is_lost(
     lossy_proxy_and_url: tuple[LossyProxy, str], loss: CommitLoss
 ):
     proxy, url = lossy_proxy_and_url

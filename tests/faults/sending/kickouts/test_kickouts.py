@@ -34,7 +34,7 @@ def get_only_intent(harness: Harness, kind: str) -> Intent:
     return intent
 
 
-def test_kickout_execution_held_by_operator_is_not_planned_again(sqlite_harness: Harness):
+def test_execution_held_by_operator_is_not_planned_again(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     pass_veto_delay(harness)
@@ -54,7 +54,7 @@ def test_kickout_execution_held_by_operator_is_not_planned_again(sqlite_harness:
     assert get_only_intent(harness, EXECUTE_KICK).state is IntentState.LIVE
 
 
-def test_unsent_execution_is_planned_anew_with_a_proof_of_the_next_round(sqlite_harness: Harness):
+def test_unsent_execution_is_replanned_with_proof_of_next_round(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     pass_veto_delay(harness)
@@ -85,7 +85,7 @@ def test_evidence_file_contains_chain_rules_and_entries(sqlite_harness: Harness)
     assert {*evidence["entries"][0]} >= {"at", "task", "score", "rank", "time"}
 
 
-def test_case_f56_waiting_kickout_is_dropped_and_cleared_after_node_recovers(
+def test_case_f56_waiting_kickout_is_cleared_after_recovery(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -110,7 +110,7 @@ def test_case_f56_waiting_kickout_is_dropped_and_cleared_after_node_recovers(
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_case_f58_empty_kickout_bucket_defers_execution_without_polling_every_block(
+def test_case_f58_empty_kickout_bucket_defers_execution(
     sqlite_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = sqlite_harness
@@ -173,7 +173,7 @@ def test_truncated_evidence_file_is_written_again(sqlite_harness: Harness):
     assert hashlib.sha256(file.read_bytes()).digest() == digest
 
 
-def test_accusation_that_the_last_round_states_is_not_cleared_by_hand(sqlite_harness: Harness):
+def test_accusation_confirmed_by_last_round_cannot_be_cleared(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     heads = harness.source.fetch_heads()
@@ -196,7 +196,7 @@ def test_kickouts_wait_while_report_is_held(sqlite_harness: Harness):
     assert [step.action for step in harness.repeat(plan_kickout_call)] == [f"{ACCUSE} planned"]
 
 
-def test_kickout_planned_while_a_push_is_in_flight_is_not_sent_in_vain(sqlite_harness: Harness):
+def test_kickout_planned_during_push_is_not_sent_to_revert(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     pass_veto_delay(harness)

@@ -30,7 +30,7 @@ def is_rebuild_identical(harness: Harness) -> bool:
     return rebuild_state(harness.store, harness.folder, options).is_same
 
 
-def test_veto_stays_in_force_after_the_vetoer_is_replaced(harness: Harness):
+def test_veto_survives_replacement_of_vetoer(harness: Harness):
     accuse_node_two(harness)
     does, network = harness.testbed.oracle.functions, harness.testbed.network
     for call in (
@@ -48,7 +48,7 @@ def test_veto_stays_in_force_after_the_vetoer_is_replaced(harness: Harness):
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_accusation_is_executed_after_a_long_outage_once_a_new_round_states_it(
+def test_accusation_is_executed_after_outage_and_new_round(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -66,7 +66,7 @@ def test_accusation_is_executed_after_a_long_outage_once_a_new_round_states_it(
     assert standing(harness) is Standing.KICKED_OUT
 
 
-def test_recovered_node_that_is_due_again_is_accused_of_the_new_interval(sqlite_harness: Harness):
+def test_recovered_node_due_again_is_accused_of_new_interval(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     first = kick(harness)
@@ -93,7 +93,7 @@ def test_recovered_node_that_is_due_again_is_accused_of_the_new_interval(sqlite_
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_accusation_cleared_by_another_account_is_not_cleared_again(sqlite_harness: Harness):
+def test_accusation_cleared_elsewhere_is_not_cleared_again(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     recover(harness)

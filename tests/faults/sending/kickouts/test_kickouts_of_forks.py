@@ -19,7 +19,7 @@ __all__ = ["fresh_chain"]
 FINAL = 65
 
 
-def test_accusation_planned_on_a_reorged_round_is_dropped_and_planned_on_a_later_round(
+def test_accusation_of_reorged_round_is_replanned(
     sqlite_harness: Harness,
 ):
     harness, testbed = sqlite_harness, sqlite_harness.testbed

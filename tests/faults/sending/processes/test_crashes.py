@@ -32,7 +32,7 @@ def list_death_points(testbed: OracleTestbed, store: Store, evidence: Path) -> l
     return fuse.passed
 
 
-def test_case_f01_push_is_completed_once_after_crash_at_any_point(
+def test_case_f01_push_is_completed_once_after_any_crash(
     testbed: OracleTestbed,
     fresh_chain: Chain,
     new_store: NewStore,

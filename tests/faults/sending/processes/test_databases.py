@@ -97,7 +97,7 @@ def run_ticks(harness: Harness, times: int = 1) -> int:
     return failed
 
 
-def test_case_f42_bytes_signed_by_stalled_former_leader_are_neither_stored_nor_sent(
+def test_case_f42_former_leader_stores_and_sends_nothing(
     harness: Harness,
 ):
     testbed, store = harness.testbed, harness.store
@@ -124,7 +124,7 @@ def test_case_f42_bytes_signed_by_stalled_former_leader_are_neither_stored_nor_s
 
 @pytest.mark.parametrize("outcome", ["made", "not made"])
 @pytest.mark.parametrize("at", range(COMMITS))
-def test_case_f43_commit_of_unknown_outcome_is_resolved_before_push_continues(
+def test_case_f43_unknown_commit_is_resolved_before_push(
     sqlite_harness: Harness, at: int, outcome: str
 ):
     harness = sqlite_harness
@@ -143,7 +143,7 @@ def test_case_f43_commit_of_unknown_outcome_is_resolved_before_push_continues(
 
 
 @pytest.mark.parametrize("fault", ["read-only", "full disk"])
-def test_case_f44_nothing_is_sent_until_unwritable_database_is_writable_again(
+def test_case_f44_nothing_is_sent_while_database_is_unwritable(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], fault: str
 ):
     harness = proxied_harness
@@ -166,7 +166,7 @@ def test_case_f44_nothing_is_sent_until_unwritable_database_is_writable_again(
 
 
 @pytest.mark.postgres
-def test_case_f44_nothing_is_sent_until_read_only_postgresql_is_writable_again(
+def test_case_f44_nothing_is_sent_while_postgresql_is_read_only(
     harness: Harness,
 ):
     harness.period()
@@ -189,7 +189,7 @@ def test_case_f44_nothing_is_sent_until_read_only_postgresql_is_writable_again(
 @pytest.mark.postgres
 @pytest.mark.parametrize("code", ["40001", "40P01"])
 @pytest.mark.parametrize("table", ["pub_intent", "pub_nonce", "pub_attempt", "pub_journal"])
-def test_case_f45_transaction_aborted_by_server_is_retried_from_start(
+def test_case_f45_aborted_transaction_is_retried_from_start(
     testbed: Any, new_postgresql_store: Any, tmp_path: Any, table: str, code: str
 ):
     with new_postgresql_store() as store:

@@ -26,7 +26,7 @@ def stage(testbed: OracleTestbed, new_store: NewStore, tmp_path: Path) -> Iterat
 
 
 @pytest.mark.parametrize("kind", KICKOUTS)
-def test_case_f01_kickout_is_completed_once_after_crash_at_any_point(
+def test_case_f01_kickout_is_completed_once_after_any_crash(
     stage: Stage, death_points: Deaths, kind: str
 ):
     phase = PHASES[kind]

@@ -46,7 +46,7 @@ def test_killed_leader_is_replaced_immediately(
             assert not has_logged(following, "waiting_for_lease_expiry")
 
 
-def test_daemon_waits_until_lease_expires_when_leader_may_still_be_alive(
+def test_daemon_waits_for_lease_expiry_if_leader_may_be_alive(
     idle_network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
@@ -61,7 +61,7 @@ def test_daemon_waits_until_lease_expires_when_leader_may_still_be_alive(
         assert waiting.wait_for("daemon_started")["epoch"] == 2
 
 
-def test_renewed_lease_is_respected_and_second_daemon_exits(
+def test_second_daemon_exits_while_lease_is_renewed(
     idle_network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url

@@ -92,7 +92,7 @@ def get_sender(url: str) -> Account:
         return uow.outbox.intents.list_newest(1)[0].request.account
 
 
-def test_case_f40_simultaneous_starts_elect_one_leader_and_standby_takes_over(
+def test_case_f40_simultaneous_starts_elect_one_leader(
     idle_network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
@@ -127,7 +127,7 @@ def test_case_f40_simultaneous_starts_elect_one_leader_and_standby_takes_over(
         standby.wait_until_ready()
 
 
-def test_case_f40_daemon_without_standby_exits_and_reports_leader(
+def test_case_f40_second_daemon_without_standby_exits(
     idle_network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
@@ -142,7 +142,7 @@ def test_case_f40_daemon_without_standby_exits_and_reports_leader(
         assert get_lease(url).holder is not None
 
 
-def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
+def test_case_f41_leader_stalled_in_send_exits_without_duplicate(
     network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
@@ -181,7 +181,7 @@ def test_case_f41_leader_stalled_in_send_duplicates_nothing_and_exits(
 
 
 @pytest.mark.parametrize("state", ["waiting", "standing by", "leading", "sending"])
-def test_case_f47_sigterm_stops_daemon_in_time_and_releases_lease(
+def test_case_f47_sigterm_stops_daemon_and_releases_lease(
     network: LocalNetwork, tmp_path: Path, state: str
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
@@ -240,7 +240,7 @@ def test_idle_leader_stops_when_its_lease_is_taken_over(
     assert get_lease(url).holder == "somebody"
 
 
-def test_standby_does_not_lead_on_a_database_that_a_newer_version_has_upgraded(
+def test_standby_does_not_lead_on_database_of_newer_version(
     idle_network: LocalNetwork, sqlite_url: str, tmp_path: Path
 ):
     with Store.open(sqlite_url) as store, ExitStack() as running:
@@ -257,7 +257,7 @@ def test_standby_does_not_lead_on_a_database_that_a_newer_version_has_upgraded(
         assert not has_logged(standby, "daemon_started")
 
 
-def test_standby_and_once_are_mutually_exclusive(
+def test_standby_and_once_options_are_mutually_exclusive(
     idle_network: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
 ):
     path = write_daemon_config(idle_network, tmp_path / "one", empty_sqlite_url)

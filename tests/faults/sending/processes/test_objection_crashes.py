@@ -27,7 +27,7 @@ from tests.support.txmgr.stores import NewStore
 pytestmark = pytest.mark.timeout(900)
 
 
-def test_case_f01_posted_objection_is_made_once_after_crash_at_any_point(
+def test_case_f01_objection_is_sent_once_after_any_crash(
     testbed: OracleTestbed, new_store: NewStore, death_points: Deaths, tmp_path: Path
 ):
     contract = testbed.chain.deploy(CONTRACT, testbed.oracle.address)

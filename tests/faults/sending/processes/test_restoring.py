@@ -29,7 +29,7 @@ HOUR = 3600
 COUNT = "eth_getTransactionCount"
 
 
-def test_case_f07_transaction_mined_during_downtime_is_recognised_and_not_resent(
+def test_case_f07_transaction_mined_during_downtime_is_not_resent(
     harness: Harness,
 ):
     harness.period()
@@ -54,7 +54,7 @@ def test_case_f07_transaction_mined_during_downtime_is_recognised_and_not_resent
     assert testbed.round == 1
 
 
-def test_case_f32_reorg_during_downtime_is_detected_at_restart_and_bytes_are_resent(
+def test_case_f32_reorg_during_downtime_resends_stored_bytes(
     harness: Harness,
 ):
     harness.period()
@@ -87,7 +87,7 @@ def test_case_f32_reorg_during_downtime_is_detected_at_restart_and_bytes_are_res
     assert harness.testbed.round == 1
 
 
-def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
+def test_case_f19_old_database_copy_is_rejected_until_rebuilt(
     sqlite_harness: Harness, tmp_path: Path
 ):
     harness = sqlite_harness
@@ -126,7 +126,7 @@ def test_case_f19_old_database_copy_is_refused_until_rebuilt_from_chain(
         assert find_unsent_report_reason(harness.reporting) is None
 
 
-def test_restored_database_signs_nothing_while_statements_since_the_backup_may_land(
+def test_restored_database_signs_nothing_until_statements_expire(
     sqlite_harness: Harness, tmp_path: Path
 ):
     """The nonces do not show the loss, because the transaction since the backup is not mined."""
@@ -166,9 +166,7 @@ def list_signatures(harness: Harness) -> list[SignedStatement]:
         return uow.statements.list_for_round(harness.testbed.address, 2)
 
 
-def test_case_f19_no_nonce_is_reused_after_lost_database_is_rebuilt(
-    harness: Harness, new_store: NewStore
-):
+def test_case_f19_rebuilt_database_reuses_no_nonce(harness: Harness, new_store: NewStore):
     harness.pushed()
     harness.pushed()
     with new_store() as fresh:
@@ -191,7 +189,7 @@ def test_case_f19_no_nonce_is_reused_after_lost_database_is_rebuilt(
         assert plan_outbox_rebuild(harness.context, 1000).is_empty
 
 
-def test_case_f19_higher_nonce_count_of_single_endpoint_stops_sending_and_changes_nothing(
+def test_case_f19_higher_nonce_of_one_endpoint_stops_sending(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

@@ -31,7 +31,7 @@ def empty_template() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_case_f74_seeded_chaos_keeps_every_invariant(name: str, empty_template: Path):
+def test_case_f74_simulation_with_faults_keeps_invariants(name: str, empty_template: Path):
     setting = SETTINGS[name]
     for seed in range(1, -(-_ROUNDS // SETTINGS[name].rounds) + 1):
         played = play(setting, seed, empty_template)
@@ -41,14 +41,16 @@ def test_case_f74_seeded_chaos_keeps_every_invariant(name: str, empty_template: 
 
 @pytest.mark.parametrize("size", [3, 100])
 @pytest.mark.parametrize("name", ["two", "twice the noise", "short account balance"])
-def test_case_f74_batched_calls_keep_every_invariant(name: str, size: int, empty_template: Path):
+def test_case_f74_simulation_of_batched_calls_keeps_invariants(
+    name: str, size: int, empty_template: Path
+):
     for seed in (1, 2):
         played = play(replace(SETTINGS[name], rounds=8, batch_size=size), seed, empty_template)
         assert played.faults == (), f"{name}, seed {seed}"
         assert played.verdict.is_clean, f"{name}, seed {seed}: {played.verdict}"
 
 
-def test_case_f74_noisy_simulation_contains_every_kind_of_fault(empty_template: Path):
+def test_case_f74_simulation_contains_every_kind_of_fault(empty_template: Path):
     played = play(replace(SETTINGS["twice the noise"], rounds=12), 1, empty_template)
     happened = " ".join(played.passed)
     for mishap in ("died", "stalled", "reorg", "spike", "lag", "answer lost", "pool lost"):
@@ -103,7 +105,7 @@ def test_reservation_above_budget_violates_simulation_invariant_i10(
     assert any(fault.startswith("I10") for fault in faults)
 
 
-def test_naive_publisher_sends_duplicates_in_the_same_simulated_worlds():
+def test_naive_publisher_sends_duplicates_in_same_simulation():
     """If no duplicate were detected here, the zeros of the other tests would prove nothing."""
     worlds = [play_naive(SETTINGS["two"], seed) for seed in range(1, _NAIVE_WORLDS + 1)]
     assert sum(world.verdict.doubles for world in worlds) > 0

@@ -87,7 +87,7 @@ def crowded_servers(postgresql_url: str) -> Iterator[CrowdedServers]:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("path", ["/livez", "/metrics"])
-def test_case_f73_requests_are_answered_while_database_is_blocked(
+def test_case_f73_requests_are_served_while_database_is_blocked(
     crowded_servers: CrowdedServers, path: str
 ):
     assert crowded_servers.rejects_crowd()

@@ -34,7 +34,7 @@ def reporter_trio(
         yield until_the_end.enter_context(run_reporter_group(testbed, stores, tmp_path))
 
 
-def test_stored_statements_are_limited_for_signer_that_keeps_changing_its_statement(
+def test_stored_statements_per_signer_are_limited(
     reporter_trio: ReporterGroup,
 ):
     (second, liar), first = reporter_trio.others, reporter_trio.first.harness
@@ -54,7 +54,7 @@ def test_stored_statements_are_limited_for_signer_that_keeps_changing_its_statem
     assert reporter_trio.testbed.round == 1
 
 
-def test_flooding_signer_is_accepted_immediately_if_it_agrees_and_later_otherwise(
+def test_statement_of_flooding_signer_is_accepted_if_it_agrees(
     reporter_trio: ReporterGroup,
 ):
     liar = reporter_trio.others[1]

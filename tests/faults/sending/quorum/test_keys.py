@@ -171,7 +171,7 @@ def test_case_f70_unrequested_transaction_is_neither_stored_nor_sent(guarded: Gu
     assert_round_lands(guarded, nonce)
 
 
-def test_case_f70_signer_that_signed_wrong_transaction_is_retried_only_after_operator_release(
+def test_case_f70_signer_of_wrong_transaction_needs_release(
     guarded: Guarded,
 ):
     harness, nonce = guarded.harness, guarded.harness.testbed.nonce
@@ -210,7 +210,7 @@ def test_case_f70_unrequested_statement_is_never_stored(guarded: Guarded, what: 
     assert (guarded.statements(), guarded.slots(), guarded.sent) == (0, [], 0)
 
 
-def test_case_f70_signer_that_signed_wrong_statement_is_retried_after_backoff(guarded: Guarded):
+def test_case_f70_signer_of_wrong_statement_is_retried_later(guarded: Guarded):
     harness, nonce = guarded.harness, guarded.harness.testbed.nonce
     # The test ends the backoff.
     harness.context.sender_account.signer_backoff = Backoff(lambda: 0.0)
@@ -227,7 +227,7 @@ def test_case_f70_signer_that_signed_wrong_statement_is_retried_after_backoff(gu
     assert_round_lands(guarded, nonce)
 
 
-def test_case_f70_transaction_refused_by_signer_policy_is_not_sent(guarded: Guarded):
+def test_case_f70_transaction_rejected_by_signer_is_not_sent(guarded: Guarded):
     harness, nonce = guarded.harness, guarded.harness.testbed.nonce
     contract = harness.testbed.address
     harness.context.sender_account.payer_backoff = Backoff(lambda: 0.0)

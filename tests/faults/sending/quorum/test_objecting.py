@@ -107,7 +107,7 @@ def list_checks(bundles: list[dict[str, Any]]) -> list[dict[str, bool | None]]:
 
 
 @needs_node
-def test_objections_by_api_by_node_and_too_late_leave_all_reporters_equal(
+def test_objections_by_api_and_by_node_leave_reporters_equal(
     reporters_and_hearing: tuple[ReporterGroup, Hearing],
 ):
     reporters, hearing = reporters_and_hearing

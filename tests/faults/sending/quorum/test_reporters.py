@@ -33,7 +33,7 @@ def read_disagreement_count(reporter: Reporter) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def test_reporters_with_different_databases_and_restarts_produce_identical_reports(
+def test_reporters_with_different_histories_sign_same_reports(
     reporter_trio: ReporterGroup,
 ):
     for number in range(4):
@@ -85,7 +85,7 @@ def test_returning_reporter_signs_same_digests_as_others(reporter_trio: Reporter
     assert late.reports() == reporter_trio.first.reports()
 
 
-def test_case_f66_round_is_pushed_with_two_signatures_and_disagreeing_signer_is_reported(
+def test_case_f66_disagreeing_signer_is_reported(
     reporter_trio: ReporterGroup,
 ):
     liar = reporter_trio.others[1]
@@ -111,7 +111,7 @@ def test_case_f66_round_is_pushed_with_two_signatures_and_disagreeing_signer_is_
     )
 
 
-def test_signer_that_disagrees_late_is_reported_by_all_other_reporters(
+def test_late_disagreement_is_reported_by_all_other_reporters(
     reporter_trio: ReporterGroup,
 ):
     signing, liar = reporter_trio.others
@@ -150,7 +150,7 @@ def build_contradicting_statement(reporter: Reporter) -> ReportStatement:
     )
 
 
-def test_use_of_own_key_by_another_process_is_reported_and_nothing_else_is_signed(
+def test_foreign_use_of_own_key_stops_signing(
     reporter_trio: ReporterGroup,
 ):
     first = reporter_trio.first
@@ -306,7 +306,7 @@ def read_quorum_gauges() -> tuple[float, float]:
     return quorum_metrics.HELD._value.get(), quorum_metrics.DISPUTED._value.get()
 
 
-def test_kickout_that_two_reporters_state_is_accused_once(reporter_trio: ReporterGroup):
+def test_kickout_signed_by_two_reporters_is_accused_once(reporter_trio: ReporterGroup):
     fill_bad_pool(reporter_trio.first.harness)
     while not get_stated_due_since(reporter_trio.first.harness):
         reporter_trio.round()

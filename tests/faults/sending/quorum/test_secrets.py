@@ -63,7 +63,7 @@ def test_metrics(key): metrics.RPC_CALLS.labels(key.hex()).inc()
 """
 
 
-def test_case_f72_test_that_leaks_secret_fails_without_showing_it(tmp_path: Path):
+def test_case_f72_leaking_test_fails_without_showing_secret(tmp_path: Path):
     inner = tmp_path / "test_leaking.py"
     inner.write_text(LEAKS)
     options = ("-p", "tests.support.leaks", "-p", "no:cacheprovider", "-rA", "-q")
@@ -107,7 +107,7 @@ cli.main()
 """
 
 
-def test_case_f72_traceback_redacts_keys_and_core_dumps_are_disabled(tmp_path: Path):
+def test_case_f72_keys_are_redacted_and_core_dumps_disabled(tmp_path: Path):
     files = create_key_files(tmp_path, "signer")
     ran = subprocess.run(  # noqa: PLW1510  it is to fail
         [sys.executable, "-c", CRASH, *map(str, files)], cwd=ROOT, capture_output=True, text=True

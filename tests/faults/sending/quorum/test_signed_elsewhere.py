@@ -54,9 +54,7 @@ def count_statements(harness: Harness) -> int:
         return sum(len(uow.statements.list_for_round(contract, n)) for n in rounds)
 
 
-def test_report_signed_elsewhere_with_own_key_is_logged_once_and_starts_embargo(
-    harness: Harness, thief_harness: Harness
-):
+def test_report_signed_elsewhere_starts_signing_embargo(harness: Harness, thief_harness: Harness):
     assert log_foreign_signatures(harness) == []
     before = read_unknown_signatures()
     thief_harness.pushed()
@@ -115,7 +113,7 @@ def test_reports_signed_before_initial_sync_are_not_logged(
     assert [line["round"] for line in log_foreign_signatures(sqlite_harness)] == [2]
 
 
-def test_reports_signed_elsewhere_are_not_logged_while_rebuilt_key_is_under_embargo(
+def test_reports_signed_elsewhere_are_not_logged_under_embargo(
     sqlite_harness: Harness, thief_harness: Harness
 ):
     harness = sqlite_harness

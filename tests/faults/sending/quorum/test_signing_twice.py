@@ -69,7 +69,7 @@ def list_signed_statements(harness: Harness) -> list[SignedStatement]:
         return uow.statements.list_for_round(harness.testbed.address, 1)
 
 
-def test_statement_signed_by_another_process_during_signing_is_the_only_one_stored(
+def test_statement_stored_by_other_process_during_signing_wins(
     harness: Harness,
 ):
     stored_statements: list[SignedStatement] = []
@@ -91,7 +91,7 @@ def test_statement_signed_by_another_process_during_signing_is_the_only_one_stor
     assert harness.intents() == []
 
 
-def test_live_statement_stored_during_signing_remains_the_only_statement(harness: Harness):
+def test_live_statement_stored_during_signing_is_kept(harness: Harness):
     stored_statements: list[SignedStatement] = []
 
     def meanwhile(statement: ReportStatement) -> None:

@@ -83,7 +83,7 @@ def test_case_f48_second_transmitter_of_same_report_pays_nothing(
         assert "landed" in [state for state, _ in second.reports()]
 
 
-def test_standby_transmitter_waits_until_head_start_of_first_transmitter_is_over(
+def test_standby_transmitter_waits_for_head_start_of_first(
     testbed: OracleTestbed, two_planned_transmitters: tuple[Harness, Harness]
 ):
     _, second = two_planned_transmitters
@@ -99,7 +99,7 @@ def test_standby_transmitter_waits_until_head_start_of_first_transmitter_is_over
     assert count_mined_transactions(second) == 1
 
 
-def test_case_f54_node_joining_after_signature_does_not_change_report(sqlite_harness: Harness):
+def test_case_f54_node_joined_after_signing_keeps_report(sqlite_harness: Harness):
     harness = sqlite_harness
     plan_round(harness)
     network = harness.testbed.network
@@ -112,7 +112,7 @@ def test_case_f54_node_joining_after_signature_does_not_change_report(sqlite_har
     assert f"0x{harness.testbed.oracle.functions.lastRoot().call().hex()}" == statement.root
 
 
-def test_case_f61_second_statement_for_round_is_refused_and_counted(harness: Harness):
+def test_case_f61_second_statement_for_round_is_rejected(harness: Harness):
     plan_round(harness)
     (first,) = list_signed_statements(harness, 1)
     quorum = harness.quorum
@@ -133,7 +133,7 @@ def test_case_f61_second_statement_for_round_is_refused_and_counted(harness: Har
         uow.statements.add(replace(record, signature=bytes(65)), harness.context.stamp)
 
 
-def test_second_statement_is_refused_whatever_anchor_window_an_endpoint_reports(
+def test_second_statement_is_rejected_under_any_anchor_window(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -243,7 +243,7 @@ def test_assigned_nonce_is_released_when_another_push_is_pending(
     )
 
 
-def test_endpoint_reporting_round_as_taken_does_not_prevent_sending(
+def test_endpoint_claiming_accepted_round_does_not_stop_push(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness, chain = proxied_harness, proxied_harness.testbed.chain

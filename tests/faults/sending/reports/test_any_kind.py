@@ -74,9 +74,7 @@ def plan_pings(harness: Harness, exclusive_key: str | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_registered_call_kind_is_sent_confirmed_and_closed_in_any_batch_size(
-    sqlite_harness: Harness, size: int
-):
+def test_registered_call_kind_is_finalized_in_any_batch_size(sqlite_harness: Harness, size: int):
     harness = sqlite_harness
     kind = register_batched_pings(harness, size)
     names = plan_pings(harness)

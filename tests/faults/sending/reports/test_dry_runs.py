@@ -202,7 +202,7 @@ def change_nothing(_: Site) -> None:
         (change_configured_rules, "the contract differs from the configuration: rulesHash"),
     ],
 )
-def test_dry_run_of_report_push_returns_same_refusal_as_real_push(
+def test_dry_run_of_push_returns_same_revert_as_real_push(
     site: Site,
     change: Callable[[Site], None],
     complaint: str,
@@ -232,7 +232,7 @@ def test_dry_run_of_report_push_returns_same_refusal_as_real_push(
         )
 
 
-def test_deployment_above_cost_limit_is_rejected_in_dry_run_too(
+def test_deployment_above_cost_limit_is_rejected_in_dry_run(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     site.settings["limits"] = {"max_cost_per_transaction_wei": 1}
@@ -248,7 +248,7 @@ def test_deployment_above_cost_limit_is_rejected_in_dry_run_too(
     assert site.sent == 0
 
 
-def test_rebuild_of_another_networks_database_is_rejected_in_dry_run_too(
+def test_rebuild_for_other_network_is_rejected_in_dry_run(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     site.settings["chain"]["start_block"] = 1
@@ -274,7 +274,7 @@ def build_keystore_settings(site: Site) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_case_f69_mismatching_key_address_stops_start_with_a_one_line_error(
+def test_case_f69_mismatching_key_address_stops_start(
     site: Site, role: str, capsys: pytest.CaptureFixture[str]
 ):
     other_address = "0x" + 40 * "9"

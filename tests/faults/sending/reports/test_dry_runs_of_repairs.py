@@ -183,9 +183,7 @@ def test_dry_run_reports_running_daemon_that_blocks_real_command(
     assert "another process works on this database: test" in real.complaint
 
 
-def test_bump_of_mined_call_reports_that_the_call_is_already_in_a_block(
-    operator: Operator, proxies: Proxies
-):
+def test_bump_of_mined_call_reports_its_block(operator: Operator, proxies: Proxies):
     mine_push(operator.harness, proxies)
     operator.go_home()
     outcome = operator.does("outbox", "bump", operator.harness.intents()[0].id)

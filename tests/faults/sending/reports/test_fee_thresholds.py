@@ -79,7 +79,7 @@ def test_report_below_min_nodes_waits_for_heartbeat(patient_harness: Harness):
     assert plan_pushes(harness) == ["push planned"]
 
 
-def test_planned_push_is_re_evaluated_before_nonce_is_assigned(patient_harness: Harness):
+def test_planned_push_is_reevaluated_before_nonce_assignment(patient_harness: Harness):
     harness = patient_harness
     harness.reporting = replace(harness.reporting, submission_policy=SubmissionPolicy())
     harness.period()

@@ -61,7 +61,7 @@ def test_case_f50_nothing_is_reported_while_fold_is_behind_head(sqlite_harness: 
     assert list_readiness_findings(harness) == []
 
 
-def test_case_f50_nothing_is_reported_while_fold_has_a_gap(sqlite_harness: Harness):
+def test_case_f50_nothing_is_reported_while_fold_has_gap(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.period()
     harness.index()
@@ -153,7 +153,7 @@ def test_case_f51_report_after_released_report_is_checked_again(
         assert first.period in {gate.period for gate in uow.holds.list_held()}
 
 
-def test_reports_long_after_released_report_are_compared_with_last_round(sqlite_harness: Harness):
+def test_later_reports_are_compared_with_last_round(sqlite_harness: Harness):
     """The leaves of a report that expired without landing are deleted."""
     harness = sqlite_harness
     pause_all_good_nodes(harness)
@@ -182,7 +182,7 @@ def test_reports_long_after_released_report_are_compared_with_last_round(sqlite_
     assert {step.detail for step in harness.steps if step.action == "report held"} == held_before
 
 
-def test_report_released_before_a_long_stop_is_still_the_one_to_compare_with(
+def test_report_released_before_outage_is_still_compared_with(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -207,7 +207,7 @@ def test_report_released_before_a_long_stop_is_still_the_one_to_compare_with(
     assert harness.testbed.round == 2
 
 
-def test_report_after_held_report_is_published_once_state_recovers(sqlite_harness: Harness):
+def test_report_after_held_report_is_pushed_once_state_recovers(sqlite_harness: Harness):
     """The hold of one report does not delay later reports."""
     harness, network = sqlite_harness, sqlite_harness.testbed.network
     pause_all_good_nodes(harness)
@@ -231,7 +231,7 @@ def test_release_of_unheld_period_is_rejected(sqlite_harness: Harness):
         release_held_report(uow, 7, harness.context.stamp)
 
 
-def test_case_f52_all_nodes_that_fall_at_once_are_stated_by_one_round(sqlite_harness: Harness):
+def test_case_f52_simultaneous_drops_are_reported_in_one_round(sqlite_harness: Harness):
     harness, network = sqlite_harness, sqlite_harness.testbed.network
     for node in network.nodes[3:]:
         network.join(node)

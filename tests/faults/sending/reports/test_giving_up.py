@@ -54,7 +54,7 @@ def count_abandoned_statements(
     return stats.abandoned_statements, lines
 
 
-def test_statement_that_used_all_its_attempts_is_logged_once_with_remedy(harness: Harness):
+def test_abandoned_statement_is_logged_once_with_remedy(harness: Harness):
     harness.period()
     harness.index()
     statistics = OutboxCounter()
@@ -71,7 +71,7 @@ def test_statement_that_used_all_its_attempts_is_logged_once_with_remedy(harness
     assert count_abandoned_statements(harness, statistics) == (1, [])
 
 
-def test_statement_that_used_all_its_attempts_is_logged_again_after_restart(
+def test_abandoned_statement_is_logged_again_after_restart(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -83,7 +83,7 @@ def test_statement_that_used_all_its_attempts_is_logged_again_after_restart(
     assert len(count_abandoned_statements(harness, OutboxCounter())[1]) == 1
 
 
-def test_expired_statement_is_not_counted_as_given_up(sqlite_harness: Harness):
+def test_expired_statement_is_not_counted_as_abandoned(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.period()
     harness.index()

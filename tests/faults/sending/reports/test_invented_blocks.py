@@ -55,7 +55,7 @@ def request_signature(harness: Harness, report: Report) -> SignedStatement | Non
     [(SETTINGS.ttl_seconds + 60, 3), (2**31, FINALITY + 3), (60, LIMITS.anchor_window + 3)],
     ids=["past its deadline", "far future", "out of the anchor window"],
 )
-def test_invented_blocks_of_one_endpoint_lead_to_no_second_statement(
+def test_fabricated_blocks_cause_no_second_statement(
     proxied_harness: Harness,
     proxies: tuple[Proxy, Proxy],
     position: int,
@@ -84,7 +84,7 @@ def test_invented_blocks_of_one_endpoint_lead_to_no_second_statement(
 
 
 @pytest.mark.parametrize("position", [0, 1])
-def test_invented_configuration_of_one_endpoint_leads_to_no_second_statement(
+def test_fabricated_configuration_causes_no_second_statement(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], position: int
 ):
     """A statement under the invented configuration may be signed, because it cannot land."""
@@ -111,7 +111,7 @@ def test_invented_configuration_of_one_endpoint_leads_to_no_second_statement(
 
 
 @pytest.mark.parametrize("position", [0, 1])
-def test_invented_round_of_one_endpoint_leads_to_no_second_statement(
+def test_fabricated_round_causes_no_second_statement(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], position: int
 ):
     harness, honest = proxied_harness, proxies[1 - position]
@@ -141,7 +141,7 @@ def test_invented_round_of_one_endpoint_leads_to_no_second_statement(
 
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("is_signed", [False, True])
-def test_invented_blocks_of_one_endpoint_let_no_report_miss_its_round(
+def test_fabricated_blocks_cause_no_missed_report(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], position: int, *, is_signed: bool
 ):
     harness = proxied_harness
@@ -160,7 +160,7 @@ def test_invented_blocks_of_one_endpoint_let_no_report_miss_its_round(
     assert harness.reports()[0] == ("due", None)
 
 
-def test_invented_blocks_of_one_endpoint_end_no_embargo(
+def test_fabricated_blocks_do_not_end_signing_embargo(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -183,7 +183,7 @@ def test_invented_blocks_of_one_endpoint_end_no_embargo(
     harness.pushed()
 
 
-def test_invented_blocks_of_one_endpoint_confirm_no_receipt(
+def test_fabricated_blocks_do_not_confirm_receipt(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

@@ -18,7 +18,7 @@ def pausable_harness(harness: Harness) -> Harness:
     return harness
 
 
-def test_pause_lifted_early_is_noticed_by_push_within_one_period(
+def test_push_resumes_within_one_period_after_early_unpause(
     pausable_harness: Harness,
 ):
     harness, chain = pausable_harness, pausable_harness.testbed.chain
@@ -45,7 +45,7 @@ def test_pause_lifted_early_is_noticed_by_push_within_one_period(
 
 
 @pytest.mark.parametrize(("blocks", "fate"), [(1, "mined"), (FINALITY + 1, "reverted")])
-def test_push_reverted_by_pause_is_sent_again_after_pause_ends(
+def test_push_reverted_by_pause_is_resent_after_pause(
     pausable_harness: Harness, blocks: int, fate: str
 ):
     harness, chain = pausable_harness, pausable_harness.testbed.chain

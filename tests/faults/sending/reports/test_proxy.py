@@ -24,7 +24,7 @@ def test_push_through_two_proxies_sends_same_bytes_to_each(
     assert first.sent == second.sent
 
 
-def test_proxy_rule_skips_requests_then_applies_a_limited_number_of_times(
+def test_proxy_rule_skips_requests_then_applies_limited_number_of_times(
     testbed: OracleTestbed, open_proxy
 ):
     proxy = open_proxy()

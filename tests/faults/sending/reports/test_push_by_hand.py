@@ -11,7 +11,7 @@ from tests.faults.sending.reports.test_dry_runs import Site, mark_old_reports_mi
 __all__ = ["site"]
 
 
-def test_manual_push_of_report_that_is_no_longer_due_fails(
+def test_manual_push_of_report_no_longer_due_fails(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     mark_old_reports_missed(site.harness)

@@ -14,7 +14,7 @@ from tests.support.sending.proxy import SEND, Proxy
 
 
 @pytest.mark.parametrize("age", [100, 300])
-def test_case_f35_report_with_as_of_beyond_256_blocks_is_accepted_in_larger_anchor_window(
+def test_case_f35_old_as_of_is_accepted_in_larger_anchor_window(
     sqlite_harness: Harness, monkeypatch: pytest.MonkeyPatch, age: int
 ):
     harness = sqlite_harness
@@ -36,7 +36,7 @@ def test_case_f35_report_with_as_of_beyond_256_blocks_is_accepted_in_larger_anch
     assert (get_only_intent(harness).request.as_of_block or 0) < testbed.chain.block - age
 
 
-def test_case_f35_report_with_as_of_beyond_anchor_window_is_marked_missed_before_signing(
+def test_case_f35_report_beyond_anchor_window_is_missed(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness

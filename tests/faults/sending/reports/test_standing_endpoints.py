@@ -51,7 +51,7 @@ def test_endpoint_resyncing_from_genesis_does_not_stop_daemon(
     assert harness.testbed.round == 2
 
 
-def test_transient_error_is_raised_when_the_only_responding_endpoint_lost_the_chain(
+def test_only_endpoint_without_chain_raises_transient_error(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -109,7 +109,7 @@ def test_receipt_on_fork_of_one_endpoint_does_not_prevent_landing(
     assert harness.states()[0] == "mined"
 
 
-def test_reorged_push_is_resent_although_stalled_endpoint_shows_its_block(
+def test_reorged_push_is_resent_despite_stalled_endpoint(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness, chain = proxied_harness, proxied_harness.testbed.chain

@@ -14,7 +14,7 @@ def read_simulation_count(result: str) -> float:
     return float(SIMULATIONS.labels("push", result)._value.get())
 
 
-def test_push_simulation_is_counted_when_push_becomes_ready_and_when_it_is_signed(
+def test_push_simulations_before_admission_and_signing_are_counted(
     harness: Harness,
 ):
     before = read_simulation_count("ok")
@@ -23,7 +23,7 @@ def test_push_simulation_is_counted_when_push_becomes_ready_and_when_it_is_signe
     assert read_simulation_count("ok") == before + 2
 
 
-def test_undecided_count_of_dispatcher_is_kept_when_transmitter_sets_its_own(
+def test_undecided_simulations_are_counted_per_account(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     """The reports' account has no undecided calls; those of the other account must remain."""

@@ -24,7 +24,7 @@ from tests.support.sending.rollups import build_price_oracle_code
         ("oversized data", PauseKind.MALFORMED),
     ],
 )
-def test_refusal_that_no_fee_bump_can_fix_pauses_sender_with_the_matching_pause_kind(
+def test_unfixable_send_error_pauses_sender(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], text: str, kind: PauseKind
 ):
     harness = proxied_harness
@@ -40,7 +40,7 @@ def test_refusal_that_no_fee_bump_can_fix_pauses_sender_with_the_matching_pause_
     assert (harness.states(), len(list_attempts(harness))) == (["live"], 1)
 
 
-def test_acceptance_by_single_endpoint_is_sufficient(
+def test_transaction_accepted_by_one_endpoint_is_sent(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -55,7 +55,7 @@ def test_acceptance_by_single_endpoint_is_sufficient(
     assert harness.testbed.round == 1
 
 
-def test_gateway_that_forbids_sends_does_not_pause_sender_while_other_endpoint_is_silent(
+def test_endpoint_forbidding_sends_does_not_pause_sender(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -72,7 +72,7 @@ def test_gateway_that_forbids_sends_does_not_pause_sender_while_other_endpoint_i
     assert harness.testbed.round == 1
 
 
-def test_transaction_of_wrong_chain_stops_daemon_after_recording_pause(
+def test_wrong_chain_transaction_stops_daemon_and_is_recorded(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

@@ -103,7 +103,7 @@ def test_urgent_report_behind_push_triggers_earlier_fee_bump(
         ),
     ],
 )
-def test_case_f09_refused_replacement_is_followed_by_bump_at_fee_required_by_pool(
+def test_case_f09_underpriced_bump_is_raised_to_required_fee(
     proxied_harness: Harness,
     proxies: tuple[Proxy, Proxy],
     words: str,
@@ -143,7 +143,7 @@ def test_case_f09_refused_replacement_is_followed_by_bump_at_fee_required_by_poo
     assert harness.states() == ["final"]
 
 
-def test_case_f12_fee_bumps_stop_at_cap_and_push_lands_after_base_fee_falls(
+def test_case_f12_push_at_fee_cap_lands_after_base_fee_falls(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -178,7 +178,7 @@ def test_case_f12_fee_bumps_stop_at_cap_and_push_lands_after_base_fee_falls(
     assert _read_gauge("oracle_txmgr_fee_capped") == 0
 
 
-def test_case_f13_best_attempt_is_resent_without_error_when_cap_is_below_minimum_bump(
+def test_case_f13_attempt_at_fee_cap_is_resent_without_bump(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -198,7 +198,7 @@ def test_case_f13_best_attempt_is_resent_without_error_when_cap_is_below_minimum
 
 @pytest.mark.parametrize("tip", [0, 1, 9])
 @given(max_fee=FEE, base=FEE, ask=FEE)
-def test_case_f14_fee_bump_of_tiny_tip_meets_replacement_rule_of_every_pool(
+def test_case_f14_bump_of_tiny_tip_meets_replacement_rules(
     tip: int, max_fee: int, base: int, ask: int
 ):
     last = Fees(max_fee + tip, tip)
@@ -252,7 +252,7 @@ def test_operator_bump_sends_higher_fee_attempt_immediately(
         bump_fee_now(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
 
 
-def test_unrecorded_mined_transaction_is_neither_bumped_nor_cancelled(
+def test_unrecorded_mined_transaction_is_not_bumped_or_cancelled(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -269,7 +269,7 @@ def test_unrecorded_mined_transaction_is_neither_bumped_nor_cancelled(
     assert len(list_attempts(harness)) == 1
 
 
-def test_mined_transaction_is_not_bumped_for_calls_behind_it(sqlite_harness: Harness):
+def test_mined_transaction_is_not_bumped_for_later_calls(sqlite_harness: Harness):
     harness = sqlite_harness
     send_unmined_push(harness)
     send_background_call(harness, "behind")

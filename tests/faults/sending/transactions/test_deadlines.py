@@ -24,7 +24,7 @@ def mine_before_deadline(harness: Harness, seconds: int) -> None:
     harness.testbed.chain.mine()
 
 
-def test_push_with_one_block_left_is_not_signed_and_report_is_missed(
+def test_report_with_one_block_left_is_not_signed(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -45,7 +45,7 @@ def test_push_with_one_block_left_is_not_signed_and_report_is_missed(
     assert harness.states()[-1] == "mined"
 
 
-def test_push_that_can_still_land_is_sent(sqlite_harness: Harness):
+def test_push_that_can_land_before_deadline_is_sent(sqlite_harness: Harness):
     harness = sqlite_harness
     plan_round(harness)
     mine_before_deadline(harness, 3)
@@ -98,7 +98,7 @@ def test_no_fee_bump_is_signed_after_deadline_margin(sqlite_harness: Harness):
     assert (harness.states()[0], len(list_attempts(harness))) == ("live", 1)
 
 
-def test_case_f12_late_push_gets_fee_bump_when_another_call_waits_behind_it(
+def test_case_f12_late_push_is_bumped_if_other_call_waits(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness

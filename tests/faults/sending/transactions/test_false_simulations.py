@@ -74,7 +74,7 @@ def count_false_simulations(proxy: Proxy) -> float:
 
 
 @pytest.mark.parametrize("position", [0, 2])
-def test_false_reverts_of_one_of_three_endpoints_stop_no_push(
+def test_false_reverts_of_one_endpoint_stop_no_push(
     sqlite_harness: Harness, open_proxy: OpenProxy, position: int
 ):
     harness = sqlite_harness
@@ -96,7 +96,7 @@ def test_false_reverts_of_one_of_three_endpoints_stop_no_push(
 
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("honest_fault", [None, drop_request()], ids=["answers", "is silent"])
-def test_revert_without_majority_holds_push_and_is_reported_after_two_minutes(
+def test_revert_without_majority_delays_push_and_is_reported(
     proxied_harness: Harness,
     proxies: tuple[Proxy, Proxy],
     position: int,
@@ -132,7 +132,7 @@ def test_revert_without_majority_holds_push_and_is_reported_after_two_minutes(
 
 
 @pytest.mark.parametrize("honest_count", [1, 2])
-def test_false_success_of_one_endpoint_sends_no_call_that_reverts(
+def test_reverting_call_is_not_sent_on_false_success(
     sqlite_harness: Harness, open_proxy: OpenProxy, honest_count: int
 ):
     harness = sqlite_harness
@@ -156,13 +156,13 @@ def test_false_success_of_one_endpoint_sends_no_call_that_reverts(
         assert get_only_intent(harness).error_class == "Paused"
 
 
-def test_false_time_of_a_revert_delays_a_call_by_at_most_an_hour():
+def test_false_ready_time_delays_call_by_at_most_one_hour():
     refusal = decode_refusal(encode_error("BucketEmpty", 2**250))
     result = PreflightResult(PreflightOutcome.REFUSED, refusal=refusal)
     assert SimpleCallKind("noop").decide_on_refusal(result, now=100).not_before == 100 + 3600
 
 
-def test_revert_with_a_far_time_delays_a_kickout_by_an_hour(
+def test_distant_ready_time_delays_kickout_by_one_hour(
     sqlite_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = sqlite_harness

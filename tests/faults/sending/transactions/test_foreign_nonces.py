@@ -64,7 +64,7 @@ def test_case_f16_single_endpoint_does_not_make_nonce_foreign(
     assert second_proxy.count("eth_getTransactionCount") > 0
 
 
-def test_case_f17_pending_foreign_transaction_does_not_pause_sender(
+def test_case_f17_sender_is_paused_only_once_foreign_tx_is_mined(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

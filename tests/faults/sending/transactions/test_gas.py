@@ -13,7 +13,7 @@ from tests.support.sending.proxy import SEND, Proxy
 _ESTIMATE = "eth_estimateGas"
 
 
-def test_case_f23_failed_estimate_leaves_push_planned_without_gas_limit(
+def test_case_f23_push_stays_planned_after_failed_estimate(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -84,7 +84,7 @@ def test_case_f28_push_above_block_gas_limit_waits_with_reason(
     assert harness.testbed.round == 1
 
 
-def test_case_f28_intrinsic_gas_refusal_leads_to_attempt_with_more_gas(
+def test_case_f28_intrinsic_gas_error_is_retried_with_more_gas(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

@@ -69,7 +69,7 @@ def check_receipts(harness: Harness) -> list[str]:
     return [step.action for step in harness.repeat(confirm_transactions) if step.action != "sent"]
 
 
-def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
+def test_receipts_hidden_by_only_endpoint_do_not_make_nonce_foreign(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -107,7 +107,7 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_make_nonce_foreign(
     )
 
 
-def test_used_nonce_is_not_foreign_when_a_block_contains_own_transaction(
+def test_nonce_is_not_foreign_if_block_has_own_transaction(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -132,7 +132,7 @@ def test_used_nonce_is_not_bumped_while_receipts_are_hidden(
     assert (harness.states()[0], len(list_attempts(harness))) == ("live", 1)
 
 
-def test_receipts_hidden_randomly_by_two_endpoints_do_not_make_nonce_foreign(
+def test_randomly_hidden_receipts_do_not_make_nonce_foreign(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -151,9 +151,7 @@ def test_receipts_hidden_randomly_by_two_endpoints_do_not_make_nonce_foreign(
     assert harness.testbed.round == len(harness.states())
 
 
-def test_push_whose_receipt_is_hidden_stays_mined_while_block_has_its_transaction(
-    proxied_harness: Harness, proxies: Proxies
-):
+def test_push_with_hidden_receipt_stays_mined(proxied_harness: Harness, proxies: Proxies):
     harness = proxied_harness
     harness.pushed()
     assert harness.states() == ["mined"]
@@ -198,7 +196,7 @@ def test_foreign_transaction_is_reported_with_block_and_target(
     assert get_only_intent(harness).error_text == pause.reason
 
 
-def test_rebuild_resolves_foreign_nonce_and_sender_can_be_resumed(
+def test_sender_resumes_after_rebuild_resolves_foreign_nonce(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -231,7 +229,7 @@ def test_foreign_transaction_is_detected_without_historical_state(
 
 
 @pytest.mark.parametrize("reported", ["of another", "of no key", "without it"])
-def test_transaction_not_shown_by_second_endpoint_does_not_pause_sender(
+def test_transaction_unknown_to_second_endpoint_does_not_pause_sender(
     proxied_harness: Harness, proxies: Proxies, reported: str
 ):
     harness = proxied_harness
@@ -255,7 +253,7 @@ def test_transaction_not_shown_by_second_endpoint_does_not_pause_sender(
     assert get_pause_kind(harness) is PauseKind.FOREIGN
 
 
-def test_transaction_fabricated_by_the_only_endpoint_does_not_pause_sender(
+def test_transaction_fabricated_by_only_endpoint_does_not_pause_sender(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

@@ -94,7 +94,7 @@ def test_requests_per_tick_stay_bounded_while_endpoint_is_down(
     assert read_nonces_without_agreement() == 0
 
 
-def test_every_tick_checks_lowest_nonces_and_rotates_through_others(
+def test_every_tick_checks_lowest_nonces_and_some_others(
     harness_with_silent_endpoint: tuple[DispatchHarness, Proxy, Proxy],
 ):
     harness, up, _ = harness_with_silent_endpoint
@@ -120,7 +120,7 @@ def test_every_tick_checks_lowest_nonces_and_rotates_through_others(
     assert checked_nonces == set(waiting)
 
 
-def test_exhausted_day_cap_is_logged_once(
+def test_exhausted_daily_cap_is_logged_once(
     harness: DispatchHarness, make_gas_expensive: Callable[[], None]
 ):
     for _ in range(3):

@@ -73,7 +73,7 @@ def test_l1_fee_counts_in_budget_and_metrics(
     assert stats.wei["push"] == compute_gas_cost(harness) + L1_FEE
 
 
-def test_l1_fee_uses_up_day_cap(proxied_harness: Harness, proxies: tuple[Proxy, Proxy]):
+def test_l1_fee_counts_towards_daily_cap(proxied_harness: Harness, proxies: tuple[Proxy, Proxy]):
     harness = proxied_harness
     harness.restart(caps=replace(CAPS, cost_per_day=L1_FEE - 1))
     add_rollup_receipt_fields(proxies, l1Fee=hex(L1_FEE))
@@ -84,7 +84,7 @@ def test_l1_fee_uses_up_day_cap(proxied_harness: Harness, proxies: tuple[Proxy, 
     assert (waiting.state.value, waiting.error_class) == ("planned", "day_cap")
 
 
-def test_reorged_transaction_reserves_its_max_cost_without_l1_fee(
+def test_reorged_transaction_reserves_max_cost_without_l1_fee(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -158,7 +158,7 @@ def test_rollup_operator_fee_is_reserved_and_booked(
 
 
 @pytest.mark.parametrize("liar", [0, 1])
-def test_huge_l1_fee_of_single_endpoint_does_not_use_up_the_budget(
+def test_huge_l1_fee_of_single_endpoint_does_not_exhaust_budget(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], liar: int
 ):
     harness = proxied_harness
@@ -173,7 +173,7 @@ def test_huge_l1_fee_of_single_endpoint_does_not_use_up_the_budget(
     assert GWEI <= (slot.gas_price_wei or 0) < list_attempt_fees(harness)[0][0]
 
 
-def test_l1_fee_of_single_endpoint_is_corrected_once_two_endpoints_agree(
+def test_l1_fee_is_corrected_once_two_endpoints_agree(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

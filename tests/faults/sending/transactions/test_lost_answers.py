@@ -63,7 +63,7 @@ def land_waiting_transactions(harness: Harness) -> None:
     harness.until_final()
 
 
-def test_case_f03_accepted_send_without_response_is_not_duplicated_on_resend(
+def test_case_f03_resend_after_lost_response_is_no_duplicate(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -101,7 +101,7 @@ def test_case_f04_lost_send_is_repeated_with_same_bytes(
     assert (harness.testbed.round, harness.testbed.nonce, harness.states()) == (1, 2, ["final"])
 
 
-def test_case_f05_library_sends_once_and_forced_retry_is_harmless(
+def test_case_f05_library_retry_sends_no_second_transaction(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -184,7 +184,7 @@ def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
     ],
     ids=["500", "503", "html", "empty", "wrong id", "truncated", "cut off"],
 )
-def test_case_f26_malformed_send_response_is_ambiguous_and_not_resent_in_loop(
+def test_case_f26_malformed_send_response_is_not_resent_in_loop(
     proxied_harness: Harness, proxies: Proxies, fault: Fault
 ):
     harness = proxied_harness
@@ -249,7 +249,7 @@ def test_case_f26_backoff_without_retry_after_doubles_up_to_one_minute(
     assert line.endpoint.health.backoff.get_remaining_seconds() == 0
 
 
-def test_case_f27_transaction_reported_failed_by_relay_keeps_its_nonce(
+def test_case_f27_failed_relay_transaction_keeps_its_nonce(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

@@ -27,7 +27,7 @@ from tests.support.sending.in_flight import (
 from tests.support.sending.proxy import Proxy
 
 
-def test_case_f22_insufficient_funds_for_live_push_pause_sender_without_new_attempts(
+def test_case_f22_insufficient_funds_pause_sender(
     harness: Harness,
 ):
     chain, sender = harness.testbed.chain, harness.context.account.address
@@ -56,7 +56,7 @@ def test_case_f22_insufficient_funds_for_live_push_pause_sender_without_new_atte
     assert len(list_attempts(harness)) == 1
 
 
-def test_case_f29_no_new_nonce_is_opened_when_budget_is_spent_but_open_nonce_is_bumped_to_cap(
+def test_case_f29_spent_budget_allows_only_bumps(
     harness: Harness,
 ):
     send_unmined_push(harness)
@@ -85,7 +85,7 @@ def test_case_f29_no_new_nonce_is_opened_when_budget_is_spent_but_open_nonce_is_
     assert harness.testbed.round == 1
 
 
-def test_hourly_budget_is_available_again_after_one_hour(sqlite_harness: Harness):
+def test_hourly_budget_is_restored_after_one_hour(sqlite_harness: Harness):
     harness = sqlite_harness
     mine_expensive_blocks(harness, GWEI)
     harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
@@ -134,7 +134,7 @@ def test_open_nonces_never_exceed_max_in_flight(sqlite_harness: Harness):
     assert harness.states().count("live") == 1
 
 
-def test_nonce_budget_counts_own_reservation_once(sqlite_harness: Harness):
+def test_budget_counts_own_reservation_once(sqlite_harness: Harness):
     harness = sqlite_harness
     send_unmined_push(harness)
     (slot,) = list_slots(harness)
@@ -194,7 +194,7 @@ def _get_pause(harness: Harness) -> Pause | None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_push_is_sent_when_only_a_stalled_endpoint_reports_insufficient_balance(
+def test_stalled_endpoint_balance_does_not_block_push(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int
 ):
     harness, chain = proxied_harness, proxied_harness.testbed.chain
@@ -219,7 +219,7 @@ def test_push_is_sent_when_only_a_stalled_endpoint_reports_insufficient_balance(
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_gas_price_of_stalled_endpoint_does_not_block_push(
+def test_stalled_endpoint_gas_price_does_not_block_push(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int
 ):
     harness, chain = proxied_harness, proxied_harness.testbed.chain
@@ -233,7 +233,7 @@ def test_gas_price_of_stalled_endpoint_does_not_block_push(
     assert harness.testbed.round == 1
 
 
-def test_budget_counts_open_nonces_at_any_age_and_mined_nonces_from_their_landing(
+def test_budget_counts_open_nonces_at_any_age(
     sqlite_harness: Harness,
 ):
     harness, chain = sqlite_harness, sqlite_harness.testbed.chain
@@ -264,7 +264,7 @@ def test_budget_counts_open_nonces_at_any_age_and_mined_nonces_from_their_landin
         assert spent == uow.outbox.slots.compute_cost_wei(slot) > 0
 
 
-def test_fast_clock_does_not_use_up_budget_forever(sqlite_harness: Harness):
+def test_spending_dated_in_future_does_not_exhaust_budget(sqlite_harness: Harness):
     harness = sqlite_harness
     year = 365 * DAY_SECONDS
     right = harness.context.clock

@@ -23,7 +23,7 @@ from tests.support.sending.proxy import Proxy
 from tests.support.txmgr.operator_actions import bump_fee_now, cancel_intent
 
 
-def test_bump_above_cap_is_rejected_and_bump_at_market_price_is_sent(
+def test_bump_above_cap_is_rejected_and_bump_at_market_is_sent(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

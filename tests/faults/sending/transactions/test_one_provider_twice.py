@@ -147,7 +147,7 @@ def test_false_receipt_from_two_endpoints_of_one_provider_is_not_final(
     assert read_undecided_nonces() == 0
 
 
-def test_false_receipt_from_both_endpoints_of_the_only_provider_is_final(
+def test_false_receipt_from_both_endpoints_of_only_provider_is_final(
     sqlite_harness: Harness, liar: Proxy
 ):
     harness = sqlite_harness
@@ -159,7 +159,7 @@ def test_false_receipt_from_both_endpoints_of_the_only_provider_is_final(
 
 
 @pytest.mark.parametrize("fault", [return_null(), build_changed_receipt_fault({"status": "0x0"})])
-def test_nothing_is_final_while_endpoints_of_the_only_provider_disagree(
+def test_nothing_is_final_while_endpoints_of_one_provider_disagree(
     sqlite_harness: Harness, open_proxy: OpenProxy, fault: Fault
 ):
     harness = sqlite_harness
@@ -182,7 +182,7 @@ def test_nothing_is_final_while_endpoints_of_the_only_provider_disagree(
     assert harness.states() == ["final"]
 
 
-def test_honest_endpoint_is_not_outvoted_by_hosts_configured_as_one_provider(
+def test_hosts_of_one_provider_do_not_outvote_honest_endpoint(
     sqlite_harness: Harness, open_proxy: OpenProxy, liar: Proxy
 ):
     harness = sqlite_harness
@@ -209,7 +209,7 @@ def test_gas_price_reported_twice_by_one_provider_is_not_booked(
     assert GWEI <= (slot.gas_price_wei or 0) < list_attempt_fees(harness)[0][0]
 
 
-def test_l1_fee_reported_twice_by_one_provider_is_not_taken_as_median(
+def test_l1_fee_reported_twice_by_one_provider_is_not_median(
     outnumbered_harness: Harness, liar: Proxy
 ):
     harness, lines = outnumbered_harness, outnumbered_harness.context.sender_account.pool_view
@@ -226,7 +226,7 @@ def is_latest(question: Question) -> bool:
     return bool(question["params"][1] == "latest")
 
 
-def test_nonce_reported_as_used_by_one_of_two_providers_is_still_bumped(
+def test_nonce_used_according_to_one_of_two_providers_is_bumped(
     outnumbered_harness: Harness, liar: Proxy
 ):
     harness = outnumbered_harness
@@ -239,9 +239,7 @@ def test_nonce_reported_as_used_by_one_of_two_providers_is_still_bumped(
     assert (harness.states(), len(list_attempts(harness))) == (["live"], 2)
 
 
-def test_nonce_reported_as_used_by_the_only_provider_is_not_bumped(
-    sqlite_harness: Harness, liar: Proxy
-):
+def test_nonce_used_according_to_only_provider_is_not_bumped(sqlite_harness: Harness, liar: Proxy):
     harness = sqlite_harness
     harness.restart(urls=build_two_urls(liar))
     send_unmined_push(harness)
@@ -253,7 +251,7 @@ def test_nonce_reported_as_used_by_the_only_provider_is_not_bumped(
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
-def test_foreign_transaction_shown_by_one_of_two_providers_does_not_pause_sender(
+def test_foreign_transaction_at_one_provider_does_not_pause_sender(
     outnumbered_harness: Harness, honest: Proxy, *, is_restarted: bool
 ):
     harness = outnumbered_harness
@@ -279,9 +277,7 @@ def test_foreign_transaction_shown_by_one_of_two_providers_does_not_pause_sender
     assert get_pause_kind(harness) is PauseKind.FOREIGN
 
 
-def test_foreign_transaction_shown_twice_by_the_only_provider_pauses_sender(
-    sqlite_harness: Harness, liar: Proxy
-):
+def test_foreign_transaction_at_only_provider_pauses_sender(sqlite_harness: Harness, liar: Proxy):
     harness = sqlite_harness
     harness.restart(urls=build_two_urls(liar))
     harness.period()
@@ -293,9 +289,7 @@ def test_foreign_transaction_shown_twice_by_the_only_provider_pauses_sender(
     assert get_pause_kind(harness) is PauseKind.FOREIGN
 
 
-def test_higher_nonce_count_at_one_of_two_providers_stops_start_but_database_is_not_refused(
-    outnumbered_harness: Harness, liar: Proxy
-):
+def test_higher_nonce_count_of_one_provider_stops_start(outnumbered_harness: Harness, liar: Proxy):
     harness = outnumbered_harness
     liar.rule(COUNT, shift_number(5))
     context = harness.context
@@ -314,7 +308,7 @@ def test_higher_nonce_count_at_one_of_two_providers_stops_start_but_database_is_
     harness.pushed()
 
 
-def test_database_is_refused_when_the_only_provider_reports_a_higher_nonce_count(
+def test_higher_nonce_count_of_only_provider_rejects_database(
     sqlite_harness: Harness, liar: Proxy
 ):
     harness = sqlite_harness
@@ -329,7 +323,7 @@ def test_database_is_refused_when_the_only_provider_reports_a_higher_nonce_count
     )
 
 
-def test_account_is_not_enrolled_when_only_one_of_two_providers_reports_no_sends(
+def test_account_is_not_enrolled_by_one_of_two_providers(
     outnumbered_harness: Harness, liar: Proxy, honest: Proxy, new_sqlite_store: NewStore
 ):
     harness = outnumbered_harness
@@ -347,7 +341,7 @@ def test_account_is_not_enrolled_when_only_one_of_two_providers_reports_no_sends
         assert get_next_nonce(context) is None
 
 
-def test_account_is_enrolled_when_both_endpoints_of_the_only_provider_report_no_sends(
+def test_account_is_enrolled_by_two_endpoints_of_only_provider(
     sqlite_harness: Harness, liar: Proxy, new_sqlite_store: NewStore
 ):
     harness = sqlite_harness
@@ -359,7 +353,7 @@ def test_account_is_enrolled_when_both_endpoints_of_the_only_provider_report_no_
         assert get_next_nonce(context) == 0
 
 
-def test_rebuild_rejects_nonce_count_reported_by_only_one_of_two_providers(
+def test_rebuild_rejects_nonce_count_of_one_of_two_providers(
     outnumbered_harness: Harness, liar: Proxy
 ):
     harness = outnumbered_harness
@@ -371,9 +365,7 @@ def test_rebuild_rejects_nonce_count_reported_by_only_one_of_two_providers(
     assert plan_outbox_rebuild(harness.context, 1000).is_empty
 
 
-def test_rebuild_accepts_nonce_count_of_both_endpoints_of_the_only_provider(
-    sqlite_harness: Harness, liar: Proxy
-):
+def test_rebuild_accepts_nonce_count_of_only_provider(sqlite_harness: Harness, liar: Proxy):
     harness = sqlite_harness
     harness.restart(urls=build_two_urls(liar))
     liar.rule(COUNT, shift_number(3))
@@ -413,7 +405,7 @@ LIES_ABOUT_NONCES = {
 
 
 @pytest.mark.parametrize("lie", LIES_ABOUT_NONCES)
-def test_nonces_are_not_rebuilt_from_transactions_of_only_one_provider(
+def test_nonces_are_not_rebuilt_from_one_of_two_providers(
     outnumbered_harness: Harness, liar: Proxy, new_sqlite_store: NewStore, lie: str
 ):
     harness = outnumbered_harness
@@ -431,7 +423,7 @@ def test_nonces_are_not_rebuilt_from_transactions_of_only_one_provider(
 
 
 @pytest.mark.parametrize("lie", LIES_ABOUT_NONCES)
-def test_nonces_are_rebuilt_from_two_agreeing_providers_despite_false_responses(
+def test_nonces_are_rebuilt_from_two_agreeing_providers(
     sqlite_harness: Harness,
     liar: Proxy,
     honest: Proxy,
@@ -450,7 +442,7 @@ def test_nonces_are_rebuilt_from_two_agreeing_providers_despite_false_responses(
         assert plan_outbox_rebuild(context, 1000) == findings
 
 
-def test_nonces_are_not_rebuilt_while_only_one_of_two_providers_returns_blocks(
+def test_nonces_are_not_rebuilt_without_blocks_of_second_provider(
     outnumbered_harness: Harness, honest: Proxy, new_sqlite_store: NewStore
 ):
     harness = outnumbered_harness
@@ -462,7 +454,7 @@ def test_nonces_are_not_rebuilt_while_only_one_of_two_providers_returns_blocks(
             plan_outbox_rebuild(context, 1000)
 
 
-def test_rebuilt_nonce_gets_the_lowest_reported_gas_price(
+def test_rebuilt_nonce_gets_lowest_reported_gas_price(
     outnumbered_harness: Harness, liar: Proxy, new_sqlite_store: NewStore
 ):
     harness = outnumbered_harness

@@ -26,7 +26,7 @@ def list_paused_senders(jobs: SendingJobs) -> list[str]:
     return [finding.detail for finding in findings if finding.condition is Condition.PAUSED_SENDER]
 
 
-def test_case_f16_key_used_elsewhere_while_outbox_is_empty_pauses_only_its_sender(
+def test_case_f16_key_used_elsewhere_pauses_only_its_sender(
     harness: Harness,
 ):
     jobs = create_reconciled_sending_jobs(harness)
@@ -77,7 +77,7 @@ def test_foreign_pause_replaces_temporary_funds_pause(
     assert reason.endswith("it rested before, funds: no ether")
 
 
-def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
+def test_daemon_with_foreign_pause_signs_nothing_during_embargo(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -104,7 +104,7 @@ def test_daemon_starts_with_foreign_pause_and_signs_nothing_during_embargo(
     assert (get_next_nonce(harness.context), list_assigned_nonces(harness)) == (2, [1])
 
 
-def test_run_once_is_refused_even_when_sender_is_paused_as_foreign(sqlite_harness: Harness):
+def test_run_once_is_rejected_while_sender_has_foreign_pause(sqlite_harness: Harness):
     harness = sqlite_harness
     jobs = create_reconciled_sending_jobs(harness)
     use_nonce_elsewhere(harness)
@@ -155,7 +155,7 @@ def test_released_sender_continues_with_unused_nonce_after_rebuild(
     assert list_assigned_nonces(harness) == [1, 2]
 
 
-def test_foreign_use_of_open_nonce_and_next_nonce_is_reported_and_neither_is_reused(
+def test_foreign_use_of_open_and_next_nonce_is_reported(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness

@@ -74,7 +74,7 @@ def test_case_f10_mined_older_attempt_is_recognised_and_counted_once(
     assert harness.journal().count("final") == 1
 
 
-def test_case_f11_middle_of_three_attempts_mined_during_downtime_is_recognised(
+def test_case_f11_second_attempt_mined_in_downtime_is_recognised(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -124,7 +124,7 @@ def mine_bytes_alone(harness: Harness, raw: str) -> None:
     assert harness.testbed.nonce == 2
 
 
-def test_case_f15_nonce_too_low_is_not_an_error_when_own_hash_was_mined(
+def test_case_f15_nonce_too_low_is_no_error_if_own_hash_is_mined(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

@@ -47,7 +47,7 @@ def poll_each_block(harness: Harness, blocks: int) -> tuple[list[int], list[Step
         ("something that nobody knows", "unknown"),
     ],
 )
-def test_transaction_with_unchanged_response_is_resent_less_often_and_logged_once(
+def test_transaction_with_unchanged_response_is_resent_less_often(
     proxied_harness: Harness, proxies: Proxies, answer: str, error_class: str | None
 ):
     harness = proxied_harness

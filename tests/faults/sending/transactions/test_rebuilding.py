@@ -27,9 +27,7 @@ from tests.support.txmgr.stores import NewStore
 COUNT = "eth_getTransactionCount"
 
 
-def test_rebuild_counts_pending_nonce_without_searching_blocks(
-    harness: Harness, new_store: NewStore
-):
+def test_rebuild_counts_pending_nonce_without_block_search(harness: Harness, new_store: NewStore):
     harness.period()
     harness.tick()
     with new_store() as fresh:
@@ -98,7 +96,7 @@ def test_nonce_below_search_depth_is_rebuilt_without_hash(sqlite_harness: Harnes
         assert [text is None for text in get_rebuild_reasons(harness).values()] == [True, False]
 
 
-def test_call_on_nonce_used_by_lost_database_is_superseded_without_pause(
+def test_call_on_nonce_used_by_lost_database_is_superseded(
     sqlite_harness: Harness, tmp_path: Path
 ):
     harness = sqlite_harness
@@ -128,7 +126,7 @@ def test_call_on_nonce_used_by_lost_database_is_superseded_without_pause(
         assert (push.state, push.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 
 
-def test_gap_in_assigned_nonces_is_refused_and_not_repaired(sqlite_harness: Harness):
+def test_gap_in_assigned_nonces_is_rejected(sqlite_harness: Harness):
     harness = sqlite_harness
     with harness.context.write_transaction() as uow:
         outbox, account = uow.outbox, harness.context.account

@@ -59,7 +59,7 @@ def test_case_f25_revert_is_reported_with_contract_error_once_final(
     assert ("landed", None) in harness.reports()
 
 
-def test_case_f30_push_removed_by_three_block_reorg_is_resent_and_mined_again(harness: Harness):
+def test_case_f30_push_removed_by_reorg_is_resent_and_mined(harness: Harness):
     before = TAKEN_BACK._value.get()
     harness.period()
     harness.tick()
@@ -133,7 +133,7 @@ def test_case_f36_pushes_continue_without_finality_and_stay_mined(
     assert count_outcomes(harness) == {("push", "success"): 3}
 
 
-def test_block_missing_once_at_endpoint_delays_finality_of_receipt(
+def test_block_missing_at_endpoint_delays_receipt_finality(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -165,7 +165,7 @@ def build_block_rewrite(number: str) -> Callable[[Question], Question]:
 
 
 @pytest.mark.parametrize("fault", [return_null(), show_other_fork(0)], ids=["stale", "on a fork"])
-def test_case_f37_nothing_is_final_while_two_endpoints_disagree_on_a_receipt(
+def test_case_f37_receipt_is_not_final_while_endpoints_disagree(
     proxied_harness: Harness, proxies: Proxies, fault: Fault
 ):
     harness, (_, odd) = proxied_harness, proxies
@@ -183,7 +183,7 @@ def test_case_f37_nothing_is_final_while_two_endpoints_disagree_on_a_receipt(
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_case_f38_push_stays_mined_when_its_receipt_is_missing_at_a_single_endpoint(
+def test_case_f38_push_stays_mined_if_one_endpoint_lacks_receipt(
     proxied_harness: Harness, proxies: Proxies, place: int
 ):
     harness = proxied_harness

@@ -40,7 +40,7 @@ def test_expired_push_passes_its_nonce_to_next_push(harness: Harness):
     assert ("landed", None) in harness.reports()
 
 
-def test_next_push_moves_to_another_nonce_when_the_expired_push_is_mined_after_all(
+def test_next_push_gets_new_nonce_if_expired_push_is_mined(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -60,7 +60,7 @@ def test_next_push_moves_to_another_nonce_when_the_expired_push_is_mined_after_a
     assert (harness.testbed.round, len(list_slots(harness))) == (1, 2)
 
 
-def test_expired_push_mined_before_it_was_recorded_keeps_its_nonce(
+def test_expired_push_mined_unrecorded_keeps_its_nonce(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness

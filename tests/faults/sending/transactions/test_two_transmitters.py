@@ -66,7 +66,7 @@ def test_two_transmitters_on_fast_chain_never_pay_for_same_round(
     assert list_reverted_calls(two_transmitters, began) == []
 
 
-def test_push_whose_delay_is_over_still_waits_for_the_head_start_blocks(
+def test_push_after_delay_waits_for_head_start_blocks(
     two_transmitters: tuple[Harness, Harness],
 ):
     first, second = two_transmitters
@@ -89,7 +89,7 @@ def test_push_whose_delay_is_over_still_waits_for_the_head_start_blocks(
     assert list_reverted_calls(two_transmitters, began) == []
 
 
-def test_kickout_is_accused_and_executed_by_one_of_two_transmitters(
+def test_kickout_is_executed_by_one_of_two_transmitters(
     two_transmitters: tuple[Harness, Harness],
 ):
     first, second = two_transmitters
