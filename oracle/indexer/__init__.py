@@ -1,1 +1,1 @@
-"""The indexer: ingests blocks window by window; reorgs, rebuild, backfill."""
+"""Ingests blocks in windows, folds them into the state, and undoes and repairs what changed."""

@@ -1,6 +1,7 @@
 """Fetches indexed blocks again, inserts raw rows that are missing, and refolds everything.
 
-A second request, preferably to another endpoint, finds logs that an endpoint left out.
+This finds logs that an endpoint had left out, because the second request goes to another endpoint
+if possible.
 """
 
 from collections.abc import Iterator
@@ -30,10 +31,10 @@ from oracle.store.state.cursor_repository import Cursor
 class BackfillResult:
     """Differences between the chain and the stored rows of some blocks.
 
-    The rows in `missing_*` were inserted. `unserved_count` counts stored rows that the chain did
-    not return again; they are kept, because endpoints prune logs. `differing_count` counts rows
-    with other contents; they are kept as well, because only a proof shows which side is right.
-    `rebuilt` is None if nothing was missing.
+    The rows in `missing_*` were inserted. `unserved_count` is the number of stored rows that the
+    endpoint did not return again; they are kept, because endpoints prune logs. `differing_count`
+    is the number of rows with other contents; the stored ones are kept, because only a proof can
+    show which side is right. `rebuilt` is None if no row was missing.
     """
 
     blocks: BlockRange

@@ -1,13 +1,14 @@
 """Confirms a block with another provider before it counts as final, and stores refused blocks.
 
-A forged header chain is consistent in itself: its roots, blooms and hashes match. An endpoint of
-another provider exposes it by showing a different block. The parent links of a confirmed block
-prove all blocks below it, so only this header and the endpoint's head are requested. See
+The headers of a forged chain can be consistent, with matching roots, blooms and hashes. Such a
+chain is detected only because an endpoint of another provider returns a different block. A
+confirmed block proves all blocks below it by its parent links. Therefore only the header of this
+block and the head of the other endpoint are requested. See
 docs/explanation/reorgs.md#confirmed-by-a-second-provider.
 
-A refused block is stored until it is explained, so that every attempt fails the same way. It is
-explained once an endpoint proves it, once two endpoints agree on it, or once an operator accepts
-it by a setting or by `resync refusal --accept`.
+A block is refused if its data contradict each other. The refusal is stored, so that every later
+attempt fails in the same way, until an endpoint proves the block, two endpoints agree on it, or an
+operator accepts it by a setting or by `resync refusal --accept`.
 """
 
 from collections import defaultdict
@@ -35,18 +36,18 @@ from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry.indexer_metrics import WITNESSED_WINDOWS
 
-# A fault that an endpoint's own headers prove, regardless of other endpoints.
+# The fault of an endpoint whose own headers prove it wrong, without any other endpoint.
 _INCONSISTENT_HEADERS = "its own headers do not link or do not match their hashes"
-# A fact of the chain, not of an endpoint: the reason why no further block counts as final.
+# The stored fact of the chain (not of an endpoint) that holds why no further block becomes final.
 _UNCONFIRMED_FACT = "unconfirmed"
 
 
 class Confirmation(Enum):
-    """Result of confirming a block with a second provider.
+    """The result of confirming a block with a second provider.
 
-    AGREED: another provider shows the same block. SINGLE_PROVIDER: there is no other provider.
-    UNANSWERED: no other provider responds, so the block is not final, whatever its endpoint
-    reports.
+    AGREED means that another provider has the same block. SINGLE_PROVIDER means that there is no
+    other provider. UNANSWERED means that no other provider responds, so that the block does not
+    count as final, even if its endpoint reports it as final.
     """
 
     AGREED = auto()
@@ -59,11 +60,12 @@ def confirm_block(
 ) -> tuple[Confirmation, BlockRef | None]:
     """Confirm a block with an endpoint of another provider before it becomes final.
 
-    `source_endpoint` returned the block; `blocks` end at it and are ingested with it. Returns the
-    head of the other endpoint as well, or None if there is no response: the depth of a block is
-    one endpoint's claim until another endpoint's head confirms it. If the endpoints show different
-    blocks, the block that two providers show is accepted. If there is no
-    such block, an endpoint is wrong if its headers are not linked or do not match their hashes.
+    `source_endpoint` returned the block; `blocks` end with this block and are ingested with it.
+    The second value is the head of the other endpoint, or None without a response. It is needed
+    because the depth of a block below the head must be confirmed as well. If the endpoints return
+    different blocks, the block that two providers have is accepted. If there is no such block, the
+    headers of both endpoints are checked: an endpoint is wrong if its headers are not linked, or
+    do not match their hashes.
 
     Raises:
         OutvotedError: `source_endpoint` was found wrong, and was deprioritised or quarantined.
@@ -93,9 +95,9 @@ def get_confirmation_obstacle(uow: UnitOfWork) -> str | None:
 
 
 def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Confirmation) -> None:
-    """Store whether blocks wait for a second provider; end a dispute that is resolved.
+    """Store whether blocks wait for a second provider, and end a dispute that is resolved.
 
-    Nothing is written if the result is the same as before.
+    Nothing is written if the result has not changed.
     """
     is_waiting = result is Confirmation.UNANSWERED
     with fork_context.store.read_transaction() as uow:
@@ -141,7 +143,7 @@ def _check_refused_block(fork_context: ForkContext, blocks: BlockRange) -> None:
 def _resolve_block_conflict(
     fork_context: ForkContext, block: BlockRef, source_endpoint: str, blocks: BlockRange
 ) -> None:
-    """Determine which of two blocks is on the chain, and demote the wrong endpoints."""
+    """Determine which of two blocks is on the chain, and deprioritise the wrong endpoints."""
     block_number, chain = block.number, fork_context.chain
     hash_by_endpoint = fetch_hashes_by_endpoint(chain, block_number) | {
         source_endpoint: block.hash
@@ -211,13 +213,13 @@ def _store_block_conflict(
 
 
 def get_refusal(uow: UnitOfWork) -> BlockRefusal | None:
-    """Return the refused block that is not explained yet, or None."""
+    """Return the block refusal that is stored, or None."""
     text = uow.facts.get(CHAIN_FACTS_KEY, REFUSAL_FACT, 0)
     return None if text is None else BlockRefusal.from_json(text)
 
 
 def store_block_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:
-    """Store a refusal unless one is stored, and return the stored refusal's error."""
+    """Store a refusal unless there is one already; return the error of the stored refusal."""
     with store.transaction() as uow:
         existing_refusal = get_refusal(uow)
         if existing_refusal is None:
@@ -226,18 +228,18 @@ def store_block_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedErro
 
 
 def clear_block_refusal(uow: UnitOfWork, blocks: BlockRange) -> None:
-    """Delete a refusal inside these blocks, because they were read at the required level."""
+    """Delete a refusal within these blocks, because they were now read at the required level."""
     refusal = get_refusal(uow)
     if refusal is not None and blocks.first <= refusal.number <= blocks.last:
         uow.facts.delete(CHAIN_FACTS_KEY, REFUSAL_FACT)
 
 
 def accept_refused_block(uow: UnitOfWork, reason: str) -> BlockRefusal:
-    """Accept the refused block as served, on an operator's command, and return it.
+    """Accept the refused block as the endpoint returned it, on the command of an operator.
 
     Raises:
-        InputError: no block is refused, two endpoints show two blocks, or a provider does not
-            respond.
+        InputError: no block is refused, or acceptance would not help because endpoints return
+            different blocks or a provider does not respond.
     """
     refusal = get_refusal(uow)
     if refusal is None:

@@ -1,6 +1,6 @@
-"""Hooks with which features act at blocks, inside the transaction that folds or rewinds blocks.
+"""Hooks by which features act at blocks, inside the transaction that folds or rewinds the blocks.
 
-Hooks are called in the order of registration; the fold does not depend on any of them.
+Hooks are called in the order of their registration. The fold itself depends on no hook.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from oracle.store.outbox.records import Stamp
 
 
 class HookNote(NamedTuple):
-    """Record of what a hook wrote: a name for the log, and an identifying number."""
+    """What a hook wrote, for the log: its name, and a number such as that of a period."""
 
     name: str
     number: int
@@ -25,8 +25,8 @@ class HookNote(NamedTuple):
 class BlockHook:
     """Base class of block hooks; it does nothing. A feature overrides the methods that it needs.
 
-    `header_depth`: the hook needs all headers within this many blocks of the head. `first_block`:
-    the hook also needs all headers from this block on, or None.
+    The hook needs all headers within `header_depth` blocks of the head. If `first_block` is not
+    None, it also needs all headers from this block on.
     """
 
     header_depth: int = 0
@@ -37,8 +37,8 @@ class BlockHook:
     ) -> Sequence[BlockRef]:
         """Return the blocks at whose end `on_block` is called.
 
-        `headers` are consecutive: the last folded block, then the window's. `newest_block` is the
-        height of the newest known header.
+        `headers` are the last folded block, followed by the blocks of the window. `newest_block`
+        is the height of the newest known header.
         """
         del headers, newest_block
         return ()
@@ -46,26 +46,29 @@ class BlockHook:
     def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last_block: BlockRef, newest_block: int
     ) -> None:
-        """Handle a window up to `last_block` before its fold; `headers` is empty in history."""
+        """Act before a window up to `last_block` is folded; `headers` is empty in history."""
 
     def on_folded(self, changes: Changes) -> None:
-        """Handle changes that were folded and stored; the fold changes their row objects later."""
+        """Act after changes were folded and stored.
+
+        Do not keep their row objects, because the fold changes these objects later.
+        """
 
     def on_block(
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef, final_number: int
     ) -> HookNote | None:
-        """Act at `block`; the data of `uow` and `contract_state` are exactly as of this block.
+        """Act at the end of a block, when `uow` and `contract_state` are exactly as of this block.
 
-        `final_number` is the highest final block, or -1. It may be above `block`.
+        `final_number` is the height of the highest final block, or -1. It may be above `block`.
         """
         del uow, contract_state, block, final_number
         return None
 
     def on_committed(self, store: Store, last_block: BlockRef, newest_block: int) -> None:
-        """Handle the commit of a window up to `last_block`, outside the transaction.
+        """Act after the commit of a window up to `last_block`, outside of the transaction.
 
-        `newest_block` is the height of the newest known header. What the hook starts in another
-        thread must not outlast its next `reset`.
+        `newest_block` is the height of the newest known header. A thread that the hook starts must
+        end before its next `reset` returns.
         """
 
     def get_stored_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> Sequence[BlockRef]:
@@ -84,10 +87,10 @@ class BlockHook:
         return None
 
     def on_rewind(self, uow: UnitOfWork, ancestor_number: int, stamp: Stamp) -> None:
-        """Undo what was written above block `ancestor_number`."""
+        """Undo everything that the hook wrote for blocks above `ancestor_number`."""
 
     def on_rebuild(self) -> None:
-        """Handle the start of a full refold; the raw rows may differ from before."""
+        """Act at the start of a full refold, for which the raw rows may have changed."""
 
     def reset(self) -> None:
         """Discard all data in memory, because it may differ from the database."""
@@ -95,7 +98,7 @@ class BlockHook:
 
 @dataclass(slots=True)
 class HookStops:
-    """The hooks to call at each block."""
+    """The blocks at which the fold stops, with the hooks to call at each of them."""
 
     _block_by_number: dict[int, BlockRef] = field(default_factory=dict)
     _hooks_by_number: defaultdict[int, list[BlockHook]] = field(
@@ -110,7 +113,7 @@ class HookStops:
 
     @property
     def blocks(self) -> list[BlockRef]:
-        """All blocks to stop at, ascending."""
+        """All blocks at which the fold stops, ascending."""
         return [self._block_by_number[number] for number in sorted(self._block_by_number)]
 
     def get_hooks_at_block(self, block: BlockRef) -> Sequence[BlockHook]:

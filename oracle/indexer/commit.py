@@ -1,7 +1,7 @@
-"""Commits a window in one transaction: raw rows, state, coverage, hooks' data, cursor.
+"""Commits a window in one transaction: raw rows, state, coverage, the data of hooks, and cursor.
 
-After a failure, either the whole window is stored or none of it.
-See docs/explanation/ingest.md#commit.
+After a failure, either the whole window is stored or none of it. See
+docs/explanation/ingest.md#commit.
 """
 
 import re
@@ -31,9 +31,10 @@ _BEFORE_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 class CommittedWindow:
     """One committed window.
 
-    `event_counts`: number of events by type, as in docs/reference/events-and-jsonl.md#vocabulary.
-    `notes`: what the hooks wrote. `newest_number`: the chain's newest known block. `cursor`: the
-    last folded block. `fetch_seconds` includes decoding.
+    `event_counts` are the numbers of events by type, as named in
+    docs/reference/events-and-jsonl.md#vocabulary. `notes` are what the hooks wrote.
+    `newest_number` is the height of the chain's newest known block, and `cursor` the last folded
+    block. `fetch_seconds` includes decoding.
     """
 
     blocks: BlockRange
@@ -60,7 +61,7 @@ def commit_window(
     """Decode, fold and store a window that follows the block at `cursor`, in one transaction.
 
     Raises:
-        FatalError: the cursor has moved: another process writes into the database.
+        FatalError: the cursor has moved, because another process writes into the database.
         TransientError: the final block of the heads is not on the indexed chain.
     """
     decoded = window.decoded or folder.reader.decode_rows(window.logs, window.calls)
@@ -104,7 +105,7 @@ def commit_window(
 def select_newer_final_block(final_block: BlockRef, cursor: Cursor | None) -> BlockRef | None:
     """Return `final_block` if it is above the cursor's final block, else None.
 
-    The final block of the cursor never goes back.
+    The final block of the cursor must never go back.
     """
     known_final = None if cursor is None else cursor.final_number
     return final_block if known_final is None or final_block.number > known_final else None
@@ -113,26 +114,26 @@ def select_newer_final_block(final_block: BlockRef, cursor: Cursor | None) -> Bl
 def select_final_block_to_store(
     window: BlockWindow, heads: Heads, cursor: Cursor | None
 ) -> BlockRef | None:
-    """Return the final block to store with a window, if it is above the cursor's.
+    """Return the final block to store with a window, or None if it is not above the cursor's.
 
-    A final block above the window is one endpoint's claim about a block that was not read. In that
-    case the last block of the window is stored as final.
+    If the final block of the heads is above the window, it was not read yet. The last block of the
+    window is then stored as final instead.
     """
     is_in_window = heads.final.number <= window.last.number
     return select_newer_final_block(heads.final if is_in_window else window.last, cursor)
 
 
 def get_highest_final_block_number(heads: Heads, cursor: Cursor | None) -> int:
-    """Return the number of the higher final block of `heads` and `cursor`."""
+    """Return the height of the final block of `heads` or of `cursor`, whichever is higher."""
     known_final = None if cursor is None else cursor.final_number
     return max(heads.final.number, -1 if known_final is None else known_final)
 
 
 def check_final_block(uow: UnitOfWork, final_block: BlockRef | None) -> None:
-    """Check that a final block is on the indexed chain, before it can no longer be undone.
+    """Check that a final block is on the indexed chain, because final blocks cannot be undone.
 
     Raises:
-        TransientError: the heads come from an endpoint on another fork than the window.
+        TransientError: the endpoint of the heads is on another fork than the window's endpoint.
     """
     identity = uow.identity.get()
     if final_block is None or identity is None or final_block.number < identity.start_block:
@@ -165,7 +166,7 @@ def _fold_window(
     final_block_number: int,
     stops: HookStops,
 ) -> tuple[HookNote, ...]:
-    """Fold events and run hooks at their stops; return the hooks' notes."""
+    """Fold events, and call the hooks at their blocks; return what the hooks wrote."""
     notes: list[HookNote] = []
 
     def run_hooks(uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:
@@ -200,7 +201,7 @@ def _collect_hook_stops(
 def _move_cursor(
     uow: UnitOfWork, folder: EventFolder, window: BlockWindow, heads: Heads, cursor: Cursor | None
 ) -> Cursor | None:
-    """Prune journal and headers, then move the cursor; return the new cursor."""
+    """Prune the undo journal and the headers, then move the cursor; return the new cursor."""
     last = window.last
     journaled_above = min(get_highest_final_block_number(heads, cursor), last.number)
     uow.undo.prune_journal_to(journaled_above)
@@ -212,6 +213,6 @@ def _move_cursor(
 
 
 def _count_events(decoded: DecodedEvents) -> Mapping[str, int]:
-    """Return the event count by type, named as in the JSON lines."""
+    """Return the number of events by type; types are named as in the JSON lines."""
     kinds = Counter(map(type, [*decoded.events, *decoded.contract_events]))
     return {_BEFORE_CAPITAL.sub("_", kind.__name__).lower(): kinds[kind] for kind in kinds}

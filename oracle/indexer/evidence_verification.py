@@ -1,6 +1,7 @@
-"""Determines how well the blocks behind a kickout are verified; an unverified kickout waits.
+"""Determines how well the blocks behind a kickout are verified.
 
-See docs/explanation/verification.md.
+A kickout whose blocks are not sufficiently verified has to wait. See
+docs/explanation/verification.md.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,8 +20,8 @@ from oracle.store.database import UnitOfWork
 class EvidenceVerification:
     """How well the blocks behind a kickout are verified.
 
-    `unproven` holds the blocks that are not yet verified to `level`, ascending. `obstacle` is a
-    reason that no verification can resolve, or None.
+    `unproven` are the numbers of the blocks that are not verified to `level` yet, ascending.
+    `obstacle` is a reason to wait that no verification can remove, or None.
     """
 
     level: VerificationLevel
@@ -41,9 +42,9 @@ class EvidenceVerification:
 def build_evidence_verification(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], level: VerificationLevel
 ) -> EvidenceVerification:
-    """Return how well the blocks behind a kickout's scores and opening were verified.
+    """Return how well the blocks are verified that contain a kickout's scores and its opening.
 
-    A score depends on the blocks of its task and of the tasks that were ranked in the same group.
+    A score depends on the blocks of its task, and of all tasks that were ranked in the same group.
     """
     scores = load_counted_scores(uow, entries)
     evidence_range = compute_evidence_block_range(scores, interval.opened_at)

@@ -1,7 +1,7 @@
 """Verifies the blocks behind a kickout as far as the chain allows.
 
-The module is separate from `evidence_verification`, because commands that only read the database
-import that one, and this one imports the chain. See docs/explanation/verification.md.
+This module imports the chain. It is separate from `evidence_verification`, which is imported by
+commands that only read the database. See docs/explanation/verification.md.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,15 +17,15 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
 
-# The maximum number of blocks verified in one tick, so that other work is not delayed.
+# The maximum number of blocks that one tick verifies, so that other jobs are not delayed.
 _BLOCKS_PER_TICK = 20
 
 
 @dataclass(frozen=True, slots=True)
 class EvidenceVerifier:
-    """Verifies the blocks behind kickouts; the lease guards its writes.
+    """Verifies the blocks behind kickouts, and records the levels in the database.
 
-    In a dry run nothing is verified, because the results would be written.
+    In a dry run nothing is verified, because the result could not be written.
     """
 
     chain: ChainSource
@@ -35,19 +35,18 @@ class EvidenceVerifier:
     is_dry_run: bool = False
 
     def get_level(self) -> VerificationLevel:
-        """Return the verification level of the blocks behind a kickout, without requests.
+        """Return the level to which the blocks behind a kickout must be verified.
 
-        While it is unknown what the chain's headers prove, the level is the highest one, so that
-        no kickout is signed on blocks that may be provable.
+        No request is sent. While it is unknown what the chain's headers can prove, the highest
+        level is returned, so that no kickout is signed before its blocks are proven.
         """
         return min(VerificationLevel.PROVEN, self.chain.get_reachable_level())
 
     def verify_next_blocks(self, proof: EvidenceVerification) -> int:
-        """Verify the first unverified blocks, and return how many have reached the level.
+        """Verify the first unverified blocks; return how many of them have reached the level.
 
-        Nothing is verified in a dry run, or before samples have shown what the chain's headers
-        prove. If an endpoint omitted or invented logs, the stored logs are corrected along the
-        way.
+        Nothing is verified in a dry run, or before it is known what the chain's headers can prove.
+        If an endpoint had omitted or invented logs, the stored logs are repaired.
 
         Raises:
             TransientError: no endpoint returns a complete and consistent response.
@@ -67,7 +66,7 @@ class EvidenceVerifier:
 
 
 def _group_blocks_into_ranges(sorted_numbers: Iterable[int]) -> Iterator[BlockRange]:
-    """Join consecutive block numbers into ranges."""
+    """Yield the ranges of consecutive numbers in a sorted list of block numbers."""
     run: list[int] = []
     for number in sorted_numbers:
         if run and number != run[-1] + 1:

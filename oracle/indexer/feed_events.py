@@ -1,10 +1,10 @@
-"""Assigns a feed's rows to blocks, and decodes them as events of those blocks.
+"""Assigns the rows of a feed to blocks, and decodes them as events of these blocks.
 
-A row belongs to the first block with a later time than its own, and comes before all events of
-that block. The state as of a block therefore has the chain's events up to that block, and the
-feed's rows with an earlier time. A row cannot be placed before a folded block, so the chain is
-only read up to the time to which the feed is settled
-(docs/explanation/feed.md#order-with-the-chain).
+A row belongs to the first block whose time is later than the row's time, and precedes all events
+of this block. The state as of a block therefore contains the chain's events up to this block, and
+the feed's rows with an earlier time. A row cannot be assigned to a block that is already folded.
+Therefore the chain is only read up to the time until which the feed's rows are settled, that is,
+can no longer change (docs/explanation/feed.md#order-with-the-chain).
 """
 
 from collections.abc import Sequence
@@ -52,17 +52,17 @@ def merge_feed_events(
         )
     if not feed_events:
         return decoded
-    # A position orders rows by stream before id, because a later stream may begin with low ids
-    # again.
+    # Positions sort rows by stream first and by id second, because a later stream may start with
+    # low ids again.
     return replace(decoded, events=sorted([*decoded.events, *feed_events], key=attrgetter("at")))
 
 
 def _build_feed_span(
     uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], reader: RelayReader
 ) -> FeedSpan:
-    """Return a span of these rows and the rows near them.
+    """Return a span with these rows and the rows near them.
 
-    If a group has fewer rows than members, the span has many more of the earlier rows.
+    If a group has fewer rows than members, many more of the earlier rows are added to the span.
     """
     near_span = _build_feed_span_from_row(uow, stream, rows, rows[0].id - CONTEXT_IDS)
     if not reader.has_silent_members(near_span):
@@ -92,7 +92,10 @@ class FeedHook(BlockHook):
     """Assigns feed rows to blocks before a window is folded, and undoes that on a rewind."""
 
     def __init__(self, start_block: int) -> None:
-        """Create the hook; it needs all headers from the start block on to place rows by time."""
+        """Create the hook.
+
+        The hook needs all headers from the start block on, to assign rows to blocks by their time.
+        """
         self.first_block = start_block
 
     @override
@@ -118,17 +121,17 @@ class FeedHook(BlockHook):
 
 @dataclass(slots=True)
 class FeedHeadLimit:
-    """Provides the chain's heads, limited by the progress of the feed."""
+    """Limits the heads of the chain to the time until which the feed is settled."""
 
     store: Store
     _last_newest: BlockRef | None = None
 
     def get_heads(self, chain: "ChainSource") -> "Heads":
-        """Return the chain's heads, limited to blocks up to the time to which the feed is settled.
+        """Return the chain's heads, limited to the time until which the feed is settled.
 
         Raises:
-            TransientError: the feed was never read, the feed is not settled up to any block yet,
-                or the chain does not return a header.
+            TransientError: the feed was never read, it is not settled up to any block yet, or the
+                chain source returns no header.
         """
         with self.store.read_transaction() as uow:
             feed_cursor = uow.feed.get_cursor()

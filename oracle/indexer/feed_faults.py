@@ -1,8 +1,8 @@
-"""Kinds of feed faults, which of them stop reading or prevent publishing, and their acceptance.
+"""Defines the kinds of feed faults, finds those that block reads or reports, and accepts faults.
 
-After faults, an operator continues the feed, either by accepting the faults or by starting a new
-stream. A new stream has another number, and its rows are stored in addition to the old rows. See
-docs/explanation/feed.md#faults and docs/explanation/feed.md#resolving-faults.
+After a fault, an operator decides how the feed continues: either the operator accepts the fault,
+or a new stream begins. A new stream has another number, and its rows are stored in addition to the
+old rows. See docs/explanation/feed.md#faults and docs/explanation/feed.md#resolving-faults.
 """
 
 from collections.abc import Iterable
@@ -12,17 +12,19 @@ from oracle.domain.feed_rows import FeedFault, FeedRow
 from oracle.errors import InputError
 from oracle.store.database import UnitOfWork
 
-# A row was added to, changed in, or removed from the settled part.
+# A row was added to, changed in, or removed from the settled part of the feed.
 LATE, CHANGED, VANISHED = "late_row", "changed_row", "vanished_row"
-# The stream does not continue where reading stopped; nothing is read until `feed accept --from`.
+# The feed does not continue at the row where reading stopped. Nothing more is read until an
+# operator runs `feed accept --from`.
 WENT_BACK, GAP = "went_back", "gap_by_retention"
-# A row of a known kind cannot be decoded; it is stored but has no effect.
+# A row of a known kind cannot be decoded. It is stored, but has no effect on the state.
 BAD_ROW = "bad_row"
-# The second feed has a different row for an id, or one of the two lacks it.
+# The two feeds have different rows with the same id, or one of them lacks the row.
 DISAGREE = "disagree"
 
 STOPPING_KINDS = frozenset({WENT_BACK, GAP})
-# Without BAD_ROW: a bad row is listed, but does not block publication.
+# While there is a fault of these kinds, no report is published. A row that cannot be decoded is
+# listed, but does not prevent publishing.
 HOLDING_KINDS = frozenset({LATE, CHANGED, VANISHED, DISAGREE}) | STOPPING_KINDS
 
 # From 2026-08-06 to 2026-08-11 the relay reported every later abort reason as a timeout.
@@ -58,14 +60,14 @@ def record_faults(uow: UnitOfWork, faults: Iterable[FeedFault]) -> tuple[FeedFau
 
 
 def format_fault(fault: FeedFault) -> str:
-    """Return what is wrong and which command accepts it, in one line."""
+    """Return a line that describes a fault and the command that accepts it."""
     argument = " --from ID" if fault.kind in STOPPING_KINDS else ""
     command = f"qos-oracle feed accept{argument}"
     return f"{fault.kind} at row {fault.row}: {fault.detail}; to accept it, run `{command}`"
 
 
 def is_corrected_abort_reason(old_row: FeedRow, new_row: FeedRow) -> bool:
-    """Return whether the relay only replaced a wrong timeout with an abort's real reason.
+    """Return whether a changed row only has the true abort reason in place of a false timeout.
 
     See docs/explanation/feed.md#rewritten-abort-reasons.
     """
@@ -90,7 +92,11 @@ def _are_rows_equal_except_args(first_row: FeedRow, second_row: FeedRow) -> bool
 def compare_feed_rows(
     stored_rows: Iterable[FeedRow], served_rows: Iterable[FeedRow]
 ) -> tuple[list[tuple[FeedRow, FeedRow]], list[FeedRow], list[FeedRow]]:
-    """Compare rows by id; return the changed pairs, the stored-only and the served-only rows."""
+    """Compare rows by id.
+
+    Returns the pairs (stored, served) of rows that differ, the rows that are only stored, and the
+    rows that are only served.
+    """
     stored_by_id = {row.id: row for row in stored_rows}
     served_by_id = {row.id: row for row in served_rows}
     shared_ids = sorted(stored_by_id.keys() & served_by_id.keys())
@@ -111,11 +117,12 @@ def accept_feed_faults(
 ) -> list[FeedFault]:
     """Accept all open faults and return them.
 
-    `first_row_after`: id of the row after which a new stream begins, or None if the stream
-    continues. `now`: time of the decision in unix seconds, or None to change nothing.
+    `first_row_after` is the id of the row after which a new stream begins, or None if the stream
+    continues. `now` is the time of the decision in unix seconds, or None for a dry run.
 
     Raises:
-        InputError: there is nothing to accept, or the stream stopped and needs `first_row_after`.
+        InputError: there is no open fault, or reading has stopped and `first_row_after` is
+            required.
     """
     cursor = uow.feed.get_cursor()
     faults = uow.feed.list_faults(is_open=True)

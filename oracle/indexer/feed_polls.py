@@ -1,8 +1,8 @@
-"""Ingests one poll of a feed, and compares settled rows with later answers and with a second feed.
+"""Stores the rows of a poll of a feed, and compares settled rows with later reads and other feeds.
 
-Rows, faults, settled times and cursor of a poll are stored in one transaction
-(docs/explanation/feed.md#polling). No feed is trusted: differences are stored, reported, and left
-to an operator (docs/explanation/feed.md#two-feeds).
+The rows, faults, settled times and cursor of a poll are stored in one transaction
+(docs/explanation/feed.md#polling). Because no feed is trusted, differences are stored and reported
+for an operator to decide about (docs/explanation/feed.md#two-feeds).
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,33 +30,33 @@ from oracle.indexer.feed_faults import (
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.raw.feed_repository import FeedCursor
 
-# Maximum number of rows settled in one transaction, fewer than the repository returns at once; the
-# others wait for the next transaction.
+# The maximum number of rows that one transaction settles; the next transaction settles the others.
+# It must be lower than the number of rows that the repository returns at once.
 MAX_SETTLED_ROWS = 10_000
 
 
 class FeedSettings(Protocol):
-    """The settings of `[feed]` that decide which rows are stored, and when."""
+    """The settings of `[feed]` that determine which rows are stored, and when they are settled."""
 
     @property
     def settle_seconds(self) -> int:
-        """Seconds of the feed's clock during which the order of a row may still change."""
+        """How many seconds (of the feed's clock) the order of a new row may still change."""
         ...
 
     @property
     def start_id(self) -> int:
-        """Id of the row after which a new database begins to read."""
+        """The id of the row after which a new database starts to read."""
         ...
 
     @property
     def drift_seconds(self) -> int:
-        """Maximum difference between the feed's clock and the local one, in seconds."""
+        """The maximum difference between the feed's clock and the local clock, in seconds."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """Result of one poll: numbers of new and of settled rows, and new faults."""
+    """The result of one poll: the numbers of new rows and of settled rows, and the new faults."""
 
     row_count: int = 0
     settled_count: int = 0
@@ -66,10 +66,10 @@ class PollResult:
 def get_next_poll_start_id(
     store: Store, settings: FeedSettings, *, is_continuation: bool = False
 ) -> int | None:
-    """Return the id after which to poll, or None if the feed stopped for an operator.
+    """Return the id after which to poll, or None if reading has stopped for an operator.
 
-    The last settled row is requested again each time, because it must still be there, unchanged.
-    `is_continuation`: the previous poll did not reach the end.
+    Each poll requests the last settled row again, to check that this row still exists unchanged.
+    `is_continuation` is whether the previous poll did not reach the end of the feed.
     """
     with store.read_transaction() as uow:
         if find_fault_blocking_reads(uow) is not None:
@@ -81,7 +81,7 @@ def get_next_poll_start_id(
 def ingest_poll_response(
     store: Store, response: FeedPoll, settings: FeedSettings, local_time: float
 ) -> PollResult | None:
-    """Store the rows of a poll; return None if reading has stopped or moved on since the request.
+    """Store the rows of a poll; return None if reading has stopped, or has moved on meanwhile.
 
     Raises:
         TransientError: the feed's clock is wrong; nothing was stored.
@@ -117,7 +117,7 @@ def _get_poll_start_id(uow: UnitOfWork, cursor: FeedCursor) -> int:
 def _ingest_page(
     uow: UnitOfWork, cursor: FeedCursor, response: FeedPoll, settings: FeedSettings
 ) -> PollResult:
-    # The stored clock of the feed never goes back, even if the feed's own clock does.
+    # The stored time of the feed must never go back, even if the feed's clock does.
     now = max(response.feed_time, cursor.asked_at)
     rows = [
         replace(row, stream=cursor.stream, seen_from=cursor.whole_at or now, seen_to=now)
@@ -130,7 +130,7 @@ def _ingest_page(
         cursor.stream, response.start_id + 1, _compute_expected_last_id(cursor, response)
     )
     changed, missing, added = compare_feed_rows(stored_rows, rows)
-    # The new version of a changed row is stored as evidence.
+    # The new version of a changed row is stored as evidence, but not used.
     uow.feed.append([served_row for _, served_row in changed], canonical=False)
     faults = _build_changed_row_faults(changed, now)
     faults += [
@@ -152,14 +152,14 @@ def _ingest_page(
 
 
 def _compute_expected_last_id(cursor: FeedCursor, response: FeedPoll) -> int:
-    """Return the highest id that an unchanged feed would have returned."""
+    """Return the highest id that the feed must return if no row has disappeared."""
     if response.is_complete:
         return max(cursor.highest_id, response.rows[-1].id if response.rows else 0)
     return response.rows[-1].id if response.rows else response.start_id
 
 
 def _find_continuity_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> FeedFault | None:
-    """Return a fault if the stream does not continue where reading stopped, else None."""
+    """Return a fault if the stream does not continue where reading stopped, or None."""
     is_anchored = response.start_id < cursor.settled_id
     if response.newest_id is not None and response.newest_id < cursor.settled_id:
         detail = f"its newest row is {response.newest_id}, below the last read {cursor.settled_id}"
@@ -173,7 +173,7 @@ def _find_continuity_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> 
 def _build_changed_row_faults(
     changed_rows: Sequence[tuple[FeedRow, FeedRow]], now: int
 ) -> list[FeedFault]:
-    """Return the faults of changed rows, given as the stored and the served version."""
+    """Return the faults of changed rows, which are given as pairs (stored, served)."""
     return [
         _build_row_fault(
             CHANGED,
@@ -201,7 +201,10 @@ def _advance_feed_cursor(cursor: FeedCursor, added: Sequence[FeedRow], now: int)
 def _settle_rows(
     uow: UnitOfWork, cursor: FeedCursor, settings: FeedSettings, *, is_complete: bool
 ) -> tuple[int, FeedCursor]:
-    """Assign times to rows whose order is fixed; return their number and the new cursor."""
+    """Settle the rows whose order can no longer change, by assigning times to them.
+
+    Returns the number of these rows, and the new cursor.
+    """
     unsettled_rows = uow.feed.list_unsettled_rows(cursor.stream)
     last_id = unsettled_rows[-1].id if unsettled_rows else cursor.highest_id
     witnessed_by_id = uow.feed.get_witness_time_by_row_id(cursor.settled_id, last_id)
@@ -229,12 +232,12 @@ def _settle_rows(
 
 
 def _get_row_time(row: FeedRow, witnessed_by_id: Mapping[int, tuple[Hash, int]]) -> int:
-    """Return the row's time from a witness file if it has the row, else from the local clock."""
+    """Return the time of a row from an imported witness file, or else from the local clock."""
     witnessed_hash, witnessed_time = witnessed_by_id.get(row.id, (None, 0))
     return witnessed_time if witnessed_hash == row.hash else row.seen_to
 
 
-# Number of newest settled rows that are requested again.
+# The number of newest settled rows that are requested again.
 REREAD_ROWS = 5_000
 
 
@@ -244,20 +247,21 @@ def get_reread_start_id(cursor: FeedCursor) -> int:
 
 
 def ingest_reread_response(store: Store, response: FeedPoll) -> tuple[FeedFault, ...]:
-    """Compare settled rows with the feed's current ones; return new faults.
+    """Compare settled rows with the rows that the feed returns now; return new faults.
 
-    Rows below the feed's first row do not count, because a relay may delete rows by age. A late
-    row is stored as evidence but not folded, because later rows are settled already.
+    Rows before the feed's first row are not compared, because a relay may delete old rows. A row
+    that was added late is stored as evidence but not folded, because later rows are settled.
     """
     with store.transaction() as uow:
         cursor = uow.feed.get_cursor()
         if cursor is None:
             return ()
-        # The response's own clock was not compared with the local one, so it is not stored.
+        # The time in the response was not compared with the local clock, so it is not stored.
         now = cursor.asked_at
         served_rows = _select_rows_up_to(response, cursor.settled_id, cursor.stream, now)
         first_id = served_rows[0].id if served_rows else cursor.settled_id
-        # The last id that the response covers; later rows may have settled meanwhile.
+        # Rows above the last id of the response may have been settled meanwhile, so they are not
+        # compared.
         last_id = min(
             cursor.settled_id, response.rows[-1].id if served_rows else cursor.settled_id
         )
@@ -276,9 +280,10 @@ def ingest_reread_response(store: Store, response: FeedPoll) -> tuple[FeedFault,
 
 
 def compare_with_second_feed(store: Store, response: FeedPoll, name: str) -> tuple[FeedFault, ...]:
-    """Compare rows with the same rows of a second feed, and return the differences.
+    """Compare the stored rows with the rows of a second feed, and return the differences.
 
-    Rows are compared up to the last row that both feeds have, because lagging behind is no fault.
+    Only rows up to the last row that both feeds have are compared, because it is no fault if one
+    of the feeds lags behind.
     """
     with store.transaction() as uow:
         cursor = uow.feed.get_cursor()

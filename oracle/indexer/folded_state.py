@@ -1,4 +1,4 @@
-"""Computes the state after any block in memory, by folding raw rows onto the nearest snapshot.
+"""Computes in memory the state after any block, by folding raw rows on top of a stored snapshot.
 
 See docs/explanation/storage.md#state-snapshots.
 """
@@ -32,7 +32,7 @@ from oracle.store.state.snapshot_repository import (
     encode_state,
 )
 
-# Maximum number of snapshots tried before everything is folded from the start.
+# After this many unusable snapshots, everything is folded from the first block.
 MAX_SNAPSHOTS_TRIED = 3
 
 
@@ -41,35 +41,35 @@ class NoNearbySnapshotError(OracleError):
 
 
 class _ChangedRowError(Exception):
-    """A task or group that the snapshot omits has changed since, so its stored row is too new."""
+    """A task or group that the snapshot does not contain has changed after the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedState:
-    """The state after some block, in memory: everything that a report is built from.
+    """The state after a block, in memory, with everything that a report is built from.
 
-    `snapshot_block`: the block of the snapshot that the fold started from, or None.
-    `score_history` and `dead_letter_blocks` hold only what was folded after the snapshot,
-    `incidents` those that were open at the snapshot or found after it, by number.
+    `snapshot_block` is the block of the snapshot on which the fold started, or None.
+    `score_history` and `dead_letter_blocks` contain only rows that were folded after the snapshot.
+    `incidents` are those that were open at the snapshot or were found after it, by number.
     """
 
     fold: Fold
     contract_state: ContractState
     score_history: ScoreHistory
     snapshot_block: int | None = None
-    # Blocks with a log or call that could not be decoded.
+    # The blocks with a log or call that could not be decoded.
     dead_letter_blocks: list[int] = field(default_factory=list)
     incidents: dict[int, Incident] = field(default_factory=dict)
 
     def record_changes(self) -> None:
-        """Record the changes folded since the last call; they must be those of whole blocks."""
+        """Record the changes that were folded since the last call, which must be whole blocks."""
         changes = self.fold.drain_changes()
         self.score_history.record_changes(changes, self.fold.ledger.tasks)
         self.incidents.update(changes.incidents.list_incidents())
 
 
 def compute_snapshot_version(reader: EventReader, rules: Rules) -> bytes:
-    """Return a digest of everything that a snapshot depends on besides the raw rows."""
+    """Return a digest of everything, except the raw rows, that a snapshot depends on."""
     parts = (str(FOLD_VERSION), reader.identity, rules.to_json())
     return sha256("\n".join(parts).encode()).digest()
 
@@ -111,9 +111,9 @@ def fold_state_up_to(
 def pack_state(state: FoldedState, first_task_block: int) -> bytes:
     """Return the state as the body of a snapshot.
 
-    The body has the tasks that have not ended, and those that changed in block `first_task_block`
-    or later. All other tasks are read from the database, and a fold from the snapshot detects if
-    one of them has changed.
+    The body contains the tasks that have not ended, and the tasks that changed in block
+    `first_task_block` or later. A fold that starts on the snapshot reads all other tasks from the
+    database, and detects whether one of them has changed since the snapshot.
     """
     ledger = state.fold.ledger
     return encode_state(
@@ -163,7 +163,7 @@ def _fold_remaining_blocks(
             _load_omitted_rows(uow, state, decoded, state.snapshot_block)
         state.fold.fold_events(decoded.events)
         state.contract_state.fold_block(blocks.last, decoded.contract_events, journal=False)
-        # Nothing is stored here, so the drained changes are not kept.
+        # The changes are drained only to free memory, because they are not stored.
         state.record_changes()
         state.contract_state.drain_changes()
         state.dead_letter_blocks.extend(letter.block for letter in decoded.dead_letters)
@@ -172,10 +172,10 @@ def _fold_remaining_blocks(
 def _load_omitted_rows(
     uow: UnitOfWork, state: FoldedState, decoded: DecodedEvents, snapshot_block: int
 ) -> None:
-    """Load the rows that the events refer to and the snapshot omits, if they are unchanged.
+    """Load the rows that the events refer to but that are not in the snapshot.
 
     Raises:
-        _ChangedRowError: a row has changed since the snapshot.
+        _ChangedRowError: one of these rows has changed since the snapshot.
     """
     ledger, rules = state.fold.ledger, state.fold.rules
     task_keys = collect_task_keys(decoded.events)
@@ -185,7 +185,8 @@ def _load_omitted_rows(
     for group in uow.groups.get_many(group_keys - ledger.groups.keys()).values():
         members = uow.tasks.get_many(group.tasks).values()
         if any(task.seen_at <= snapshot_block for task in members):
-            # A group that is not among the snapshot's open ones was closed, and is never reopened.
+            # The group was closed before the snapshot, because it is not among the snapshot's open
+            # groups, and a closed group is never reopened.
             if not group.closed or any(task.seen_at > snapshot_block for task in members):
                 raise _ChangedRowError
             ledger.groups[group.group] = group

@@ -1,7 +1,7 @@
-"""Folds a range of blocks over the store, inside the transaction that stores the range.
+"""Folds the events of a range of blocks into the database, in the transaction of the range.
 
-The rows that the events need are loaded first, in bulk; changes of the fold are written last. Rows
-of running tasks stay in memory for the next range.
+The rows that the events need are loaded in bulk before the fold, and the changed rows are written
+after it. Rows of running tasks stay in memory for the next range.
 """
 
 from bisect import bisect_right
@@ -31,14 +31,16 @@ from oracle.indexer.provenance import build_ingest_scope
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# Maximum number of rows kept in memory between two ranges; above it all are reloaded.
+# The maximum numbers of rows that stay in memory between two ranges. If there are more, all rows
+# are dropped and loaded again when they are needed.
 MAX_CACHED_TASKS = 200_000
 MAX_CACHED_NODES = 200_000
 
 Key = TypeVar("Key")
 Row = TypeVar("Row")
 
-# Callback at a stop; the unit of work and the rounds are exactly as of the block.
+# The callback at a block where the fold stops. The unit of work and the state of the contract are
+# exactly as of this block.
 StopCallback = Callable[[UnitOfWork, ContractState, BlockRef], None]
 
 
@@ -53,22 +55,22 @@ class EventFolder:
         self._fold = Fold(rules)
         self._contract_state: ContractState | None = None
         self._cursor: Cursor | None = None
-        # Number of the configured rule set, by which scores refer to it.
+        # The number by which scores in the database refer to the configured rule set.
         self._rule_set_number = 0
-        # Tasks that the current range changed.
+        # The tasks that the current range has changed.
         self._changed_tasks: set[TaskKey] = set()
 
     @cached_property
     def scope(self) -> IngestScope:
-        """Addresses, topics and calls that are read in every block."""
+        """The addresses, topics and calls that are read in every block."""
         return build_ingest_scope(self.reader)
 
     @contextmanager
     def keep_cached_rows_if_current(self, cursor: Cursor | None) -> Iterator[None]:
-        """Keep the rows in memory only if they belong to `cursor` and the context does not fail.
+        """Drop the rows in memory if they do not belong to `cursor`, or if the context fails.
 
-        The context must enclose the whole transaction, because a failed commit leaves wrong rows
-        in memory.
+        The context must enclose the whole transaction, because after a failed commit the rows in
+        memory differ from the database.
         """
         if cursor is None or self._cursor != cursor:
             self.discard_cached_rows()
@@ -102,9 +104,9 @@ class EventFolder:
     ) -> None:
         """Fold a range and write its changes.
 
-        Changes of blocks above `final_number` are journaled. `on_stop` is called at the end of
-        each block in `stops`, which must ascend; for a block below the range, it is called at
-        once. The caller moves the cursor.
+        The changes of blocks above `final_number` are written to the undo journal. `on_stop` is
+        called at the end of each block in `stops`, which must be in ascending order; for a block
+        below the range, it is called before the fold. The caller moves the cursor.
         """
         contract_state = self._load_contract_state(uow)
         self._load_rows(uow, decoded.events)
@@ -150,7 +152,7 @@ class EventFolder:
         part: DecodedEvents,
         final_number: int,
     ) -> None:
-        """Fold and store whole blocks: final blocks together, others one by one with a journal."""
+        """Fold and store blocks: final blocks at once, other blocks one by one with undo data."""
         final_part, journaled_part = _split_events_at_block(part, final_number)
         if final_part.events:
             self._fold.fold_events(final_part.events)
@@ -169,10 +171,7 @@ class EventFolder:
             hook.on_folded(changes)
 
     def _evict_finished_tasks(self) -> None:
-        """Drop excess rows and ended tasks from memory.
-
-        Later events rarely need tasks that have ended.
-        """
+        """Drop ended tasks from memory, because later events rarely need them, and excess rows."""
         ledger = self._fold.ledger
         for key in self._changed_tasks:
             if ledger.tasks[key].ending is not None:

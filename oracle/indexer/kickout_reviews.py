@@ -1,7 +1,7 @@
 """Reviews due kickouts, from the database or from a state that was folded in memory.
 
-Both ways give the same review, because it depends only on what was known when the kickout became
-due. See docs/explanation/kickouts.md#held-for-a-person.
+Both sources give the same review, because a review depends only on events up to the time at which
+the kickout became due. See docs/explanation/kickouts.md#held-for-a-person.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,10 +32,10 @@ from oracle.store.database import UnitOfWork
 
 
 class KickoutReviewCache:
-    """The reviews of open intervals, so that each interval is reviewed once.
+    """A cache of the reviews of open kickout intervals, so that each is reviewed only once.
 
-    After a rewind, the reviews of intervals that opened before it are kept: in a mass outage
-    thousands of nodes are due, and a review takes some milliseconds.
+    A rewind drops only the reviews of intervals that opened above its block. In a mass outage
+    thousands of kickouts are due, and each review takes some milliseconds.
     """
 
     def __init__(self, policy: KickoutPolicy) -> None:
@@ -57,7 +57,7 @@ class KickoutReviewCache:
             self._final_block = cursor.final_number
 
     def follow_rewind(self, uow: UnitOfWork, ancestor: int) -> None:
-        """Drop the reviews above block `ancestor`, to which this process rewinds the state."""
+        """Drop the reviews of intervals above block `ancestor`, to which the state is rewound."""
         if uow.bookmarks.get_rewrite_count() == self._rewrite_count + 1:
             self._drop_reviews_above(ancestor)
             self._rewrite_count += 1
@@ -81,11 +81,11 @@ class KickoutReviewCache:
                 self._review_by_node.pop(Address("0x" + address.hex()), None)
 
     def drop_non_final_reviews(self) -> None:
-        """Drop the reviews above the final block, because their transaction was rolled back."""
+        """Drop the reviews above the final block, because a transaction was rolled back."""
         self._drop_reviews_above(self._final_block)
 
     def clear(self) -> None:
-        """Drop all reviews, because a refold retries the dead letters."""
+        """Drop all reviews, because a refold decodes dead letters again."""
         self._review_by_node.clear()
 
     def _drop_reviews_above(self, block: int) -> None:
@@ -122,7 +122,10 @@ def count_stored_incident_scores(
     opened_at: Position,
     rules: Rules,
 ) -> int:
-    """Count the scores in incidents at an interval's opening, or 0 if no kickout is held."""
+    """Return how many scores were in incidents when an interval opened.
+
+    The result is 0 if the rules hold no kickout because of incidents.
+    """
 
     def load_incidents(first_time: int, last_time: int) -> list[Incident]:
         return uow.incidents.list_between(first_time, last_time, up_to_block=opened_at.block)
@@ -137,7 +140,7 @@ def _count_incident_scores(
     rules: Rules,
     load_incidents: Callable[[int, int], list[Incident]],
 ) -> int:
-    """Count the scores in incidents; `load_incidents` returns those between two block times."""
+    """Count the scores in incidents; `load_incidents` returns the incidents between two times."""
     if rules.kick_incident_share >= UNIT:
         return 0
     scores = find_unanswered_scores(entries, tasks, opened_at)
@@ -151,7 +154,7 @@ def _has_stored_dead_letter(
     uow: UnitOfWork, entries: Sequence[ScoreEntry], opened_at: Position
 ) -> bool:
     if not uow.dead_letters.has_open(0, opened_at.block):
-        # Without any dead letter, the tasks of the groups need not be read.
+        # If all logs and calls could be decoded, the tasks of the groups are not needed.
         return False
     blocks = compute_evidence_block_range(load_counted_scores(uow, entries), opened_at)
     return uow.dead_letters.has_open(blocks.first, blocks.last)
@@ -173,13 +176,13 @@ def load_counted_entries(
 def load_task_creators(
     uow: UnitOfWork, entries: Sequence[ScoreEntry], opened_at: Position
 ) -> dict[TaskKey, Address]:
-    """Return the creator of each scored task, as known when an interval opened."""
+    """Return the creator of each scored task, as it was known when an interval opened."""
     tasks = uow.tasks.get_many([entry.task for entry in entries])
     return collect_task_creators(tasks.values(), opened_at)
 
 
 def load_counted_scores(uow: UnitOfWork, entries: Sequence[ScoreEntry]) -> list[CountedScore]:
-    """Return stored scores with the first block that each of them depends on."""
+    """Return stored scores, each with the first block on which it depends."""
     results_by_position: dict[Position, list[GroupResult]] = {}
     for result in uow.results.list_closed_at([entry.at for entry in entries]):
         results_by_position.setdefault(result.closed_at, []).append(result)
@@ -200,7 +203,8 @@ def build_folded_scoring_context(
 ) -> ScoringContext:
     """Return the scoring context of a state that was folded in memory.
 
-    `time` is the time of the state's last block. Reviews of kickouts read from `uow`.
+    `time` is the time of the state's last block in unix seconds. Reviews of kickouts read older
+    rows from `uow`.
     """
 
     def review_kickout_of_node(node: Node) -> KickoutReview:
@@ -215,7 +219,7 @@ def review_folded_kickout(
 ) -> KickoutReview:
     """Review the due kickout of a node in a folded state.
 
-    Only what lies before the state's snapshot is read from the database.
+    Only rows from before the state's snapshot are read from the database.
     """
     opened_at = _get_kickout_opening(node)
     scores = list(state.score_history.get_scores_behind_kickout(node))
@@ -248,7 +252,7 @@ def review_folded_kickout(
 def _list_incidents(
     uow: UnitOfWork, state: FoldedState, opened_at: Position, first_time: int, last_time: int
 ) -> list[Incident]:
-    """Return the incidents of a folded state; read those that ended before its snapshot."""
+    """Return the incidents of a folded state, including those that ended before its snapshot."""
     incidents = dict(state.incidents)
     if state.snapshot_block is not None:
         last_block = min(state.snapshot_block, opened_at.block)
@@ -264,7 +268,7 @@ def _prepend_scores_before_snapshot(
     scores: Sequence[CountedScore],
     rules: Rules,
 ) -> list[CountedScore]:
-    """Add stored scores up to the snapshot to those that were folded after it."""
+    """Return the stored scores up to the snapshot, followed by those that were folded after it."""
     opened_at = _get_kickout_opening(node)
     after_snapshot = Position(snapshot_block + 1, *BEFORE_EVERYTHING[1:])
     earlier_entries = uow.scores.list_for_node_up_to_position(

@@ -1,7 +1,7 @@
-"""Ingests the next window of blocks: raw rows, state, hooks' data and cursor.
+"""Ingests the next window of blocks: raw rows, state, the data of hooks, and cursor.
 
-One loop serves history and head. The chain is read before the transaction opens; one window, of
-about one second of work, is committed at a time.
+The same loop is used in history and at the head. The chain is read before the transaction is
+opened. Each tick commits one window, which takes about a second.
 """
 
 import time
@@ -42,45 +42,47 @@ from oracle.rpc.rpc_errors import RpcError
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# Target time for a window, after which other jobs run (docs/explanation/daemon.md#short-jobs).
+# The target duration of a window; then other jobs run (docs/explanation/daemon.md#short-jobs).
 TARGET_WINDOW_SECONDS = 1.0
-# Older heads are requested again, even if history is far from them, because publishing and
-# confirming depend on them.
+# Heads that are older are requested again, even far below the head, because other jobs depend on
+# them, such as publishing and confirming.
 _MAX_HEADS_AGE_SECONDS = 2.0
-# No limit in practice: more blocks than a chain makes in a day.
+# More blocks than a chain produces in a day, so in practice there is no limit.
 _UNLIMITED_BLOCKS = 1 << 20
 
 
 @dataclass(slots=True)
 class IngestState:
-    """State of the loop between windows: heads, pending forks, and the window size.
+    """The state of the loop between windows: heads, undecided forks, and the size of windows.
 
-    `heads` are for readers of the index: a second provider has confirmed their final and safe
-    blocks. `claimed_heads` are the heads as an endpoint reported them. `clock` returns seconds.
+    Other jobs use `heads`, whose final and safe blocks were confirmed by a second provider.
+    `claimed_heads` are the heads as one endpoint reported them. `clock` returns seconds.
     """
 
     clock: Callable[[], float] = time.monotonic
     heads: Heads | None = None
     claimed_heads: Heads | None = None
-    # Whether the safe block is confirmed as well, because reports depend on it.
+    # Whether the safe block has to be confirmed as well, because reports are based on it.
     confirms_safe: bool = False
-    # Time since which no second provider has confirmed blocks, or None. Until one does, no block
-    # becomes final, and all blocks are read and journaled as at the head.
+    # The time since which no second provider has confirmed blocks, or None. Meanwhile no block
+    # becomes final, and all blocks are read with headers and undo data, as at the head.
     unconfirmed_since: float | None = None
-    # The highest final block, if the head of a second provider allows less than the claimed one.
+    # The height of the highest final block, if the head of a second provider is too low to confirm
+    # the claimed final block, else None.
     max_final_number: int | None = None
     _confirmed_safe: BlockRef | None = None
     _last_claimed_heads: Heads | None = None
     max_blocks: int = field(default=_UNLIMITED_BLOCKS)
     fork_watch: ForkWatch = field(default_factory=ForkWatch)
-    # Limits how far the chain is read, or None to read up to its head.
+    # The limit up to which the chain is read because of a feed, or None to read up to the head.
     head_limit: FeedHeadLimit | None = None
     _heads_fetched_at: float = 0.0
 
     def get_heads(self, chain: ChainSource, first_block: int, head_depth: int) -> Heads:
         """Return the heads; recent heads are reused while `first_block` is in history.
 
-        Final blocks that are at least `head_depth` below the newest block are history.
+        History consists of the final blocks that are at least `head_depth` blocks below the newest
+        block.
         """
         heads = self.claimed_heads
         is_old = self.clock() - self._heads_fetched_at > _MAX_HEADS_AGE_SECONDS
@@ -95,11 +97,11 @@ class IngestState:
         return heads
 
     def discard_heads(self) -> None:
-        """Discard the heads of an endpoint that was found wrong, to request new ones."""
+        """Discard the heads, because their endpoint was wrong, so that new ones are requested."""
         self.claimed_heads = None
 
     def update_heads(self, final_block: BlockRef) -> None:
-        """Update `heads`, with the confirmed block `final_block` as their highest final block."""
+        """Update `heads`; their final block is at most `final_block`, which is confirmed."""
         claimed_heads = self.claimed_heads
         if claimed_heads is None:
             return
@@ -178,7 +180,8 @@ def _ingest_or_rewind_once(
         history_end = min(history_end, ingest.max_final_number)
     if ingest.unconfirmed_since is not None:
         history_end = next_block - 1
-    # Headers are needed above the final block, where forks happen, and where a hook needs them.
+    # Headers are needed above the final block, where forks can happen, and wherever a hook needs
+    # them.
     with_headers = next_block > history_end
     blocks = BlockRange(next_block, heads.latest.number if with_headers else history_end)
     window = _read_window(
@@ -193,7 +196,8 @@ def _ingest_or_rewind_once(
     ingest.fork_watch.tip.reset()
     heads = _confirm_heads(fork_context, ingest, heads, window)
     if heads.final.number < window.last.number and not window.headers:
-        # Read the block again like one at the head: with all headers, and journaled.
+        # These blocks turned out not to be final, so they are read again as at the head, with all
+        # headers and with undo data.
         return _ingest_or_rewind_once(chain, store, folder, ingest)
     committed = commit_window(
         store, folder, window, heads=heads, cursor=cursor, clock=ingest.clock
@@ -214,13 +218,14 @@ def _read_window(
     with_headers: bool,
     max_blocks: int,
 ) -> BlockWindow:
-    """Return the next window; read beyond history if only skipped heights are left in it.
+    """Return the next window; read beyond history if history ends with heights without blocks.
 
-    If a block is refused, the refusal is stored, so that every later attempt fails the same way.
+    If a block is refused, the refusal is stored, so that every later attempt fails in the same
+    way.
 
     Raises:
-        OutvotedError: a block up to the newest one could not be read, and another endpoint shows
-            a lower newest block.
+        OutvotedError: a block up to the newest one could not be read, and the newest block of
+            another endpoint is lower.
         TransientError: a block could not be read, or the chain has advanced beyond the known
             heads.
     """
@@ -245,7 +250,7 @@ def _read_window(
 
 
 def _load_confirmed_final_block(store: Store) -> BlockRef:
-    """Return the highest final block in the database: the cursor's, or the genesis block."""
+    """Return the final block of the cursor, or the genesis block if there is none."""
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
         identity = uow.identity.get()
@@ -263,13 +268,13 @@ def _confirm_heads(
 ) -> Heads:
     """Return the heads with the highest final block that a second provider confirms.
 
-    Only one block is checked: the last block of the window if it is final, or else the final block
-    of the heads. If this block is not deep enough below the second provider's head, the highest
-    one that is becomes final. `window` is None if there is no new block.
+    Only one block is checked: the last block of the window if this block is final, or else the
+    final block of the heads. If this block is not deep enough below the second provider's head,
+    the highest block that is deep enough becomes final. `window` is None if there is no new block.
 
     Raises:
-        OutvotedError: the endpoint of the block was found wrong.
-        TransientError: two providers show two blocks, and neither can be accepted.
+        OutvotedError: the endpoint that returned the block was found wrong.
+        TransientError: two providers return different blocks, and neither can be accepted.
     """
     known_final = _load_confirmed_final_block(fork_context.store)
     if window is not None and window.last.number <= heads.final.number:
@@ -305,8 +310,8 @@ def _find_highest_final_block(
 ) -> BlockRef | None:
     """Return the highest block that is deep enough below the second provider's head, or None.
 
-    The blocks after the first one of `blocks` are considered, if they are indexed or in `headers`.
-    They are ancestors of a block that the second provider shows, so no other request is needed.
+    Candidates are the blocks after the first one of `blocks` that are indexed or in `headers`. No
+    request is needed, because they are ancestors of a block that the second provider has.
     """
     with fork_context.store.read_transaction() as uow:
         known_blocks = [*uow.blocks.list_canonical(blocks.first, blocks.last), *headers]
@@ -322,7 +327,7 @@ def _find_highest_final_block(
 def _confirm_safe_block(
     fork_context: ForkContext, heads: Heads, window: BlockWindow | None
 ) -> BlockRef | None:
-    """Return the safe block of the heads if it is indexed and another provider shows it."""
+    """Return the safe block of the heads if it is indexed and another provider has it, or None."""
     safe = heads.safe
     if safe is None:
         return None
@@ -356,7 +361,7 @@ def _get_next_block_number(uow: UnitOfWork) -> int:
 def _handle_no_new_block(
     fork_context: ForkContext, folder: EventFolder, ingest: IngestState, heads: Heads
 ) -> RewindResult | HaltChanged | None:
-    """Handle a tick without a new block: a fork, a shorter chain, a newer final block."""
+    """Handle a tick without a new block, which may have found a fork or a newer final block."""
     store = fork_context.store
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -388,7 +393,7 @@ def _handle_no_new_block(
 def _check_endpoint_height(newest_block: BlockRef, cursor: Cursor) -> None:
     """Check that the endpoint's head is not below the indexed final block.
 
-    An endpoint that lags behind that far cannot be compared.
+    The chain cannot be compared with an endpoint that lags so far behind.
 
     Raises:
         TransientError: the newest block is below both the cursor and its final block.
@@ -403,5 +408,5 @@ def _check_endpoint_height(newest_block: BlockRef, cursor: Cursor) -> None:
 
 
 def _compute_history_end(heads: Heads, head_depth: int) -> int:
-    """Return the last block up to which neither forks nor head hooks matter."""
+    """Return the height of the last block that no fork can remove and no hook needs headers of."""
     return min(heads.final.number, heads.latest.number - head_depth)

@@ -1,4 +1,4 @@
-"""Records how each block was read and folded, together with the window that stores it."""
+"""Records how each block was read and folded, in the transaction that stores the block."""
 
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import EventReader
@@ -11,7 +11,8 @@ from oracle.store.database import UnitOfWork
 
 _FOLD_VERSION_KEY = "folded_by_version"
 _STALE_KEY = "fold_is_stale"
-# The number of refolds at the last cut, and the as-of block of the first cut after them.
+# The number of refolds when the last report was built, and the as-of block of the first report
+# after the last refold.
 FIRST_CUT_KEY = "first_cut_since_rebuild"
 _REFOLD_COUNT_KEY = "rebuilds"
 
@@ -36,7 +37,7 @@ def record_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> N
 
 
 def record_proven_blocks(uow: UnitOfWork, window: BlockWindow) -> None:
-    """Record the single blocks that reached a higher level than the window as a whole."""
+    """Record the blocks that have reached a higher level than the window as a whole."""
     if window.level >= VerificationLevel.PROVEN or not window.proven:
         return
     hash_by_number = get_block_hashes(window.logs)
@@ -49,13 +50,13 @@ def record_proven_blocks(uow: UnitOfWork, window: BlockWindow) -> None:
 
 
 def record_fold_version(uow: UnitOfWork, reader: EventReader) -> None:
-    """Record that all raw rows are folded with this version and profile."""
+    """Record that all raw rows are folded with this version of the fold and of the profile."""
     uow.bookmarks.set(_FOLD_VERSION_KEY, _format_fold_version(reader))
     uow.bookmarks.delete(_STALE_KEY)
 
 
 def increment_refold_count(uow: UnitOfWork) -> None:
-    """Increment the number of refolds, after which earlier exports may be outdated."""
+    """Increment the number of refolds; exports from before a refold may be outdated."""
     uow.bookmarks.set(_REFOLD_COUNT_KEY, get_refold_count(uow) + 1)
 
 
@@ -65,7 +66,7 @@ def get_refold_count(uow: UnitOfWork) -> int:
 
 
 def mark_fold_stale(uow: UnitOfWork) -> None:
-    """Record that rows were inserted below the cursor, so the state lacks them."""
+    """Record that rows were inserted below the cursor, which the state does not include yet."""
     uow.bookmarks.set(_STALE_KEY, "rows came in")
 
 
@@ -75,7 +76,7 @@ def find_rebuild_reason(uow: UnitOfWork, reader: EventReader) -> str | None:
         return None
     if uow.bookmarks.get(_STALE_KEY) is not None:
         return "rows that were missing were added"
-    # Version 1 of the fold stored no version.
+    # Version 1 of the fold did not store its version.
     stored_version = uow.bookmarks.get(_FOLD_VERSION_KEY) or "1"
     if stored_version != _format_fold_version(reader):
         return (
@@ -97,7 +98,7 @@ def _describe_fold_version(version_text: str) -> str:
 def find_stored_block(uow: UnitOfWork, number: int) -> BlockRef | None:
     """Return a block from its header or from a stored log, or None if neither is stored.
 
-    The parent hash is zero if it comes from a log.
+    The parent hash of a block from a log is zero.
     """
     block = uow.blocks.find_canonical(number)
     if block is not None:

@@ -1,9 +1,9 @@
 """Refolds the stored raw rows without requests to the chain, and checks that reports stay equal.
 
-Everything happens in one transaction: readers see the old state until the commit, an interruption
-keeps the old state, and a dry run is a real run that is rolled back at its end. Raw rows that were
-damaged since their commit are not refolded (docs/explanation/storage.md#raw-checksums). Dead
-letters, which are logs and calls that could not be decoded, are retried by a refold
+A refold runs in one transaction. Readers see the old state until the commit, an interruption keeps
+the old state, and a dry run is a real run that is rolled back at its end. No refold starts if raw
+rows have changed since their commit (docs/explanation/storage.md#raw-checksums). Logs and calls
+that could not be decoded (dead letters) are decoded again
 (docs/explanation/ingest.md#decoding).
 """
 
@@ -24,7 +24,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.raw.raw_checksums import DamagedSpan
 from oracle.store.state.cursor_repository import Cursor
 
-# Maximum number of spans listed in an error.
+# The maximum number of spans that an error message lists.
 _MAX_LISTED_SPANS = 3
 _NAME_BY_KIND = {"log": "logs", "call": "calls", "feed": "feed rows"}
 
@@ -38,8 +38,8 @@ def find_damaged_spans(
 ) -> list[DamagedSpan]:
     """Return the spans up to `last_block` whose rows differ from those that were committed.
 
-    `verified_blocks`: blocks that were just found equal to the chain; spans inside them are left
-    out.
+    `verified_blocks` are blocks that were just found equal to the chain; spans within them are
+    left out.
     """
     identity = uow.identity.get()
     first_block = 0 if identity is None else min(identity.start_block, last_block)
@@ -66,7 +66,7 @@ def check_raw_rows_complete(
 
 
 def describe_damaged_spans(spans: Sequence[DamagedSpan]) -> list[str]:
-    """Return a line for each span: its blocks, and what is wrong with their rows."""
+    """Return a line for each span, with its blocks and what is wrong with their rows."""
     return [
         f"the {_NAME_BY_KIND[span.kind]} of blocks {span.blocks.first} to {span.blocks.last} "
         f"differ from those that were committed ({_describe_missing_rows(span.missing)})"
@@ -95,7 +95,7 @@ def _is_span_inside(span: DamagedSpan, verified_blocks: BlockRange) -> bool:
     is_contained = (
         verified_blocks.first <= span.blocks.first and span.blocks.last <= verified_blocks.last
     )
-    # Rows of a feed cannot be verified against the chain.
+    # Rows of a feed are never verified, because they are not on the chain.
     return is_contained and span.kind != "feed"
 
 
@@ -111,9 +111,9 @@ def _do_nothing() -> None:
 class RebuildOptions:
     """Options of a resync command.
 
-    With `dry_run` the transaction is rolled back at its end. `progress` is called with the block
-    reached and the last one. `lease_epoch` is the epoch under which this process may write, None
-    in tests. `renew_lease` is called regularly while no transaction is open.
+    With `dry_run` the transaction is rolled back at its end. `progress` is called with the current
+    and the last block. `lease_epoch` is the epoch of the lease under which this process may write,
+    or None in tests. `renew_lease` is called regularly while no transaction is open.
     """
 
     dry_run: bool = False
@@ -143,15 +143,15 @@ class RebuildOptions:
 
 
 class _DryRunRollbackError(Exception):
-    """Rolls back the transaction of a dry run."""
+    """Raised at the end of a dry run, to roll back its transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
     """Result of a refold up to block `last_block`.
 
-    `is_same`: whether the projections are byte-identical to those before. `differing`: the periods
-    whose report is different.
+    `is_same` is whether the new state is byte-identical to the old state. `differing` are the
+    periods whose report has changed.
     """
 
     last_block: int
@@ -163,7 +163,7 @@ class RebuildResult:
 
 @dataclass(slots=True)
 class _HookCheck:
-    """Lets every hook compare its stored results while the fold passes their blocks."""
+    """Calls every hook at the blocks of its stored results, to compare them with the new state."""
 
     hooks: Sequence[BlockHook]
     checked_count: int = 0
@@ -171,7 +171,7 @@ class _HookCheck:
     _stops: HookStops = field(default_factory=HookStops)
 
     def collect_stop_blocks(self, uow: UnitOfWork, blocks: BlockRange) -> list[BlockRef]:
-        """Return the blocks in this range whose stored results must be reproduced."""
+        """Return the blocks of this range for which hooks have stored results to compare."""
         self._stops = HookStops()
         for hook in self.hooks:
             self._stops.add(hook, hook.get_stored_stop_blocks(uow, blocks))
@@ -180,7 +180,7 @@ class _HookCheck:
     def compare_at_block(
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef
     ) -> None:
-        """Compare the stored results of one block with those of the fold."""
+        """Compare the stored results of one block with the newly folded state."""
         for hook in self._stops.get_hooks_at_block(block):
             self.checked_count += 1
             note = hook.find_difference(uow, contract_state, block)
@@ -207,10 +207,10 @@ def rebuild_state(
 
 
 def renew_cursor_epoch(uow: UnitOfWork, cursor: Cursor) -> None:
-    """Give the cursor a new epoch, so that windows read before are no longer committed.
+    """Give the cursor a new epoch, so that windows that were read earlier are not committed.
 
     Raises:
-        FatalError: the header of that block is missing.
+        FatalError: the header of the cursor's block is missing.
     """
     block = uow.blocks.find_canonical(cursor.number)
     if block is None or block.hash != cursor.hash:
@@ -227,8 +227,9 @@ def rebuild_state_up_to(
 ) -> RebuildResult:
     """Refold the canonical rows up to `last_block`, in the caller's transaction.
 
-    Blocks above the final one are journaled, so that they can be rewound as before.
-    `verified_blocks`: blocks whose rows were just found equal to the chain.
+    The changes of blocks above the final block are written to the undo journal, so that these
+    blocks can still be rewound. `verified_blocks` are blocks whose rows were just found equal to
+    the chain.
 
     Raises:
         IncompleteLogsError: other raw rows were lost or changed; nothing was changed.
@@ -253,10 +254,11 @@ def fold_stored_rows(
     rebuild_options: RebuildOptions,
     check: _HookCheck | None = None,
 ) -> int:
-    """Fold the canonical rows of these blocks onto the current state; return the log count.
+    """Fold the canonical rows of these blocks onto the current state; return the number of logs.
 
-    Blocks above the final one are journaled. Rows in memory are discarded, because the stored rows
-    may have changed. Dead letters that can be decoded now are closed.
+    The changes of blocks above the final block are written to the undo journal. Rows in memory are
+    discarded, because the stored rows may have changed. Dead letters that can be decoded now are
+    closed.
     """
     folder.discard_cached_rows()
     uow.dead_letters.delete_open(blocks.first, blocks.last)
@@ -279,15 +281,15 @@ def fold_stored_rows(
     return log_count
 
 
-# Above every block.
+# A number above the height of any block.
 _MAX_BLOCK = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class RetryResult:
-    """The dead letters that are readable now, and those that are still unreadable.
+    """The dead letters that can be decoded now, and those that still cannot be decoded.
 
-    `rebuilt` is None if no dead letter is readable.
+    `rebuilt` is None if none of them can be decoded.
     """
 
     readable: tuple[DeadLetter, ...]
@@ -296,7 +298,7 @@ class RetryResult:
 
 
 def list_open_dead_letters(store: Store) -> list[DeadLetter]:
-    """Return the dead letters that are still unreadable, in order of position."""
+    """Return the dead letters that were not decoded yet, in order of position."""
     with store.read_transaction() as uow:
         return uow.dead_letters.list_open(0, _MAX_BLOCK)
 
@@ -304,9 +306,9 @@ def list_open_dead_letters(store: Store) -> list[DeadLetter]:
 def retry_dead_letters(
     store: Store, folder: EventFolder, rebuild_options: RebuildOptions
 ) -> RetryResult:
-    """Decode the dead letters again; if any is readable now, refold everything.
+    """Decode the dead letters again; if any of them can be decoded now, refold everything.
 
-    The state is then as if they had been readable from the start.
+    The state is then the same as if they had been decoded from the start.
 
     Raises:
         InputError: nothing is indexed yet.

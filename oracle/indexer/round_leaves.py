@@ -1,6 +1,7 @@
-"""The stored leaves of accepted rounds and of cut reports, and proofs from them.
+"""Loads the stored leaves of accepted rounds and of reports, and proves leaves.
 
-See docs/explanation/storage.md#leaf-pieces.
+The leaves of a round are stored in pieces: parts of the Merkle tree that later rounds share if
+they are unchanged. See docs/explanation/storage.md#leaf-pieces.
 """
 
 from array import array
@@ -21,14 +22,14 @@ from oracle.signing.typed_data import Domain
 from oracle.store.database import UnitOfWork
 
 _MAX_CACHED_ROUNDS = 256
-# The lanes of a round take 2 bytes for each node. The lag of the hot set is measured with those of
-# the last round and of `MAX_LAG_ROUNDS` before it; the page of the network shows 24 rounds.
+# The lanes of a round take 2 bytes per node. The lag of the hot set is measured with the lanes of
+# the last round and of the `MAX_LAG_ROUNDS` rounds before it. The network page shows 24 rounds.
 _MAX_CACHED_LANES = 32
-# A tree takes up to 1.5 MiB. This number of trees holds the leaves of 131,072 nodes.
+# A tree takes up to 1.5 MiB. This number of trees contains the leaves of 131,072 nodes.
 _MAX_CACHED_TREES = 16
-# A proof takes 2 KiB; a mass outage needs this many.
+# A proof takes 2 KiB. In a mass outage, the proofs of this many nodes are needed.
 _MAX_CACHED_PROOFS = 8192
-# A round that was folded again takes 300 bytes for each node.
+# A round whose leaves were computed again takes 300 bytes per node.
 _MAX_REFOLDED_ROUNDS = 2
 
 Key = TypeVar("Key", bound=Hashable)
@@ -36,7 +37,7 @@ Value = TypeVar("Value")
 
 
 class _RecentlyUsed(Generic[Key, Value]):
-    """Thread-safe cache of the most recently used values, which are computed one at a time."""
+    """A thread-safe cache of the most recently used values, which are computed one at a time."""
 
     def __init__(self, max_values: int) -> None:
         self._max_values = max_values
@@ -68,11 +69,11 @@ class _RecentlyUsed(Generic[Key, Value]):
 
 
 class LeafCache:
-    """Rounds and pieces of the newest proofs, under the hashes of their content; thread-safe.
+    """A cache of rounds, pieces of trees, lanes and proofs; thread-safe.
 
-    A hash identifies its content, so that no rewind or repair invalidates an entry. `proofs` are
-    keyed by root and node. `refolded` has the rounds whose leaves are not stored, by round, as-of
-    hash and number of refolds.
+    The keys are hashes of the contents, so that no rewind or repair can make an entry wrong. The
+    keys of `proofs` are the root and the node. `refolded` contains rounds whose leaves are not
+    stored, by round, as-of hash and number of refolds.
     """
 
     def __init__(self) -> None:
@@ -88,7 +89,7 @@ class LeafCache:
 
 
 def load_domain(uow: UnitOfWork) -> Domain:
-    """Return the chain and the contract that the roots of this database's reports are bound to.
+    """Return the chain and the contract to which the roots of this database's reports are bound.
 
     A database without an oracle contract has the zero address as its contract.
 
@@ -129,7 +130,7 @@ def _load_round(
             as_of,
             keccak,
         )
-        # Pruned pieces lead to another root.
+        # If pieces were pruned, the computed root is another one.
         return pieced_round if "0x" + pieced_round.root.hex() == root else None
 
     return cache.rounds.get_or_make(root, load)
@@ -149,7 +150,7 @@ def load_round_lanes(uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted)
 def load_lanes_of_round(uow: UnitOfWork, pieced_round: PiecedRound) -> Lanes | None:
     """Return the lanes of a round, by seat, or None if pieces of it were pruned.
 
-    One piece is in memory at a time.
+    Only one piece is in memory at a time.
     """
     if not _are_pieces_stored(uow, pieced_round):
         return None
@@ -171,9 +172,10 @@ def load_leaves(uow: UnitOfWork, pieced_round: PiecedRound) -> bytes | None:
 
 
 def _are_pieces_stored(uow: UnitOfWork, pieced_round: PiecedRound) -> bool:
-    """Return whether no piece was pruned since the round was cached.
+    """Return whether all pieces of a round are still stored.
 
-    Otherwise an older version of a piece would be read as that of the round.
+    A piece may have been pruned after the round was cached. In this case an older version of the
+    piece would be read in its place.
     """
     stored_digests = uow.leaf_pieces.get_digest_by_piece(pieced_round.summary.as_of)
     return list(stored_digests.values()) == list(pieced_round.digests)
@@ -210,11 +212,9 @@ def prove_address_from_pieces(
 ) -> NodeProof | None:
     """Prove an address in a round, or return None if the leaf is no longer stored.
 
-    `seat` is the seat of the node at the cursor, if it is known, so that it need not be read.
-
-    A node has the same seat in all rounds, and nodes that joined later have higher seats, so that
-    the state at the cursor has the seat of the leaf. After a repair of old blocks the seat may
-    differ; then all leaves are searched.
+    `seat` is the seat of the node at the cursor, or None to read the seat from the database. The
+    leaf is expected at this seat, because a node keeps its seat in all rounds. Only after a repair
+    of old blocks may the leaf have another seat; in this case all leaves are searched.
     """
     node_count = pieced_round.summary.node_count
     if seat is None or seat >= node_count:

@@ -1,4 +1,4 @@
-"""Binds a database to its scoring rules and period length, which must never be mixed."""
+"""Binds a database to one rule set and one length of periods, because they must not be mixed."""
 
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
@@ -6,12 +6,12 @@ from oracle.store.database import UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet, identify_rules
 
 _RULES_KEY = "folded_by_rules"
-# The digests of the configured rules and of those that took over from them.
+# The digest of the configured rules, and the digest of the rules that have replaced them.
 _SWITCH_KEY = "switched_rules"
 # The block at which the rules in `_RULES_KEY` replaced others.
 _REPLACED_AT_KEY = "rules_replaced_at"
 _PERIOD_KEY = "period_seconds"
-# Number of digits of a hash that are shown.
+# The number of digits of a hash that are shown.
 _HASH_PREFIX_DIGITS = 12
 
 
@@ -79,7 +79,7 @@ def bind_or_check_period(uow: UnitOfWork, period_seconds: int) -> None:
 
     The number of a period is its start time divided by its length
     (docs/explanation/reports.md#cut-at-period-end). With another length, the same numbers would
-    refer to different times, and new reports would be taken for already cut ones.
+    refer to other times, so that a new period could seem to have a report already.
 
     Raises:
         InputError: the length has changed.
@@ -95,13 +95,14 @@ def bind_or_check_period(uow: UnitOfWork, period_seconds: int) -> None:
 
 
 def bind_rules(uow: UnitOfWork, rules: Rules, *, block: int = -1) -> None:
-    """Record that all stored data up to `block`, and after it, is folded with these rules.
+    """Record that all stored data is folded with these rules.
 
-    Reports as of `block` or before were cut under the rules that these replace, if any.
+    Reports as of `block` or an earlier block were built under the previous rules, if there were
+    any.
     """
     if get_bound_rules(uow) is not None and not is_folded_with_rules(uow, rules):
         uow.bookmarks.set(_REPLACED_AT_KEY, block)
-    # Stored with a number, the rule set can be read back completely.
+    # The rule set is stored under a number, because the hash alone does not contain the rules.
     uow.rule_sets.get_or_assign_number(rules)
     uow.bookmarks.set(_RULES_KEY, f"{rules.name} {identify_rules(rules).sha256}")
 
@@ -109,16 +110,16 @@ def bind_rules(uow: UnitOfWork, rules: Rules, *, block: int = -1) -> None:
 def get_rules_replacement_block(uow: UnitOfWork) -> int:
     """Return the block at which the current rules replaced other rules, or -1.
 
-    A report as of this block or before was cut under other rules, and must not be signed.
+    A report as of this block or an earlier one was built under other rules and must not be signed.
     """
     block = uow.bookmarks.get_number(_REPLACED_AT_KEY)
     return -1 if block is None else block
 
 
 def rewind_rules_replacement_block(uow: UnitOfWork, block: int) -> None:
-    """Lower the block of the rules replacement to the block of a rewind.
+    """Lower the block at which the rules were replaced to the block of a rewind.
 
-    Reports after this block are then cut again.
+    Reports after the block of the rewind are built again, under the current rules.
     """
     if get_rules_replacement_block(uow) > block:
         uow.bookmarks.set(_REPLACED_AT_KEY, block)
@@ -131,12 +132,12 @@ def record_rules_switch(uow: UnitOfWork, configured_rules: Rules, rules: Rules) 
 
 
 def clear_rules_switch(uow: UnitOfWork) -> None:
-    """Record that the database's rules are the configured rules."""
+    """Record that the database uses the configured rules again."""
     uow.bookmarks.delete(_SWITCH_KEY)
 
 
 def find_replacement_rules(uow: UnitOfWork, configured_rules: Rules) -> Rules | None:
-    """Return the rules of the database if they replaced these configured rules, or None."""
+    """Return the rules of the database if they have replaced these configured rules, or None."""
     bound_rules = get_bound_rules(uow)
     digests = uow.bookmarks.get(_SWITCH_KEY)
     if bound_rules is None or digests is None:

@@ -1,8 +1,8 @@
-"""Refolds the database with the rules that came into force, in one transaction.
+"""Refolds the database with new rules when they come into force, in one transaction.
 
-Rows of the whole history depend on the rules, so all stored logs are folded again. The state is
-adopted only if it equals the preview of these rules, which another process folded beforehand. See
-decision 0247.
+All stored logs are folded again, because rows of the whole history depend on the rules. The new
+state is committed only if it equals the preview of these rules, which another process has folded
+before. See decision 0247.
 """
 
 from collections.abc import Sequence
@@ -33,16 +33,16 @@ from oracle.store.state.snapshot_repository import PackedState, encode_state
 
 
 class RulesSwitchRefusedError(OracleError):
-    """The database keeps its rules; nothing was changed."""
+    """The rules were not switched, and nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RulesSwitch:
     """A switch to `rules`, whose hash in the contract is `rules_hash`.
 
-    `configured_rules` are those of the configuration, which stays as it is. `preview` is the fold
-    of `rules` up to a final block. It is None if a reorg removed the change of the rules, so that
-    the database returns to its previous rules.
+    `configured_rules` are the rules in the configuration, which is not changed. `preview` is the
+    fold of `rules` up to a final block. It is None if a reorg removed the change of the rules, so
+    that the database returns to its previous rules.
     """
 
     rules: Rules
@@ -82,7 +82,10 @@ def switch_rules(
 
 
 class _PreviewComparison(BlockHook):
-    """Compares the nodes, the last event and the incidents with a preview, at its block."""
+    """Compares the state at the block of a preview with the preview.
+
+    The nodes, the last event and the incidents are compared.
+    """
 
     def __init__(self, preview: ShadowFold | None) -> None:
         self._preview = preview

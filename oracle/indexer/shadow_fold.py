@@ -1,9 +1,10 @@
 """Folds the stored rows of final blocks under other rules, without changing the state.
 
-A shadow fold reads raw rows alone. Final blocks are not undone, so it needs no journal. Its state
-is kept in a file, from which the next run continues. Tasks that ended long ago are dropped; if a
-later event refers to one of them, everything is folded again with all tasks, because the rows of
-the database belong to the rules in force. See docs/how-to/change-the-rules.md#preview-other-rules.
+A shadow fold reads only raw rows. It needs no undo journal, because final blocks are never undone.
+Its state is kept in a file, from which the next run continues. Tasks that ended long ago are
+dropped. If a later event refers to a dropped task, everything is folded again with all tasks,
+because the rows in the database belong to the rules in force. See
+docs/how-to/change-the-rules.md#preview-other-rules.
 """
 
 from collections.abc import Iterable
@@ -23,9 +24,9 @@ from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.snapshot_repository import PackedState, decode_state, encode_state
 
-# Number of logs that are folded within one read of the database.
+# The number of logs that are folded within one read transaction.
 LOGS_PER_STEP = 20_000
-# Number of newest logs whose ended tasks are kept for later events.
+# Ended tasks are kept for later events as long as they are among this many newest logs.
 KEPT_LOGS = 10_000
 _SUFFIX, _TEMPORARY_SUFFIX = ".state", ".half"
 
@@ -35,7 +36,7 @@ class _DroppedTaskError(Exception):
 
 
 class _StoredShadow(msgspec.Struct, frozen=True, array_like=True):
-    """A shadow fold in its file; `rebuilds` is the number of refolds of the database."""
+    """A shadow fold as stored in a file; `rebuilds` is the number of refolds of the database."""
 
     version: bytes
     rebuilds: int
@@ -51,7 +52,8 @@ _DECODER = msgspec.msgpack.Decoder(_StoredShadow)
 class ShadowFold:
     """The state after `block` under some rules, in memory; `block` is -1 at the start.
 
-    With `keeps_all`, no task is dropped. Rules that close groups by counting need every group.
+    `keeps_all` is whether no task is dropped, which is necessary for rules that close groups by
+    counting, because they need every group.
     """
 
     fold: Fold
@@ -79,7 +81,7 @@ class ShadowFold:
         self.block = blocks.last
 
     def drop_ended_tasks(self, first_kept_block: int) -> None:
-        """Drop the tasks that ended and did not change since a block, unless all are kept."""
+        """Drop ended tasks that have not changed since a block, unless all tasks are kept."""
         if self.keeps_all:
             return
         tasks = self.fold.ledger.tasks
@@ -94,9 +96,9 @@ class ShadowFold:
 def advance_shadow_fold(
     store: Store, reader: EventReader, shadow: ShadowFold, last_block: int
 ) -> ShadowFold:
-    """Return the shadow fold after the final block `last_block`.
+    """Continue a shadow fold up to the final block `last_block`, and return it.
 
-    The result is another object if the fold had to start again.
+    The result is a new object if the fold had to start again.
     """
     try:
         _advance_shadow_to_block(store, reader, shadow, last_block)
@@ -123,16 +125,16 @@ def _advance_shadow_to_block(
 
 @dataclass(frozen=True, slots=True)
 class ShadowStage:
-    """The files of shadow folds in a folder, one for each rule set and version of the fold."""
+    """The folder with files of shadow folds, one for each rule set and version of the fold."""
 
     folder: Path
     reader: EventReader
 
     def load(self, uow: UnitOfWork, rules: Rules, last_block: int) -> ShadowFold:
-        """Return the stored shadow fold, or its start if there is none that can be continued.
+        """Return the stored shadow fold, or a new one if no file can be continued.
 
-        A file is ignored if it is damaged or above `last_block`, or if rows below its block may
-        have changed since.
+        A file is ignored if it is damaged, if its block is above `last_block`, or if raw rows up
+        to its block may have changed since.
         """
         version = compute_snapshot_version(self.reader, rules)
         stored = _read_stored_shadow(self._build_path(version))
@@ -152,7 +154,9 @@ class ShadowStage:
         return ShadowFold(fold, stored.block, stored.keeps_all)
 
     def save(self, shadow: ShadowFold, refold_count: int) -> None:
-        """Store a shadow fold; `refold_count` is that of the database when it was loaded.
+        """Store a shadow fold.
+
+        `refold_count` is the number of refolds of the database when the shadow fold was loaded.
 
         Raises:
             OSError: the folder cannot be written.

@@ -1,8 +1,8 @@
-"""Makes snapshots of the state, checks the state against them, and refolds from one.
+"""Makes snapshots of the state, compares the state with them, and refolds from a snapshot.
 
-A snapshot is folded from the raw rows and the previous snapshot. It takes nothing from the state
-tables except tasks that ended long ago, so it also serves as an independent check of the state. A
-rewind that goes back further than the undo journal refolds from a snapshot. See
+A snapshot is folded from the raw rows and the previous snapshot. From the state tables it takes
+only tasks that ended long ago, so that it also serves as an independent check of the state. If a
+rewind goes back further than the undo journal, the state is refolded from a snapshot. See
 docs/explanation/storage.md#state-snapshots.
 """
 
@@ -37,27 +37,27 @@ from oracle.store.state.round_rows import encode_kick_row
 from oracle.store.state.snapshot_repository import StateSnapshot, decode_state
 from oracle.store.state.task_repository import encode_task_row
 
-# Bookmark of the newest comparison, and the maximum number of rows listed in it.
+# The bookmark that holds the newest comparison, and the maximum number of rows listed in it.
 _SAMPLE_KEY = "state_sample"
 _MAX_LISTED_ROWS = 5
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-# Number of logs between two snapshots; folding that many takes about 0.15 s.
+# The number of logs between two snapshots, which take about 0.15 s to fold.
 SNAPSHOT_LOGS = 5_000
-# Maximum number of logs that one request of the read API may fold. This usually takes 0.2 s, and
-# at most twice that while the next snapshot is not made yet.
+# The maximum number of logs that one request of the read API may fold. A request usually folds for
+# 0.2 s, and at most twice as long while the next snapshot is not made yet.
 MAX_REQUEST_LOGS = 4 * SNAPSHOT_LOGS
-# Number of snapshot intervals during which an ended task stays in snapshots, for later events.
+# An ended task stays in the snapshots of this many intervals, for later events that refer to it.
 _KEPT_INTERVALS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SampleCheck:
-    """Comparison of a sample of the state at `block` with a refold from a snapshot.
+    """The comparison of a sample of the state at `block` with a refold from a snapshot.
 
-    `differing` lists the rows that are not equal, by table and key.
+    `differing` lists the rows that differ, by table and key.
     """
 
     block: int
@@ -102,7 +102,8 @@ def make_next_snapshot(
         log_count += uow.logs.count_between(first_block, block)
         body = pack_state(state, _find_first_kept_block(uow, block))
     with rebuild_options.transaction(source.store) as uow:
-        # If rows were repaired or rewound meanwhile, the next tick makes the snapshot again.
+        # If rows were repaired or rewound meanwhile, the snapshot may be wrong. The next tick
+        # makes it again.
         if uow.bookmarks.get_rewrite_count() != rewrite_count:
             return None
         snapshot = StateSnapshot(block, log_count, body)
@@ -118,8 +119,9 @@ def _find_first_kept_block(uow: UnitOfWork, block: int) -> int:
 def check_state_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
     """Compare a sample of the state at the cursor with a refold from the newest snapshot.
 
-    The sample: nodes and tasks that changed since the snapshot, nodes whose address begins with
-    `node_page`, open groups, and the contract's state. Returns None if nothing is indexed.
+    The sample consists of the nodes and tasks that changed since the snapshot, the nodes whose
+    address begins with `node_page`, the open groups, and the contract's state. Returns None if
+    nothing is indexed.
 
     Raises:
         NoNearbySnapshotError: the next snapshots have to be made first.
@@ -150,9 +152,9 @@ def store_sample_result(uow: UnitOfWork, check: SampleCheck) -> None:
 
 
 def find_state_mismatch(uow: UnitOfWork) -> str | None:
-    """Return where the state differs from a fold of the raw rows, or None.
+    """Return a text about rows of the state that differ from a fold of the raw rows, or None.
 
-    Results from before a rebuild no longer count.
+    A comparison from before a rebuild no longer counts.
     """
     text = uow.bookmarks.get(_SAMPLE_KEY)
     if text is None:
@@ -230,7 +232,7 @@ def _compare_sample(
 def _index_detector_rows(
     detector: IncidentDetector,
 ) -> tuple[Mapping[Any, Row], Mapping[Any, Row]]:
-    """Return the rows of minutes and of open incidents, by key."""
+    """Return the detector's counts per minute and its open incidents, each by key."""
     minutes = {row.minute: row for row in detector.minutes}
     incidents = {incident.number: incident for incident in detector.open_incidents}
     return _index_rows(minutes, encode_minute_row), _index_rows(incidents, encode_incident_row)
@@ -250,9 +252,9 @@ def refold_from_snapshot(
 ) -> int | None:
     """Restore the newest usable snapshot below `last_block`, refold, and return its block.
 
-    The cursor has to be at `last_block`, in the caller's transaction. If the state is known to
-    differ from the raw rows, or if no snapshot is usable, nothing is changed and the result is
-    None. A snapshot is not usable if it is damaged, or was made with other rules or with another
+    The cursor has to be at `last_block`, in the caller's transaction. Nothing is changed and the
+    result is None if the state is known to differ from the raw rows, or if no snapshot is usable.
+    A snapshot is not usable if it is damaged, or if it was made with other rules or with another
     version of the fold or the profile.
 
     Raises:
@@ -273,7 +275,8 @@ def refold_from_snapshot(
 def _is_state_trusted(uow: UnitOfWork, folder: EventFolder) -> bool:
     """Return whether the stored state equals a fold of the stored rows by this program.
 
-    A restored snapshot relies on this state for the rows of tasks that ended long before.
+    This matters because a restored snapshot takes the rows of tasks that ended long ago from the
+    stored state.
     """
     return (
         find_rebuild_reason(uow, folder.reader) is None

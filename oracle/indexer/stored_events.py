@@ -1,4 +1,4 @@
-"""Reads the events of the stored rows, for refolds, and as JSON lines for `replay`.
+"""Decodes the events of the stored rows, for refolds and as JSON lines for `replay`.
 
 See docs/reference/events-and-jsonl.md#the-file-format.
 """
@@ -44,7 +44,7 @@ def format_events(events: Iterable[DomainEvent]) -> Iterator[str]:
 def iterate_decoded_chunks(
     uow: UnitOfWork, reader: EventReader, blocks: BlockRange
 ) -> Iterator[tuple[BlockRange, int, DecodedEvents]]:
-    """Yield chunks of whole blocks: the range, the number of logs, and the events in order."""
+    """Yield chunks of whole blocks, as block range, number of logs, and events in order."""
     for chunk, logs in _iterate_log_chunks(uow, blocks):
         calls = list(uow.calls.iterate_between(chunk.first, chunk.last))
         decoded = reader.decode_rows(logs, calls)
@@ -56,7 +56,7 @@ def _iterate_log_chunks(
 ) -> Iterator[tuple[BlockRange, list[Log]]]:
     """Yield the logs in chunks of whole blocks.
 
-    The ranges have no gaps, so that calls of blocks without logs are read as well.
+    The ranges have no gaps, so that the calls in blocks without logs can be read as well.
     """
     first_block = blocks.first
     chunk = list[Log]()

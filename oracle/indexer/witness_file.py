@@ -1,7 +1,7 @@
-"""Witness files, with which two readers of a feed produce identical reports.
+"""Exports and imports witness files, by which two readers of a feed produce identical reports.
 
-A witness file has the times that one reader gave to the feed's rows, as JSON lines of `id`, `t`
-(seconds) and `hash`, in order of ids; see docs/explanation/feed.md#witness-files.
+A witness file contains the times that one reader assigned to the feed's rows, as JSON lines with
+`id`, `t` (unix seconds) and `hash`, in order of ids; see docs/explanation/feed.md#witness-files.
 """
 
 import json
@@ -26,8 +26,8 @@ def import_witness_lines(store: Store, lines: Iterable[str]) -> int:
     """Import the row times of another reader, and return the number of rows.
 
     Raises:
-        InputError: a line is malformed, or rows were already settled here, so their order is
-            fixed.
+        InputError: a line is malformed, or rows of this database are already settled, so that
+            their times cannot change.
     """
     row_times = parse_witness_lines(lines)
     with store.transaction() as uow:

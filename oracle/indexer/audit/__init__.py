@@ -1,1 +1,1 @@
-"""Verification of stored rows: audits, row differences, gaps, repair."""
+"""Verifies stored rows against other endpoints, finds gaps, and repairs wrong rows."""

@@ -1,9 +1,9 @@
-"""Audits final blocks with another provider than the one that served them.
+"""Audits final blocks, that is, compares their stored rows with the rows of another provider.
 
-If only one provider is configured, another of its endpoints is used. Every final block is audited
-once; occasionally an old window, chosen by the hash of the final block, is audited again. Where
-possible, receipts prove which side of a difference is right. Wrong rows are repaired, and the
-state is folded again. See docs/explanation/verification.md#l5.
+If only one provider is configured, another one of its endpoints is used. Every final block is
+audited once. From time to time an old window, chosen by the hash of the final block, is audited
+again. If the rows differ, receipts prove which side is right where this is possible. Wrong rows
+are repaired, and the state is folded again. See docs/explanation/verification.md#l5.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,18 +40,18 @@ from oracle.telemetry.indexer_metrics import MISSING_LOGS
 
 __all__ = ["RESAMPLE_INTERVAL", "AuditResult", "Auditor", "audit_next_window"]
 
-# Blocks per request.
+# The number of blocks in one request.
 WINDOW_BLOCKS = 1_000
-# One of this many new final blocks causes an old window to be audited again.
+# On average, an old window is audited again once in this many new final blocks.
 RESAMPLE_INTERVAL = 100
-# While behind the head, only one of this many ticks audits.
+# While the index is behind the head, only one of this many ticks audits blocks.
 CATCH_UP_INTERVAL = 20
 
 
 class AuditTarget(NamedTuple):
     """Blocks to audit, the endpoint that served them, and whether they were audited before.
 
-    `is_suspect` means that this endpoint was proven wrong.
+    `is_suspect` is whether the endpoint that served the blocks was proven wrong.
     """
 
     blocks: BlockRange
@@ -62,22 +62,22 @@ class AuditTarget(NamedTuple):
 
 @dataclass(slots=True)
 class Auditor:
-    """State of the audit between ticks; the audited blocks are recorded in the coverage.
+    """The state of the audit between ticks; the coverage records which blocks were audited.
 
-    The search for blocks to audit starts at `next_block`; blocks that could not be settled are
-    left to the next process. `next_suspect_block` is the same for blocks from endpoints that were
-    proven wrong. A tick waits at most `wait_seconds` for a response, or without a limit if this is
-    None. A later tick collects a response that arrives after that.
+    The search for blocks to audit starts at `next_block`. Blocks below it that could not be
+    audited are left to the next process. For blocks from endpoints that were proven wrong, the
+    search starts at `next_suspect_block`. A tick waits at most `wait_seconds` for a response, or
+    without a limit if this is None. If the response arrives later, a later tick takes it.
     """
 
     window_blocks: int = WINDOW_BLOCKS
-    # A range with fewer blocks that can still grow is not audited yet.
+    # A range with fewer blocks is not audited as long as it can still grow.
     min_blocks: int = WINDOW_BLOCKS
     resample_interval: int = RESAMPLE_INTERVAL
     next_block: int = 0
     next_suspect_block: int = 0
     wait_seconds: float | None = None
-    # The request in flight.
+    # The target and the future response of the request in flight, or None.
     _pending: tuple[AuditTarget, Future[BlockWindow]] | None = None
     _tick_count: int = 0
     _last_sampled_final: int = -1
@@ -85,25 +85,25 @@ class Auditor:
     _proven_wrong: frozenset[str] = frozenset()
 
     def should_run(self, *, is_caught_up: bool) -> bool:
-        """Return whether to audit now: always at the head, seldom during catch-up."""
+        """Return whether this tick audits blocks: always at the head, seldom during catch-up."""
         self._tick_count += 1
         return is_caught_up or self._tick_count % CATCH_UP_INTERVAL == 0
 
     @property
     def has_pending_request(self) -> bool:
-        """Whether a request is in flight, or its response was not taken yet."""
+        """Whether a request was sent whose response has not been taken yet."""
         return self._pending is not None
 
     def start_audit_request(
         self, target: AuditTarget, fetch_window: Callable[[], BlockWindow]
     ) -> None:
-        """Send a request in the background, and wait `wait_seconds` for its response."""
+        """Send a request in the background, and wait up to `wait_seconds` for its response."""
         future = run_in_background(fetch_window, f"audit {target.blocks.first}")
         self._pending = target, future
         wait([future], self.wait_seconds)
 
     def take_response(self) -> tuple[AuditTarget, BlockWindow] | None:
-        """Return the target and window of the finished request, and clear it; None if unfinished.
+        """Return the target and the window of the finished request, or None if none has finished.
 
         Raises:
             TransientError: the endpoint did not respond.
@@ -114,27 +114,27 @@ class Auditor:
         return target, future.result()
 
     def skip_blocks(self, target: AuditTarget, blocks: BlockRange) -> None:
-        """Continue the audit after these blocks, which could not be verified."""
+        """Continue the audit after these blocks of the target, which could not be verified."""
         if target.is_suspect:
             self.next_suspect_block = max(self.next_suspect_block, blocks.last + 1)
         else:
             self.next_block = max(self.next_block, blocks.last + 1)
 
     def set_endpoints_proven_wrong(self, endpoints: Iterable[str]) -> None:
-        """Restart from the oldest block if the set of endpoints proven wrong has changed."""
+        """Restart the search at the oldest block if the set of endpoints proven wrong changed."""
         names = frozenset(endpoints)
         if names != self._proven_wrong:
             self._proven_wrong, self.next_block, self.next_suspect_block = names, 0, 0
 
     def add_to_wrong_row_count(self, endpoint: str, row_count: int) -> int:
-        """Add to an endpoint's count of wrong rows; return its total in this process."""
+        """Add to the number of wrong rows of an endpoint; return the total in this process."""
         self._wrong_rows_by_endpoint[endpoint] = (
             self._wrong_rows_by_endpoint.get(endpoint, 0) + row_count
         )
         return self._wrong_rows_by_endpoint[endpoint]
 
     def sample_old_window(self, cursor: Cursor, start_block: int) -> BlockRange | None:
-        """Return an old window to audit again, if the hash of this final block selects one."""
+        """Return an old window if the hash of the final block selects one for another audit."""
         final_number, final_hash = cursor.final_number, cursor.final_hash
         if final_number is None or final_hash is None or final_number == self._last_sampled_final:
             return None
@@ -156,9 +156,9 @@ def audit_next_window(
     auditor: Auditor,
     rebuild_options: RebuildOptions,
 ) -> AuditResult | None:
-    """Audit the next due window with another witness.
+    """Audit the next window that is due, with an endpoint of another witness.
 
-    Return None if no window is due, no witness can audit it, or its response is still pending.
+    Return None if no window is due, if no witness can audit it, or if the response is pending.
 
     Raises:
         TransientError: the other endpoint returns no complete response, or is on another chain.
@@ -190,13 +190,14 @@ def _build_request(chain: ChainSource, target: AuditTarget) -> Callable[[], Bloc
 def _compare_blocks(
     context: RepairContext, auditor: Auditor, target: AuditTarget, window: BlockWindow
 ) -> AuditResult:
-    """Compare a window with the stored rows, and store the result."""
+    """Compare a window from another witness with the stored rows, and store the result."""
     chain, store, folder = context.chain, context.store, context.folder
     with store.read_transaction() as uow:
         conflicting_block = find_conflicting_block(uow, window)
         difference = compare_window_with_database(uow, window)
     if conflicting_block is not None and not chain.are_receipts_provable():
-        # No header shows which side is right, and blaming one side would hide the difference.
+        # No header can prove which side is right. The difference is stored as a dispute, because
+        # blaming one side would hide it.
         with context.rebuild_options.transaction(store) as uow:
             record_dispute(
                 uow,
@@ -236,10 +237,10 @@ def _compare_blocks(
 def _find_suspect_target(
     uow: UnitOfWork, folder: EventFolder, auditor: Auditor
 ) -> AuditTarget | None:
-    """Return the oldest blocks that only an endpoint proven wrong served, or None.
+    """Return the oldest blocks that only an endpoint which was proven wrong has served, or None.
 
-    Even a short range up to the newest block is due, because nothing may depend on such blocks
-    before their audit.
+    These blocks are audited even if the range is short and can still grow, because no report or
+    kickout may depend on them before their audit.
     """
     quarantine = uow.facts.quarantine
     cursor = uow.cursor.get()
@@ -268,9 +269,9 @@ def _find_next_audit_target(
         span = uow.coverage.find_lowest_unaudited_interval(
             folder.scope.id, remaining, auditor.window_blocks
         )
-        # Everything below is audited and need not be searched again.
+        # All blocks below are audited, so they are not searched again.
         auditor.next_block = final_number + 1 if span is None else span.first
-        # Wait for a growing range, so that one request covers many blocks.
+        # A range that can still grow is audited later, so that one request covers many blocks.
         is_enough = span is not None and len(span.blocks) >= min(
             auditor.min_blocks, auditor.window_blocks
         )
@@ -286,7 +287,7 @@ def _find_next_audit_target(
 
 
 def _penalize_endpoint(context: RepairContext, auditor: Auditor, audit: AuditResult) -> None:
-    """Deprioritise or quarantine the endpoint that was wrong, and count its rows."""
+    """Deprioritise or quarantine the endpoint that was wrong, and count its wrong rows."""
     if not audit.at_fault:
         return
     difference = audit.difference

@@ -1,4 +1,4 @@
-"""Finds unread blocks, broken headers, and contradictions between logs, headers and cursor."""
+"""Finds blocks that were not read, unlinked headers, and contradictions between stored rows."""
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ from oracle.store.state.cursor_repository import Cursor
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Gaps in `blocks`, from the start block to the cursor; falsy if there are none.
+    """Gaps in `blocks`, which are all blocks from the start block to the cursor; falsy if none.
 
-    `spans`: the blocks that were read, and at which level. `unread`: blocks that were not read for
-    the configured contracts and events. `broken_headers`: blocks above the final one without a
-    header, or whose header does not link to the one before. `conflicting_blocks`: blocks whose
-    stored logs have another block hash than the header. `cursor_mismatches`: descriptions of
-    contradictions between the cursor and the headers or logs. `damaged`: spans whose raw rows
-    differ from those that were committed.
+    `spans` are the blocks that were read, each with its level. `unread` are blocks that were not
+    read for the configured contracts and events. `broken_headers` are blocks above the final block
+    that have no stored header, or whose header does not link to the previous block.
+    `conflicting_blocks` are blocks whose stored logs have another block hash than the header.
+    `cursor_mismatches` describe contradictions between the cursor and the headers or logs.
+    `damaged` are spans whose raw rows have changed since they were committed.
     """
 
     blocks: BlockRange
@@ -44,7 +44,7 @@ class Gaps:
 
 
 def find_index_gaps(uow: UnitOfWork, reader: EventReader) -> Gaps | None:
-    """Find the gaps of the index without chain requests, or return None if it is empty."""
+    """Find the gaps of the index without requests to the chain; return None if it is empty."""
     cursor = uow.cursor.get()
     identity = uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:
@@ -72,7 +72,7 @@ def find_unread_blocks(
 def _find_blocks_with_broken_links(
     uow: UnitOfWork, cursor: Cursor, blocks: BlockRange
 ) -> list[int]:
-    """Return the blocks above the final one without a linked header."""
+    """Return the blocks above the final block whose header is missing or not linked."""
     final_number = cursor.final_number if cursor.final_number is not None else blocks.first - 1
     first_number = max(final_number + 1, blocks.first)
     block_by_number = {
@@ -88,8 +88,8 @@ def _find_blocks_with_broken_links(
             missing.append(number)
             continue
         if block.parent_hash != parent_hash and (missing or parent_hash is not None):
-            # Otherwise the chain skipped the missing heights, because the next block links to the
-            # block before them.
+            # If the next block links to the block before the missing heights, the chain has
+            # skipped these heights. Here it does not.
             broken += missing or [number]
         parent_hash, missing = block.hash, []
     return [*broken, *missing]

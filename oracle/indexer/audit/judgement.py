@@ -1,9 +1,9 @@
-"""Finds out which of two endpoints is right about blocks on which they differ.
+"""Determines which of two endpoints is right about blocks on which they differ.
 
-The side that the receipts prove wins, and an endpoint that was proven wrong is quarantined, in
-this process and in later ones. The proof consists of the receipts root, the transactions root and
-the header hash of a final block; data that is only late proves nothing. If there is no proof,
-missing rows are inserted, stored rows stay, and the blocks are reported as unproven. See
+The receipts root, the transactions root and the header hash of a final block prove which side is
+right. An endpoint that was proven wrong is quarantined, in this process and in later ones. An
+endpoint that only lags behind is not proven wrong. If there is no proof, missing rows are
+inserted, stored rows are kept, and the blocks are reported as unproven. See
 docs/explanation/verification.md#l5.
 """
 
@@ -41,10 +41,10 @@ SelectorsByContract = Mapping[Address, frozenset[str]]
 def is_served_data_wrong(
     window: BlockWindow, logs: Iterable[Log], calls: Iterable[Call], selectors: SelectorsByContract
 ) -> bool:
-    """Return whether logs and calls of a proven block contradict its proof.
+    """Return whether an endpoint's logs and calls of a proven block contradict the proof.
 
-    The proof does not cover the positions of logs, or calls that were read without the whole
-    block.
+    The proof in `window` covers neither the positions of logs, nor calls that were read without
+    the whole block.
     """
     has_other_logs = count_logs_by_content(logs) != count_logs_by_content(window.logs)
     return has_other_logs or _count_calls_by_content(calls, selectors) != _count_calls_by_content(
@@ -88,7 +88,7 @@ def count_usable_witnesses(chain: ChainSource) -> int:
 def record_endpoints_proven_wrong(
     chain: ChainSource, store: Store, rebuild_options: RebuildOptions
 ) -> list[str]:
-    """Store the endpoints proven wrong while reading blocks; return the new ones."""
+    """Store which endpoints were proven wrong while reading; return those not stored before."""
     reason_by_endpoint = chain.get_proven_wrong_endpoints()
     if not reason_by_endpoint:
         return []
@@ -113,20 +113,20 @@ def _count_calls_by_content(
     )
 
 
-# Maximum number of blocks per window whose receipts are requested to settle a difference.
+# The maximum number of blocks per window whose receipts are requested to resolve differences.
 _MAX_PROOFS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """Result of auditing one window with a second endpoint.
+    """The result of auditing one window with a second endpoint.
 
-    `source_endpoint` served the window, and `auditor` is the endpoint that it was compared with.
-    `at_fault`: the endpoint that was found wrong; None if there is no difference or no proof.
-    `proven_wrong`: what that endpoint was proven wrong about, if only a lie explains it, else
-    empty. `repaired` is None if no row was repaired. `is_repeated`: whether the window was audited
-    before. `unsettled_blocks`: blocks with stored rows that the auditor does not confirm and no
-    proof decides.
+    `source_endpoint` served the stored rows, and `auditor` is the endpoint that they were compared
+    with. `at_fault` is the endpoint that was found wrong, or None if there is no difference or no
+    proof. `proven_wrong` describes the false data of this endpoint if no honest endpoint could
+    have returned it, and is empty otherwise. `repaired` is None if no row was repaired.
+    `is_repeated` is whether the window had been audited before. `unsettled_blocks` are blocks with
+    stored rows that the auditor does not confirm, and that no proof confirms or refutes.
     """
 
     blocks: BlockRange
@@ -141,7 +141,7 @@ class AuditResult:
 
     @property
     def outcome(self) -> str:
-        """Outcome: equal, repaired, denied (the auditor is wrong) or unproven."""
+        """The outcome: equal, repaired, denied (the auditor was wrong) or unproven."""
         if not self.difference:
             return "equal"
         if self.repaired is not None:
@@ -150,7 +150,7 @@ class AuditResult:
 
 
 def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> AuditResult:
-    """Find out which side is right about each differing block, and repair the rows."""
+    """Determine which side is right about each differing block, and repair the rows."""
     chain, folder, rebuild_options = context.chain, context.folder, context.rebuild_options
     audit = _limit_audit_to_provable_blocks(chain, audit)
     window_by_block = _fetch_block_proofs(chain, audit)
@@ -162,7 +162,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
         rebuild_options.transaction(context.store) as uow,
     ):
         cursor = require_cursor(uow)
-        # Blocks that were proven before stay as stored, unless a newer proof contradicts them.
+        # Rows of blocks that were proven earlier are kept, unless a newer proof contradicts them.
         proven = find_proven_blocks(uow, folder.scope, audit.blocks)
         for number, window in window_by_block.items():
             check_endpoint_on_same_chain(chain, uow, cursor, window)
@@ -175,8 +175,8 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
         repair.merge(select_rows_to_repair(audit.difference, (), proven | window_by_block.keys()))
         if repair:
             rebuild_result = repair_blocks(uow, folder, cursor, repair, rebuild_options)
-        # Repair and quarantine are stored in one transaction, so that neither exists without the
-        # other.
+        # The repair and the quarantine are stored in one transaction, so that a crash cannot lose
+        # one of them.
         lie = (
             describe_wrong_blocks(wrong_blocks)
             if chain.are_receipts_provable() and audit.source_endpoint
@@ -207,8 +207,9 @@ def _recheck_auditor(
 ) -> str:
     """Request a proven block from the auditor again, and describe any wrong data in it.
 
-    One response may have been truncated, and an endpoint that lags behind does not lie. A lie is
-    therefore only proven for a final block that was proven in this audit.
+    A first response may be wrong because it was truncated, or because the endpoint lags behind.
+    Therefore the auditor counts as proven wrong only if it returns wrong data a second time, for a
+    final block that was proven in this audit.
     """
     chain, selectors = context.chain, context.folder.reader.selectors
     with context.store.read_transaction() as uow:
@@ -228,7 +229,7 @@ def _recheck_auditor(
     except TransientError:
         return ""
     if window.last.number != number:
-        # The endpoint has no block at this height, so its response proves nothing.
+        # The endpoint does not have this block, so its response proves nothing.
         return ""
     if is_served_data_wrong(proofs[number], window.logs, window.calls, selectors):
         return describe_wrong_blocks([number])
@@ -261,8 +262,8 @@ def _fetch_block_proofs(chain: ChainSource, audit: AuditResult) -> dict[int, Blo
 def _fetch_block_proof(chain: ChainSource, number: int, audit: AuditResult) -> BlockWindow | None:
     proven_wrong = chain.get_proven_wrong_endpoints()
     endpoints = [name for name in chain.list_endpoint_names() if name not in proven_wrong]
-    # The source endpoint may have been removed from the settings; other endpoints can prove the
-    # block as well.
+    # The source endpoint may no longer be configured, but any other endpoint can prove the block
+    # as well.
     disputing_endpoints = [
         name for name in (audit.auditor, audit.source_endpoint) if name in endpoints
     ]

@@ -1,9 +1,9 @@
-"""Rereads blocks whose verification level is below what the settings and the chain allow.
+"""Rereads blocks whose verification level is below the level that settings and chain allow.
 
-A chain's headers are trusted only after samples of them were checked. Blocks that were read before
-that, or by an older program, rest on one endpoint's claim. The coverage lists these blocks. They
-are reread in ascending order, and no report depends on a block before it is reread. See
-docs/explanation/verification.md#calibration.
+The headers of a chain serve as proofs only after samples of them were checked (calibration).
+Blocks that were read before, or by an older version of the program, were returned by one endpoint
+without a proof. The coverage lists these blocks. They are reread in ascending order, and no report
+depends on such a block before it was reread. See docs/explanation/verification.md#calibration.
 """
 
 from dataclasses import dataclass
@@ -36,10 +36,10 @@ from oracle.telemetry.indexer_metrics import BELOW_LEVEL
 
 @dataclass(frozen=True, slots=True)
 class RereadResult:
-    """Result of rereading `blocks`.
+    """The result of rereading `blocks`.
 
-    `row_count` rows differed, and `blocks_left` blocks remain to be reread.
-    `repaired` is None if no row had to be repaired.
+    `row_count` is the number of rows that differed, and `blocks_left` the number of blocks that
+    are still to be reread. `repaired` is None if no row had to be repaired.
     """
 
     blocks: BlockRange
@@ -52,10 +52,10 @@ class RereadResult:
 
 @dataclass(slots=True)
 class Rereader:
-    """State of rereading between ticks; the coverage itself lists the blocks to reread.
+    """The state of rereading between ticks; the coverage lists the blocks to reread.
 
-    `next_block`: where the search starts; blocks whose level did not rise are left to the next
-    process. The search restarts if the level that can be reached has changed.
+    The search for blocks starts at `next_block`. Blocks below it whose level could not be raised
+    are left to the next process. The search restarts if the level that can be reached has changed.
     """
 
     next_block: int = 0
@@ -77,7 +77,7 @@ class Rereader:
         span = uow.coverage.find_lowest_interval_below_level(
             folder.scope.id, level, BlockRange(self.next_block, final_number)
         )
-        # Everything below has the highest possible level and need not be searched again.
+        # All blocks below have the highest possible level, so they are not searched again.
         self.next_block = max(self.next_block, final_number + 1 if span is None else span.first)
         return span
 
@@ -108,7 +108,8 @@ def reread_next_window(
             refused.
     """
     context = RepairContext(chain, store, folder, rebuild_options)
-    # Calibrate before the very first window too, so that its level does not depend on chance.
+    # Calibration must also precede the first window, because otherwise the level of this window
+    # would depend on the order of the jobs.
     chain.calibrate()
     with store.read_transaction() as uow:
         due_span = rereader.find_span_to_reread(chain, uow, folder)
@@ -146,7 +147,7 @@ def _read_window(context: RepairContext, blocks: BlockRange) -> BlockWindow:
 
 
 def _repair_rows(context: RepairContext, difference: RowDiff) -> RebuildResult | None:
-    """Verify the differing blocks with proofs and repair rows; return None if no row changed."""
+    """Fetch proofs of the differing blocks and repair rows; return None if no row changed."""
     blocks = BlockRange(difference.block_numbers[0], difference.block_numbers[-1])
     with context.store.read_transaction() as uow:
         spans = uow.coverage.list_intervals(context.folder.scope.id, blocks.first, blocks.last)

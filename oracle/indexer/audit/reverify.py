@@ -1,7 +1,8 @@
-"""Reads blocks again at a level, compares them with the stored rows, and records the level.
+"""Reads blocks again at a given verification level, and compares them with the stored rows.
 
-A run can be interrupted: its progress is stored in the database. Differences are checked twice
-before they are reported. See docs/explanation/verification.md.
+The level of equal blocks is recorded. A run can be interrupted and continued, because its progress
+is stored in the database. Differences are checked twice before they are reported. See
+docs/explanation/verification.md.
 """
 
 from collections.abc import Iterator
@@ -34,19 +35,19 @@ from oracle.indexer.provenance import record_proven_blocks
 from oracle.indexer.rebuild import RebuildResult
 from oracle.store.database import UnitOfWork
 
-# Maximum number of blocks that are read, compared and recorded at a time.
+# The maximum number of blocks that are read, compared and recorded at a time.
 CHUNK = 1_000
-# Windows with fewer blocks are recorded block by block.
+# The level of windows with fewer blocks is recorded for each block.
 MIN_SPAN_BLOCKS = 25
 
 
 @dataclass(slots=True)
 class VerifyResult:
-    """Result of a run: the lowest level reached, the endpoints used, and the differences.
+    """The result of a run: the lowest level reached, the endpoints used, and the differences.
 
-    `resumed_at`: the block from which an earlier run was continued, or None for a new run.
-    `repaired` is None if no row was repaired. `unrepaired_count`: the number of rows that still
-    differ, because nothing proves the stored rows wrong.
+    `resumed_at` is the block from which an earlier run was continued, or None for a new run.
+    `repaired` is None if no row was repaired. `unrepaired_count` is the number of rows that still
+    differ, because there is no proof that the stored rows are wrong.
     """
 
     blocks: BlockRange
@@ -60,7 +61,7 @@ class VerifyResult:
 
 @dataclass(slots=True)
 class _RunProgress:
-    """Progress of a run, as stored in the database between two chunks."""
+    """The progress of a run, which is stored in the database after each chunk."""
 
     next: int
     reached: int = VerificationLevel.PROVEN.value
@@ -86,9 +87,9 @@ def reverify_blocks(
 ) -> VerifyResult:
     """Read the blocks again and compare them; raise the coverage level of equal blocks.
 
-    `level`: the level to reach. `endpoint`: the endpoint to read from, or None for any usable one.
-    `repair`: whether rows are repaired where possible, followed by a refold. A dry run writes
-    nothing, and needs no lease.
+    `level` is the level to reach. `endpoint` is the name of the endpoint to read from, or None for
+    any usable endpoint. `repair` is whether rows are repaired where possible, followed by a
+    refold. A dry run writes nothing and needs no lease.
 
     Raises:
         InputError: the range exceeds the indexed blocks, or there is no endpoint of that name.
@@ -120,7 +121,7 @@ def reverify_and_repair(
 ) -> VerifyResult:
     """Reverify blocks in the daemon, and repair the rows that differ.
 
-    In the daemon, one endpoint's claim about a final block is not fatal, because `finality_halt`
+    If one endpoint returns another final block, the daemon does not stop, because `finality_halt`
     compares all endpoints.
 
     Raises:
@@ -148,7 +149,10 @@ class _ReverifyRun:
         return f"verify {blocks.first} {blocks.last} {level} {self.endpoint or ''}"
 
     def load_progress(self) -> tuple[_RunProgress, int | None]:
-        """Return the progress to start from, and the block to resume at, or None for a new run."""
+        """Return the progress to start from, and the block at which an earlier run is resumed.
+
+        The second value is None for a new run.
+        """
         first_block = self.blocks.first
         with self.context.store.read_transaction() as uow:
             require_indexed_blocks("verify", uow, self.blocks)
@@ -163,7 +167,7 @@ class _ReverifyRun:
         return progress, progress.next
 
     def read_windows(self, progress: _RunProgress) -> Iterator[BlockWindow]:
-        """Yield the remaining windows; each is read after the previous window was recorded."""
+        """Yield the remaining windows; a window is read after the previous one was recorded."""
         last_block = self.blocks.last
         while progress.next <= last_block:
             remaining = BlockRange(progress.next, last_block)
@@ -174,7 +178,7 @@ class _ReverifyRun:
             self.context.rebuild_options.progress(progress.next - 1, last_block)
 
     def record_window(self, window: BlockWindow, progress: _RunProgress) -> None:
-        """Compare one window, and store the progress."""
+        """Compare one window with the stored rows, and store the progress."""
         with self._transaction() as uow:
             difference = self._compare_window(uow, window)
             progress.add_window_result(window, difference)
@@ -185,7 +189,7 @@ class _ReverifyRun:
             uow.bookmarks.set(self._bookmark_key, msgspec.json.encode(progress).decode())
 
     def recheck_unequal_windows(self, progress: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
-        """Read the windows that differed again; a window that is now equal no longer counts."""
+        """Read the windows that differed again; return what still differs, and these windows."""
         total_difference = RowDiff()
         unequal_windows = []
         for first, last in progress.unequal:
@@ -228,7 +232,7 @@ class _ReverifyRun:
                 self._quarantine_wrong_endpoints(uow, window, cursor.final_number or 0)
             row_diff = select_rows_to_repair(difference, served_proven, stored_proven)
             if row_diff:
-                # The rest of the difference stays as it is and is not verified.
+                # If only a part of the rows is repaired, the blocks do not count as verified.
                 verified = self.blocks if row_diff.row_count == difference.row_count else None
                 rebuild_result = repair_blocks(
                     uow, folder, cursor, row_diff, rebuild_options, verified
@@ -242,7 +246,7 @@ class _ReverifyRun:
     def _quarantine_wrong_endpoints(
         self, uow: UnitOfWork, window: BlockWindow, final_number: int
     ) -> None:
-        """Quarantine the endpoints that served rows proven wrong, up to the final block."""
+        """Quarantine the endpoints that served rows of final blocks which are proven wrong."""
         for block_number in sorted(_get_proven_block_numbers(window)):
             if block_number > final_number or not is_stored_data_wrong(
                 uow, self.context.folder, block_number, window
@@ -257,7 +261,7 @@ class _ReverifyRun:
     def finish(self, *, is_equal: bool) -> None:
         """Delete the stored progress, so that the next run starts from the beginning.
 
-        If an operator chose the endpoint, and the blocks are equal, they are no longer disputed.
+        If an operator chose the endpoint and the blocks are equal, their disputes are deleted.
         """
         if self.context.rebuild_options.dry_run:
             return
@@ -287,7 +291,8 @@ class _ReverifyRun:
     def _raise_level(self, uow: UnitOfWork, window: BlockWindow) -> None:
         scope, level = self.context.folder.scope, window.level
         if len(window.range) < MIN_SPAN_BLOCKS and len(window.headers) == len(window.range):
-            # Short ranges are stored block by block, so that the coverage stays in few intervals.
+            # A short range would split an interval of the coverage. Its blocks are stored in their
+            # own table instead, so that the coverage consists of few intervals.
             block_hashes = [(block.number, block.hash) for block in window.headers]
             uow.verified_blocks.save(block_hashes, level, window.endpoint)
             return

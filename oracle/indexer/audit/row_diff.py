@@ -1,8 +1,8 @@
-"""Compares the rows that an endpoint returns with the stored ones, and repairs the stored ones.
+"""Compares the rows that an endpoint returns with the stored rows, and repairs the stored rows.
 
-A repair inserts rows that an endpoint had left out, removes invented ones, replaces changed ones,
-and refolds. Before a repair, the caller decides which side is right; data that the receipts root
-proves is always right.
+A repair inserts rows that an endpoint had left out, removes rows that it had invented, replaces
+rows that it had changed, and then refolds the state. The caller decides which side is right; data
+that is proven by the receipts root is always right.
 """
 
 from collections.abc import Collection, Sequence
@@ -31,10 +31,10 @@ _MISSING_BLOCK = Hash("not there")
 
 @dataclass(slots=True)
 class RowDiff:
-    """Differences between an endpoint's rows and the stored ones; falsy if they are equal.
+    """The differences between an endpoint's rows and the stored rows; falsy if there are none.
 
-    `missing`: only the endpoint has them. `extra`: only the database has them. `changed`: the
-    endpoint's version of rows that are stored with other contents.
+    `missing` rows are only at the endpoint, and `extra` rows only in the database. `changed` rows
+    are stored with other contents; they are listed in the endpoint's version.
     """
 
     missing_logs: list[Log] = field(default_factory=list)
@@ -59,17 +59,17 @@ class RowDiff:
 
     @property
     def changed_rows(self) -> list[Log | Call]:
-        """Rows that both have with different contents, in the endpoint's version."""
+        """Rows that are stored with other contents, in the endpoint's version."""
         return [*self.changed_logs, *self.changed_calls]
 
     @property
     def row_count(self) -> int:
-        """Number of differing rows."""
+        """The number of rows that differ."""
         return sum(map(len, self._get_row_lists()))
 
     @property
     def block_numbers(self) -> list[int]:
-        """Blocks with differing rows, ascending."""
+        """The numbers of the blocks with differing rows, ascending."""
         return sorted({row.block for rows in self._get_row_lists() for row in rows})
 
     def merge(self, other: "RowDiff") -> None:
@@ -125,9 +125,9 @@ def compare_window_with_database(uow: UnitOfWork, window: BlockWindow) -> RowDif
 
 
 def check_window_on_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWindow) -> None:
-    """Check that the window's block hashes equal the stored ones.
+    """Check that the window's block hashes equal the stored hashes.
 
-    Rows of another fork must not be inserted.
+    Otherwise rows of another fork could be inserted.
 
     Raises:
         TransientError: the chain is reorganising in these blocks.
@@ -162,7 +162,7 @@ def _load_block_hashes(
 ) -> tuple[dict[int, Hash], dict[int, Hash]]:
     """Return the stored and the served block hashes, by number.
 
-    A window with all its headers also shows that there is no block at any height it omits.
+    If a window contains all headers of its range, a height without a header has no block.
     """
     first, last = window.range.first, window.range.last
     served_hashes = {block.number: block.hash for block in [*window.headers, window.last]}
@@ -177,9 +177,9 @@ def _load_block_hashes(
 def check_endpoint_on_same_chain(
     chain: ChainSource, uow: UnitOfWork, cursor: Cursor, window: BlockWindow
 ) -> None:
-    """Check that the endpoint's window is on the indexed chain, or blame the endpoint.
+    """Check that an endpoint's window is on the indexed chain, and raise a transient error if not.
 
-    In the daemon, one endpoint's claim about a final block is not fatal, because `finality_halt`
+    If one endpoint returns another final block, the daemon does not stop, because `finality_halt`
     compares all endpoints.
 
     Raises:
@@ -226,8 +226,8 @@ def require_indexed_blocks(action: str, uow: UnitOfWork, blocks: BlockRange) -> 
     """Return the cursor, or raise an error unless all of `blocks` are indexed.
 
     Raises:
-        InputError: some blocks are not indexed; the message has `action`, a verb, and the indexed
-            range.
+        InputError: some blocks are not indexed; the message contains `action` (a verb) and the
+            indexed range.
     """
     cursor = uow.cursor.get()
     identity = uow.identity.get()
@@ -243,7 +243,7 @@ def require_indexed_blocks(action: str, uow: UnitOfWork, blocks: BlockRange) -> 
 
 @dataclass(frozen=True, slots=True)
 class RepairContext:
-    """Objects that audits and repairs of stored rows need."""
+    """The objects that audits and repairs of stored rows need."""
 
     chain: ChainSource
     store: Store
@@ -256,9 +256,10 @@ def select_rows_to_repair(
 ) -> RowDiff:
     """Return the part of a difference that is to be repaired.
 
-    Blocks whose served rows are proven (`served_proven`) are repaired completely. Blocks whose
-    stored rows are proven (`stored_proven`) are left as they are. In all other blocks missing rows
-    are inserted, because endpoints lose logs but hardly ever invent them; stored rows stay.
+    `served_proven` are blocks for which the endpoint's rows are proven; they are repaired
+    completely. `stored_proven` are blocks for which the stored rows are proven; they are left as
+    they are. In all other blocks missing rows are inserted, because endpoints often omit logs but
+    hardly ever invent them. No stored row of these blocks is removed or replaced.
     """
 
     def should_insert(block_number: int) -> bool:
@@ -284,15 +285,14 @@ def repair_blocks(
 ) -> RebuildResult:
     """Write the repaired rows and refold up to the cursor, in the caller's transaction.
 
-    `verified_blocks`: blocks that are equal to the chain once these rows are written.
+    `verified_blocks` are blocks that equal the chain once these rows are written.
 
     Raises:
         FatalError: the header of the cursor's block is missing.
         TransientError: raw rows of other blocks are missing; nothing was changed.
     """
     renew_cursor_epoch(uow, cursor)
-    # Remove rows first, because a removed row may have the same number as an inserted row of
-    # another block.
+    # Rows are removed first, because a removed row may have the same number as an inserted row.
     uow.logs.orphan(row_diff.extra_logs)
     uow.calls.orphan(row_diff.extra_calls)
     uow.logs.append(row_diff.missing_logs)
@@ -302,12 +302,12 @@ def repair_blocks(
     try:
         return rebuild_state_up_to(uow, folder, cursor.number, rebuild_options, verified_blocks)
     except IncompleteLogsError as error:
-        # The daemon continues with its state; an operator has to start a reread of those rows.
+        # The daemon continues with the present state, until an operator lets it reread the rows.
         raise TransientError(str(error)) from error
 
 
 def find_proven_blocks(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> set[int]:
-    """Return the blocks that are known to be proven by their receipts."""
+    """Return the blocks of a range that were recorded as proven by their receipts."""
     level_by_block = uow.verified_blocks.get_level_by_number(blocks.first, blocks.last)
     proven = {
         number for number, level in level_by_block.items() if level >= VerificationLevel.PROVEN

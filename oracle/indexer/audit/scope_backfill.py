@@ -1,8 +1,8 @@
-"""Updates an older database to the configuration and the program before indexing continues.
+"""Adapts a database to a new configuration or a new program version, before indexing continues.
 
-Blocks that were not read for new contracts, events or calls are read for these only. Once all
-missing rows are stored, everything is refolded in order. A state folded by another version of the
-program is refolded as well, without requests to the chain.
+If contracts, events or calls were added, old blocks are read again for these only. When all
+missing rows are stored, everything is refolded in order. A state that another version of the
+program folded is refolded as well, without requests to the chain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,15 +28,16 @@ from oracle.indexer.rebuild import (
 )
 from oracle.store.database import Store, UnitOfWork
 
-# Maximum number of blocks per request; the chain may return fewer.
+# The maximum number of blocks per request; the chain source may return fewer.
 CHUNK = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeBackfillResult:
-    """Result of one step: `blocks` were read for new scopes, or everything was refolded.
+    """The result of one step: `blocks` were read for new scopes, or everything was refolded.
 
-    `reason` is the cause; `blocks_left` counts the blocks that are still to be read.
+    `reason` is why this was necessary. `blocks_left` is the number of blocks that are still to be
+    read.
     """
 
     reason: str
@@ -48,13 +49,13 @@ class ScopeBackfillResult:
 
 @dataclass(slots=True)
 class ScopeBackfill:
-    """State between steps; `is_complete` is set once nothing is missing."""
+    """The state between steps; `is_complete` is set once no block is left to read."""
 
     is_complete: bool = False
     _chain_by_scope: dict[IngestScope, ChainSource] = field(default_factory=dict)
 
     def get_narrowed_chain(self, chain: ChainSource, scope: IngestScope) -> ChainSource:
-        """Return a chain reader limited to this scope; it may read ahead between steps."""
+        """Return a chain source that reads only this scope; it may read ahead between steps."""
         if scope not in self._chain_by_scope:
             self._chain_by_scope[scope] = chain.restrict_to_scope(scope)
         return self._chain_by_scope[scope]
@@ -90,8 +91,9 @@ def backfill_next_gap(
 class _Gap:
     """Blocks that were not read for the whole scope.
 
-    `blocks_left`: the total of such blocks in the database. `old_coverage`: how these blocks were
-    read before, or None if never. `missing_scopes`: the scopes for which they were not read.
+    `blocks_left` is the total number of such blocks in the database. `old_coverage` is how these
+    blocks were read before, or None if they were never read. `missing_scopes` are the scopes for
+    which they were not read.
     """
 
     blocks: BlockRange
@@ -106,7 +108,8 @@ def _find_first_scope_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
     if uow.coverage.get_current_scope() is None:
-        # Blocks read by an older program count for this scope; the next window stores it.
+        # The database stores no scope yet. Its blocks count as read for the present scope, which
+        # the next window stores.
         return None
     gaps = uow.coverage.list_gaps(scope.id, identity.start_block, cursor.number)
     if not gaps:
@@ -118,7 +121,7 @@ def _find_first_scope_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
         span = uow.coverage.find_lowest_interval(scope_read.id, first_block, last_block)
         if span is not None and span.first == first_block:
             return _Gap(span.blocks, blocks_left, span, find_missing_scopes(scope, scope_read))
-        # Later blocks were read for another scope, so only the blocks before them are unread.
+        # The gap ends before blocks that were read for another scope.
         last_block = last_block if span is None else span.first - 1
     return _Gap(BlockRange(first_block, last_block), blocks_left, None, (scope,))
 
@@ -128,8 +131,8 @@ def find_missing_scopes(
 ) -> tuple[IngestScope, ...]:
     """Return the scopes still to be read for `required_scope` if `read_scope` was read.
 
-    Contracts that are new or have new calls are read with all events; the others only with the new
-    events.
+    Contracts that are new or that have new calls are read with all events. Other contracts are
+    read with the new events only.
     """
     new_calls = set(required_scope.selectors) - set(read_scope.selectors)
     new_addresses = set(required_scope.addresses) - set(read_scope.addresses)
@@ -154,7 +157,7 @@ def find_missing_scopes(
 def _fill_gap(
     context: RepairContext, scope_backfill: ScopeBackfill, gap: _Gap
 ) -> ScopeBackfillResult:
-    """Read and store one part of the missing rows; they are folded once all are stored."""
+    """Read and store one part of the missing rows, which are folded once all are stored."""
     windows = list(_read_windows(context.chain, scope_backfill, gap))
     last_block = min((window.range.last for window in windows), default=gap.blocks.last)
     blocks = BlockRange(gap.blocks.first, last_block)
@@ -183,9 +186,9 @@ def _fill_gap(
 def _read_windows(
     chain: ChainSource, scope_backfill: ScopeBackfill, gap: _Gap
 ) -> Iterator[BlockWindow]:
-    """Yield a window for each missing scope, all from the same block.
+    """Yield a window for each missing scope; all windows begin at the same block.
 
-    No window is requested beyond the end of the windows before it.
+    No window is requested beyond the end of the previous windows.
     """
     first_block = gap.blocks.first
     last_block = min(gap.blocks.last, gap.blocks.first + CHUNK - 1)
@@ -194,7 +197,7 @@ def _read_windows(
         window = narrowed_chain.fetch_window(
             BlockRange(first_block, last_block), with_headers=False
         )
-        # A window read ahead for a longer scope may be longer than requested.
+        # A window that was read ahead may be longer than requested.
         last_block = min(last_block, window.range.last)
         yield window
 
@@ -202,7 +205,7 @@ def _read_windows(
 def _merge_window_coverage(
     gap: _Gap, blocks: BlockRange, windows: Sequence[BlockWindow]
 ) -> CoverageInterval:
-    """Return the coverage of blocks that were read in parts: the lowest level of any part."""
+    """Return the coverage of blocks that were read in parts, with the lowest level of any part."""
     old_levels = (
         [] if gap.old_coverage is None else [(gap.old_coverage.level, gap.old_coverage.endpoint)]
     )

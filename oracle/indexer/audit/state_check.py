@@ -1,9 +1,10 @@
 """Compares the state with a fold of the raw rows, and with the contracts' own counters.
 
-The fold is one half of `resync verify`: the raw rows are folded into a temporary database, so that
-the real one is only read. The counters are compared at the newest indexed block, because the
-database has only the state of that block (docs/explanation/reorgs.md#one-transaction), and only
-near the head, where every endpoint has the state. See docs/explanation/verification.md#l6.
+For `resync verify`, the raw rows are folded into a temporary database, so that the real database
+is only read. The contracts' counters are compared at the newest indexed block, because the
+database contains only the state of this block (docs/explanation/reorgs.md#one-transaction). They
+are compared only near the head, where every endpoint has the state of the contracts. See
+docs/explanation/verification.md#l6.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +35,8 @@ from oracle.telemetry import integrity_metrics as metrics
 class StateRow(NamedTuple):
     """A state row that differs from the fold of the raw rows.
 
-    `kind`: `missing` if only the fold has it, `extra` if only the table has it, else `other`.
+    `kind` is `missing` if only the fold contains the row, `extra` if only the table contains it,
+    and `other` if the two versions differ.
     """
 
     table: str
@@ -44,7 +46,7 @@ class StateRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StateComparison:
-    """Differences between the state and a fold of the raw rows up to block `last_block`."""
+    """The differences between the state and a fold of the raw rows up to block `last_block`."""
 
     last_block: int
     log_count: int
@@ -123,13 +125,13 @@ def _build_row_key(tagged_row: tuple[ProjectionRow, bool]) -> tuple[object, ...]
     return tagged_row[0].key
 
 
-# Maximum depth below the head at which endpoints without an archive still have the state.
+# The maximum depth below the head at which endpoints without an archive still have the state.
 MAX_HEAD_DISTANCE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class CounterComparison:
-    """Counters at a block, by name: from the index and on chain."""
+    """The counters at a block by name, as counted in the index and as read from the contracts."""
 
     block: int
     stored_counts: dict[str, int]
@@ -147,14 +149,14 @@ class CounterComparison:
 
 @dataclass(slots=True)
 class CounterQuery:
-    """A background read of the contracts' counters, with the stored counts at that block."""
+    """A read of the contracts' counters in the background, and the index's counts at its block."""
 
     background_call: BackgroundCall[dict[str, int]] = field(default_factory=BackgroundCall)
     block: int = 0
     stored_counts: dict[str, int] = field(default_factory=dict)
 
     def start(self, chain: ChainSource, store: Store, heads: Heads) -> None:
-        """If the index is near the head, store its counts and start to read the contracts."""
+        """If the index is near the head, keep its counts and start to read the contracts."""
         with store.read_transaction() as uow:
             cursor = uow.cursor.get()
             if cursor is None or heads.latest.number - cursor.number > MAX_HEAD_DISTANCE:
@@ -194,7 +196,7 @@ def compare_contract_counters(
 
 
 def _count_stored_rows(uow: UnitOfWork) -> dict[str, int]:
-    """Return the counts from the database, named as in oracle/chain/contract_checks.py."""
+    """Return the counts in the index, by the names of oracle/chain/contract_checks.py."""
     members = sum(
         count
         for (membership, _, _), count in uow.nodes.count_by_state().items()

@@ -1,12 +1,12 @@
-"""Reports blocks of history that are unproven: disputed ones, and those below the required level.
+"""Reports unproven blocks of history: disputed blocks, and blocks below the required level.
 
-A dispute is about blocks on which two endpoints differ while no proof shows which is right. The
-stored rows of these blocks rest on one endpoint's claim, which another endpoint denies. The
+Blocks are disputed if two endpoints differ about them, and no proof shows which endpoint is right.
+The stored rows of these blocks come from one endpoint, and another endpoint contradicts them. The
 dispute is stored and reported until an operator verifies the blocks.
 
-On a chain whose headers prove nothing, the level that [verify] requires cannot be reached. The
-missing level counts as a failure until a second endpoint agrees on every block, or an operator
-lowers the level. A chain that is too short to be judged is exempt.
+On a chain whose headers cannot serve as proofs, the level that `[verify]` requires cannot be
+reached. This is reported as a failure until a second endpoint agrees on every block, or until an
+operator lowers the level. A chain that is still too short for calibration is exempt.
 """
 
 import msgspec
@@ -25,7 +25,8 @@ def describe_unproven_history(
 ) -> str | None:
     """Describe the unproven blocks and how to prove them, or return None if there are none.
 
-    Up to `max_unaudited` blocks may wait for the audit if a second witness can audit them.
+    Up to `max_unaudited` blocks that wait for the audit are not reported, provided that a second
+    witness can audit them.
     """
     shortfall = source.find_level_shortfall()
     cursor = uow.cursor.get()
@@ -67,7 +68,7 @@ class Dispute(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """Description of the dispute, and how to end it."""
+        """A description of the dispute, and how to end it."""
         return (
             f"blocks {self.first} to {self.last} are unproven: {self.giver} and {self.auditor} "
             f"differ about {self.rows} rows, and no proof shows which is right; to accept the "
@@ -85,7 +86,7 @@ def build_dispute(audit: AuditResult, difference: RowDiff) -> Dispute:
 
 
 def record_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
-    """Store a dispute, unless a stored dispute contains its first block."""
+    """Store a dispute, unless its first block is already part of a stored dispute."""
     if any(
         existing_dispute.first <= dispute.first <= existing_dispute.last
         for existing_dispute in load_disputes(uow)
@@ -110,7 +111,7 @@ def load_disputes(uow: UnitOfWork) -> list[Dispute]:
 
 
 def settle_disputes(uow: UnitOfWork, blocks: BlockRange) -> None:
-    """Delete disputes inside these blocks, because an operator has verified the blocks."""
+    """Delete the disputes within these blocks, because an operator has verified the blocks."""
     for dispute in load_disputes(uow):
         if blocks.first <= dispute.first and dispute.last <= blocks.last:
             uow.facts.delete(CHAIN_FACTS_KEY, f"{_FACT_PREFIX}{dispute.first}")

@@ -1,1 +1,1 @@
-"""Reorgs: fork detection, rewinding, and the halt after a finality violation."""
+"""Detects forks, rewinds the index after a reorg, and halts after a finality violation."""

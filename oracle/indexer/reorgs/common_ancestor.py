@@ -1,7 +1,8 @@
-"""Finds which indexed blocks are still on the chain, although most hashes are pruned.
+"""Determines which indexed blocks are still on the chain.
 
-Below the final block only the hashes of blocks with logs or calls are stored. If an indexed block
-is on the chain, all indexed blocks below it are on the chain as well.
+Most block hashes are pruned: below the final block, only the hashes of blocks with logs or calls
+are stored. If an indexed block is on the chain, all indexed blocks below it are on the chain as
+well.
 """
 
 from oracle.chain.source import ChainSource
@@ -15,14 +16,14 @@ def check_index_matches_chain(chain: ChainSource, store: Store, block: BlockRef)
     """Check that the index matches the chain below `block`, which is on the chain.
 
     Raises:
-        InputError: the index differs, or may differ; the message has the highest block that is
-            known to be equal.
+        InputError: the index differs or may differ from the chain; the message contains the
+            highest block that is known to be on the chain.
         TransientError: the chain does not respond.
     """
     with store.read_transaction() as uow:
         identity = uow.identity.get()
         block_above = _find_block_at_or_above(uow, block.number)
-    # Nothing below the start block can differ; block 0 was compared at the start.
+    # Blocks below the start block are not indexed, and block 0 was compared at the start.
     start_block = 0 if identity is None else identity.start_block
     lowest_number = max(0, start_block - 1)
     if block_above is None or block.number <= lowest_number:
@@ -74,7 +75,7 @@ def _find_block_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | 
     if cursor is not None:
         candidates.append((cursor.number, cursor.hash))
         if cursor.final_number is not None and cursor.final_hash is not None:
-            # During a backfill the final block may be above the cursor.
+            # While history is indexed, the final block may be above the cursor.
             candidates.append((cursor.final_number, cursor.final_hash))
     rows = uow.logs.find_lowest_block_from(number), uow.calls.find_lowest_block_from(number)
     candidates += [row for row in rows if row is not None]

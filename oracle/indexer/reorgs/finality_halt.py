@@ -1,8 +1,8 @@
-"""Halts all output while a final block of the index is not on the chain.
+"""Halts folding and sending while a final block of the index is not on the chain.
 
-The halt is stored in the database. While it is active nothing is folded or sent; the chain is
-checked as before, until two endpoints show the final block again, or an operator clears the halt.
-See docs/explanation/reorgs.md#below-the-final-block.
+The halt is stored in the database. While it is active, nothing is folded, signed or sent, but the
+chain is still checked. The halt ends when two endpoints return the final block again, or when an
+operator clears it. See docs/explanation/reorgs.md#below-the-final-block.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics
 
 FINALITY_VIOLATION = "finality_violation"
-# Value of `cleared_by` if the chain itself showed that the halt may end.
+# The value of `cleared_by` if the halt ended because endpoints returned the final block again.
 CLEARED_BY_PROOF = "proof"
 
 
@@ -44,9 +44,9 @@ class HaltChanged:
 
 
 def init_halt_metric(store: Store) -> str | None:
-    """Set the halt metric at the start of a process.
+    """Set the metric of the halt at the start of a process.
 
-    Returns why nothing may be sent, or None.
+    Returns the reason of an active halt, or None if no halt is active.
     """
     with store.read_transaction() as uow:
         is_active = uow.halts.find_open_halt(FINALITY_VIOLATION) is not None
@@ -56,13 +56,13 @@ def init_halt_metric(store: Store) -> str | None:
 
 
 def compare_final_block(fork_context: ForkContext) -> HaltChanged | None:
-    """Compare the indexed final block with all endpoints, and judge any claim that differs.
+    """Compare the indexed final block with all endpoints, and act if an endpoint differs.
 
-    Routine checks skip slow endpoints; their final block is compared when they confirm a block.
+    Slow endpoints are not queried; their final block is compared when they confirm a block.
 
     Raises:
-        TransientError: an endpoint contradicts another, and is quarantined.
-        OutvotedError: an endpoint contradicts two providers, which show the indexed block.
+        TransientError: an endpoint contradicts another endpoint, and was quarantined.
+        OutvotedError: an endpoint contradicts two providers that have the indexed block.
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -79,7 +79,7 @@ def compare_final_block(fork_context: ForkContext) -> HaltChanged | None:
     if conflicting_block is not None:
         return judge_final_block(fork_context, cursor, conflicting_block)
     if shown_blocks:
-        # The endpoint that denied the block shows it again.
+        # The endpoint that did not have the block before has it now.
         fork_context.fork_watch.final.reset()
     return None
 
@@ -90,16 +90,17 @@ def judge_final_block(
     chain_block: BlockRef,
     child_judgement: ForkJudgement | None = None,
 ) -> HaltChanged | None:
-    """Judge the claim that the final block left the chain, or return None if undecided.
+    """Determine whether the final block has left the chain, and start a halt if it has.
 
-    `child_judgement`: the judgement that a block on top of the final block was orphaned. If the
-    other chain skipped the height of the final block, `chain_block` is above that height. No
-    endpoint can show a block there, so `child_judgement` decides.
+    The result is None if this is undecided. `chain_block` is the block that an endpoint returned
+    instead of the final block. `child_judgement` is the judgement that a block on top of the final
+    block was orphaned, if any. It decides if `chain_block` is above the height of the final block,
+    because the other chain then has no block at this height.
 
     Raises:
-        TransientError: another endpoint shows the indexed block; the endpoint that denies it is
-            quarantined, and nothing is changed.
-        OutvotedError: the same, and two providers show the indexed block.
+        TransientError: another endpoint has the indexed block; the endpoint that does not have it
+            was quarantined, and nothing else was changed.
+        OutvotedError: the same, but two providers have the indexed block.
     """
     if cursor.final_number is None or cursor.final_hash is None:
         return None
@@ -128,10 +129,11 @@ def judge_final_block(
 
 
 def recheck_finality_halt(fork_context: ForkContext, now: int) -> HaltChanged | None:
-    """Clear the halt if two endpoints show the final block again and none shows another block.
+    """Clear the halt if two endpoints return the final block and none returns another block.
 
-    If there is only one provider, its endpoints have to show the block as often as they had to
-    deny it. `now` is the chain's time, in unix seconds. Returns None if the halt stays active.
+    If there is only one provider, its endpoints have to return the block repeatedly, as often as
+    they had to return another block before the halt. `now` is the block time in unix seconds.
+    Returns None if the halt stays active.
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -170,7 +172,7 @@ def _is_final_block_confirmed(
     hash_by_endpoint: Mapping[str, Hash],
     pause_seconds: float,
 ) -> bool:
-    """Return whether enough endpoints show the final block and none denies it."""
+    """Return whether enough endpoints have the final block, and none has another block."""
     fork_evidence = fork_context.fork_watch.final
     if cursor.final_number is None or cursor.final_hash is None:
         return False

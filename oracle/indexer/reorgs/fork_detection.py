@@ -1,9 +1,9 @@
-"""Decides whether an indexed block has left the chain; no single endpoint is trusted.
+"""Determines whether an indexed block has left the chain, without trusting a single endpoint.
 
-An apparent rewind of the chain is usually one faulty endpoint. A second endpoint has to confirm
-it. If there is no second one, the only endpoint has to report the same three times, some blocks
-apart.
-See docs/explanation/reorgs.md#witnesses.
+If an endpoint returns another block than the indexed one, usually the endpoint is faulty and there
+is no reorg. Therefore a second endpoint has to confirm the other block. If there is no second
+endpoint, the only one has to return the same block three times, at intervals of some blocks. See
+docs/explanation/reorgs.md#witnesses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,32 +17,33 @@ from oracle.errors import TransientError
 from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry import indexer_metrics
 
-# A single endpoint must report the same this many times, this many block times apart.
+# A single endpoint must report the same this many times, at intervals of this many block times.
 REQUIRED_POLLS = 3
 BLOCKS_BETWEEN_POLLS = 2
-# A block is accepted if endpoints of this many providers show it.
+# A block is accepted if endpoints of this many providers have it.
 MIN_PROVIDERS = 2
-# Placeholder for a hash at a height that the indexed chain skipped.
+# The placeholder for the hash of a height at which the indexed chain has no block.
 NO_BLOCK = Hash("no block")
-# Bounds of the block time in seconds, and its default.
+# The bounds of the estimated block time in seconds, and its default.
 _MIN_BLOCK_SECONDS, _MAX_BLOCK_SECONDS, _DEFAULT_BLOCK_SECONDS = 0.5, 60.0, 12.0
 _BLOCKS_MEASURED = 20
-# A dispute between endpoints that lasts longer is reported; a fork that spreads ends sooner.
+# A dispute between endpoints is reported after this time. While a reorg spreads among the
+# endpoints, they differ for a shorter time.
 MAX_DISPUTE_SECONDS = 30.0
 
 
 class OutvotedError(TransientError):
-    """Two providers outvoted an endpoint, and it was demoted; retry with the others."""
+    """Two providers contradict an endpoint, which was deprioritised; retry with the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForkClaim:
-    """A claim that `claimed_hash` is on the chain instead of `indexed_hash`.
+    """The claim of an endpoint that `claimed_hash` is on the chain instead of `indexed_hash`.
 
-    If `indexed_hash` is NO_BLOCK, the claim is about all blocks above a height that the indexed
-    chain skipped. `endpoint` made the claim through the parent hash of its next block; it is "" if
-    the endpoints only have to be compared. `tip`: the newest indexed block; `number` is lower if
-    the chain became shorter.
+    If `indexed_hash` is NO_BLOCK, the claim concerns all blocks above a height at which the
+    indexed chain has no block. `endpoint` made the claim by the parent hash of its next block; it
+    is empty if no endpoint did, and the endpoints only have to be compared. `tip` is the height of
+    the newest indexed block; `number` is lower than `tip` if the chain became shorter.
     """
 
     number: int
@@ -53,7 +54,7 @@ class ForkClaim:
 
 
 class ForkVerdict(Enum):
-    """Verdict on an indexed block: orphaned, still canonical, or undecided."""
+    """The verdict on an indexed block: orphaned, still canonical, or undecided."""
 
     ORPHANED = auto()
     CANONICAL = auto()
@@ -62,20 +63,24 @@ class ForkVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ForkJudgement:
-    """Judgement of a fork claim: the verdict, and the endpoints that deny or show the block."""
+    """The judgement of a fork claim.
+
+    `supporting_endpoints` have the indexed block, and `hash_by_denier` contains the other hash
+    that each of the other endpoints returned.
+    """
 
     verdict: ForkVerdict
     hash_by_denier: dict[str, Hash]
     supporting_endpoints: tuple[str, ...]
-    # The newest block of the endpoints that were right.
+    # The height of the newest block of the endpoints that were right.
     newest_number: int = -1
-    # Number of providers that deny the indexed block, and that show it.
+    # The number of providers that do not have the indexed block, and of those that have it.
     denier_count: int = 0
     supporter_count: int = 0
 
     @property
     def outvoted_endpoints(self) -> tuple[str, ...]:
-        """The outvoted endpoints, except an endpoint that only contradicts itself."""
+        """The endpoints that were outvoted, except an endpoint that only contradicts itself."""
         if self.verdict is ForkVerdict.ORPHANED:
             return self.supporting_endpoints
         if set(self.supporting_endpoints) - self.hash_by_denier.keys():
@@ -85,9 +90,9 @@ class ForkJudgement:
 
 @dataclass(slots=True)
 class ForkEvidence:
-    """Repeated reports of a single endpoint; kept in memory, so a restart discards them.
+    """The repeated reports of a fork by a single endpoint, which are lost in a restart.
 
-    Times are in seconds of the clock that gives `now`.
+    Times are in seconds of the same clock as `now`.
     """
 
     _key: tuple[int, Hash, frozenset[Hash]] | None = None
@@ -95,11 +100,11 @@ class ForkEvidence:
     _next_poll_at: float = field(default=0.0)
 
     def get_seconds_until_poll(self, now: float) -> float:
-        """Return the seconds until the next poll; 0 if it is due or nothing is pending."""
+        """Return the seconds until the next poll, or 0 if it is due or no report is pending."""
         return 0.0 if self._key is None else max(0.0, self._next_poll_at - now)
 
     def is_pending(self) -> bool:
-        """Return whether a single endpoint's report still has to be repeated."""
+        """Return whether a report of a single endpoint still has to be repeated."""
         return self._key is not None
 
     def record_fork_report(
@@ -107,7 +112,8 @@ class ForkEvidence:
     ) -> bool:
         """Record a report of a fork, and return whether it was repeated often enough.
 
-        A repeated report is ignored until the last one is `pause_seconds` old.
+        `key` identifies the content of the report. The same report counts again only when the last
+        one is at least `pause_seconds` old.
         """
         if key != self._key:
             self._key, self._poll_count = key, 0
@@ -118,19 +124,19 @@ class ForkEvidence:
         return self._poll_count >= REQUIRED_POLLS
 
     def reset(self) -> None:
-        """Discard the evidence, because nothing is in doubt."""
+        """Discard the reports, because no block is in doubt any more."""
         self._key, self._poll_count, self._next_poll_at = None, 0, 0.0
 
 
 @dataclass(slots=True)
 class ForkWatch:
-    """Evidence against the newest indexed block and against the final block."""
+    """The evidence that the newest indexed block or the final block has left the chain."""
 
     tip: ForkEvidence = field(default_factory=ForkEvidence)
     final: ForkEvidence = field(default_factory=ForkEvidence)
-    # When the final block was last compared, or None if not since the start.
+    # The time at which the final block was last compared, or None before the first comparison.
     compared_at: float | None = None
-    # The current dispute about the newest block, and since when it has blocked indexing.
+    # The present dispute about the newest block, and the time since which it blocks indexing.
     dispute: str | None = None
     disputed_since: float = 0.0
 
@@ -150,17 +156,17 @@ class ForkWatch:
         self.tip.reset()
 
     def is_pending(self) -> bool:
-        """Return whether a single endpoint denies an indexed block and must repeat the denial."""
+        """Return whether a single endpoint has reported a fork and must repeat the report."""
         return self.tip.is_pending() or self.final.is_pending()
 
     def get_seconds_until_poll(self, now: float) -> float:
-        """Return the seconds until the block in doubt is polled again; 0 if a poll is due."""
+        """Return the seconds until the block in doubt is requested again, or 0 if this is due."""
         return max(self.tip.get_seconds_until_poll(now), self.final.get_seconds_until_poll(now))
 
 
 @dataclass(frozen=True, slots=True)
 class ForkContext:
-    """Objects that fork detection needs; `now` is in seconds of the clock that times polls."""
+    """The objects that fork detection needs; `now` is in seconds of a monotonic clock."""
 
     chain: ChainSource
     store: Store
@@ -174,7 +180,7 @@ def count_providers(chain: ChainSource) -> int:
 
 
 def fetch_hashes_by_endpoint(chain: ChainSource, block_number: int) -> dict[str, Hash]:
-    """Return the hash that each endpoint shows at this height, if its head is high enough."""
+    """Return each endpoint's block hash at this height, if the endpoint's head is high enough."""
     return {
         witness.endpoint: witness.block.hash
         for witness in chain.fetch_witnesses(block_number)
@@ -185,9 +191,9 @@ def fetch_hashes_by_endpoint(chain: ChainSource, block_number: int) -> dict[str,
 def judge_fork(
     fork_context: ForkContext, claim: ForkClaim, fork_evidence: ForkEvidence
 ) -> ForkJudgement:
-    """Fetch the block from every endpoint, and judge the claim.
+    """Fetch the block from every endpoint, and determine whether the claim is true.
 
-    A denial by a single endpoint has to be repeated, see `ForkEvidence`.
+    If only one endpoint reports the fork, it has to repeat the report (see `ForkEvidence`).
 
     Raises:
         InputError: an endpoint is on another chain.
@@ -208,7 +214,7 @@ def judge_fork(
 
 
 def compute_average_block_seconds(uow: UnitOfWork, newest_number: int) -> float:
-    """Return the recent average block time in seconds, within bounds."""
+    """Return the average time between recent blocks in seconds, limited to the bounds."""
     blocks = uow.blocks.list_canonical(newest_number - _BLOCKS_MEASURED, newest_number)
     if len(blocks) < 2:  # noqa: PLR2004  one block has no distance
         return _DEFAULT_BLOCK_SECONDS
@@ -226,7 +232,7 @@ def compute_average_block_seconds(uow: UnitOfWork, newest_number: int) -> float:
 def reject_fork_claim(
     fork_context: ForkContext, claim: ForkClaim, judgement: ForkJudgement
 ) -> TransientError:
-    """Demote the endpoints that were outvoted about a false fork; return the error to raise."""
+    """Deprioritise the endpoints that reported a false fork; return the error to raise."""
     claim_text = (
         f"reported that block {claim.number} left the chain, but it is still shown by "
         f"{', '.join(judgement.supporting_endpoints)}"
@@ -253,9 +259,9 @@ def reject_fork_claim(
 
 
 def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:
-    """Return the endpoints that contradict the indexed final block, each with this block.
+    """Return the endpoints whose final block differs from the indexed one, with their block.
 
-    The result is empty if no endpoint shows the indexed final block.
+    The result is empty if no endpoint has the indexed final block.
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -285,8 +291,8 @@ def _evaluate_witness_views(
         if shown_hash != claim.indexed_hash
     }
     if claim.endpoint:
-        # A newer block of this endpoint builds on another one, so its report of this height is
-        # outdated.
+        # A newer block of this endpoint has another parent, so the hash that the endpoint returned
+        # for this height is outdated.
         hash_by_denier.setdefault(claim.endpoint, claim.claimed_hash)
     # A shorter chain does not outvote an endpoint that still has the newest indexed block.
     is_longer = any(

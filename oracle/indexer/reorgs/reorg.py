@@ -1,10 +1,10 @@
-"""Rewinds the index to a block that is on the chain: after a fork, or on a user's command.
+"""Rewinds the index to a block that is on the chain, after a fork or on a user's command.
 
 State, flags of raw rows, headers, coverage, reports, outbox and cursor are rewound in one
 transaction (docs/explanation/reorgs.md#one-transaction,
-docs/explanation/reorgs.md#common-ancestor). Data that the chain may not serve again is kept.
-Before a window is read, the indexed blocks are compared with the chain
-(docs/explanation/reorgs.md#signs-of-a-fork).
+docs/explanation/reorgs.md#common-ancestor). Raw rows of removed blocks are kept, because no
+endpoint may return them again. Before a window is read, the indexed blocks are compared with the
+chain (docs/explanation/reorgs.md#signs-of-a-fork).
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,20 +45,20 @@ from oracle.store.raw.block_repository import Reorg
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
 
-# Headers per request while searching for the common ancestor: as many as fit one batch.
+# The number of headers per request in the search for the common ancestor, which fit into a batch.
 HEADERS_PER_REQUEST = 100
 
 
 @dataclass(frozen=True, slots=True)
 class RewindResult:
-    """Result of a rewind to `ancestor`.
+    """The result of a rewind to `ancestor`.
 
-    `abandoned_number`: the block of the cursor before the rewind. `depth`: number of blocks that
-    were undone. `endpoints`: the endpoints that reported the fork; none if a user rewound.
-    `report_count`: number of reports with something to send that were dropped; they are cut again
-    on the new chain. `by_rebuild`: the undo journal did not reach back far enough, so all blocks
-    up to the ancestor were refolded, or only those above `snapshot`, the block whose state was
-    restored.
+    `abandoned_number` is the height of the cursor before the rewind, and `depth` the number of
+    blocks that were undone. `endpoints` reported the fork; the tuple is empty if a user rewound.
+    `report_count` is the number of deleted reports that had changes to send; the new chain gets
+    new reports. `by_rebuild` is whether the undo journal did not reach back far enough, so that
+    blocks up to the ancestor were refolded: all blocks, or only those above `snapshot`, whose
+    state was restored.
     """
 
     ancestor: BlockRef
@@ -79,15 +79,15 @@ def rewind_if_forked(
 ) -> RewindResult | HaltChanged | None:
     """Rewind to the common ancestor if the chain has left the indexed blocks.
 
-    Returns None if there is no fork, or if this is undecided. `heads` must be current; the first
-    block of `window` has another parent than the newest indexed block. Two endpoints have to deny
-    the indexed block; a single endpoint has to deny it three times. An endpoint whose head is
-    below the block does not count. If a final block was orphaned, the halt starts and nothing is
-    rewound.
+    Returns None if there is no fork, or if this is undecided. `heads` must be current. The parent
+    of the first block of `window` is not the newest indexed block. Two endpoints have to confirm
+    that the indexed block has left the chain; a single endpoint has to report this three times. An
+    endpoint whose head is below the block does not count. If a final block was orphaned, the halt
+    starts and nothing is rewound.
 
     Raises:
-        TransientError: the other endpoints deny the fork, or the chain contradicts itself. In both
-            cases nothing was changed.
+        TransientError: the other endpoints do not confirm the fork, or an endpoint contradicts
+            itself. In both cases nothing was changed.
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -124,7 +124,7 @@ def rewind_to_block(
 ) -> RewindResult:
     """Rewind to block `block_number` with the undo journal, or else by refolding.
 
-    If the chain skipped that height, the target is the block before it.
+    If the chain has no block at this height, the target is the block before it.
 
     Raises:
         IncompleteLogsError: the journal does not reach back far enough, and raw rows were lost or
@@ -189,18 +189,22 @@ def _rewind_tables(
     uow.discard_verification_above(number)
     uow.snapshots.delete_above(number)
     rewind_rules_replacement_block(uow, number)
-    # Reports are cut again on the new chain, like those of a reporter that never saw the old one.
+    # Reports are deleted and built again on the new chain. They then equal the reports of a
+    # reporter that never saw the old chain.
     report_count = uow.reports.delete_from_block(number)
     uow.leaf_pieces.delete_after_last_report()
-    # Intents without a nonce are dropped with their report; the stamp has the chain's time.
+    # Intents without a nonce are dropped together with their report. The stamp contains block
+    # time.
     stamp = Stamp(cursor.time, uow.lease.get_state().epoch)
     for hook in hooks:
         hook.on_rewind(uow, number, stamp)
     uow.outbox.intents.expire_intents_above(number, stamp)
-    # Only a user can rewind below the final block; the ancestor then becomes the final block.
+    # Only a user's command can rewind below the final block. The ancestor then becomes the final
+    # block.
     is_below_final = cursor.final_number is not None and number < cursor.final_number
     if is_below_final:
-        # An accepted report is kept, but its leaves may be of blocks that have left the chain.
+        # Accepted reports are kept, but their leaves may come from blocks that have left the
+        # chain.
         uow.bookmarks.delete(FIRST_CUT_KEY)
     uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
     depth = cursor.number - number
@@ -215,7 +219,7 @@ def _undo_blocks(
     ancestor: BlockRef,
     endpoints: tuple[str, ...],
 ) -> RewindResult:
-    """Undo the blocks above the ancestor, which left the chain according to `endpoints`."""
+    """Undo the blocks above the ancestor; `endpoints` reported that they have left the chain."""
     with folder.keep_cached_rows_if_current(None), fork_context.store.transaction() as uow:
         uow.undo.rollback_to(ancestor.number)
         result = _rewind_tables(uow, folder.hooks, cursor, ancestor, by_rebuild=False)
@@ -245,7 +249,7 @@ def _build_fork_claim(
     newest_block: BlockRef,
     window: BlockWindow | None,
 ) -> ForkClaim | None:
-    """Return the claim against an indexed block, or None if there is none."""
+    """Return the claim that an indexed block has left the chain, or None if there is no sign."""
     tip = cursor.number
     if newest_block.number < tip:
         return _build_shorter_chain_claim(fork_context.store, cursor, newest_block)
@@ -278,10 +282,10 @@ def _build_shorter_chain_claim(
 def _find_common_ancestor(
     fork_context: ForkContext, cursor: Cursor, claim: ForkClaim, judgement: ForkJudgement
 ) -> tuple[BlockRef, bool]:
-    """Search downwards for the highest block shared with the chain; return it and True.
+    """Search downwards for the highest indexed block on the chain; return the block and True.
 
-    If no block above the indexed final one is shared, return the chain's block at that height and
-    False.
+    If no block from the indexed final block upwards is on the chain, return the chain's block at
+    the final height and False.
 
     Raises:
         TransientError: the chain changed during the search.
@@ -297,7 +301,7 @@ def _find_common_ancestor(
     hash_by_number[cursor.number] = cursor.hash
     if cursor.final_hash is not None:
         hash_by_number[final_number] = cursor.final_hash
-    # Nothing below the start block can differ.
+    # Blocks below the start block are not indexed, so they cannot differ.
     start_block = 0 if identity is None else identity.start_block
     lowest_number = min(max(start_block - 1, final_number, 0), top_number)
     expected_hashes = set(judgement.hash_by_denier.values())
@@ -323,7 +327,7 @@ def _iterate_ranges_downwards(
 ) -> Iterator[BlockRange]:
     """Yield block ranges of one request each, from `top_number` down to `lowest_number`.
 
-    One more range, not below `final_number`, follows for chains that skipped `lowest_number`.
+    If the chain has no block at `lowest_number`, one more range follows, not below `final_number`.
     """
     for range_end, range_start in (
         (top_number, lowest_number),
@@ -333,7 +337,7 @@ def _iterate_ranges_downwards(
             yield BlockRange(max(range_start, last_number - HEADERS_PER_REQUEST + 1), last_number)
 
 
-# Seconds between two comparisons of the final block, by the clock that times polls.
+# The interval between two comparisons of the final block with the endpoints.
 FINAL_CHECK_INTERVAL_SECONDS = 30.0
 
 
@@ -342,12 +346,13 @@ def check_for_reorg(
 ) -> tuple[bool, RewindResult | HaltChanged | None]:
     """Check for a halt or a reorg; return whether the next window has to wait.
 
-    The second value is what was done instead, or None. At the start of a process, the newest and
-    the final indexed block are compared with the chain before anything is fetched. Afterwards only
-    the final block is compared, at intervals. An active halt is checked for proof that it may end.
+    The second value is the rewind or the change of a halt that was made, or None. At the start of
+    a process, the newest and the final indexed block are compared with the chain before anything
+    is fetched. Later, only the final block is compared, at intervals. While a halt is active, the
+    endpoints are checked for evidence that it may end.
 
     Raises:
-        TransientError: no endpoint responds, or one was found to contradict the others.
+        TransientError: no endpoint responds, or an endpoint contradicts the others.
     """
     with fork_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -367,7 +372,8 @@ def check_for_reorg(
 def _is_final_block_check_due(fork_watch: ForkWatch, now: float) -> bool:
     compared_at = fork_watch.compared_at
     if fork_watch.tip.is_pending():
-        # The block on top of the final block is checked first, because the result holds for both.
+        # The newest block is already in doubt and is checked first, because the result may
+        # concern the final block as well.
         return False
     return (
         compared_at is None
