@@ -193,18 +193,15 @@ def _rewind_tables(
     # reporter that never saw the old chain.
     report_count = uow.reports.delete_from_block(number)
     uow.leaf_pieces.delete_after_last_report()
-    # Intents without a nonce are dropped together with their report. The stamp contains block
-    # time.
+    # Intents without a nonce are dropped with their report. The stamp contains block time.
     stamp = Stamp(cursor.time, uow.lease.get_state().epoch)
     for hook in hooks:
         hook.on_rewind(uow, number, stamp)
     uow.outbox.intents.expire_intents_above(number, stamp)
-    # Only a user's command can rewind below the final block. The ancestor then becomes the final
-    # block.
+    # Only a command can rewind below the final block; the ancestor then becomes the final block.
     is_below_final = cursor.final_number is not None and number < cursor.final_number
     if is_below_final:
-        # Accepted reports are kept, but their leaves may come from blocks that have left the
-        # chain.
+        # Accepted reports are kept, but their leaves may come from blocks that left the chain.
         uow.bookmarks.delete(FIRST_CUT_KEY)
     uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
     depth = cursor.number - number
