@@ -260,8 +260,7 @@ def ingest_reread_response(store: Store, response: FeedPoll) -> tuple[FeedFault,
         now = cursor.asked_at
         served_rows = _select_rows_up_to(response, cursor.settled_id, cursor.stream, now)
         first_id = served_rows[0].id if served_rows else cursor.settled_id
-        # Rows above the last id of the response may have been settled meanwhile, so they are not
-        # compared.
+        # Rows above the last id of the response are not compared: they may be settled since then.
         last_id = min(
             cursor.settled_id, response.rows[-1].id if served_rows else cursor.settled_id
         )

@@ -180,8 +180,7 @@ def _ingest_or_rewind_once(
         history_end = min(history_end, ingest.max_final_number)
     if ingest.unconfirmed_since is not None:
         history_end = next_block - 1
-    # Headers are needed above the final block, where forks can happen, and wherever a hook needs
-    # them.
+    # Headers are needed above the final block, where forks can happen, and where a hook needs one.
     with_headers = next_block > history_end
     blocks = BlockRange(next_block, heads.latest.number if with_headers else history_end)
     window = _read_window(

@@ -17,8 +17,8 @@ from oracle.telemetry import quorum_metrics
 # The maximum size of a response; eight statements take about five kilobytes.
 _MAX_BYTES = 64 * 1024
 _OK, _NOT_FOUND = 200, 404
-# After a slow response, a peer is not queried for the response time times this factor, up to the
-# maximum.
+# After a response that took t seconds, a peer is not queried for t times this factor, at most for
+# the maximum.
 _BACKOFF_FACTOR, _MAX_BACKOFF_SECONDS = 10, 60.0
 # A settled round is fetched again twice: after these multiples of the fetch interval.
 _RETRY_INTERVALS = (10, 30)

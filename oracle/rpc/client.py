@@ -117,8 +117,7 @@ class JsonRpcClient:
         self._wire = JsonRpcConnection(url, timeout_seconds, max_bytes)
         # The maximum number of requests in one batch of the same method.
         self.batch_limit = MAX_BATCH_SIZE
-        # Some endpoints refuse a batch of different methods but accept a large batch of one
-        # method.
+        # Some endpoints accept large batches of one method, but refuse to mix methods in a batch.
         self._mixed_batch_limit = MAX_BATCH_SIZE
 
     @override

@@ -142,8 +142,7 @@ class PoolView:
     ) -> None:
         self._endpoints = tuple(endpoints)
         self._timeout_seconds = timeout_seconds
-        # The witnesses among all configured endpoints, and how many must agree on an irreversible
-        # decision.
+        # How many witnesses, of all configured endpoints, must agree on an irreversible decision.
         self.quorum = quorum
 
     @property

@@ -137,8 +137,7 @@ def index_responses_by_request_id(
     response_by_id: dict[int, AnyResponse] = {}
     for response in responses:
         if response.id is None and response.error is not None:
-            # An error without an id cannot be matched to a request, so the request counts as
-            # unanswered.
+            # An error without an id matches no request, so its request counts as unanswered.
             continue
         request_id = _parse_response_id(response.id)
         if request_id is None or request_id in response_by_id or request_id not in request_ids:

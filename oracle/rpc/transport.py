@@ -40,8 +40,7 @@ _MAX_CONNECTIONS = 8
 _BOM = b"\xef\xbb\xbf"
 _CHUNK_BYTES = 256 * 1024
 # A body that takes longer than the timeout for its first byte must arrive at this average rate.
-# Otherwise a server that sends a byte from time to time could block the caller until the total
-# timeout.
+# Otherwise a server that sends a byte from time to time could block the caller for long.
 _MIN_BYTES_PER_SECOND = 64 * 1024
 # The server's time is read from a response at this interval, and only if the request took no
 # longer than the maximum.
@@ -232,8 +231,8 @@ def _find_connection_failure_reason(error: BaseException) -> str | None:
     return None
 
 
-# The library wraps the operating system's error in several others, which are searched up to this
-# number.
+# The library wraps the operating system's error in other errors, of which at most this many are
+# searched.
 _MAX_CAUSES = 20
 _UNKNOWN_HOST_ERRNOS = {EAI_NONAME, EAI_NODATA}
 

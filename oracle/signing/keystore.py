@@ -25,8 +25,8 @@ def import_eth_account() -> "type[Account]":
     recursion_limit = sys.getrecursionlimit()
     from eth_account import Account  # noqa: PLC0415  see above
 
-    # eth_account imports py_ecc, which raises the recursion limit so far that the C stack could
-    # overflow.
+    # eth_account imports py_ecc, which raises the recursion limit. The limit is restored, because
+    # otherwise the C stack could overflow.
     sys.setrecursionlimit(recursion_limit)
     return Account
 

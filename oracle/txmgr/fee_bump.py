@@ -234,8 +234,7 @@ def _compute_raised_gas_limit(
     """Return a new gas limit for a call that a pool refused for its gas limit."""
     current_limit = unconfirmed.newest_attempt.signed.gas_limit
     if new_limit is not None and new_limit <= current_limit <= block_gas_limit:
-        # The pools require more gas than their endpoints estimate, so the limit is raised by a
-        # quarter.
+        # The pools require more gas than their endpoints estimate: raise the limit by a quarter.
         new_limit = min(current_limit + current_limit // 4, block_gas_limit)
     if new_limit is not None and new_limit != current_limit:
         return _BumpGas(new_limit)

@@ -78,8 +78,7 @@ class EndpointStatus:
     # Whether only an operator can end the quarantine, because the endpoint was proven wrong.
     needs_readmission: bool = False
     release_check_at: float = 0.0
-    # A block that the endpoint must have before its release, in addition to the pool's
-    # checkpoints.
+    # A block, besides the pool's checkpoints, that the endpoint must have before its release.
     release_checkpoint: Checkpoint | None = None
     # The time until which other endpoints are preferred, and the time of the next check for
     # recovery (None if recovered).

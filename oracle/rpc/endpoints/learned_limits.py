@@ -27,8 +27,8 @@ _FAST_RESPONSE_SECONDS = 2.0
 _SLOW_RESPONSE_SECONDS = 8.0
 # The weight of the newest window in the moving average of the density of logs.
 _NEWEST_WEIGHT = 0.5
-# The minimum growth of the range in blocks, and the size up to which it doubles until the first
-# refusal.
+# The minimum growth of the range in blocks. Until the first refusal, the range doubles up to the
+# second size.
 _MIN_STEP, _SLOW_START_BLOCKS = 50, 500
 
 
