@@ -1,1 +1,1 @@
-"""The command line: a module for each command, or group of commands, and its shared options."""
+"""The command line, with a module for each command or group of commands, and shared options."""

@@ -1,15 +1,15 @@
-"""Reads the changelog: the section of each version, and the breaking changes in it."""
+"""Reads the section of each version, and the breaking changes, from the changelog."""
 
 import re
 from collections.abc import Mapping
 
 _VERSION_PATTERN = re.compile(r"\[([0-9][^\]]*)\]")
-# The heading of the changes after which a configuration, script or contract has to be changed.
+# Changes under this heading require a change of the configuration, a script or a contract.
 _BREAKING_HEADING = "### Breaking changes"
 
 
 def split_changelog_by_version(changelog: str) -> dict[str, str]:
-    """Return the text of each version's section, the newest version first."""
+    """Return the text of each version's section; the newest version comes first."""
     releases = {}
     for section in changelog.split("\n## ")[1:]:
         if version := _VERSION_PATTERN.match(section):

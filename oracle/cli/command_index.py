@@ -1,9 +1,9 @@
-"""Index of the commands; a command's module is imported when the command is used.
+"""Lists the commands, and imports a command's module only when the command is used.
 
-Importing all modules takes two seconds; `--version`, `--help` and completion need none of them,
-`nodes` needs one. The help of a command shows option values as words (FILE, N or TEXT) instead of
-Python types. By default, Typer prints `<int range>` for an option without a metavar, and adds the
-type to the name of an argument.
+Importing all modules takes two seconds, but `--version`, `--help` and completion need none of
+them, and `nodes` needs one. The help of a command shows option values as words (FILE, N or TEXT)
+instead of Python types. By default, Typer prints `<int range>` for an option without a metavar,
+and adds the type to the name of an argument.
 """
 
 import gc
@@ -27,7 +27,7 @@ HELP_OPTION_NAMES = ["-h", "--help"]
 
 
 class IndexedCommand(NamedTuple):
-    """The module that registers a command or group, and the first line of its help."""
+    """The module that registers a command or a group, and the first line of the command's help."""
 
     module: str
     summary: str
@@ -161,7 +161,7 @@ COMMANDS = {
 
 
 class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
-    """The commands by name; a lookup imports the module of the command, iteration imports none."""
+    """The commands by name; a lookup imports a command's module, but iteration imports nothing."""
 
     def __init__(self) -> None:
         self._command_by_name: dict[str, TyperCommand | TyperGroup] = {}
@@ -187,7 +187,7 @@ class _LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
 
 @cache
 def load_module_commands(module_name: str) -> dict[str, TyperCommand | TyperGroup]:
-    """Import a module and return its commands, with readable metavars of their options."""
+    """Import a module and return its commands, with readable metavars for their options."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     with _pause_gc(), _end_process_on_interrupt():
         import_module(module_name).register(app)
@@ -198,7 +198,7 @@ def load_module_commands(module_name: str) -> dict[str, TyperCommand | TyperGrou
 
 @contextmanager
 def _pause_gc() -> Iterator[None]:
-    """Disable garbage collection during imports; the first time, exclude all objects from it.
+    """Disable garbage collection during imports; after the first one, exclude all objects from it.
 
     Imported objects stay alive. Searching them for garbage, during the imports and afterwards,
     would add a third to the time of a command such as `status`.
@@ -217,8 +217,8 @@ def _pause_gc() -> Iterator[None]:
 def _end_process_on_interrupt() -> Iterator[None]:
     """Let Ctrl-C end the process during imports, as it ends a program that has no handler.
 
-    A KeyboardInterrupt in an import prints a traceback, or is replaced or swallowed by the code
-    that imports: then the command would continue. Nothing has been opened or changed yet.
+    A KeyboardInterrupt in an import prints a traceback. It may also be swallowed by the importing
+    code, so that the command would continue. Nothing has been opened or changed yet.
     """
     handler = signal.getsignal(signal.SIGINT)
     is_replaceable = (
@@ -234,8 +234,8 @@ def _end_process_on_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
-# Cached, because a second freeze has little effect, and counting the frozen objects takes as long
-# as a collection.
+# The function is cached, because a second freeze has little effect, and counting the frozen
+# objects takes as long as a collection.
 @cache
 def _freeze_imported_objects() -> None:
     """Exclude all objects that exist now from garbage collection."""
@@ -257,7 +257,7 @@ class CommandIndex(TyperGroup):
 
     @override
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        # Typer shows the help of each command, which would import all modules.
+        # To list the commands, Typer shows the help of each, which would import all modules.
         self.commands = {
             name: TyperGroup(name=name, help=command.summary) for name, command in COMMANDS.items()
         }
@@ -284,7 +284,8 @@ def _log_to_stderr() -> None:
 def _adapt_help(command_tree: TyperCommand | TyperGroup) -> None:
     """Set the names of the help option and the value metavars of all commands in a tree."""
     for command in _iterate_command_tree(command_tree):
-        # A command keeps its first help option, so the names must not depend on the caller.
+        # A command keeps the option names of its first call, so the names must not depend on the
+        # caller.
         command.context_settings["help_option_names"] = HELP_OPTION_NAMES
         for parameter in command.params:
             if isinstance(parameter, TyperArgument):
@@ -303,13 +304,13 @@ def _iterate_command_tree(command_tree: object) -> Iterator[TyperCommand | Typer
 
 
 def _hide_argument_type(ctx: Context) -> str | None:
-    """Hide the type of an argument, because the argument's name and help describe it."""
+    """Hide the type of an argument, because the name and the help of the argument describe it."""
     del ctx
     return None
 
 
 class _ValueMetavar:
-    """The metavar of one option; choices are shown as the user types them."""
+    """The metavar of an option; choices are shown as the user types them."""
 
     def __init__(self, option: TyperOption) -> None:
         self._option = option

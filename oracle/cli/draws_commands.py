@@ -1,4 +1,4 @@
-"""`draws`: lists active and recently settled draws. The command only reads."""
+"""Implements `draws`, which lists active and recently settled draws and writes nothing."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -20,7 +20,7 @@ from oracle.queries.text.text_tables import (
     shorten_hash,
 )
 
-# Limit for the terminal; --json contains all draws.
+# The terminal shows at most this many rows; --json contains all draws.
 _MAX_ROWS = 20
 _COLUMNS = ("task", "node", "seed block")
 _SettledOption = Annotated[
@@ -93,7 +93,7 @@ def _print_table_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def _format_draw_cells(entry: DrawEntry) -> tuple[str, str, str]:
-    """Return the task prefix, the node, and the seed block of a draw."""
+    """Return the shortened task key, the node, and the seed block of a draw."""
     return shorten_hash(entry.task), entry.node, str(entry.seed_block)
 
 

@@ -1,4 +1,4 @@
-"""`feed`: lists and accepts faults of the off-chain feed; exports and imports witness files."""
+"""Implements `feed`, which handles faults of the off-chain feed, and witness files."""
 
 from pathlib import Path
 from typing import Annotated

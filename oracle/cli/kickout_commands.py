@@ -1,4 +1,4 @@
-"""The `kickout` commands: manual versions of the daemon's actions, and lists of kickouts."""
+"""The `kickout` commands, which list kickouts and do the daemon's actions manually."""
 
 import csv
 import sys
@@ -73,7 +73,7 @@ kickout = typer.Typer(no_args_is_help=True)
 
 _MAX_REASON_BYTES = 32
 
-# Plans one call about a node.
+# A function that plans one call about a node.
 _NodePlanner = Callable[[KickoutContext, Address, Heads], StepResult]
 
 
@@ -253,7 +253,8 @@ def _run_kickout_command(
 ) -> None:
     """Plan and send one call about a node's kickout, or print what would be sent.
 
-    `command` is its name, the action to confirm, and the planner of its call.
+    `command` is the name of the command, the action to confirm, and the function that plans the
+    call.
     """
     name, action, plan_node_call = command
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
@@ -346,7 +347,7 @@ def _print_vetoer_call(index: Index, node: Address, calldata: str, *, as_json: b
 def _load_kickout_cases(
     index: Index, uow: UnitOfWork, nodes: Collection[Address] | None = None
 ) -> list[KickoutCase]:
-    """Return the cases of all nodes, or of `nodes`."""
+    """Return the kickout cases of all nodes, or only those of `nodes` if it is given."""
     return load_kickout_cases(uow, LeafCache(), index.kickout_policy, index.report_settings, nodes)
 
 
@@ -374,7 +375,7 @@ def _build_result(
 def _print_kickout_result(result: KickoutResult, *, as_json: bool) -> None:
     """Print the result of a kickout command, as JSON or as text.
 
-    The text of a sent kickout has only the node and the steps.
+    If a call was sent, the text has only the node and the steps.
     """
     if as_json:
         print_model(result)
@@ -387,7 +388,7 @@ def _print_kickout_result(result: KickoutResult, *, as_json: bool) -> None:
 
 
 def _format_value(value: object) -> list[str]:
-    """Return the lines of a value; an empty list for None."""
+    """Return the lines of a value; there are none for None."""
     if isinstance(value, list):
         return [str(line) for line in value]
     if isinstance(value, LogPlace):

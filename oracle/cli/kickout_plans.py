@@ -1,4 +1,4 @@
-"""Plans manual kickout calls under the daemon's conditions; errors name the unmet condition."""
+"""Plans manual kickout calls under the daemon's conditions; an error names the unmet condition."""
 
 from collections.abc import Iterator
 
@@ -43,7 +43,7 @@ def get_kickout_not_due_reason(records: Records, node: Address) -> str:
 def format_veto_deadline(node: str, ready_at: int, now: int) -> str:
     """Describe until when the vetoer can end an accusation.
 
-    `now` is in chain time.
+    `now` is a block time in unix seconds.
     """
     deadline = format_block_time(ready_at)
     if now < ready_at:
@@ -157,7 +157,7 @@ def _iterate_unmet_conditions(
 
 
 def _raise_not_planned_error(context: KickoutContext, node: Address) -> StepResult:
-    """Raise InputError with the reason why no call was planned."""
+    """Raise InputError with the reason why the node's call was not planned."""
     with context.account_context.store.read_transaction() as uow:
         intent = find_kickout_call_in_flight(context, uow, node)
     if intent is not None:

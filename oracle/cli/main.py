@@ -1,4 +1,4 @@
-"""The entry point of the command line: runs a command and reports its failure.
+"""The entry point of the command line, which runs a command and reports its failure.
 
 Exit codes: 0 done, 1 failed, 2 wrong input. An expected failure is printed as one line on stderr.
 If the reader of a pipe closes it (`| head`), the process exits silently with 141, the status that
@@ -45,7 +45,7 @@ except ImportError:  # pragma: no cover - not available on this platform
 def disable_core_dumps_and_redact_tracebacks() -> None:
     """Disable core dumps and redact secrets in tracebacks, in every thread.
 
-    Must be called before the first key is opened.
+    The function must be called before the first key is opened.
     """
     if resource is not None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -67,9 +67,9 @@ def _print_thread_traceback(hook_args: threading.ExceptHookArgs) -> None:
 
 
 _MAX_STACK_FRAMES = 1_000
-# How each standard file is opened if it was closed, in the order of their numbers.
+# The mode in which each standard file is opened if it was closed, in the order of file numbers.
 _STANDARD_FILES = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
-# 128 plus the number of SIGPIPE, which not every platform defines.
+# 128 plus the number of SIGPIPE, which is not defined on every platform.
 BROKEN_PIPE_EXIT_CODE = 141
 _MESSAGE_REPLACEMENTS = {
     "Value error, ": "",
@@ -116,7 +116,8 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Run one command and exit with its exit code."""
-    # Pydantic would search all installed packages for plugins, which is slow, and run them.
+    # Without this setting, Pydantic would search all installed packages for plugins, which is
+    # slow, and run them.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     disable_core_dumps_and_redact_tracebacks()
     _open_closed_standard_files()
@@ -125,14 +126,14 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code. A bug propagates with its traceback."""
-    # py_ecc, which signing imports, raises the limit beyond what the C stack can hold: deeply
-    # nested JSON of an endpoint would then crash the process.
+    """Run one command and return its exit code; a bug propagates as an exception."""
+    # py_ecc, which is imported for signing, raises the limit beyond what the C stack can hold, so
+    # that deeply nested JSON from an endpoint would crash the process.
     sys.setrecursionlimit(_MAX_STACK_FRAMES)
     try:
         with _unwrap_broken_pipe():
             exit_code = build_app()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
-        # A full disk must be detected here, before success is reported.
+        # stdout is flushed here, so that a full disk is detected before success is reported.
         sys.stdout.flush()
     except TyperException as error:
         return _print_failure(_rewrite_typer_message(error), error.exit_code)
@@ -157,17 +158,18 @@ def _unwrap_broken_pipe() -> Iterator[None]:
 
 
 def _handle_os_error(error: OSError) -> int:
-    """Report an operating system error, for example that the disk is full.
+    """Report an operating system error, such as a full disk, and return the exit code.
 
-    Return the exit code. An error that concerns neither a file nor stdout is raised again.
+    An error that concerns neither a file nor stdout is raised again.
     """
     if error.filename is None and _is_working_directory_removed():
         return _print_failure("the working directory was removed; change to another one", 2)
     if error.strerror is None or (error.filename is None and not _is_stdout_error(error)):
-        # An error of a socket or a library, which its caller should have translated: a bug.
+        # An error of a socket or a library should have been translated by the caller, so it is a
+        # bug.
         raise error
     if error.filename is None:
-        # Closing stdout prevents a second write attempt at interpreter exit.
+        # stdout is closed, so that the interpreter does not try to write again when it exits.
         with suppress(OSError):
             sys.stdout.close()
     if isinstance(error, BrokenPipeError):
@@ -184,7 +186,7 @@ def _is_working_directory_removed() -> bool:
 
 
 class OutputFile(io.FileIO):
-    """The raw file of standard output; records the errors that writes raised."""
+    """The raw file of standard output, which records the errors that writes raised."""
 
     failures: ClassVar[list[OSError]] = []
 
@@ -227,7 +229,7 @@ def _replace_stdout() -> None:
 
 
 def _is_stdout_error(error: OSError) -> bool:
-    """Return whether this error object was raised by a write to standard output."""
+    """Return whether a write to standard output raised this error object."""
     return any(error is failure for failure in OutputFile.failures)
 
 
@@ -244,9 +246,9 @@ def _rewrite_typer_message(error: TyperException) -> str:
 
 
 def _print_failure(message: str, exit_code: int) -> int:
-    # A group without a command prints its help.
+    # The message of a group without a command is the group's help.
     output_text = message if message.startswith("Usage:") else f"qos-oracle: {message}"
-    # The message may contain text from outside: an argument, a file, a response of an endpoint.
+    # The message may contain text from an argument, a file or an endpoint, so it is escaped.
     print(
         "\n".join(map(escape_unprintable, redact_registered_secrets(output_text).split("\n"))),
         file=sys.stderr,

@@ -1,4 +1,4 @@
-"""`mcp`: lets an assistant read scores and their reasons, over standard input and output."""
+"""Implements `mcp`, by which an AI assistant reads scores and their reasons over stdio."""
 
 import sys
 from contextlib import closing

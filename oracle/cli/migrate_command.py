@@ -1,4 +1,4 @@
-"""`migrate`: upgrades the database schema to the revision of this version."""
+"""Implements `migrate`, which upgrades the database schema to the revision of this version."""
 
 import typer
 

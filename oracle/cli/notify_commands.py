@@ -1,4 +1,4 @@
-"""`notify`: sends test messages to notification targets, and lists their delivery progress."""
+"""Implements `notify`, which sends test messages and lists the progress of deliveries."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The `objection` commands: list and answer objections to kickouts, and sign them as a node."""
+"""The `objection` commands, which list, answer and sign objections to kickouts."""
 
 import json
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ from oracle.store.state.objection_repository import ObjectionAnswer
 objection = typer.Typer(no_args_is_help=True)
 
 _DEFAULT_LIMIT = 20
-# Timeouts until the first and until the last byte of the response.
+# The timeouts, in seconds, until the first and until the last byte of the response.
 _POST_SECONDS = (10.0, 30.0)
 _MAX_RESPONSE_BYTES = 64 * 1024
 _REASONS = ", ".join(reason.option for reason in ObjectionReason)
@@ -132,7 +132,8 @@ def answer(
             unsigned if dry_run else sign_objection_answer(records.config, statement, unsigned)
         )
         if not dry_run:
-            # No lease is needed: a running daemon only reads answers, and waits for this one.
+            # The command needs no lease, because a running daemon only reads answers and waits for
+            # this one.
             with records.store.transaction() as uow:
                 uow.objections.save_answer(answered)
     result = ObjectionAnswered(
@@ -154,7 +155,8 @@ def sign_objection_answer(
 ) -> ObjectionAnswer:
     """Return the answer with the signature of this reporter.
 
-    The answer stays unsigned if no key is configured, or if the signer's policy refuses it.
+    The answer stays unsigned if no key is configured, or if the signer's policy refuses the
+    answer.
     """
     signer = make_key_opener(config)("signer") if config.keys.has_key("signer") else None
     if signer is None or config.objections.address is None:
@@ -261,7 +263,7 @@ def post_objection(url: str, signed: SignedObjectionAnswer) -> None:
     """Post a signed objection to the read API at `url`.
 
     Raises:
-        InputError: the reporter refuses the objection, or the URL is not that of a read API.
+        InputError: the reporter refuses the objection, or `url` does not lead to a read API.
         TransientError: there is no response.
     """
     name = redact_url(url, ("http", "https"), "--send")

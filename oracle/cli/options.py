@@ -1,4 +1,4 @@
-"""Options that several commands share, reading of input files, and printing of results."""
+"""Shared options of commands, and functions that read input files and print results."""
 
 import json
 import sys
@@ -91,7 +91,7 @@ def configure_log_output(config: Config) -> None:
 def print_model(model: "_Answer | Sequence[_Answer] | None") -> None:
     """Print a model of the HTTP API, or a list of models, as one JSON document.
 
-    None, the result for an empty index, is printed as null.
+    None, which is the result for an empty index, is printed as null.
     """
     from pydantic_core import to_json  # noqa: PLC0415  `--version` needs no pydantic
 

@@ -1,4 +1,4 @@
-"""`outbox hold, release, bump, cancel`: operator actions on pending calls and senders."""
+"""Implements `outbox hold`, `release`, `bump` and `cancel` for pending calls and senders."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -64,7 +64,7 @@ CallOrSenderArgument = Annotated[
 
 
 def add_outbox_action_commands(outbox: typer.Typer) -> None:
-    """Add the action commands next to `outbox list` and `outbox show`."""
+    """Add the commands that change a call or a sender to the `outbox` commands."""
     outbox.command("hold", epilog="Example: qos-oracle outbox hold 7")(hold)
     outbox.command("release", epilog="Example: qos-oracle outbox release 0x…")(release)
     outbox.command("bump", epilog="Example: qos-oracle outbox bump 7 --dry-run")(bump)
@@ -231,7 +231,7 @@ def cancel(
 def _open_sender_session(
     records: Records, intent: Intent, command: str, *, dry_run: bool
 ) -> Iterator[tuple[AccountContext, ChainSource]]:
-    """Open the call's sender account and the chain while holding the lease.
+    """Open the sender account of a call, and the chain, while holding the lease.
 
     A dry run takes no lease.
     """
@@ -251,7 +251,7 @@ def _open_sender_session(
 
 @contextmanager
 def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator[AccountContext]:
-    """Open the context of the configured key with the account's address.
+    """Open the context of an account, with the configured key that has the account's address.
 
     Raises:
         InputError: no configured key has this address.
@@ -268,7 +268,7 @@ def _open_sender_context(index: Index, account: Account, epoch: int) -> Iterator
 def _try_open_sender_context(
     index: Index, account: Account, epoch: int
 ) -> Iterator[AccountContext | None]:
-    """Yield the context of the key with this address, or None if there is no such key.
+    """Yield the context of an account, or None if no configured key has the account's address.
 
     The key of the report account is tried first.
     """
@@ -297,7 +297,8 @@ def _try_open_sender_context(
 def _check_nonces_not_ahead(records: Records, account: Account) -> None:
     """Check that a paused sender's nonces are not ahead on-chain.
 
-    The next start would refuse such a sender, so it is not released.
+    The next start of the daemon would refuse a sender whose nonces are ahead, so the sender is not
+    released.
 
     Raises:
         NonceAheadError: the nonces are ahead; the message names the command that repairs them.
@@ -309,7 +310,7 @@ def _check_nonces_not_ahead(records: Records, account: Account) -> None:
     if not is_foreign:
         return
     with open_index(records) as index, _try_open_sender_context(index, account, 0) as context:
-        # Nothing can be sent from an account whose key is not configured.
+        # An account whose key is not configured can send nothing, so its nonces are not checked.
         if context is not None:
             reconcile_nonces(context)
 
@@ -331,7 +332,7 @@ def _build_replacement_result(
 
 
 def _print_outbox_change(change: OutboxChange, *, as_json: bool) -> None:
-    """Print the change, or in a dry run the change that would be made."""
+    """Print the change that was made, or that would be made in a dry run."""
     if as_json:
         print_model(change)
         return
@@ -351,7 +352,7 @@ def _get_live_intent(records: Records, call_reference: str) -> Intent:
 
 
 def _reject_replaced_intent(records: Records, intent: Intent) -> None:
-    """Refuse an intent whose nonce was given to another call.
+    """Reject an intent whose nonce was given to another call.
 
     Raises:
         InputError: another intent has the nonce; the message names that intent.

@@ -1,4 +1,4 @@
-"""`outbox list` and `outbox show`: print intents, their transactions, and advice about them."""
+"""Implements `outbox list` and `outbox show`, which print intents, transactions and advice."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -43,10 +43,10 @@ _TEXT_COLUMNS = ("kind", "about", "state", "changed", "reason")
 _GWEI = 10**9
 _ETHER = 10**18
 _TIME_FIELDS = ("created_at", "updated_at", "not_before", "deadline")
-# Fields that are printed below the others, one line per entry.
+# These fields are printed below the others, with one line per entry.
 _NESTED_FIELDS = ("attempts", "journal")
 _AGE_UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
-# Digits of a task key that identify it in a list.
+# The number of characters of a task key that identify the task in a list.
 _TASK_PREFIX_LENGTH = len("0x") + 8
 _NAME_WIDTH = 14
 _EVENT_WIDTH = len("superseded")
@@ -57,9 +57,9 @@ _TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 def show_intents(intent_states: Iterable[tuple[Intent, SentState]], now: int) -> None:
     """Print one row per intent, with an abbreviated task key and the error class of its reason.
 
-    `sent` counts all broadcasts of the transactions signed for the nonce; `gwei` is the max fee of
-    the newest one; `age` is the time since the intent was created, relative to `now` in unix
-    seconds.
+    `sent` counts all broadcasts of the transactions that were signed for the nonce. `gwei` is the
+    max fee of the newest transaction. `age` is the time from the creation of the intent until
+    `now`, in unix seconds.
     """
     rows = [_format_row(*intent_state, now) for intent_state in intent_states]
     if not rows:
@@ -71,7 +71,7 @@ def show_intents(intent_states: Iterable[tuple[Intent, SentState]], now: int) ->
 def show_intent(intent_detail: IntentDetail) -> None:
     for name in type(intent_detail).model_fields:
         value = getattr(intent_detail, name)
-        # The task has a line of its own.
+        # The task is printed on a line of its own, so `about` would repeat it.
         is_omitted = name in _NESTED_FIELDS or (name == "about" and intent_detail.task is not None)
         if value is not None and not is_omitted:
             label = name.removesuffix("_wei").removesuffix("_seconds").replace("_", " ")
@@ -94,7 +94,7 @@ def _format_field(name: str, value: object) -> str:
 
 
 def _format_journal_entries(entries: Sequence[JournalLine]) -> str:
-    """Return consecutive journal entries with equal content as one line."""
+    """Return one line for consecutive journal entries with equal content."""
     first = entries[0]
     last = entries[-1]
     actor_note = "" if first.actor is None else f"by {first.actor}"
@@ -139,7 +139,7 @@ def _format_row(intent: Intent, sent_state: SentState, now: int) -> list[str]:
 
 
 def _format_reason(intent: Intent, newest_attempt: Attempt | None) -> str:
-    """Return the class of a live intent's last error, or why another intent waits or has ended."""
+    """Return the class of a live intent's last error, or else why it waits or has ended."""
     if intent.state is IntentState.LIVE and newest_attempt is not None:
         return newest_attempt.last_error_class or ""
     if find_wait_or_failure_reason(intent) is None:
@@ -241,7 +241,7 @@ def show_call(
 
 
 def _find_drawn_node(uow: UnitOfWork, intent: Intent) -> str | None:
-    """Return the node drawn for the task that a call starts, or None without a draw."""
+    """Return the node that was drawn for the task that a call starts, or None without a draw."""
     task = parse_task_key(intent)
     seed = intent.request.as_of_hash
     draws = [] if task is None else uow.draws.list_for_task(TaskKey(task))

@@ -1,4 +1,4 @@
-"""`outbox rebuild`: restores the nonces of an account whose database was lost or is outdated."""
+"""Implements `outbox rebuild`, which restores the nonces of a lost or outdated database."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ from oracle.txmgr.rebuild_from_chain import (
 _COLUMNS = ("nonce", "transaction", "block", "outcome")
 _TEXT_COLUMNS = ("transaction", "outcome")
 _DEFAULT_BLOCKS = 10_000
-# More nonces than this are shown as ranges.
+# If there are more nonces than this, they are shown as ranges.
 _MAX_ROWS = 20
 _COMMAND = "outbox rebuild --from-chain"
 
@@ -122,9 +122,10 @@ def rebuild(
 def _open_configured_accounts(
     index: Index, epoch: int
 ) -> Iterator[tuple[AccountContext, QuorumContext | None]]:
-    """Yield the report account and the dispatcher account, each if its key is configured.
+    """Yield the report account and the dispatcher account, as far as their keys are configured.
 
-    The second element is the quorum of the account's signer, or None if it signs no statements.
+    The second element of a pair is the quorum context of the account's signer, or None if the
+    account signs no statements.
     """
     has_account = False
     open_key = make_key_opener(index.config)
@@ -200,7 +201,7 @@ def _load_pause_text(context: AccountContext) -> str | None:
 
 
 def _warn_if_paused(account: Account, pause: str | None) -> None:
-    """Warn that a sender is still paused, because a rebuild does not end the pause."""
+    """Warn that a sender is still paused, because a rebuild does not end a pause."""
     if pause is not None:
         typer.echo(
             f"{account.address} was already paused ({pause}); once the cause is known, run "
@@ -247,7 +248,7 @@ def _show_rebuild_plan(
 
 
 def _show_dropped_nonces(rebuild_plan: RebuildPlan, *, dry_run: bool) -> None:
-    """Print the nonces that were rebuilt while pending, but are no longer in any mempool."""
+    """Print the nonces that were rebuilt while pending, but that no mempool has any longer."""
     if rebuild_plan.dropped:
         nonce_text = ", ".join(map(_format_range, group_into_ranges(rebuild_plan.dropped)))
         verb = "would fill" if dry_run else "fills"
@@ -280,7 +281,7 @@ def _format_nonce_range_row(rebuild_plan: RebuildPlan, nonce_range: range) -> li
 
 
 def group_into_ranges(numbers: Sequence[int]) -> list[range]:
-    """Group ascending numbers into ranges without gaps."""
+    """Group ascending numbers into ranges of consecutive numbers."""
     ranges: list[range] = []
     for number in numbers:
         if ranges and ranges[-1].stop == number:
@@ -323,7 +324,7 @@ def _build_rebuilt_nonce(rebuild_plan: RebuildPlan, nonce: int) -> RebuiltNonce:
 def _add_signing_embargo(
     rebuilt_account: RebuiltAccount, signer_embargo: SignerEmbargo | None
 ) -> RebuiltAccount:
-    """Return the result with the time until which the signer signs nothing."""
+    """Return the result, extended by the time until which the signer signs nothing."""
     if signer_embargo is None:
         return rebuilt_account
     return rebuilt_account.model_copy(

@@ -1,4 +1,4 @@
-"""`queue`: lists the waiting tasks in order, and the task that a node would take; only reads."""
+"""Implements `queue`, which lists the waiting tasks in order, and a node's next task."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ from oracle.queries.text.text_tables import print_omitted_count, print_table, sa
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.legacy.trio_line import TaskGroup
 
-# Limit per group in the terminal; --json contains all tasks.
+# The terminal shows at most this many rows per group; --json contains all tasks.
 _MAX_ROWS = 20
 
 
@@ -121,7 +121,7 @@ def _show_downloads(downloads: Sequence[QueueDownload]) -> None:
 
 
 def _show_offer(offer: QueueOffer) -> None:
-    """Print the task that a node would take, and why it would not take the other heads."""
+    """Print the task that a node would take, and why not the first tasks of other groups."""
     typer.echo("")
     if offer.why_not is not None:
         typer.echo(f"node {offer.node} takes nothing: it is {_humanize_reason(offer.why_not)}")
@@ -159,7 +159,7 @@ def _format_group(group: QueueGroupName) -> str:
 
 
 def _format_value(value: int) -> str:
-    """Return a value in whole wei per second; below one wei as a fraction."""
+    """Return a value in whole wei per second, or as a fraction if it is below one wei."""
     return str(value // UNIT) if value >= UNIT or not value else format_decimal(value, 6)
 
 
@@ -278,7 +278,7 @@ def _parse_decimal(label: str, text: str) -> Fraction:
 def _add_configured_durations(
     seconds_by_kind: Mapping[str, Fraction], configured: Mapping[Kind, Decimal] | None
 ) -> dict[str, Fraction]:
-    """Return the durations from the command line, completed with configured defaults."""
+    """Return the durations from the command line, completed with the configured ones."""
     configured_seconds: dict[str, Fraction] = {
         kind: Fraction(seconds) for kind, seconds in (configured or {}).items()
     }

@@ -1,7 +1,7 @@
-"""The `report` commands show, release, verify and diff; `push` and `signers` have own modules.
+"""Implements `report show`, `release`, `verify` and `diff`; `push` and `signers` are elsewhere.
 
-`show` recomputes the report of a period, and `verify` an accepted round. Both compare the result
-with the original. `diff` compares the leaves of a report with another reporter's.
+`show` recomputes the report of a period, and `verify` an accepted round, and both compare the
+result with the original. `diff` compares the leaves of a report with another reporter's leaves.
 """
 
 from contextlib import closing
@@ -138,7 +138,8 @@ def _print_report_detail(detail: ReportDetail, *, has_shares: bool) -> None:
     if not detail.lanes:
         typer.echo("no score differs from the last round, or its leaves are not stored")
         return
-    # Incentive shares exist only under legacy rules.
+    # The column of incentive shares is shown only under legacy rules, because other rules have
+    # none.
     column_count = 5 if has_shares else 4
     titles = ("seat", "node", "before", "score", "incentive share")[:column_count]
     print_table(
@@ -247,7 +248,7 @@ def verify(
 
 
 def _fetch_contract_root(index: Index, round_number: int) -> Hash | None:
-    """Return the root of a round in the contract, or None if the contract does not keep it."""
+    """Return the root of a round in the contract, or None if the contract no longer has it."""
     account = open_report_account(index.config, index.chain)
     _, root = RootsContract(account.pool_view, account.domain.contract).fetch_root(round_number)
     return root

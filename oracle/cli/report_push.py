@@ -1,4 +1,4 @@
-"""`report push`: sends the due report on request, or explains why no report can be sent."""
+"""Implements `report push`, which sends the due report, or explains why none can be sent."""
 
 from collections.abc import Iterator, Sequence
 
@@ -95,7 +95,7 @@ def _check_report_was_pushed(report: Report, steps: list[StepResult]) -> None:
 
 
 def _explain_unsent_report(reporter: Reporter, steps: list[StepResult]) -> Iterator[str]:
-    """Yield why a signed report was not sent, if a transmitter key is configured."""
+    """Yield why a signed report was not sent, although a transmitter key is configured."""
     if any(step.intent_id is not None for step in steps) or not reporter.account.has_payer:
         return
     account = Account(reporter.index.config.chain.id, reporter.account.sender)
@@ -154,9 +154,9 @@ def _get_due_report(reporter: Reporter) -> Report:
 
 
 def _explain_no_pushable_report(due_cuts: list[ReportHeader], contract_status: RootsStatus) -> str:
-    """Return why none of the waiting cuts can be pushed.
+    """Return why none of the waiting reports can be pushed.
 
-    `due_cuts` are the waiting cuts, oldest first.
+    `due_cuts` are the headers of the waiting reports, oldest first.
     """
     if not due_cuts:
         return "no report is due; the next one is cut at the end of the period"
@@ -181,7 +181,7 @@ def _explain_no_pushable_report(due_cuts: list[ReportHeader], contract_status: R
 
 def _describe_push_dry_run(reporter: Reporter, due_report: Report) -> str:
     def plan_due_push(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
-        # The outcome of older reports is not part of this answer.
+        # The command does not show the outcomes of older reports, so they are not marked.
         return plan_push(contexts.reporting, heads, mark_outcomes=False)
 
     description = describe_dry_run(

@@ -1,4 +1,4 @@
-"""`report signers`: fetches every reporter's statement about a round, and compares them."""
+"""Implements `report signers`, which compares the statements of all reporters about a round."""
 
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -73,7 +73,7 @@ def _compare_round_statements(
     for _, statement in statements:
         if statement.signer in status.signers:
             signers_by_digest[statement.digest].add(statement.signer)
-    # If two digests have the same number of signers, this reporter's digest comes first.
+    # If two digests have equally many signers, the digest of this reporter comes first.
     agreed = max(signers_by_digest, key=lambda key: len(signers_by_digest[key]), default=None)
     known_signers = {statement.signer for _, statement in statements}
     return RoundSignatures(
@@ -96,7 +96,7 @@ def _compare_round_statements(
 def _collect_round_statements(
     config: Config, store: Store, number: int
 ) -> tuple[list[tuple[str, SignedStatement]], list[RoundSignature]]:
-    """Return each reporter's newest statement, and entries for reporters without one."""
+    """Return each reporter's newest statement, and entries for reporters without a statement."""
     contract = get_oracle_address(config)
     with store.read_transaction() as uow:
         own = uow.statements.list_for_round(contract, number)

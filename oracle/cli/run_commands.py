@@ -1,4 +1,4 @@
-"""`run`: runs the daemon."""
+"""Implements `run`, which runs the daemon."""
 
 from typing import Annotated
 
@@ -112,7 +112,7 @@ def run(
 
 
 def _build_run_result(cursor: Cursor | None, enabled_sends: SendPermissions) -> RunResult:
-    """Return the last folded block and which kinds of transactions were enabled."""
+    """Return the last folded block, and which kinds of transactions were enabled."""
     return RunResult(
         folded=None if cursor is None else FoldedBlock(block=cursor.number, time=cursor.time),
         publishing=enabled_sends.reports,

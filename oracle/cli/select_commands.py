@@ -1,4 +1,4 @@
-"""`select`: shows the nodes that can get a task, draws nodes by a seed, and verifies draws."""
+"""Implements `select`, which shows a task's candidates, draws nodes, and verifies draws."""
 
 import re
 from collections.abc import Sequence
@@ -59,15 +59,16 @@ from oracle.queries.text.text_tables import (
     sanitize_text,
 )
 
-# Limits in the terminal, of nodes and of candidates per draw; --json contains all.
+# The terminal shows at most this many nodes, and candidates per draw; --json contains all.
 _MAX_NODES = 50
 _MAX_ROWS = 20
-# Number of characters of a fraction that fits next to an address.
+# A fraction is cut to this many characters, so that it fits next to an address.
 _FRACTION_LENGTH = len("0.123456")
 _MAX_MODELS = 3
-# Number of fraction columns that fit next to an address.
+# At most this many columns of fractions fit next to an address.
 _MAX_PARTS = 4
-# The part that holds a policy's reason as one sentence, and its maximum length.
+# The part that has the reason of a policy as one sentence, and the maximum length of this
+# sentence.
 _REASON_PART = "why"
 _MAX_REASON_LENGTH = 200
 _PARTS_COLUMN = "made of"
@@ -157,9 +158,10 @@ def _show_candidates(candidates: Sequence[CandidateEntry]) -> None:
 def _build_probability_columns(
     entries: Sequence[CandidateEntry],
 ) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """Return the columns and cells that explain the probabilities.
+    """Return the columns and the cells that explain the probabilities.
 
-    If there are too many columns, one text column holds all parts; --json contains everything.
+    If there are too many columns, a single text column has all parts of the weight; --json
+    contains everything.
     """
     names = list(dict.fromkeys(name for entry in entries for name in entry.parts))
     if _REASON_PART in names:
@@ -207,7 +209,7 @@ def _show_draws(result: SelectionResult, draws: int | None) -> None:
 
 
 def show_draw_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
-    """Print each recomputed draw with its verdict, or for `all` the tasks that differ."""
+    """Print each recomputed draw with its verdict, or the differing tasks if all were checked."""
     if isinstance(check, AllDrawsAnswer):
         _show_all_draws_check(check)
         return
@@ -260,7 +262,7 @@ def _show_all_draws_check(check: AllDrawsAnswer) -> None:
 
 
 _EXAMPLE = "Example: qos-oracle select --task task.json --seed 0x… --draws 3 --json"
-# Value of --verify that checks every drawn task in one pass.
+# The value of --verify that checks the draws of all tasks in one pass.
 _ALL_TASKS = "all"
 
 _TaskOption = Annotated[

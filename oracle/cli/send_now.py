@@ -1,4 +1,4 @@
-"""Plans and sends one call, for the manual versions of the daemon's actions."""
+"""Plans and sends a single call, for commands that do the daemon's actions manually."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ def open_reporter_on_checked_chain(index: Index) -> Iterator[Reporter]:
 
 
 def plan_and_send_call(reporter: Reporter, command: str, plan: CallPlanner) -> list[StepResult]:
-    """Plan one call and send it, leaving its transaction to the daemon.
+    """Plan one call and send it; the daemon then takes care of its transaction.
 
     Raises:
         InputError: the contract differs from the configuration, or no call can be planned.

@@ -1,4 +1,4 @@
-"""`serve`: runs only the read API, next to a daemon or on a replica of its database."""
+"""Implements `serve`, which runs only the read API, on the daemon's database or on a replica."""
 
 import os
 
@@ -14,7 +14,8 @@ from oracle.daemon.stopping import StopSignal, run_until_signalled
 from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.listener import raise_descriptor_limit
 
-# The nice value, at most 19: next to a daemon the server gets about a tenth of a contended CPU.
+# The nice value (at most 19). Next to a daemon, the server then gets about a tenth of a contended
+# CPU.
 NICENESS = 10
 
 

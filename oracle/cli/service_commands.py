@@ -1,4 +1,4 @@
-"""`service`: writes the files of a service, and backs up, restores and upgrades its database."""
+"""Implements `service`, which writes a service's files, and backs up and restores its database."""
 
 from pathlib import Path
 
@@ -114,7 +114,8 @@ def _check_database_is_unused(url: str) -> bool:
     try:
         age = inspect_schema(url).age
     except InputError as error:
-        # A damaged database is a reason to restore, but its lease cannot be read.
+        # The lease of a damaged database cannot be read, but the damage is a reason to restore a
+        # backup.
         typer.echo(f"warning: {error}; make sure that no process uses it", err=True)
         return True
     if age is SchemaAge.FOREIGN:

@@ -1,7 +1,7 @@
-"""`service init`: writes the files that run the daemon into a folder, and renews them.
+"""Implements `service init`, which writes the files that run the daemon into a folder.
 
-Files of the program are replaced each time. Files of the operator are written once: the override
-files, the passwords and the receivers of alerts.
+Files of the program are replaced each time. Files of the operator (the override files, the
+passwords and the receivers of alerts) are written once.
 """
 
 import os
@@ -27,18 +27,18 @@ _COMPOSE, _UNIT, _STATEFUL_SET = "compose.yaml", "qos-oracle.service", "daemon.y
 _VERSION_VARIABLE = "${QOS_ORACLE_VERSION:-dev}"
 _UNIT_INSTALLATION = "/opt/qos-oracle"
 _UNIT_PROGRAM = f"{_UNIT_INSTALLATION}/bin/qos-oracle"
-# The folders that the unit cannot see, because of its ProtectHome=yes.
+# The unit cannot see these folders, because it sets ProtectHome=yes.
 _HIDDEN_FOLDERS = ("/home", "/root", "/run/user")
-# Copied as they are; the mounts of compose.yaml.
+# These files are copied unchanged; compose.yaml mounts them.
 _MOUNTED = ("ops/prometheus", "ops/grafana/provisioning", "ops/grafana/qos-oracle.json")
 _RECEIVERS = "ops/alertmanager/alertmanager.yml"
 _MANIFESTS = "ops/kubernetes"
-# The image tag in the manifests, which `service init` replaces.
+# The image tag in the manifests, which `service init` replaces by the version.
 _MANIFEST_TAG = ":dev\n"
 _OWNER_ONLY, _READABLE = 0o600, 0o644
 
-# The override names a service, because docker-compose 1.29 (Debian 12) reads a file without
-# services as one of the first format, and rejects it.
+# The override file names a service, because docker-compose 1.29 (Debian 12) takes a file without
+# services for the first file format, and rejects it.
 _COMPOSE_OVERRIDE = """\
 # Your changes to compose.yaml; `docker compose` merges both files. `service init` never replaces
 # this file. For example, more memory for the daemon:
@@ -75,7 +75,7 @@ resources: [daemon.yaml, migrate.yaml, serve.yaml]
 
 
 class ServiceKind(StrEnum):
-    """What runs the service; the value is the file that marks a folder of this kind."""
+    """The program that runs a service; the value is the file that marks its folder."""
 
     COMPOSE = _COMPOSE
     SYSTEMD = _UNIT
@@ -120,8 +120,8 @@ def init_service(
             mode = _OWNER_ONLY if name == ".env" else _READABLE
             _write_file(folder / name, contents[name], mode)
         if kind is ServiceKind.COMPOSE:
-            # The mount point of key files; if it were missing, Docker would create it owned by
-            # root.
+            # This is the mount point of key files. If it were missing, Docker would create it with
+            # the owner root.
             (folder / "keys").mkdir(mode=0o700, exist_ok=True)
     if as_json:
         print_model(ServiceFolder(folder=str(folder), written=written, kept=kept, dry_run=dry_run))
@@ -148,7 +148,7 @@ def _choose_service_kind(*, is_systemd: bool, is_kubernetes: bool) -> ServiceKin
 
 
 def _check_folder_is_replaceable(path: Path) -> None:
-    """Check that a folder's compose file or unit was written by this command.
+    """Check that this command has written a folder's compose file or unit.
 
     Raises:
         InputError: the file has another origin, or cannot be read.
@@ -181,12 +181,12 @@ def _render_systemd_unit() -> Iterator[tuple[str, str]]:
 
 
 def _find_program() -> str:
-    """Return the path of this installation's `qos-oracle`, which the unit starts."""
+    """Return the path of this installation's `qos-oracle`, which the systemd unit starts."""
     return shutil.which("qos-oracle", path=str(Path(sys.executable).parent)) or _UNIT_PROGRAM
 
 
 def _warn_if_unit_cannot_see_program(kind: ServiceKind) -> None:
-    """Warn if the program of a systemd unit is in a folder that the unit hides."""
+    """Warn if the program that a systemd unit starts is in a folder that the unit cannot see."""
     if kind is not ServiceKind.SYSTEMD:
         return
     program = Path(_find_program())
@@ -231,9 +231,10 @@ def _render_operator_files(kind: ServiceKind) -> dict[str, str]:
 
 
 def _write_file(path: Path, content: str, mode: int) -> None:
-    """Replace a file, giving it this mode.
+    """Replace a file, and give the new file this mode.
 
-    In a container, other users have to read all files except passwords.
+    All files except passwords must be readable by other users, because containers run as another
+    user.
 
     Raises:
         InputError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""`service upgrade`: prepares the database of an older version for this one."""
+"""Implements `service upgrade`, which prepares the database of an older version for this one."""
 
 from functools import partial
 from pathlib import Path
@@ -90,7 +90,7 @@ def upgrade(
 def _check_database_unused_since_backup(backup: Path, epoch: int, lease_state: LeaseState) -> None:
     """Check that the database has not been used since the backup was begun.
 
-    `epoch` is the lease's epoch before the backup.
+    `epoch` is the epoch of the lease before the backup.
 
     Raises:
         FatalError: a process holds the lease, or has held it, so that the backup is too old.
@@ -108,7 +108,7 @@ def _read_breaking_changes(name: str, previous_version: str | None) -> dict[str,
     """Return the breaking changes since a version, from the changelog of this installation.
 
     Raises:
-        InputError: this version is older than the one that used the database last.
+        InputError: this version is older than the version that used the database last.
     """
     releases = split_changelog_by_version(find_shipped_path("CHANGELOG.md").read_text("utf-8"))
     if previous_version is not None and previous_version not in releases:

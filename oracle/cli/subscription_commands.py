@@ -1,4 +1,4 @@
-"""`subscription`: lists the subscriptions of node owners, and ends one of them."""
+"""Implements `subscription`, which lists the subscriptions of node owners, and ends them."""
 
 from typing import Annotated
 
@@ -70,7 +70,7 @@ def end_subscription(
     """
     if not reason.strip():
         raise InputError("--reason: must not be empty")
-    # No lease is needed: owners end their subscriptions while the daemon runs, too.
+    # The command needs no lease, because owners also end subscriptions while the daemon runs.
     with open_records(load_config(config)) as records, records.store.transaction() as uow:
         entry = uow.subscriptions.get(subscription_id)
         if entry is None or entry.state is SubscriptionState.ENDED:

@@ -1,4 +1,4 @@
-"""Options that choose the network, policy and rules of a command."""
+"""Shared options that choose the network, the policy and the rules of a command."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -103,9 +103,10 @@ class InputSource:
 
 @dataclass(frozen=True, slots=True)
 class SystemChoice:
-    """A policy and its rules.
+    """A selection policy and the rules that it is used with.
 
-    If `needs_history` is true, the policy must observe the past events before it selects.
+    If `needs_history` is true, the policy must have received the past events before it selects
+    nodes.
     """
 
     policy: SelectionPolicy
@@ -118,8 +119,8 @@ def open_source(events: str | None, config: Path) -> Iterator[InputSource]:
     """Open a command's input; an event file needs no configuration.
 
     Raises:
-        InputError: the file or the configuration has faults, or the database was folded with
-            other rules than the configured ones.
+        InputError: the file or the configuration has faults, or the database was folded under
+            other rules than the configured rules.
     """
     if events is None:
         with open_folded_records(load_config(config)) as records:
@@ -138,11 +139,11 @@ def open_source(events: str | None, config: Path) -> Iterator[InputSource]:
 def choose_system(
     name: str | None, changes: Mapping[str, str], source: InputSource
 ) -> SystemChoice:
-    """Return the named policy, or by default the configured one, with its rules.
+    """Return the named policy (by default the configured policy) with its rules.
 
-    If the policy's system has rules, these rules are used, with the changes; any other policy
-    uses the rules of the input. A changed policy parameter, such as `weight_floor`, applies to the
-    policy itself.
+    If the policy's system has rules, these rules are used with the changes applied. Any other
+    policy uses the rules of the input. A changed policy parameter, such as `weight_floor`, applies
+    to the policy itself.
 
     Raises:
         InputError: the policy, a rule or a number is unknown, or a rule without a default is
@@ -186,7 +187,7 @@ def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
 
 
 def _get_default_system_name(source: InputSource) -> str:
-    """Return the daemon's policy if its system has no rules, else the name of the rules."""
+    """Return the system of the daemon's policy if it has no rules, else the input's rule set."""
     dispatch_section = None if source.config is None else source.config.dispatch
     if (
         dispatch_section is None
@@ -200,14 +201,14 @@ def _get_default_system_name(source: InputSource) -> str:
 
 
 def _lacks_legacy_rules(policy: SelectionPolicy, source: InputSource) -> bool:
-    """Return whether a policy of the legacy system has to work without the legacy rules."""
+    """Return whether a policy of the legacy system must do without the legacy rules."""
     return isinstance(policy, LegacyPolicy) and source.rules.legacy is None
 
 
 def _choose_system_without_exclusions(
     policy: SelectionPolicy, source: InputSource
 ) -> SystemChoice:
-    """Return the system with penalties switched off, so that no node is excluded.
+    """Return the policy with rules without penalties, so that no node is excluded.
 
     A timeout then costs nothing and H stays 1, as in the legacy system.
     """
@@ -223,11 +224,11 @@ def _get_configured_policy(name: str, source: InputSource) -> SelectionPolicy:
         return policy
     dispatch_section = source.config.dispatch
     if policy.name == dispatch_section.policy:
-        # The daemon draws with this policy.
+        # The daemon draws with this policy, so the configured parameters apply.
         policy = override_policy_parameters(policy, dispatch_section.change)
     if not isinstance(policy, CrynuxPolicy):
         return policy
-    # The minimum weight is a setting of the dispatcher, not a rule of scoring.
+    # The minimum weight is a setting of the dispatcher, and not a scoring rule.
     return replace(
         policy,
         weighting=apply_weight_floor(policy.weighting, dispatch_section),
@@ -236,14 +237,14 @@ def _get_configured_policy(name: str, source: InputSource) -> SelectionPolicy:
 
 
 def _get_configured_rule_changes(rule_set_name: str, source: InputSource) -> Mapping[str, str]:
-    """Return the configured changes of a rule set, empty if the input uses another rule set."""
+    """Return the configured changes of a rule set, or none if the input uses another rule set."""
     if source.config and rule_set_name == source.rules.name:
         return source.config.rules.changes
     return {}
 
 
 def find_changed_parameters(choice: SystemChoice) -> dict[str, str]:
-    """Return the rule values and policy parameters that differ from the published ones."""
+    """Return the rule values and policy parameters that differ from the published values."""
     published = format_policy_parameters(get_policy(choice.policy.name))
     policy_numbers = format_policy_parameters(choice.policy).items()
     return {

@@ -1,4 +1,4 @@
-"""Opens the transaction of a command that changes data: lease, acting user, dry run."""
+"""Opens the transaction of a command that writes, with the lease, the user and the dry run."""
 
 import getpass
 import os
@@ -16,7 +16,7 @@ from oracle.store.outbox.records import Stamp
 
 
 def get_actor() -> str:
-    """Return the OS user who runs the command, for the journal."""
+    """Return the name of the OS user who runs the command, which the journal records."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -29,7 +29,7 @@ def open_write_session(
 ) -> Iterator[tuple[UnitOfWork, Stamp]]:
     """Open a transaction under the lease, or a read-only one for a dry run.
 
-    Its stamp names the user of the command.
+    The yielded stamp names the user of the command.
 
     Raises:
         FatalError: a daemon holds the lease of this database.
@@ -58,7 +58,7 @@ def warn_if_leased(store: Store) -> None:
 def check_lease_is_free(store: Store, command: str) -> int:
     """Check that a command could take the lease now, and return the lease's epoch.
 
-    The epoch stays the same for as long as no other process takes the lease.
+    The epoch stays the same until another process takes the lease.
 
     Raises:
         FatalError: a daemon holds the lease of this database.
@@ -70,7 +70,7 @@ def check_lease_is_free(store: Store, command: str) -> int:
 
 
 def check_no_lease_holder(lease_state: LeaseState, command: str) -> None:
-    """Check that no living process holds the lease.
+    """Check that no running process holds the lease.
 
     Raises:
         FatalError: a daemon holds the lease of this database.

@@ -1,1 +1,1 @@
-"""Domain rules as pure functions on integers: no I/O, no clock, no logging."""
+"""The rules of the domain as pure functions on integers, without I/O, clock or logging."""

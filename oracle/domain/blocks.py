@@ -15,12 +15,12 @@ class Position(NamedTuple):
 
     block: int
     tx: int
-    # -1 for the event of a call itself, which precedes the call's logs.
+    # -1 for the event of a call itself, so that it precedes the logs of the call.
     log: int
     sub: int = 0
 
 
-# Sorts before every position of the chain, including those of calls.
+# A position that sorts before every position of the chain, including the positions of calls.
 BEFORE_EVERYTHING = Position(-1, -1, -1, -1)
 
 
@@ -38,7 +38,7 @@ class BlockRange:
     """The blocks from `first` to `last`, both included, as in `eth_getLogs`.
 
     Raises:
-        ValueError: `first` is above `last`; a range cannot be empty.
+        ValueError: `first` is above `last`, because a range cannot be empty.
     """
 
     first: int

@@ -19,21 +19,22 @@ class VerificationLevel(IntEnum):
     """How well a range of blocks was verified; each level includes the checks of all lower ones.
 
     NOTHING marks data that was stored before levels were recorded. The comparison of counters
-    (docs/explanation/verification.md#l6) checks the whole state at a block and is recorded
-    separately.
+    (docs/explanation/verification.md#l6) is not a level of a range, because it checks the whole
+    state at a block.
     """
 
     NOTHING = -1
-    # L0: every log is well-formed, within the query and in order, without duplicates.
+    # L0: every log is well-formed, matches the query, and is in order, without duplicates.
     CHECKED = 0
-    # L1: the range continues the stored chain by hash, and every log's block hash matches its
+    # L1: the range continues the stored chain by hash, and the block hash of every log matches its
     # header.
     SEAMED = 1
     # L2: all headers link, and the logs were requested by the hash of their block.
     PINNED = 2
-    # L3: the header's bloom matches the logs, on a chain whose blooms are proven.
+    # L3: the bloom filter of each header matches the logs, on a chain whose bloom filters are
+    # proven to be correct.
     BLOOMED = 3
-    # L4: the logs match the block's receipts, whose root matches the header.
+    # L4: the logs match the receipts of the block, whose root matches the header.
     PROVEN = 4
     # L5: another endpoint later returned the same data.
     AUDITED = 5
@@ -41,11 +42,11 @@ class VerificationLevel(IntEnum):
 
 @dataclass(frozen=True)
 class IngestScope:
-    """The filter for every block: logs by contract and first topic, and calls by selector.
+    """The filter applied to every block: logs by contract and first topic, calls by selector.
 
-    All values are lower case and sorted, so that equal scopes have equal ids. A selector is a
-    contract's address and the first four bytes of the input: `0x` and 40 hex digits, a colon, `0x`
-    and 8 hex digits.
+    All values are lower case and sorted, so that equal scopes have equal ids. A selector consists
+    of a contract's address and the first four bytes of the input, written as `0x` and 40 hex
+    digits, a colon, `0x` and 8 hex digits.
     """
 
     addresses: tuple[Address, ...]
@@ -56,7 +57,7 @@ class IngestScope:
     def create(
         cls, addresses: Collection[str], topics: Collection[str], selectors: Collection[str] = ()
     ) -> Self:
-        """Return the scope of the filter values; their order and case do not matter."""
+        """Return the scope of these filter values, whose order and case do not matter."""
         return cls(
             tuple(sorted({Address(address.lower()) for address in addresses})),
             tuple(sorted({topic.lower() for topic in topics})),
@@ -65,7 +66,7 @@ class IngestScope:
 
     @cached_property
     def id(self) -> bytes:
-        """Return the sha256 (32 bytes) of the scope's JSON.
+        """Return the SHA-256 (32 bytes) of the scope's JSON.
 
         See docs/explanation/storage.md#coverage.
         """
@@ -84,7 +85,7 @@ class IngestScope:
 
 @dataclass(frozen=True, slots=True)
 class CoverageInterval:
-    """Blocks `first` to `last` of one scope, both included, that were read in the same way.
+    """The blocks `first` to `last` (both included) of one scope that were read in the same way.
 
     `audited_by` is the endpoint that later returned the same data, and `audited_at` was the newest
     block at that time. Both are None if the blocks have not been audited yet.

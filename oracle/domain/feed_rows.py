@@ -1,4 +1,4 @@
-"""Rows of a feed, a second source of events besides the chain, stored as received.
+"""Rows of a feed, which is a second source of events besides the chain, stored as received.
 
 A feed is a stream of events over HTTP that cannot be proven (docs/explanation/feed.md).
 """
@@ -11,13 +11,14 @@ from functools import cached_property
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Hash
 
-# A feed's events precede every transaction of their block: the transaction index is the stream
-# number minus this offset.
+# The events of a feed precede every transaction of their block, because their transaction index is
+# the stream number minus this offset.
 _STREAM_OFFSET = 1 << 20
-# The largest accepted row id. A range of ids around it still fits into a signed 64-bit integer.
+# The largest accepted row id, chosen so that a range of ids around it fits into a signed 64-bit
+# integer.
 MAX_ROW_ID = 2**63 - 1 - 2**20
-# Maximum length of a row's kind, node and task, which are hashes, addresses and names. They are
-# indexed, and PostgreSQL indexes at most 2,704 bytes.
+# The maximum length of a row's kind, node and task, which are hashes, addresses and names. These
+# columns are indexed, and PostgreSQL indexes at most 2,704 bytes.
 MAX_NAME_CHARS = 256
 # The rows that one transaction of the source wrote appear to the reader within this many seconds
 # of each other, not counting the time between the pages of a poll.
@@ -26,12 +27,12 @@ SAME_TRANSACTION_SECONDS = 10
 
 @dataclass(frozen=True)
 class FeedRow:
-    """One row of a feed, as received; `id` ascends within its stream.
+    """A row of a feed, as received; `id` ascends within the row's stream.
 
-    `stream` counts the restarts of the feed. `seen_from` and `seen_to` are times of the feed's
-    clock in seconds: of the last complete poll without this row, and of the poll that returned it.
-    They are equal if there was no earlier poll. `time` is None while it may still change, and
-    `block` is None while the row has no position in the chain's order.
+    `stream` counts the restarts of the feed. `seen_from` is the time of the last complete poll
+    without this row, and `seen_to` is the time of the poll that returned it, both by the feed's
+    clock in seconds. They are equal if there was no earlier poll. `time` is None while it may
+    still change, and `block` is None while the row has no position in the chain's order.
     """
 
     id: int
@@ -47,14 +48,14 @@ class FeedRow:
 
     @cached_property
     def hash(self) -> Hash:
-        """The sha256 of the values that the source sent; readers compare rows by this hash."""
+        """The SHA-256 of the values that the source sent, by which readers compare rows."""
         values = [self.id, self.kind, self.node, self.task, self.args]
         text = json.dumps(values, separators=(",", ":"))
         return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
 
     @property
     def position(self) -> Position:
-        """The position of the row's first event; raises ValueError if the row has none yet."""
+        """The position of the row's first event; raises ValueError if its block is unknown."""
         if self.block is None:
             raise ValueError(
                 f"feed row {self.id} has no position yet, because its block is unknown"
@@ -68,13 +69,13 @@ def is_feed_position(position: Position) -> bool:
 
 
 def get_feed_row_key(position: Position) -> tuple[int, int]:
-    """Return the stream and id of the feed row that the event at this position came from."""
+    """Return the stream and the id of the feed row from which the event at a position came."""
     return position.tx + _STREAM_OFFSET, position.log
 
 
 @dataclass(frozen=True, slots=True)
 class FeedFault:
-    """A fault of a feed; `kind` is one of docs/explanation/feed.md#faults.
+    """A fault of a feed; `kind` is one of the kinds in docs/explanation/feed.md#faults.
 
     `row` is the id of the faulty row, or the last id that the reader had settled. `found_at` is a
     time of the feed's clock in seconds. While `accepted_at` is None, the fault is open and nothing

@@ -1,18 +1,18 @@
-"""Integer arithmetic with the same results on every machine.
+"""Integer arithmetic that gives the same results on every machine.
 
-Scores are integers in units of 10^-18; exp(-s/tau) is an integer in units of 2^-128
-(docs/reference/scoring-rules.md#numbers).
+Scores are integers in units of 10^-18, and a decay factor exp(-s/tau) is an integer in units of
+2^-128 (docs/reference/scoring-rules.md#numbers).
 """
 
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cache
 
-# The value 1 of a score.
+# The number 1 in the units of scores.
 UNIT = 10**18
-# The value 1 of a decay factor exp(-s/tau), in units of 2^-128.
+# The number 1 in the units of decay factors exp(-s/tau).
 _ONE_BITS = 128
 ONE = 1 << _ONE_BITS
-# After 2^21 seconds (24 days) or more, a decay factor is 0.
+# After 2^21 seconds (24 days), a decay factor is 0.
 DECAY_BITS = 21
 _DIGITS = 60
 # Decay factors are precomputed for numbers of seconds with up to this many bits.
@@ -21,8 +21,8 @@ _SHORT_BITS = 11
 
 @cache
 def compute_decay_table(tau_seconds: int) -> tuple[int, ...]:
-    """Return exp(-2^k/tau) for k = 0 to 20, in units of 2^-128 and rounded down."""
-    # A separate context, because the current context may round differently.
+    """Return exp(-2^k/tau) for k from 0 to 20, in units of 2^-128 and rounded down."""
+    # The computation has a context of its own, because the current context may round differently.
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     table = []
     for k in range(DECAY_BITS):
@@ -39,7 +39,7 @@ def encode_decay_table(tau_seconds: int) -> bytes:
 
 
 def compute_decay(seconds: int, tau_seconds: int) -> int:
-    """Return exp(-seconds/tau) in units of 2^-128; negative seconds count as 0."""
+    """Return exp(-seconds/tau) in units of 2^-128; a negative number of seconds counts as 0."""
     if seconds <= 0:
         return ONE
     if seconds >> DECAY_BITS:

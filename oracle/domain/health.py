@@ -1,4 +1,4 @@
-"""The health of the daemon: every condition with its severity and the operator's action.
+"""The health of the daemon, with the severity and the operator's action of every condition.
 
 Status lines, readiness, pages, metrics and notices derive from `Condition`, which is the only
 place that names a condition (docs/explanation/health.md).
@@ -21,12 +21,12 @@ _ATTENTION, _DOWN = Severity.ATTENTION, Severity.DOWN
 
 
 class Condition(Enum):
-    """A condition of the daemon: its severity, a public title, and the operator's action.
+    """A condition of the daemon, with its severity, a public title, and the operator's action.
 
     Titles and actions name no endpoint, account or folder; the detail of a `HealthFinding` may.
     """
 
-    # Conditions that stop all work.
+    # Conditions that stop all work:
     HALTED = (_DOWN, "Halted: nothing is folded, signed or sent", "`qos-oracle halt list`")
     REFUSED = (
         _DOWN,
@@ -42,7 +42,7 @@ class Condition(Enum):
     DAEMON_SILENT = (_DOWN, "The daemon has stopped reporting", "check its log; restart it")
     LOOP_STUCK = (_DOWN, "A loop of the daemon is stuck", "check its log; restart it")
     GAP = (_DOWN, "A block is missing from the index", "`qos-oracle resync gaps`")
-    # The index.
+    # Conditions of the index:
     BEHIND = (
         _ATTENTION,
         "The index is behind the chain",
@@ -84,14 +84,14 @@ class Condition(Enum):
         "Blocks read from an endpoint that was proven wrong are not audited yet",
         "add another endpoint",
     )
-    # The feed.
+    # Conditions of the feed:
     FEED_FAULT = (
         _ATTENTION,
         "The feed has an open fault; nothing is published",
         "`qos-oracle feed faults`",
     )
     FEED_SILENT = (_ATTENTION, "The feed has no new rows", "check the relay")
-    # Conditions of sent transactions.
+    # Conditions of sent transactions:
     REPORT_LATE = (_ATTENTION, "The last report is late", "`qos-oracle outbox list`")
     HELD = (_ATTENTION, "A report is held", "`qos-oracle report show`")
     PAUSED = (_ATTENTION, "The contract is paused", "`qos-oracle contract show`")
@@ -112,7 +112,7 @@ class Condition(Enum):
         "The contract has other rules, to which the daemon cannot switch; nothing is published",
         "stop it, set [rules], and run `qos-oracle resync rebuild`",
     )
-    # The process.
+    # Conditions of the process:
     STEP_FAILING = (_ATTENTION, "A loop of the daemon keeps failing", "check its log")
     LOW_DISK = (_ATTENTION, "The database's disk is nearly full", "free space on the disk")
     WRONG_CLOCK = (
@@ -140,12 +140,13 @@ class Condition(Enum):
         return self.name.replace("_", "-")
 
 
-# A database without a daemon is healthy as long as it is not behind (`run --once` by a timer).
+# A database without a daemon is healthy as long as it is not behind, because a timer may start
+# `run --once`.
 _ABANDONED = frozenset({Condition.NO_LEADER, Condition.BEHIND})
 
 
 class HealthFinding(NamedTuple):
-    """An active condition, with details for the operator."""
+    """A condition that is active, with details for the operator."""
 
     condition: Condition
     detail: str
@@ -162,11 +163,11 @@ class HealthReport(NamedTuple):
 
     @classmethod
     def from_findings(cls, findings: Iterable[HealthFinding]) -> "HealthReport":
-        """Return a report with each finding once, in order."""
+        """Return a report in which each finding occurs once, in the given order."""
         return cls(tuple(dict.fromkeys(findings)))
 
     def merge(self, other_report: Iterable[HealthFinding]) -> "HealthReport":
-        """Return this report with the findings of `other_report` whose condition it lacks."""
+        """Return this report with the findings of `other_report` about other conditions."""
         known_conditions = set(self.conditions)
         return HealthReport.from_findings(
             [
@@ -181,23 +182,23 @@ class HealthReport(NamedTuple):
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """The active conditions, each once, in order."""
+        """The active conditions in order, without duplicates."""
         return tuple(dict.fromkeys(finding.condition for finding in self.findings))
 
     @property
     def severity(self) -> Severity:
-        """The worst severity, or DOWN if the index is behind and no daemon runs."""
+        """The worst severity of all, or DOWN if the index is behind and no daemon runs."""
         if set(self.conditions) >= _ABANDONED:
             return Severity.DOWN
         return max((condition.severity for condition in self.conditions), default=Severity.WELL)
 
     @property
     def worst_condition(self) -> Condition | None:
-        """The first condition of the worst severity, or None if nothing is wrong."""
+        """The first condition with the worst severity, or None if no condition is active."""
         return max(self.conditions, key=lambda condition: condition.severity, default=None)
 
     def format_line(self) -> str:
-        """Return severity and conditions as one line."""
+        """Return the severity and the conditions as one line."""
         labels = ", ".join(condition.label for condition in self.conditions)
         return f"{self.severity.name.lower()}{f': {labels}' if labels else ', no action needed'}"
 

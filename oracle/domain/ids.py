@@ -1,4 +1,4 @@
-"""Types of on-chain identifiers, all of them lower-case `0x` hex.
+"""Types of on-chain identifiers, which are all lower-case `0x` hex.
 
 Identifiers are text everywhere from the endpoint's response to the report, so that no identifier
 is ever converted.

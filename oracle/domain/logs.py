@@ -1,8 +1,8 @@
-"""The raw input from the chain: logs, single or in compact tables, and calls.
+"""The raw input from the chain: logs (single, or in compact tables) and calls.
 
 Everything else in the database is folded from this input and can be rebuilt. A table keeps the
-logs of a range of blocks in rows with packed data, as the database does: values that many rows
-share are stored once, and no object is created per log (docs/explanation/storage.md#logs).
+logs of a range of blocks as packed rows, in the form of the database: values that many rows share
+are stored once, and no object is created for each log (docs/explanation/storage.md#logs).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from oracle.domain.ids import Address, Hash
 
 @dataclass(slots=True)
 class Log:
-    """One entry of an `eth_getLogs` response; all hex values are in lower case."""
+    """An entry of an `eth_getLogs` response, with all hex values in lower case."""
 
     block: int
     block_hash: Hash
@@ -27,7 +27,7 @@ class Log:
     tx_hash: Hash
     index: int
     address: Address
-    # 0 to 4 topics of 32 bytes.
+    # Zero to four topics of 32 bytes each.
     topics: tuple[str, ...]
     data: str
 
@@ -48,16 +48,17 @@ class Call:
     # Whether the call succeeded; a reverted call has no effect.
     succeeded: bool
 
-    # The event of a call precedes the logs of its transaction
+    # The event of a call precedes the logs of the call's transaction
     # (docs/reference/events-and-jsonl.md).
     index: ClassVar[int] = -1
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A log, or a call (`index` -1), of a known kind that could not be decoded.
+    """A log of a known kind, or a call (`index` is -1), that could not be decoded.
 
-    The raw row is stored as well, but nothing of it is folded. `name` is the event or function.
+    The raw row is stored, too, but the row is not folded. `name` is the name of the event or
+    function.
     """
 
     block: int
@@ -76,7 +77,8 @@ _DIGITS: Final = 2 * _WORD
 _LEADING: Final = 32
 _TRAILING: Final = 64
 _PARTIAL: Final = 96
-# Amounts, offsets and lengths recur, so caching them pays off; hashes only displace them.
+# Caching pays off for amounts, offsets and lengths, because they recur. Hashes do not recur and
+# displace other words.
 _MAX_CACHED_WORDS: Final = 4096
 
 
@@ -149,18 +151,19 @@ def _unpack_word(part: bytes) -> str:
     return digits.ljust(_DIGITS, "0") if part[0] < _PARTIAL else digits
 
 
-# The lowest bits of a row's key hold the log's index in the block; the others hold the block.
+# The lowest bits of a row's key hold the index of the log in its block, and the other bits hold
+# the block number.
 LOG_INDEX_BITS = 24
 MAX_LOG_INDEX = 2**LOG_INDEX_BITS - 1
 
-# A block's hash, and its time in seconds.
+# The hash of a block, and its time in seconds.
 LogBlock: TypeAlias = tuple[bytes, int]
-# A contract's address and a first topic, `0x` hex; the topic is empty where a log has none.
+# The address of a contract and a first topic, both `0x` hex; the topic is empty if a log has none.
 LogSource: TypeAlias = tuple[Address, str]
 BytesLike: TypeAlias = bytes | bytearray
-# Key, transaction index, index of the source, transaction hash, the other topics joined, packed
-# data. sqlite3 stores a bytearray faster than bytes, because it checks the type of bytes objects
-# first.
+# A row has a key, the transaction index, the index of the source, the transaction hash, the other
+# topics (concatenated), and the packed data. sqlite3 stores a bytearray faster than bytes, because
+# it checks the type of bytes objects first.
 LogRow: TypeAlias = tuple[int, int, int, BytesLike, BytesLike, BytesLike]
 
 _GET_INDEX = attrgetter("index")
@@ -170,7 +173,7 @@ _CONFLICTING_BLOCKS = "the logs contain two different blocks with the same numbe
 
 
 class LogPart(NamedTuple):
-    """Ordered rows and the values that they share; sources are in order of first use."""
+    """Rows in order, and the values that the rows share; sources are in order of first use."""
 
     blocks: Mapping[int, LogBlock]
     sources: Sequence[LogSource]
@@ -178,9 +181,9 @@ class LogPart(NamedTuple):
 
 
 class PackedLogs(list[Log]):
-    """Logs in order, with their rows as `LogPart` has them; neither changes afterwards.
+    """Logs in order, and their rows in the form of `LogPart`; neither changes afterwards.
 
-    `sources` may be shared by the logs of consecutive blocks; it has every source of the rows.
+    `sources` has every source of the rows, and may be shared by the logs of consecutive blocks.
     """
 
     __slots__ = ("rows", "sources")
@@ -193,7 +196,7 @@ class PackedLogs(list[Log]):
 
 
 def join_logs(parts: Sequence[list[Log]]) -> list[Log]:
-    """Concatenate the logs of consecutive blocks, and keep them packed if possible."""
+    """Concatenate the logs of consecutive blocks; the result is packed if all parts are packed."""
     packed_parts = [part for part in parts if isinstance(part, PackedLogs)]
     logs = list(chain.from_iterable(parts))
     if not packed_parts or len(packed_parts) < sum(map(bool, parts)):
@@ -205,7 +208,7 @@ def join_logs(parts: Sequence[list[Log]]) -> list[Log]:
 
 
 class LogTable(Sequence[Log]):
-    """Logs in order of (block, index), in parts with separate sources.
+    """Logs in order of (block, index), in parts that each have sources of their own.
 
     Every access as a sequence creates new `Log` objects.
     """
@@ -229,7 +232,8 @@ class LogTable(Sequence[Log]):
         blocks = _collect_log_blocks(logs)
         sources = SourceIndexes()
         to_bytes = bytearray.fromhex
-        # A single list comprehension is fastest, and every log of the chain passes here.
+        # A single list comprehension is fastest, which matters because every log of the chain
+        # passes here.
         rows: list[LogRow] = [
             (
                 log.block << LOG_INDEX_BITS | log.index,
@@ -301,7 +305,7 @@ class SourceIndexes(dict[LogSource, int]):
 def build_log(
     row: tuple[int, int, BytesLike, BytesLike, BytesLike], block: LogBlock, source: LogSource
 ) -> Log:
-    """Build a log from a row without its source index, the log's block, and its source."""
+    """Build a log from its row (without the source index), its block, and its source."""
     key, tx, tx_hash, topics, data = row
     (block_hash, time), (address, topic0) = block, source
     topic_digits = topics.hex()
@@ -330,7 +334,7 @@ def get_block_hashes(logs: Sequence[Log]) -> dict[int, Hash]:
 
 
 def _collect_log_blocks(logs: Sequence[Log]) -> dict[int, LogBlock]:
-    """Return the hash of each block that has a log, and the time in the block's first log."""
+    """Return the hash of each block that has a log, and the time of the block's first log."""
     if logs and not 0 <= min(map(_GET_INDEX, logs)) <= max(map(_GET_INDEX, logs)) <= MAX_LOG_INDEX:
         raise ValueError(f"the index of a log is out of range; expected 0 to {MAX_LOG_INDEX}")
     block_ids = set(map(_GET_BLOCK, logs))

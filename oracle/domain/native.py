@@ -1,8 +1,8 @@
 """Loads the optional native package `oracle_native`, which is built from native/.
 
-The package contains the few loops that dominate the time of selection, proofs and roots. For each
-function, Python code with identical results is next to its only caller, so everything also works
-without the package, but more slowly (decision 0219).
+The package contains the few loops that take most of the time of selection, proofs and roots. For
+each function, Python code with identical results is next to its only caller, so everything also
+works without the package, but more slowly (decision 0219).
 """
 
 from array import array
@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from typing_extensions import Buffer
 
-# The required version; functions of another version may have another interface.
+# Only this version is used, because another version may have another interface.
 REQUIRED_VERSION = 5
 Columns = tuple[
     "array[int]", "array[int]", "array[int]", "array[int]", "array[int]", "array[int]",
@@ -20,14 +20,16 @@ Columns = tuple[
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 
-# Addresses, first topics, and their pairs (those of the first address first).
+# The addresses, the first topics, and the pairs of both, with the pairs of the first address
+# first.
 NativeFilter: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]
-# The class of logs, the indexes of the sources, and the lists to which logs and rows are appended.
+# The class of logs, the indexes of the sources, and the two lists to which logs and rows are
+# appended.
 NativeTarget: TypeAlias = tuple[type, dict[Any, int], list[Any], list[Any]]
 
 
 class Native(Protocol):
-    """The interface of the package.
+    """The interface of the native package.
 
     Columns are arrays of type Q (`sinces`: q); numbers are in units of 10^-18.
     """
@@ -35,7 +37,7 @@ class Native(Protocol):
     VERSION: int
 
     def keccak(self, content: bytes, /) -> bytes:
-        """Return the Keccak-256 hash."""
+        """Return the Keccak-256 hash of the content (32 bytes)."""
 
     def read_logs(
         self,
@@ -46,9 +48,10 @@ class Native(Protocol):
         target: NativeTarget,
         /,
     ) -> bool:
-        """Append the logs of an `eth_getLogs` response and their rows, as `LogTable` has them.
+        """Append the logs of an `eth_getLogs` response to `target`, with rows as for `LogTable`.
 
-        Return False, and append nothing, if the Python code is needed.
+        The result is False, and nothing is appended, if only the Python code can read the
+        response.
         """
 
     def read_receipts(
@@ -62,8 +65,9 @@ class Native(Protocol):
     ) -> bytes | None:
         """Append the matching logs of a block's receipts, and return the statuses of all receipts.
 
-        `header` is the number, hash, time and receipts root of the block. Return None, and append
-        nothing, if the receipts have another root or hash, or if the Python code is needed.
+        `header` is the number, hash, time and receipts root of the block. The result is None, and
+        nothing is appended, if the receipts have another root or hash, or if only the Python code
+        can read them.
         """
 
     def sum_row_hashes(
@@ -76,8 +80,8 @@ class Native(Protocol):
     ) -> list[tuple[int, int, bytes]] | None:
         """Return (span, row count, hash sum) for each run of consecutive rows of the same span.
 
-        `blocks` and `sources` are the encoded values that the rows share. Return None if the
-        Python code is needed.
+        `blocks` and `sources` are the encoded values that the rows share. The result is None if
+        only the Python code can sum these rows.
         """
 
     def encode_leaves(
@@ -88,7 +92,7 @@ class Native(Protocol):
         decay_table: bytes,
         /,
     ) -> tuple[bytes, list[Row]]:
-        """Return the encoded leaves of rows, and the rows for which the Python code is needed.
+        """Return the encoded leaves of rows, and the rows that only the Python code can encode.
 
         The columns are those of `oracle.domain.roots.node_leaves.LeafRow`. `rules` are the
         exclusion threshold, whether only a stored exclusion counts, the best score, the long-term
@@ -99,7 +103,7 @@ class Native(Protocol):
         """Return the hashes of leaves of `leaf_bytes` bytes, each hashed twice."""
 
     def hash_changed_parents(self, tree: bytearray, changed: bytearray, /) -> None:
-        """Compute the hashes above the leaves whose flag is set, and clear the flags.
+        """Compute the hashes above the leaves whose flags are set, and clear the flags.
 
         `tree` has 64 bytes for each flag, as in `MerkleTree`.
         """
@@ -109,18 +113,18 @@ class Native(Protocol):
     ) -> list[int]:
         """Write `hashes` at `indexes`, and set the flags of the leaves that differ.
 
-        Return the positions, in `indexes`, of these leaves. `indexes` is an array of type I;
-        `tree` and `changed` are those of `hash_changed_parents`.
+        The result has the positions of these leaves in `indexes`, which is an array of type I.
+        `tree` and `changed` are as in `hash_changed_parents`.
         """
 
     def set_lanes(
         self, lanes: "array[int]", seats: "array[int]", new_lanes: "array[int]", /
     ) -> tuple[int, int, int, list[int]]:
-        """Write `new_lanes` at `seats`.
+        """Write `new_lanes` at `seats`, and return how the totals change.
 
-        Return by how much the number of leaves, the number of nodes that may be selected and the
-        sum of weights grow, and the indexes of the words that change, with repetitions. Lanes are
-        arrays of type H; `seats` is an array of type I.
+        The result has the increases of the number of leaves, of the number of nodes that may be
+        selected, and of the sum of weights, and the indexes of the words that change, with
+        repetitions. Lanes are arrays of type H; `seats` is an array of type I.
         """
 
     def encode_lane_words(self, indexes: "array[int]", lanes: "array[int]", /) -> bytes:
@@ -134,13 +138,13 @@ class Native(Protocol):
     ) -> bool:
         """Write sqrt(stake / largest) of each stake to `scores`.
 
-        Return False if a stake is too large; the scores are then invalid.
+        The result is False if a stake is too large; the scores are then invalid.
         """
 
     def compute_weights(
         self, columns: Columns, time: int, decay_table: bytes, min_weight: int, /
     ) -> None:
-        """Write the weights and the `offered` flags of the rows whose flag is set.
+        """Write the weights and the `offered` flags of the rows that are flagged.
 
         A weight is at least `min_weight`. The last three columns are the flags of the rows, the
         weights and the `offered` flags.

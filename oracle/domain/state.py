@@ -1,6 +1,6 @@
-"""The state of nodes, of tasks with the runs of several nodes in them, and of validation groups.
+"""The state of nodes, of tasks (with the runs of several nodes in them), and of task groups.
 
-A node has a membership, hardware, a score pool and a reliability; the members of a group have
+A node has a membership, hardware, a score pool and a reliability. The members of a group have
 ranks and task scores. See docs/reference/events-and-jsonl.md#what-is-legal and
 docs/reference/scoring-rules.md#task-groups.
 """
@@ -34,9 +34,10 @@ class PendingLeave(StrEnum):
 
 
 class DownloadRequest(NamedTuple):
-    """A request to a node to download a model; the model is not requested again before `until`.
+    """A request to a node to download a model, which is not repeated before `until`.
 
-    Times are block times in seconds. The request is fulfilled once the model is on disk.
+    Times are block times in seconds. The request is fulfilled once the model is on the node's
+    disk.
     """
 
     model: str
@@ -44,31 +45,30 @@ class DownloadRequest(NamedTuple):
     until: int
 
 
-# Requests are kept for this many seconds, because budgets are per day.
+# Requests are kept for a day, because budgets are per day.
 DOWNLOAD_HISTORY_SECONDS = 86_400
 
 
 @dataclass(slots=True)
 class Node:
-    """The state of one node, changed by the fold only.
+    """The state of one node, which only the fold changes.
 
     `seat` is the node's number for life: nodes are numbered from 0 in the order in which events
     first named them, and a number is never reused. It is the index of the node's leaf in the tree
     of a round (docs/reference/report-format.md#roots).
 
     `pool` holds the last task scores, oldest first, one byte each (rules refuse scores above 255),
-    and `pool_sum` is their sum. `scored` counts all task scores ever. The reliability was `base`,
-    in units of 10^-18, at the block time `since` (docs/reference/scoring-rules.md#reliability).
-    `prior` is the long-term score of an empty pool, or None for the rules' default.
-    `kickout_due_since` is the position at which the kickout became due, and `kickout_due_time` the
-    block time of that position; both are None while it is not due. `last_scored_at` is the block
-    time of the node's newest task score, or None before the first.
+    and `pool_sum` is their sum. `scored` is the number of all task scores of the node so far. The
+    reliability was `base`, in units of 10^-18, at the block time `since`
+    (docs/reference/scoring-rules.md#reliability). `prior` is the long-term score of an empty pool,
+    or None for the rules' default. `kickout_due_since` is the position at which the kickout became
+    due, and `kickout_due_time` the block time of that position; both are None while it is not due.
+    `last_scored_at` is the block time of the node's newest task score, or None before the first.
     `starts_anew` means that the node was kicked out while its kickout was due, and has not
-    rejoined.
-    `changed_at` is the block of the last change of this row. `pending` is the node's request that
-    takes effect when its task ends. `last_start` is the block time of the node's last task start,
-    or None before the first. `downloads` are the requests of the day up to the last request,
-    oldest first.
+    rejoined. `changed_at` is the block of the last change of this row. `pending` is the node's
+    request that takes effect when its task ends. `last_start` is the block time of the node's last
+    task start, or None before the first. `downloads` are the requests of the day up to the last
+    request, oldest first.
 
     The five fields from `window` on are for the legacy system only
     (docs/explanation/legacy.md#scores). `window` is the number of the current window, and
@@ -81,7 +81,7 @@ class Node:
     seat: int
     membership: Membership
     paused: bool
-    # Number of tasks that the node runs; above 1 only within a transaction
+    # The number of tasks that the node runs, which is above 1 only within a transaction
     # (docs/reference/events-and-jsonl.md#what-is-legal).
     running: int
     stake: int | None
@@ -96,10 +96,10 @@ class Node:
     scored: int
     base: int
     since: int
-    # Stored exclusion, for rules with two thresholds.
+    # Whether the node is excluded; stored for rules with two thresholds.
     excluded: bool
     prior: int | None
-    # Number of the rules' `restarts` that this pool has been through (relay only).
+    # The number of the rules' `restarts` that this pool has been through (relay only).
     restarts: int
     kickout_due_since: Position | None
     kickout_due_time: int | None
@@ -127,7 +127,7 @@ def copy_node(node: Node) -> Node:
 
 
 def create_node(address: Address, seat: int, time: int, restarts: int) -> Node:
-    """Return a new node that is not a member and has H = 1; everything else is unknown."""
+    """Return a new node that is not a member, and of which nothing is known; its H is 1."""
     return Node(
         address=address,
         seat=seat,
@@ -166,7 +166,7 @@ class Ending(StrEnum):
 
 
 class Run(NamedTuple):
-    """One node's part in a task of a commit/disclose network; `round` is its place, 0 to 2."""
+    """A node's part in a task of a network that commits and discloses; `round` is 0 to 2."""
 
     round: int
     node: Address
@@ -185,7 +185,7 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class Task:
-    """The state of one task, changed by the fold only. Times are block times in seconds.
+    """The state of one task, which only the fold changes; times are block times in seconds.
 
     `created_at` is None if the creation was not seen. `node` is None if the task was not started,
     or was started by several nodes; in that case `runs` holds one run for each node, in order of
@@ -281,7 +281,7 @@ def create_task(key: TaskKey) -> Task:
 
 
 class GroupMember(NamedTuple):
-    """One task of a closed group; `elapsed` is in seconds, or None without an answer.
+    """A task of a closed group; `elapsed` is in seconds, or None without an answer.
 
     `rank` counts from 1 and is None for a task that is not ranked. `score` is None for a task that
     gives no score. In a scored group, this is a task that was never started, that is only possibly
@@ -296,13 +296,13 @@ class GroupMember(NamedTuple):
 
     @property
     def is_possible_member(self) -> bool:
-        """Whether the task is only a possible member, in a scored group of a feed."""
+        """Whether the task may or may not be a member, in a scored group of a feed."""
         return self.node is not None and self.score is None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """A group at the position where it closed; `scored` is False if no member was ranked.
+    """A group when it closed; `scored` is False if no member was ranked.
 
     The position identifies the result, because a chain may name a group twice (its tasks score
     only once).
@@ -317,7 +317,7 @@ class GroupResult:
 
 @dataclass(slots=True)
 class OpenGroup:
-    """A group that closes when all its tasks have ended (`close = terminal`): its tasks so far.
+    """The tasks so far of a group that closes once all of them have ended (`terminal`).
 
     `closed` is True once the group was scored; a group is never reopened.
     """

@@ -1,1 +1,1 @@
-"""Commands that only read: explain, replay, export, rules, nodes, status, audit."""
+"""Commands that only read: explain, replay, export, rules, nodes, status, audit and others."""

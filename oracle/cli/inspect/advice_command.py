@@ -1,4 +1,4 @@
-"""`advice`: prints what is coming for a node, and what would change it."""
+"""Implements `advice`, which prints forecasts for a node, and what would improve them."""
 
 import typer
 

@@ -1,6 +1,6 @@
-"""`explain`: prints why a node has its score: a summary, the largest deductions, or every detail.
+"""Implements `explain`, which prints why a node has its score, as a summary or in every detail.
 
-The JSON result is built in queries.explanation_view, the text of `--full` in explain_full.
+The JSON result is built in queries.explanation_view, and the text of `--full` in explain_full.
 """
 
 from collections.abc import Iterator
@@ -113,7 +113,10 @@ def explain(
 
 
 def _find_block(records: Records, block_number: int | None) -> BlockRef:
-    """Return the block with this number, or the last folded block; query the chain if needed."""
+    """Return the block with this number, or the last folded block if it is None.
+
+    The chain is queried only if the header of the block is not stored.
+    """
     with ExitStack() as stack:
 
         def open_checked_chain() -> "ChainSource":
@@ -129,7 +132,7 @@ def _find_block(records: Records, block_number: int | None) -> BlockRef:
 
 
 def _load_node_ranking(records: Records, explanation: Explanation) -> NodeRanking | None:
-    """Return the ranking of all nodes at the cursor, or None if an earlier block is explained."""
+    """Return the ranking of all nodes at the cursor, or None for an earlier explained block."""
     with records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None or cursor.number != explanation.as_of.number:
@@ -175,7 +178,7 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
 
 
 def _describe_qos_interval(explanation: Explanation) -> str | None:
-    """Return the QoS interval with the number of scores, or None if there is no interval."""
+    """Return the QoS interval and the number of scores as text, or None without an interval."""
     interval = build_qos_interval(explanation.node, explanation.as_of.time, explanation.rules)
     if interval is None:
         return None

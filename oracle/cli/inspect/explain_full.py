@@ -1,7 +1,7 @@
-"""The text of `explain --full`: every step from single tasks to a node's lane on-chain.
+"""Renders the text of `explain --full`, from single tasks to a node's lane on chain.
 
-Under legacy rules: the tasks of the window, and the factors R, P, B and Q. The JSON result is
-built in queries.explanation_view.
+Under legacy rules, the text has the tasks of the window, and the factors R, P, B and Q. The JSON
+result is built in queries.explanation_view.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,12 +27,12 @@ from oracle.queries.objection_models import describe_objection_state
 from oracle.queries.text.text_tables import format_block_time, sanitize_text
 from oracle.systems.crynux.predownload import list_download_requests
 
-# Limit for the terminal; --json contains every change.
+# The terminal shows at most this many changes; --json contains every change.
 _MAX_CHANGES = 50
 
 
 def render_full_explanation(explanation: Explanation, token: Token) -> Iterator[str]:
-    """Yield every task score, every reliability change, and the resulting QoS.
+    """Yield lines about every task score, every reliability change, and the resulting QoS.
 
     Fees are shown in the network's token.
     """
@@ -88,7 +88,7 @@ def _render_scores(explanation: Explanation, token: Token) -> Iterator[str]:
 
 
 def _format_finish_times(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return the ranked group members' times in rank order, with this score's rank."""
+    """Return the times of the group's ranked members, in rank order, and this score's rank."""
     ranked = [
         member
         for member in explanation.members_by_position.get(entry.at, ())
@@ -107,13 +107,13 @@ def _format_finish_times(explanation: Explanation, entry: ScoreEntry) -> str:
 
 
 def _format_rejection_note(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return a note if the group's verdict rejected the node's answer, else an empty string."""
+    """Return a note if the verdict on the group rejected the node's answer, else an empty text."""
     task = explanation.task_by_key.get(entry.task)
     return ", answer rejected" if task is not None and task.ending is Ending.INVALIDATED else ""
 
 
 def _format_error_note(explanation: Explanation, member: GroupMember) -> str:
-    """Return a note if the group member reported an error, else an empty string."""
+    """Return a note if the member of the group reported an error, else an empty text."""
     task = explanation.task_by_key.get(member.task)
     return " (an error)" if task is not None and task.error_reported else ""
 
@@ -136,10 +136,10 @@ def _render_reliability(explanation: Explanation) -> Iterator[str]:
 def _pair_changes_with_previous(
     changes: Iterable[ReliabilityChange],
 ) -> Iterator[tuple[ReliabilityChange | None, ReliabilityChange]]:
-    """Pair each change with the previous change.
+    """Yield each change of reliability together with the change before it.
 
-    Between the two, reliability recovers from the value of the previous change. Void timeouts are
-    never the previous change, because they did not change reliability.
+    Between two changes, reliability recovers from the value after the earlier one. A void timeout
+    is never used as the earlier change, because it did not change reliability.
     """
     previous = None
     for change in changes:
@@ -173,7 +173,7 @@ def _render_reliability_change(
 
 
 def _format_recovery_formula(base: int, seconds: int, rules: Rules) -> str:
-    """Return the formula by which H recovers from `base` within a number of seconds.
+    """Return the formula by which H recovers from `base` in this number of seconds.
 
     See docs/reference/scoring-rules.md#reliability.
     """
@@ -288,7 +288,7 @@ def render_on_chain_score_line(explanation: Explanation, state: LaneOnChain | No
 def _render_window_lines(
     explanation: Explanation, legacy_rules: LegacyRules, token: Token
 ) -> Iterator[str]:
-    """Yield every task of the current window, and the factors that compare node and peers."""
+    """Yield lines about the current window's tasks, and the factors relative to other nodes."""
     factors = explanation.node_scores.factors
     if factors is None:
         return
@@ -321,7 +321,7 @@ def _render_earning_lines(
 
 
 def _describe_round_ranks(explanation: Explanation, entry: ScoreEntry) -> str:
-    """Return the node's ranks in both rounds, counting an open submission for both."""
+    """Return the node's ranks in both rounds; an open submission counts for both rounds."""
     runs = explanation.get_task_runs(entry)
     if not runs and entry.rank is not None:
         return f": rank {entry.rank} in both rounds, {entry.elapsed} s"

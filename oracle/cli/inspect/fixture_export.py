@@ -1,4 +1,4 @@
-"""`export --fixture`: records blocks from the endpoints in a file for deterministic replay.
+"""Implements `export --fixture`, which records blocks in a file for deterministic replay.
 
 Blocks are appended in chunks to a temporary file, which is renamed when it is complete. A second
 run resumes an interrupted export.
@@ -24,14 +24,14 @@ _SUFFIXES = (".jsonl", ".jsonl.gz")
 
 
 class _ExportProgress(msgspec.Struct):
-    """The valid size of the temporary file, and the blocks for which it was created."""
+    """The valid size of the temporary file in bytes, and the blocks for which it was created."""
 
     first: int
     last: int
     next: int
     size: int
     lines: int
-    # Hash of the last block written; empty if there is none.
+    # The hash of the last block that was written, or empty if none was written.
     hash: str = ""
 
 
@@ -42,8 +42,8 @@ def export_fixture(
 
     Raises:
         InputError: the name has another suffix, the file exists, or it cannot be written.
-        TransientError: no endpoint responds, or a recorded block was reorganised away; run the
-            export again.
+        TransientError: no endpoint responds, or a reorg removed a recorded block, so the export
+            has to be run again.
     """
     if not path.name.endswith(_SUFFIXES):
         raise InputError(f"--fixture {path}: the name must end in .jsonl or .jsonl.gz")
@@ -125,7 +125,7 @@ def _append_lines(
     file_state: _ExportProgress,
     lines: Iterable[Mapping[str, Any]],
 ) -> None:
-    """Append lines to the file, fsync it, and store the new progress."""
+    """Append lines to the file, flush the file to disk, and store the new progress."""
     json_lines = [json.dumps(line, separators=(",", ":")) + "\n" for line in lines]
     with part_path.open("a", encoding="utf-8") as file:
         file.writelines(json_lines)

@@ -1,4 +1,7 @@
-"""`nodes`: lists the nodes by score. The command reads only the database and imports little."""
+"""Implements `nodes`, which lists the nodes by score.
+
+The command reads only the database, and imports few modules, so that it starts quickly.
+"""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -82,7 +85,7 @@ def _format_decimal(units: int | None) -> str:
     return "-" if units is None else format_decimal(units, 4)
 
 
-# Formatters of the cells that are not printed unchanged.
+# The functions that format a cell; cells of other fields are printed unchanged.
 _CELL_FORMATTERS: dict[str, Callable[[NodeEntry], str]] = {
     "status": _format_node_status,
     "long_term": lambda row: _format_decimal(row.long_term),

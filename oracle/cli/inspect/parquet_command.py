@@ -1,4 +1,4 @@
-"""`export --parquet`; pyarrow is imported on demand.
+"""Implements `export --parquet`; pyarrow is imported on demand.
 
 See docs/reference/parquet.md.
 """
@@ -17,7 +17,8 @@ from oracle.errors import InputError
 from oracle.queries.command_models import ParquetAnswer
 from oracle.resources import format_install_command
 
-# About one day at one block per second: files of a few MB, and not too many of them.
+# A folder has about one day of a chain with one block per second, which gives not too many files
+# of a few MB.
 BLOCKS_PER_FOLDER = 100_000
 
 

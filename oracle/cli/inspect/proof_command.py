@@ -1,4 +1,4 @@
-"""`proof`: prints the Merkle proof of a node's score in an accepted round, and checks it."""
+"""Implements `proof`, which prints and checks the Merkle proof of a node's score in a round."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,7 +128,7 @@ def _write_evidence_bundle(path: Path, bundle: EvidenceBundle) -> None:
 
 
 def _add_on_chain_root(config: Config, detail: NodeProofDetail) -> OnChainProofDetail:
-    """Return the proof, completed with the root that the contract has for its round."""
+    """Return the proof together with the root that the contract has for its round."""
     with open_checked_chain(config) as chain:
         pool_view = open_report_account(config, chain).pool_view
         contract = RootsContract(pool_view, Address(detail.summary.oracle))
@@ -157,7 +157,7 @@ def _describe_root_check(detail: NodeProofDetail) -> str:
 
 
 def _check_proof(detail: NodeProofDetail) -> None:
-    """Check the proof as a contract does, so that every printed proof is accepted."""
+    """Check the proof as a contract does, so that contracts accept every printed proof."""
     leaf_hash = hash_leaf(_parse_hex(detail.leaf.encoded), keccak)
     root = compute_root(leaf_hash, [_parse_hex(text) for text in detail.proof], keccak)
     if root != _parse_hex(detail.root):

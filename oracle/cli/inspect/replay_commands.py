@@ -1,4 +1,4 @@
-"""`replay` scores a file of events; `export` writes the stored events to such a file."""
+"""Implements `replay`, which scores a file of events, and `export`, which writes such a file."""
 
 import sys
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _REPLAY_EXAMPLE = "Example: qos-oracle export | qos-oracle replay - --rules rela
 
 
 class GroupCloseRule(StrEnum):
-    """The moment at which a validation group is scored."""
+    """The moment at which a group of tasks is scored."""
 
     VALIDATED = "validated"
     TERMINAL = "terminal"
@@ -156,7 +156,7 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
                 "--parquet: cannot be combined with --from, --to or --fixture; it resumes at "
                 "the last exported block"
             )
-        # Imported here, because it needs the database, which `replay` can do without.
+        # The module is imported here, because it needs the database, which `replay` does not need.
         from oracle.cli.inspect.parquet_command import export_parquet  # noqa: PLC0415
 
         export_parquet(config, parquet, recent=recent, dry_run=dry_run, as_json=as_json)
@@ -190,7 +190,7 @@ def _record_fixture(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Record blocks, by default from the start block to the newest block."""
+    """Record blocks into a file, by default from the start block to the newest block."""
     from oracle.cli.inspect.fixture_export import export_fixture  # noqa: PLC0415  as above
     from oracle.cli.resync.resync_session import show_progress  # noqa: PLC0415
     from oracle.daemon.compose import open_checked_chain  # noqa: PLC0415  as above

@@ -1,4 +1,4 @@
-"""`rules`: lists systems, shows rule sets, and shows how the contract's rules change."""
+"""Implements `rules`, which shows systems, rule sets and changes of the contract's rules."""
 
 from pathlib import Path
 from typing import Annotated
@@ -115,7 +115,7 @@ def show(
         missing_rules = [
             rule for rule in list_unpublished_rules(name) if rule not in changed_values
         ]
-        # An incomplete rule set can be shown; only a complete one can score and has a hash.
+        # An incomplete rule set can be shown, but only a complete one can score and has a hash.
         complete_rules = (
             build_rules(name, changed_values) if changed_values or not missing_rules else None
         )
@@ -191,7 +191,8 @@ def print_history(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption 
 
     A change is listed before its execution if oracle.timelock is set.
     """
-    # Imported here, because they need the database, which the other commands can do without.
+    # These modules are imported here, because they need the database, which the other commands do
+    # not need.
     from oracle.daemon.event_readers import open_reader  # noqa: PLC0415
     from oracle.daemon.records import open_folded_records  # noqa: PLC0415
     from oracle.daemon.startup import build_api_source  # noqa: PLC0415
@@ -296,7 +297,7 @@ def _describe_state(change: RulesChangeView) -> str:
 
 
 def _compute_published_rules_hash(system: System) -> str | None:
-    """Return the hash of a system's published rules, or None if they are incomplete."""
+    """Return the SHA-256 of a system's published rules, or None if they are incomplete."""
     if not system.has_rules or list_unpublished_rules(system.name):
         return None
     return identify_rules(get_rules(system.name)).sha256

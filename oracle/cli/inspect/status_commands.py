@@ -1,4 +1,4 @@
-"""`status`: prints health, progress and pending work. The command only reads."""
+"""Implements `status`, which prints health, progress and pending work, and writes nothing."""
 
 import time
 from collections.abc import Callable
@@ -56,9 +56,9 @@ from oracle.store.outbox.records import Account, Pause, PauseKind
 from oracle.telemetry.outbox_counts import HotSetLag
 from oracle.txmgr.nonce_sync import find_start_refusal_reason
 
-# Request timeout in seconds; a read-only command waits only briefly.
+# A request times out after this many seconds, because `status` waits only briefly.
 _TIMEOUT_SECONDS = 3.0
-# The indexer commits about once per second; a shorter time would see no new block or one window.
+# The indexer commits about once per second, so a shorter time would see one commit or none.
 _MIN_WATCH_SECONDS = 2.0
 _NAME_WIDTH = 14
 
@@ -149,9 +149,9 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
 def _measure_catch_up_speed(
     index: Index, status: OperatorStatus, health: HealthReport, started_at: float, now: int
 ) -> CatchingUp | None:
-    """Return the catch-up speed of the process that holds the lease, or None.
+    """Return the catch-up speed of the process that holds the lease, or None if there is none.
 
-    The result is None if no process holds the lease, or if the index is not behind.
+    The result is also None if the index is not behind.
     """
     is_behind = Condition.BEHIND in health.conditions
     if status.folded is None or status.head is None or status.lease is None or not is_behind:
@@ -192,8 +192,8 @@ def _fetch_dispatcher_balance(index: Index) -> AccountBalance | None:
 def _find_refused_senders(index: Index) -> dict[Account, Pause]:
     """Return a pause for each sender whose nonce is ahead on-chain, or whose nonces are lost.
 
-    `run` refuses such a sender at its start, before it can store a pause. The database therefore
-    does not contain the pause. An old copy of a database, for example, shows no problem by itself.
+    `run` refuses such a sender at its start, before a pause can be stored, so the database does
+    not contain the pause. An old copy of a database, for example, shows no problem by itself.
     """
     with index.store.read_transaction() as uow:
         unpaused_accounts = [
@@ -213,7 +213,7 @@ def _find_refused_senders(index: Index) -> dict[Account, Pause]:
 def _remove_funding_advice(health: HealthReport, chain_view: ChainView) -> HealthReport:
     """Return the health report without funding advice if the chain is unreachable.
 
-    The endpoint may serve another chain, on which the sender accounts never existed.
+    The balances in the report may be of another chain, on which the sender accounts never existed.
     """
     if chain_view.head is not None:
         return health

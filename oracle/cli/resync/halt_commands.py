@@ -1,4 +1,4 @@
-"""`halt list` and `halt clear`: list the halts, and clear one for an operator."""
+"""Implements `halt list` and `halt clear`, by which an operator lists and clears halts."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`resync verify` and `resync gaps`: verification of the stored logs and state."""
+"""Implements `resync verify` and `resync gaps`, which check the stored logs and the state."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -56,7 +56,7 @@ _GAPS_EPILOG = "Example: qos-oracle resync gaps --json"
 
 
 class VerifyScope(StrEnum):
-    """The scope of `resync verify`: logs against the chain, state against the logs, or both."""
+    """What `resync verify` compares: logs with the chain, the state with the logs, or both."""
 
     BOTH = "both"
     LOGS = "logs"
@@ -201,7 +201,7 @@ def _is_comparison_consistent(comparison: VerifyResult) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _StoredCheck:
-    """The result of the offline checks; `state` is None if the state was not compared.
+    """The result of the checks without a chain; `state` is None if the state was not compared.
 
     `damaged` are spans of raw rows with a wrong checksum.
     """
@@ -229,7 +229,8 @@ def _check_stored_data(
             raise InputError(_NOTHING_INDEXED)
         damaged = tuple(find_damaged_spans(uow, cursor.number))
         if damaged or not compare:
-            # A fold of damaged rows proves nothing about the state.
+            # The state is not compared, because a fold of damaged rows proves nothing about the
+            # state.
             return _StoredCheck(damaged, None)
         return _StoredCheck(
             (),

@@ -1,7 +1,8 @@
-"""`resync`: rewinds, rebuilds or backfills the index, in one transaction that may be interrupted.
+"""Implements `resync`, which rewinds, rebuilds or backfills the index in one transaction.
 
-No command changes nonces, signed transactions or landed reports. `resync refusal` shows and
-accepts a refused block; `resync dead-letters` lists and retries logs that could not be decoded.
+An interrupted command changes nothing. No command changes nonces, signed transactions or landed
+reports. `resync refusal` shows and accepts a refused block, and `resync dead-letters` lists and
+retries logs that could not be decoded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -199,7 +200,7 @@ def _render_backfill(result: BackfillResult) -> Iterator[str]:
 
 
 def _describe_rewind_method(rewind_result: RewindResult) -> str:
-    """Return how the state was rewound, as readable text."""
+    """Return as text how the state was rewound."""
     if not rewind_result.by_rebuild:
         return "by journal"
     snapshot_note = (

@@ -1,4 +1,4 @@
-"""Opens the index for a `resync` command: lease, network check, progress bar."""
+"""Opens the index for a `resync` command, with the lease, a network check and a progress bar."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 
-# Rows and ranges shown in the terminal; `--json` contains all.
+# The terminal shows at most this many rows and ranges; `--json` contains all.
 _MAX_LINES = 20
 
 
@@ -35,8 +35,9 @@ def open_resync_session(
 ) -> Iterator[tuple[Index, RebuildOptions]]:
     """Open the index under the lease, and show progress if stderr is a terminal.
 
-    With `read_only` no lease is needed and the daemon may be running. A dry run on SQLite needs
-    no lease either, because it works on a copy; on PostgreSQL a dry run would block the daemon.
+    With `read_only`, no lease is needed and the daemon may be running. A dry run on SQLite needs
+    no lease either, because it works on a copy. On PostgreSQL, a dry run needs the lease, because
+    it would block the daemon.
     """
     with (
         open_records(load_config(config)) as records,
@@ -58,7 +59,7 @@ def open_resync_session(
 
 @contextmanager
 def _copy_records_for_dry_run(records: Records, *, dry_run: bool) -> Iterator[Records | None]:
-    """Yield records on a copy of the database for a dry run, otherwise None.
+    """Yield records that work on a copy of the database for a dry run, otherwise None.
 
     None is also yielded if the database cannot be copied; the caller then works in place.
     """
@@ -77,7 +78,7 @@ def _copy_records_for_dry_run(records: Records, *, dry_run: bool) -> Iterator[Re
 
 
 def _check_network(index: Index, *, offline: bool) -> None:
-    """Reject a database that belongs to another network than the configuration.
+    """Check that the database belongs to the same network as the configuration.
 
     Raises:
         InputError: the networks differ, or nothing is indexed yet.
@@ -118,7 +119,7 @@ def show_progress(command: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def print_line(line: str, *, dry_run: bool) -> None:
-    """Print one line; a dry run is marked as such."""
+    """Print one line, which is marked as such in a dry run."""
     typer.echo(f"dry run, nothing changed: {line}" if dry_run else line)
 
 

@@ -1,1 +1,1 @@
-"""Commands that set up: config, contract, endpoint, keys, selftest."""
+"""Commands for the setup: config, contract, endpoint, init, keys and selftest."""

@@ -1,4 +1,4 @@
-"""`config check`: loads the configuration, checks everything in it, and lists the faults."""
+"""Implements `config check`, which checks everything in the configuration and lists the faults."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -53,7 +53,7 @@ from oracle.telemetry.safe_text import redact_secrets
 from oracle.txmgr.client.receipts import fetch_balance
 
 _NAME_WIDTH = 12
-# Number of blocks over which the block time is measured.
+# The block time is measured over this many blocks.
 _MEASURED_BLOCKS = 100
 
 commands = typer.Typer(no_args_is_help=True)
@@ -74,11 +74,11 @@ class _CheckFindings:
     facts: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    # Whether every fault so far may be transient.
+    # True if every fault that was found so far may be transient.
     may_be_transient: bool = True
 
     def run_check(self, name: str, check: Callable[[], str]) -> None:
-        """Run one check and record its fact or its fault; never raise an OracleError."""
+        """Run one check, and record its fact or its fault; no OracleError is raised."""
         try:
             self.facts[name] = check()
         except OracleError as error:
@@ -88,7 +88,7 @@ class _CheckFindings:
 
 @dataclass(frozen=True, slots=True)
 class _CheckContext:
-    """The context shared by the checks; endpoints and keys are opened once, on first use."""
+    """The context that all checks share; endpoints and keys are opened on first use."""
 
     config: Config
     reader: EventReader
@@ -180,13 +180,13 @@ def _check_database(config: Config) -> str:
         return f"{redact_secrets(url)}, empty; `qos-oracle run` or `migrate` creates the tables"
     if state.age is not SchemaAge.CURRENT:
         with open_records(config):
-            # `open_records` raises the error that names the remedy.
+            # The database is opened only to raise the error that names the remedy.
             pass
     return f"{redact_secrets(url)}, revision {state.found_revision}"
 
 
 def _estimate_rpc_cost(config: Config, reader: EventReader, chain: ChainSource) -> str:
-    """Estimate the RPC cost of following the chain at the preferred endpoint."""
+    """Estimate the RPC cost of following the chain at the preferred endpoint, as text."""
     facts = next(iter(chain.endpoints)).capabilities
     return str(estimate_rpc_costs(reader, build_verification_policy(config.verify), facts))
 
@@ -274,7 +274,7 @@ def _measure_block_seconds(chain: ChainSource, heads: Heads) -> float:
 
 
 def _compute_as_of_lag_seconds(config: Config, heads: Heads, block_seconds: float) -> float:
-    """Return how old, in seconds, a report's as-of block is at the configured level."""
+    """Return the age, in seconds, of a report's as-of block at the configured finality level."""
     if config.oracle.level == "safe":
         return heads.latest.time - (heads.safe or heads.final).time
     return SOFT_BLOCKS * block_seconds
@@ -316,7 +316,7 @@ def _find_timing_faults(config: Config, heads: Heads, block_seconds: float) -> I
 
 
 def _check_contract_if_keys_open(context: _CheckContext, findings: _CheckFindings) -> None:
-    """Check the contract if the keys can be opened, so that a key fault is not reported twice."""
+    """Check the contract if the keys could be opened, so that no key fault appears twice."""
     if "keys" in findings.facts:
         findings.run_check("contract", lambda: _check_contract(context, findings))
     else:

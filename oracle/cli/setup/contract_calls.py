@@ -1,4 +1,4 @@
-"""Encodes calls by admin, pauser, vetoer and proposers; the daemon has none of their keys."""
+"""Encodes contract calls by admin, pauser, vetoer and proposers, whose keys the daemon lacks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from oracle.errors import InputError
 from oracle.queries.contract_models import ContractCallAnswer
 
 ADMIN, PAUSER, VETOER = "admin", "pauser", "vetoer"
-# A proposer of the timelock, and the account to which the vetoer's role was offered.
+# A proposer of the timelock, and the account to which the role of the vetoer was offered.
 PROPOSER, NEW_VETOER = "proposer", "new vetoer"
 
 
 @dataclass(frozen=True, slots=True)
 class ContractFunction:
-    """A function of the contract, the role that may call it, and its argument parsers."""
+    """A function of the contract, the role that may call it, and the parsers of its arguments."""
 
     function: str
     role: str
@@ -39,7 +39,7 @@ class ContractFunction:
 _LIMITS = (partial(parse_limits, RootsLimits),)
 _KICK_LIMITS = (partial(parse_limits, ContractKickLimits),)
 
-# The calls by their names on the command line.
+# The contract functions by the names of their actions on the command line.
 CONTRACT_CALLS: Mapping[str, ContractFunction] = {
     "pause": ContractFunction("pauseFor", PAUSER, (parse_whole_number,), "SECONDS"),
     "pause-kicks": ContractFunction("pauseKicks", PAUSER),

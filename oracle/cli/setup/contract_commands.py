@@ -1,8 +1,8 @@
-"""The `contract` commands: show and check the oracle contract, and encode emergency calls for it.
+"""The `contract` commands, which show and check the oracle contract, and encode calls to it.
 
-The calls are for the multisigs of admin, pauser and vetoer, in the order of
-docs/explanation/kickouts.md#power. Nothing is sent, because the daemon holds none of these keys.
-`contract deploy` is in contract_deploy.
+The calls are sent by the multisigs of admin, pauser and vetoer, in the order of
+docs/explanation/kickouts.md#power. The commands send nothing, because the daemon has none of these
+keys. `contract deploy` is in contract_deploy.
 """
 
 from typing import Annotated
@@ -153,7 +153,7 @@ def _report_timelock_weaknesses(
     first_block: int,
     proposers: list[Address],
 ) -> list[ContractMismatch]:
-    """Print the timelock's roles, and return those that weaken the timelock.
+    """Print the roles of the timelock, and return the mismatches that make it weaker.
 
     Raises:
         TransientError: no endpoint responds.
@@ -168,7 +168,7 @@ def _report_timelock_weaknesses(
 def _check_kick_target(
     pool_view: PoolView, config: Config, target: Address, *, dev: bool
 ) -> list[ContractMismatch]:
-    """Return the mismatches of the oracle's kick target.
+    """Return how the oracle's kick target differs from the expected contract.
 
     The endpoint with the fewest mismatches is trusted, as for the oracle contract itself.
 

@@ -1,4 +1,4 @@
-"""`contract deploy`: deploys a timelock, the oracle that it administers, and an adapter."""
+"""Implements `contract deploy`, which deploys a timelock, an oracle, and an adapter."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -56,7 +56,7 @@ from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
 
 _UNSET = ""
-# Value of --adapter that deploys no adapter although the profile has one.
+# With this value of --adapter, no adapter is deployed, even if the profile has one.
 _NO_ADAPTER = "none"
 
 
@@ -231,7 +231,7 @@ def _check_target_has_no_adapter(target: str, adapter: str, contracts: list[str]
 
 
 def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter | None:
-    """Return the requested adapter, by default the profile's, or None if none is deployed."""
+    """Return the requested adapter, or the profile's by default, or None to deploy none."""
     address_by_contract = dict(parse_named_address(pair_text) for pair_text in pairs)
     kind = _find_requested_kick_target(config, name)
     if kind is None or kind.artifact is None:
@@ -307,7 +307,7 @@ def build_oracle_setup(
     }
     tightest = replace(
         DEFAULT_TIGHTEST,
-        # Rounds are still accepted in every period, so that scores do not become stale.
+        # A round is still accepted in every period, so that scores do not become stale.
         min_interval=settings.period_seconds,
         max_age_seconds=max(DEFAULT_TIGHTEST.max_age_seconds, min_age),
         anchor_window=limit_by_name["anchor_window"],
@@ -319,7 +319,7 @@ def build_oracle_setup(
 
 
 def _check_network(config: Config) -> None:
-    """Check the chain and the network, because a deployed contract is bound to them forever.
+    """Check the chain and the network, to which a deployed contract is bound forever.
 
     The configured oracle contract is not checked. It may no longer exist, and this command deploys
     its successor.

@@ -1,4 +1,4 @@
-"""Parses values of the command line (addresses, numbers, hashes), and formats contract values."""
+"""Parses addresses, numbers and hashes from the command line, and formats contract values."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
@@ -16,13 +16,13 @@ from oracle.queries.text.text_tables import format_block_time, print_facts
 
 _Limits = TypeVar("_Limits", RootsLimits, ContractKickLimits)
 
-# Name suffixes of unix timestamps, and of durations in seconds.
+# The name suffixes of unix timestamps, and of durations in seconds.
 _TIME_SUFFIXES = ("_at", "paused_until")
 _SPAN_SUFFIXES = (
     *("_seconds", "_delay", "_interval", "_cooldown"),
     *("kick_window", "bucket_frame"),
 )
-# Durations from this many seconds on are shown in larger units.
+# A duration of at least this many seconds is shown in a larger unit.
 _MIN_SPAN_SECONDS = 90
 _SCORE_STEPS = 10_000
 
@@ -35,7 +35,7 @@ def _format_node_share(parts: int) -> str:
     return f"{parts / _SCORE_STEPS:.2%} of the nodes"
 
 
-# Formatters by field name; contracts/roots/core defines the meanings.
+# The functions that format a value, by field name; contracts/roots/core defines the meanings.
 _FORMATTER_BY_NAME: Mapping[str, Callable[[int], str]] = {
     "kick_below": _format_qos,
     "big_fall": _format_qos,
@@ -54,7 +54,7 @@ def print_contract_result(result: ApiModel, *, as_json: bool) -> None:
 
 
 def print_values(values: Mapping[str, object]) -> None:
-    """Print values as text, giving nested values dotted names."""
+    """Print values as text, with dotted names for nested values."""
     value_by_name = dict(_flatten_values(values))
     width = max(map(len, value_by_name)) + 2
     print_facts(
@@ -67,7 +67,7 @@ def print_values(values: Mapping[str, object]) -> None:
 
 
 def format_contract_value(name: str, value: object) -> str:
-    """Return a value as text, formatted by its field name."""
+    """Return a value as text, in the format of its field name."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -191,7 +191,7 @@ def parse_limit(text: str, option: str = "--limit") -> tuple[str, int]:
 def parse_limits(limits_type: type[_Limits], text: str) -> tuple[int, ...]:
     """Return the values of a limits struct, in field order, from NAME=NUMBER pairs.
 
-    The contract replaces all limits at once, so each has to be there.
+    The contract replaces all limits at once, so each limit has to be given.
 
     Raises:
         InputError: a pair is malformed, or a limit is unknown, repeated or missing.

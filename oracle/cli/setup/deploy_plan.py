@@ -1,4 +1,4 @@
-"""The plan of `contract deploy`: timelock, oracle, adapter and words, in deployment order."""
+"""Plans `contract deploy`, which deploys timelock, oracle, adapter and words in this order."""
 
 import itertools
 import time
@@ -38,14 +38,14 @@ from oracle.signing.signer import Signer
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.receipts import fetch_transaction_count
 
-# Timeout for each receipt of `contract deploy`.
+# The timeout in seconds for each receipt of `contract deploy`.
 _RECEIPT_TIMEOUT_SECONDS = 120
 _POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ContractRoles:
-    """The contract's roles, and the timelock's delay in seconds.
+    """The accounts with a role in the contract, and the timelock's delay in seconds.
 
     `owner` owns the timelock. With `dev` there is no timelock, and `owner` is the admin itself.
     """
@@ -59,9 +59,9 @@ class ContractRoles:
     dev: bool
 
     def check_key_separation(self) -> None:
-        """Check that no single key can do harm without another key being able to stop it.
+        """Check that a second key can always stop the harm that a single key could do.
 
-        With `dev`, nothing is required.
+        With `dev`, nothing is checked.
 
         Raises:
             InputError: a single signature suffices, or there is no pauser or no vetoer.
@@ -79,7 +79,7 @@ class ContractRoles:
 
 @dataclass(frozen=True, slots=True)
 class PlannedAdapter:
-    """An adapter to deploy with its oracle; `address_by_contract` has the addresses it needs."""
+    """An adapter that is deployed with its oracle, and the contract addresses that it needs."""
 
     target: KickTarget
     address_by_contract: Mapping[str, str]
@@ -96,7 +96,7 @@ class PlannedAdapter:
             )
 
     def build_role_change(self, adapter_address: Address) -> RoleChange:
-        """Return the call that grants the role to the adapter.
+        """Return the call that grants the adapter its role in the network contract.
 
         Raises:
             InputError: the address of the granting contract is missing.
@@ -107,7 +107,7 @@ class PlannedAdapter:
 
 @contextmanager
 def _add_option_hint() -> Iterator[None]:
-    """Add a hint about options to the error for a missing address.
+    """Add a hint to the error about a missing address.
 
     The hint names the options that provide the address or make it unnecessary.
     """
@@ -121,7 +121,7 @@ def _add_option_hint() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _PredictedAddresses:
-    """The address of each contract after deployment, or None if it is not deployed."""
+    """The address of each contract after the deployment, or None if it is not deployed."""
 
     timelock: Address | None
     oracle: Address
@@ -132,9 +132,9 @@ class _PredictedAddresses:
 
 @dataclass(frozen=True, slots=True)
 class DeployPlan:
-    """The contracts to deploy and the payer; a deployed timelock becomes the oracle's admin.
+    """The contracts to deploy, and the payer; a timelock becomes the admin of the oracle.
 
-    `replaced` is the oracle that the new one replaces.
+    `replaced` is the oracle that the new oracle replaces.
     """
 
     config: Config
@@ -158,7 +158,8 @@ class DeployPlan:
         addresses = self._predict_addresses()
         setup = self._complete_oracle_setup(addresses)
         answer = self._simulate_deployments(setup, addresses)
-        # Before anything is sent, because the steps need addresses that may be missing.
+        # The steps are listed before anything is sent, because they need addresses that may be
+        # missing.
         steps = self._list_next_steps(addresses)
         if dry_run or not as_json:
             print_contract_result(answer, as_json=as_json)
@@ -167,7 +168,7 @@ class DeployPlan:
             return
         gas_used = self._deploy_contracts(setup, addresses)
         if as_json:
-            # A program expects a single JSON document.
+            # A program that reads --json expects a single JSON document.
             print_model(
                 answer.model_copy(update={"address": addresses.oracle, "gas_used": gas_used})
             )
@@ -235,7 +236,8 @@ class DeployPlan:
                 max_rounds=self.words_setup.max_rounds,
                 gas_limit=words_deployment.gas_limit,
             )
-        # The total is checked, so that the deployment does not stop halfway.
+        # The balance is compared with the total cost, so that the deployment does not stop
+        # halfway.
         check_deployer_balance(*deployment_by_name.values())
         oracle_deployment = deployment_by_name["oracle"]
         timelock = adapter = None
@@ -275,7 +277,7 @@ class DeployPlan:
     def _build_creation_codes(
         self, setup: OracleSetup, addresses: _PredictedAddresses
     ) -> dict[str, str]:
-        """Return the creation code of each contract except the words contract."""
+        """Return the creation codes by contract name, without the words contract."""
         code_by_name = {}
         if addresses.timelock is not None:
             code_by_name["timelock"] = build_timelock_creation_code(
@@ -291,7 +293,7 @@ class DeployPlan:
         return code_by_name
 
     def _deploy_contracts(self, setup: OracleSetup, addresses: _PredictedAddresses) -> int:
-        """Deploy the planned contracts in order; return the gas used by the oracle."""
+        """Deploy the planned contracts in order, and return the gas used by the oracle."""
         code_by_name = self._build_creation_codes(setup, addresses)
         if addresses.timelock is not None:
             self._send_deployment(code_by_name["timelock"], addresses.timelock)
@@ -347,8 +349,8 @@ class DeployPlan:
         steps = [f"next: {line}" for line in self._list_role_steps(addresses)]
         if addresses.timelock is not None:
             owner, delay = self.roles.owner, self.roles.delay
-            # As a canceller itself, a vetoer whose key was stolen could cancel operations forever,
-            # after its replacement too.
+            # The vetoer does not become a canceller itself. If its key were stolen, the thief
+            # could cancel operations forever, even after the vetoer was replaced.
             grant = build_grant_canceller_call(addresses.timelock, addresses.oracle)
             steps.append(
                 f"next, so that the vetoer can cancel scheduled calls: {owner} sends "
@@ -363,7 +365,7 @@ class DeployPlan:
         return steps
 
     def _list_role_steps(self, addresses: _PredictedAddresses) -> list[str]:
-        """Return the calls, with their senders, that make the network accept the new oracle."""
+        """Return the calls, with their senders, by which the network accepts the new oracle."""
         if self.adapter is None or addresses.adapter is None:
             if find_kick_target_address(self.config) is None:
                 return []

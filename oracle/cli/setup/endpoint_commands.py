@@ -1,4 +1,4 @@
-"""`endpoint`: probes the capabilities of the endpoints, and readmits a quarantined endpoint."""
+"""Implements `endpoint`, which probes the endpoints and readmits a quarantined one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ _COLUMNS = (
 _TEXT_COLUMNS = ("client", "tags", "serves", "anchor")
 _MAX_CLIENT_LENGTH = 24
 
-# Advice for errors that an operator can resolve; others are transient or self-explanatory.
+# The advice for errors that an operator can resolve. Other errors are transient or need no advice.
 _ADVICE = {
     ErrorKind.REFUSED: "check the API key in its URL",
     ErrorKind.UNREACHABLE: "check that it is running and that its URL is correct",
@@ -59,10 +59,10 @@ endpoint = typer.Typer(no_args_is_help=True)
 
 
 class ProbedEndpoint(NamedTuple):
-    """The probe result of one endpoint; `fault` is the reason why it is unfit.
+    """The probe result of an endpoint; `fault` is the reason why the endpoint is unfit, or None.
 
     `position` counts the endpoints in the settings from 1. `most_logs` and `omits_logs` are limits
-    that the daemon learned while reading.
+    of the endpoint that the daemon learned while reading.
     """
 
     position: int
@@ -208,7 +208,7 @@ def readmit(
 
 @contextmanager
 def _open_store_if_current(config: Config) -> Iterator[Store | None]:
-    """Open the database, or yield None if its schema is missing or of another version."""
+    """Open the database, or yield None if its schema is missing or belongs to another version."""
     if inspect_schema(config.database.url).age is not SchemaAge.CURRENT:
         yield None
         return
@@ -250,12 +250,12 @@ def probe_single_endpoint(
     requirements: ProbeRequirements,
     exclusion_reason: str | None,
 ) -> ProbedEndpoint:
-    """Probe one endpoint, unless it is quarantined.
+    """Probe an endpoint, unless it is quarantined.
 
     `exclusion_reason` is the reason of the quarantine, or None.
     """
     if exclusion_reason is not None:
-        # A quarantined endpoint gets no requests at all.
+        # A quarantined endpoint gets no requests at all, not even probes.
         return ProbedEndpoint(position, rpc_endpoint.name, Capabilities(), exclusion_reason)
     try:
         facts = probe_endpoint(rpc_endpoint.client, requirements)
@@ -293,7 +293,7 @@ def _find_unfit_reason(facts: Capabilities, first_block: int) -> str | None:
 
 
 def _compute_block_lag(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> int | None:
-    """Return how many blocks an endpoint is behind the probed endpoint with the highest head."""
+    """Return how many blocks an endpoint is behind the highest head of the probed endpoints."""
     heads = [peer.facts.head.number for peer in results if peer.facts.head is not None]
     return None if result.facts.head is None else max(heads) - result.facts.head.number
 

@@ -1,4 +1,4 @@
-"""`init`: creates a working configuration from an endpoint and contract addresses."""
+"""Implements `init`, which writes a working configuration for an endpoint and contracts."""
 
 import json
 import os
@@ -39,7 +39,7 @@ from oracle.rpc.new_heads import find_websocket_url
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.transport import redact_url
 
-# An endpoint URL may contain an API key.
+# The file is private, because an endpoint URL may contain an API key.
 _OWNER_ONLY = 0o600
 
 # The shipped configurations of public networks (`--network`).
@@ -49,7 +49,7 @@ _ENDPOINTS = re.compile(r"(?m)^endpoints = \[.*\]$")
 
 
 class NetworkInputs(NamedTuple):
-    """The user's input about a network; `oracle` is None without an oracle contract."""
+    """The user's input about a network; `oracle` is None if there is no oracle contract."""
 
     endpoints: Sequence[str]
     profile: str
@@ -59,10 +59,10 @@ class NetworkInputs(NamedTuple):
 
 
 class NetworkFindings(NamedTuple):
-    """The findings about a network.
+    """The results of inspecting a network.
 
     `start_block` is None if no endpoint has the state of blocks that are old enough; `websocket`
-    is None if no endpoint has one that announces new blocks.
+    is the URL of a websocket that announces new blocks, or None if there is none.
     """
 
     rate: BlockRate
@@ -360,7 +360,7 @@ def _inspect_network(inputs: NetworkInputs, start_block: int | None) -> NetworkF
 
 
 def _measure_first_block_rate(urls: Iterable[str]) -> BlockRate:
-    """Return the block rate measured by the first endpoint that responds."""
+    """Return the block rate, measured at the first endpoint that responds."""
     failures: list[OracleError] = []
     for url in urls:
         with closing(JsonRpcClient(url.strip())) as client:
@@ -396,13 +396,13 @@ def _find_start_block(
 
 
 def _find_common_block_tags(probe_results: Iterable[ProbedEndpoint]) -> set[str]:
-    """Return the block tags served by every fit endpoint."""
+    """Return the block tags that all fit endpoints serve."""
     tag_sets = [set(result.facts.tags) for result in probe_results if result.fault is None]
     return set.intersection(*tag_sets) if tag_sets else set()
 
 
 def _run_config_check(config: Path) -> None:
-    """Run `config check`, which sets the exit code but keeps a faulty file."""
+    """Run `config check`, which sets the exit code, and keep the file even if it is faulty."""
     check(config)
 
 
@@ -432,7 +432,7 @@ def _print_progress(line: str) -> None:
 
 
 def render_preset(network: str, endpoints: Sequence[str], database: str) -> str:
-    """Return the configuration of a network, by default with its public endpoints.
+    """Return a public network's configuration, by default with the network's public endpoints.
 
     Raises:
         InputError: there is no preset of this name.

@@ -1,4 +1,4 @@
-"""`keys`: creates keystores, and shows the addresses of the configured keys."""
+"""Implements `keys`, which creates keystores and shows the addresses of the configured keys."""
 
 from collections.abc import Mapping
 from pathlib import Path

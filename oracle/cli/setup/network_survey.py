@@ -1,6 +1,6 @@
-"""Measures a new network at an endpoint: deployment block, block rate, finality.
+"""Measures a new network at an endpoint: its deployment block, block rate and finality.
 
-`init` proposes settings from the measurements; only headers and contract code are requested.
+`init` proposes settings from the measurements. Only headers and contract code are requested.
 """
 
 from collections.abc import Iterable
@@ -14,11 +14,12 @@ from oracle.rpc.headers import get_header
 from oracle.rpc.responses import Quantity, parse_quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Number of blocks over which the block time is measured.
+# The block time is measured over this many blocks.
 _MEASURED_BLOCKS = 100
-# Without a finality tag: common exchange confirmations on Ethereum, in blocks and seconds.
+# Without a finality tag, the proposal follows what exchanges usually wait on Ethereum, in blocks
+# and seconds.
 _FINALITY_DEPTH, _FINALITY_SECONDS = 64, 768
-# With a finality tag, the `finalized` block decides, because it is deeper than this.
+# With a finality tag, the `finalized` block decides, because it is deeper than this many blocks.
 _FINALITY_DEPTH_WITH_TAG = 12
 _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.5, 6.0
 
@@ -37,7 +38,7 @@ class BlockRate(NamedTuple):
 
 
 class FinalityProposal(NamedTuple):
-    """The proposed `finality_depth` and `finality_seconds` of `[chain]`, with the reason."""
+    """The proposed `finality_depth` and `finality_seconds` of `[chain]`, and the reason."""
 
     depth: int
     seconds: int

@@ -1,4 +1,4 @@
-"""Describes a profile for `config check` and `init`: events, on-chain actions, costs."""
+"""Describes the events, on-chain actions and costs of a profile, for `config check` and `init`."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,8 @@ from oracle.queries.text.text_tables import shorten_hash
 
 _GWEI = 10**9
 
-# Pairs of equivalent events: one takes effect now, the other when the running task ends.
+# Pairs of equivalent events, of which the first takes effect now, and the second when the running
+# task ends.
 _EQUIVALENT_EVENTS: dict[type[DomainEvent], type[DomainEvent]] = {
     NodePauseAsked: NodePaused,
     NodeQuitAsked: NodeQuit,
@@ -63,7 +64,7 @@ def format_profile(profile: Profile) -> str:
 
 
 def describe_on_chain_support(config: Config, reader: EventReader) -> str:
-    """Return which actions are possible on-chain, and which setting still prevents them."""
+    """Return which actions are possible on chain, and which setting still prevents them."""
     support_text = describe_on_chain_actions(reader.profile, has_feed=config.feed.url is not None)
     if config.feed.url is not None and not config.feed.may_publish:
         return f"{support_text}. Nothing now: feed.may_publish is off"
@@ -73,7 +74,7 @@ def describe_on_chain_support(config: Config, reader: EventReader) -> str:
 
 
 def describe_on_chain_actions(profile: Profile, *, has_feed: bool = False) -> str:
-    """Return which of scores, kickouts and task starts are possible on-chain with a profile.
+    """Return which on-chain actions (scores, kickouts, task starts) a profile supports.
 
     See docs/how-to/connect-your-network.md#what-each-profile-can-put-on-chain.
     """
@@ -110,13 +111,13 @@ def _format_start_block(contract: Contract | None) -> str:
 
 
 def find_profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
-    """Yield a warning for each signal that scoring needs but the profile lacks.
+    """Yield a warning for each event that scoring needs but the profile lacks.
 
     If a contract is older than the start block, yield a warning about the missing history.
     """
     profile = reader.profile
     rules = build_configured_rules(config)
-    # A feed supplies the events that the profile lacks.
+    # With a feed there is no warning, because the feed supplies the events that the profile lacks.
     if config.feed.url is None:
         missing_signals = [
             *describe_missing_event_types(profile.event_types, rules),

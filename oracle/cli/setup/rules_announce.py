@@ -1,4 +1,4 @@
-"""`rules announce`: prepares the announcement of other rules in the contract's timelock."""
+"""Implements `rules announce`, which prepares a change of the rules in the contract's timelock."""
 
 from pathlib import Path
 
@@ -27,8 +27,8 @@ def announce_rules(
     """Print the calls that announce the rules in a file, and store the rules and the reason.
 
     Raises:
-        InputError: the file has no valid rules, or the configured ones; the contract's admin is
-            not a timelock; or the folder cannot be written.
+        InputError: the file has no valid rules, or it has the configured rules; or the contract's
+            admin is not a timelock; or the folder cannot be written.
         TransientError: no endpoint responds.
     """
     settings = load_config(config_path)
@@ -45,7 +45,8 @@ def announce_rules(
     call = _build_call(settings, rules_hash, int(reason_hash, 16))
     text_by_name = {
         f"{rules_hash}.json": new_text,
-        # `rules history` compares the rules also after the current ones were replaced.
+        # The current rules are stored, too, so that `rules history` can compare them after they
+        # were replaced.
         f"{hash_rules_text(current_text)}.json": current_text,
         f"{reason_hash}.txt": reason,
     }
@@ -88,7 +89,7 @@ def _build_call(settings: Config, rules_hash: str, salt: int) -> ContractCallAns
 
 
 def _write_rules_files(folder: Path, text_by_name: dict[str, str]) -> None:
-    """Write files whose names are the hash of their content."""
+    """Write the files, each of which is named after the hash of its content."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in text_by_name.items():

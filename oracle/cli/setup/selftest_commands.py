@@ -1,4 +1,7 @@
-"""`selftest`: tests everything that publishing needs, by signing void data; it sends nothing."""
+"""Implements `selftest`, which tests everything that publishing needs by signing void data.
+
+Nothing is sent.
+"""
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -55,7 +58,7 @@ from oracle.txmgr.client.receipts import fetch_balance
 from oracle.txmgr.context import AccountContext, build_dry_run_context, describe_dry_run
 from oracle.txmgr.nonce_sync import reconcile_nonces
 
-# The key of a task that cannot exist.
+# The key of a task that cannot exist, for calls that no contract accepts.
 _VOID_TASK = TaskKey("0x" + 64 * "0")
 
 
@@ -120,7 +123,7 @@ def selftest(
 
 @dataclass(frozen=True, slots=True)
 class _CheckContext:
-    """The context shared by the checks; endpoints and keys are opened once, on first use."""
+    """The context that all checks share; endpoints and keys are opened on first use."""
 
     config: Config
     open_endpoints: Callable[[], ChainSource]
@@ -147,7 +150,7 @@ def _check_keys(context: _CheckContext, checks: list[SelfTestCheck], *, is_onlin
 def _check_lease(store: Store) -> str:
     """Return text about the holder of the lease.
 
-    The check fails without a database of this version's schema.
+    The check fails if there is no database with the schema of this version.
     """
     with store.read_transaction() as uow:
         holder = find_leader(uow.lease.get_state())
@@ -181,7 +184,7 @@ def _check_contract(context: _CheckContext, store: Store | None) -> str:
 
 
 def _check_key_can_sign(context: _CheckContext, role: Role) -> str:
-    """Open a key, and check that it can sign void data."""
+    """Open a key, and check that the key can sign void data."""
     signer = _open_required_signer(context, role)
     config, chain_id = context.config, context.config.chain.id
     if role == "signer":

@@ -1,1 +1,1 @@
-"""Domain events and their JSON-lines form."""
+"""Domain events, and their encoding as JSON lines."""

@@ -1,8 +1,8 @@
-"""Declares the fields of events: the position and time of all events, and the other field kinds.
+"""Declares the position and the time that all events have, and the kinds of their other fields.
 
 An event's field is annotated with a kind, as in `stake: WeiAmount | None = None`. The JSON-lines
 codec, the columns of an export and the tables of docs/reference/events-and-jsonl.md are derived
-from that annotation. For position and time see
+from this annotation. Position and time are explained in
 docs/reference/events-and-jsonl.md#position-and-time.
 """
 
@@ -34,7 +34,7 @@ class TimedEvent:
 
     @property
     def timestamp_ms(self) -> int:
-        """Return the event's time in milliseconds, or the start of its second if unknown."""
+        """Return the event's time in milliseconds, or the start of its second if not known."""
         return self.time * 1000 if self.time_ms is None else self.time_ms
 
 
@@ -53,16 +53,17 @@ class FieldKind:
 
     codec: FieldCodec
     column: ColumnType
-    # For docs/reference/events-and-jsonl.md#types.
+    # The text for docs/reference/events-and-jsonl.md#types.
     description: str
-    # Convert a value to and from the value of a column; None if both are the same.
+    # Functions that convert a value to and from the value of its column; None if both are the
+    # same.
     to_column: Callable[[Any], Any] | None = None
     from_column: Callable[[Any], Any] | None = None
-    # Set for numbers of up to 256 bits, which no integer column and no MessagePack integer holds.
+    # True for numbers of up to 256 bits, which fit no integer column and no MessagePack integer.
     is_wide: bool = False
-    # Number of digits after `0x`; 0 if the value is not hex.
+    # The number of hex digits after `0x`; 0 if the value is not hex.
     hex_digits: int = 0
-    # Set if the field holds a member of an enumeration.
+    # The enumeration whose members the field holds, or None if it holds other values.
     enum: type[StrEnum] | None = None
 
 
@@ -74,18 +75,18 @@ def format_version(version: tuple[int, int, int]) -> str:
 
 @lru_cache(maxsize=256)
 def parse_version(text: str) -> tuple[int, int, int]:
-    """Parse a version that `format_version` formatted."""
+    """Return the version that `format_version` formatted as `text`."""
     major, minor, patch = text.split(".")
     return int(major), int(minor), int(patch)
 
 
 def _clamp_to_int64(number: int) -> int:
-    """Return the number, capped to fit an int64 column."""
+    """Return the number, limited to the maximum of an int64 column."""
     return number if number <= INT63_MAX else INT63_MAX  # noqa: FURB136 - min() is slower
 
 
 def build_enum_field_kind(enum: type[StrEnum]) -> FieldKind:
-    """Return the kind of fields that hold a member of this enumeration."""
+    """Return the kind of the fields that hold a member of this enumeration."""
     return FieldKind(
         codec=codecs.build_enum_codec(enum),
         column=ColumnType.TEXT,
@@ -170,7 +171,7 @@ _TIMED_EVENT_FIELDS = frozenset(event_field.name for event_field in fields(Timed
 
 
 def get_field_kinds(event_type: type[TimedEvent]) -> dict[str, FieldKind]:
-    """Return the kind of each field of an event except position and time, in encoding order.
+    """Return the kind of each field except position and time, in the order of encoding.
 
     Raises:
         TypeError: a field is not annotated with a kind.
@@ -183,7 +184,7 @@ def get_field_kinds(event_type: type[TimedEvent]) -> dict[str, FieldKind]:
 
 
 def get_required_fields(event_type: type[TimedEvent]) -> tuple[str, ...]:
-    """Return the names of an event's required fields, except position and time."""
+    """Return the names of an event's required fields, without position and time."""
     own_fields = (
         event_field
         for event_field in fields(event_type)
@@ -201,7 +202,7 @@ def _get_field_kind(event_field: Field[Any]) -> FieldKind:
 
 
 def build_events(event_class: type, columns: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """Return the events whose field values are in `columns`; `event_class` must have slots.
+    """Return the events whose field values are in `columns`, for an event class with slots.
 
     Values are not checked, so the caller must pass values of the right types.
 
@@ -218,7 +219,7 @@ def build_events(event_class: type, columns: Mapping[str, Sequence[Any]]) -> lis
         raise ValueError("the event columns have different lengths")
     events: list[Any] = list(map(object.__new__, repeat(event_class, lengths.pop())))
     for name, column in columns.items():
-        # Only the side effects of the calls are needed; the deque discards their results.
+        # The deque discards the results, because only the side effects of the calls are needed.
         deque(map(setters[name], events, column), maxlen=0)
     return events
 

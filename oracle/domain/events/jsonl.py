@@ -50,11 +50,11 @@ def parse_json_object(line: str) -> dict[str, object]:
 
 
 class _RepeatedKeyError(ValueError):
-    """A JSON object contains a key twice."""
+    """A JSON object contains the same key twice."""
 
 
 class _OversizedInteger(NamedTuple):
-    """An integer with too many digits for Python's `int`; every field rejects it."""
+    """An integer with too many digits for Python's `int`, which every field's codec rejects."""
 
     digits: str
 
@@ -74,7 +74,7 @@ def _reject_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]
     return value_by_key
 
 
-# NaN and Infinity become floats, which every field rejects too.
+# NaN and Infinity become floats, which the codec of every field rejects, too.
 _DECODER = json.JSONDecoder(object_pairs_hook=_reject_duplicate_keys, parse_int=_parse_integer)
 
 
@@ -93,14 +93,15 @@ _POSITION_CODECS: Mapping[str, FieldCodec] = {
     "time_ms": jsonl_fields.INT63,
 }
 _TIME_KEYS = ("time", "time_ms")
-# Keys that are omitted if their value is 0.
+# A position key is omitted from a line if its value is 0.
 _OPTIONAL_POSITION_KEYS = ("tx", "sub")
 
 
 class _EventSchema(NamedTuple):
-    """The codecs of one event type's fields.
+    """The codecs for the fields of an event type.
 
-    `own_codecs` is in encoding order, without position and time; `allowed_codecs` has all fields.
+    `own_codecs` is in the order of encoding, without position and time; `allowed_codecs` has all
+    fields.
     """
 
     name: str
@@ -181,7 +182,10 @@ def _is_in_order(event: DomainEvent, last: DomainEvent) -> bool:
 
 
 class _LineIndex(NamedTuple):
-    """The first line of each position, and the time and first line of each block."""
+    """The first line with each position, and the time and the first line of each block.
+
+    The index finds lines that contradict an earlier line.
+    """
 
     positions: dict[Position, int]
     times: dict[int, tuple[int, int]]
@@ -195,7 +199,7 @@ class _LineIndex(NamedTuple):
                 f"log: duplicate position ({position_text}), first seen on line {first_line}"
             )
         if is_feed_position(event.at):
-            # An event of a feed has its own time, which is before the block's time.
+            # An event of a feed has its own time, which lies before the time of its block.
             return
         time, first_line = self.times.setdefault(event.at.block, (event.time, line))
         if time != event.time:
@@ -230,7 +234,7 @@ def parse_event(line: str) -> DomainEvent:
 
 
 def parse_task_request(text: str) -> TaskCreated:
-    """Parse a task request, a JSON object with optional fields of `task_created`.
+    """Parse a task request, which is a JSON object with optional fields of `task_created`.
 
     `type`, position and time are allowed, so that an exported line is valid. Without position and
     time the task is created at position 0 and time 0. Without `task` its key is zero.
@@ -270,7 +274,7 @@ def parse_field_value(field: str, value: object) -> object:
 
 
 def _parse_fields(schema: _EventSchema, record: Mapping[str, object]) -> dict[str, Any]:
-    """Parse every field of the record, treating null fields as absent."""
+    """Parse every field of a record; a null field counts as absent."""
     values = {}
     for key, value in record.items():
         codec = schema.allowed_codecs.get(key)
@@ -289,7 +293,7 @@ def _parse_field(codec: FieldCodec, key: str, value: object) -> Any:  # noqa: AN
 
 
 def event_to_json(event: DomainEvent) -> str:
-    """Encode an event as a JSON line without line break, omitting absent and default values."""
+    """Encode an event as one JSON line, without line break, absent values and default values."""
     name = NAME_BY_TYPE[type(event)]
     record: dict[str, object] = {"type": name}
     position_values = {**event.at._asdict(), "time": event.time, "time_ms": event.time_ms}

@@ -10,7 +10,7 @@ from enum import StrEnum
 from sys import intern
 from typing import Any, NamedTuple
 
-# The largest integer that every JSON parser keeps exact; larger ones become decimal strings.
+# JSON parsers keep integers up to this one exact; a larger integer becomes a decimal string.
 _MAX_EXACT_INT = 2**53
 UINT32_MAX = 2**32 - 1
 INT63_MAX = 2**63 - 1
@@ -27,7 +27,7 @@ class FieldCodec(NamedTuple):
 
 
 def encode_int(value: object) -> object:
-    """Return an integer for JSON: as a decimal string if it is above 2^53, else unchanged."""
+    """Return an integer for JSON, as a decimal string if it is above 2^53."""
     return str(value) if isinstance(value, int) and value > _MAX_EXACT_INT else value
 
 
@@ -39,7 +39,7 @@ def build_integer_codec(minimum: int, maximum: int) -> FieldCodec:
         number = value
         if isinstance(value, str) and _DIGITS.fullmatch(value) and int(value) > _MAX_EXACT_INT:
             number = int(value)
-        # `type` instead of `isinstance`, because a bool is an int.
+        # The check uses `type` instead of `isinstance`, because a bool is an instance of int.
         if type(number) is not int or not minimum <= number <= maximum:
             raise ValueError(message)
         return number
@@ -59,7 +59,7 @@ def build_hex_codec(size: int) -> FieldCodec:
         text = value.lower() if isinstance(value, str) else ""
         if not pattern.fullmatch(text):
             raise ValueError(f"must be 0x and {2 * size} hex digits")
-        # Interned, because the same node or task occurs in many events.
+        # The text is interned, because the same node or task occurs in many events.
         return intern(text)
 
     return FieldCodec(decode)
@@ -123,7 +123,7 @@ WEI = FieldCodec(_decode_wei, str)
 UINT32 = build_integer_codec(0, UINT32_MAX)
 INT63 = build_integer_codec(0, INT63_MAX)
 LOG_INDEX = build_integer_codec(-1, INT63_MAX)
-# Negative for events of a feed, which precede the block's transactions.
+# A transaction index is negative for events of a feed, which precede the block's transactions.
 TX_INDEX = build_integer_codec(-INT63_MAX, INT63_MAX)
 AT_LEAST_ONE = build_integer_codec(1, INT63_MAX)
 PLACE = build_integer_codec(0, 2)

@@ -1,6 +1,7 @@
-"""The events of a network, one class each (docs/reference/events-and-jsonl.md#vocabulary).
+"""The events of a network, with one class for each.
 
-`make reference` copies the docstring of each class into that table as the event's meaning. Each
+`make reference` copies the docstring of each class as the event's meaning into the table
+docs/reference/events-and-jsonl.md#vocabulary. Each
 event has a position and the time of its block in whole seconds, and in milliseconds if the source
 reports them (docs/reference/events-and-jsonl.md#position-and-time). Amounts are in wei, video
 memory in whole GB.
@@ -105,7 +106,7 @@ class ModelAdded(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class DownloadRequested(TimedEvent):
-    """The node gets a request to download the model, not repeated before `until` (unix time)."""
+    """The node gets a request to download the model, and no other before the time `until`."""
 
     # `ModelAdded` reports the completed download; see docs/explanation/dispatch.md#pre-download.
     node: NodeAddress
@@ -166,7 +167,7 @@ class NodeKickedOut(TimedEvent):
 class TaskCreated(TimedEvent):
     """A creator requests a task.
 
-    `required_gpu` is "" if any card is accepted. `group` and `group_size`, the final number of
+    `required_gpu` is "" if any GPU is accepted. `group` and `group_size`, the final number of
     tasks in the group, are present only if the chain reports them at creation.
     """
 
@@ -222,8 +223,8 @@ class TaskSubmitted(TimedEvent):
 class TaskErrorReported(TimedEvent):
     """The node reports, possibly after a commitment, that the task cannot be run.
 
-    The report ranks last (docs/reference/scoring-rules.md#task-groups). `frees` is as in
-    `task_submitted`.
+    The node then ranks last in its group (docs/reference/scoring-rules.md#task-groups). `frees` is
+    as in `task_submitted`.
     """
 
     task: TaskId
@@ -308,7 +309,7 @@ class TaskTimedOut(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskCancelled(TimedEvent):
-    """Time ran out; the record of the task decides which node is to blame, if any.
+    """A deadline passed; the record of the task decides which node is to blame, if any.
 
     Without `node`, the event only ends a task that no node has started
     (docs/decisions/0078-commit-disclose-networks-blame.md).
@@ -324,8 +325,8 @@ class GroupValidated(TimedEvent):
 
     `ranked` is true if the members are in the order in which they finished, so that no times are
     compared. `invalid` lists the members whose result is wrong, if the source reports them.
-    `derived` lists the members of `tasks` that no source names and that follow from other rows.
-    `possible` lists timed-out tasks of which one may be a member; they get no score
+    `derived` lists those members of `tasks` that no source names, because they follow from other
+    rows. `possible` lists timed-out tasks of which one may be a member; they get no score
     (docs/explanation/feed.md#silent-members).
     """
 
@@ -399,7 +400,7 @@ def _collect_field_kinds() -> dict[str, FieldKind]:
     return kind_by_name
 
 
-# By field name, in the order of the events.
+# The kinds by field name, in the order of the events.
 FIELD_KINDS: Mapping[str, FieldKind] = MappingProxyType(_collect_field_kinds())
 
 

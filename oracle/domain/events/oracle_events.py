@@ -1,9 +1,9 @@
 """Events of the oracle contract: rounds, kickouts and settings (contracts/roots/QoSRoots.sol).
 
-Includes the rule changes that its timelock schedules, cancels and executes, and the events of
-`contracts/roots/Objections.sol`.
+The module also has the rule changes that the contract's timelock schedules, cancels and executes,
+and the events of `contracts/roots/Objections.sol`.
 
-The on-chain state is folded from these logs alone: nothing is read from the input of a
+The on-chain state is folded from these logs alone. Nothing is read from the input of a
 transaction, and nothing is inferred from what this daemon sent. See
 docs/explanation/reports.md#fold-what-is-on-chain.
 
@@ -53,17 +53,18 @@ class RoundAccepted:
     round: int
     as_of: int
     as_of_hash: Hash
-    # Root of the round's tree; the next report names it as `prev`.
+    # The root of the round's tree, which the next report names as `prev`.
     root: Hash
-    # Digest of the chain, contract, signers, quorum and rules under which the round was signed.
+    # The digest of the chain, contract, signers, quorum and rules under which the round was
+    # signed.
     config: Hash
-    # Bit i: the signer at index i of that configuration has signed.
+    # Bit i is set if the signer at index i of that configuration has signed.
     signer_bitmap: int
 
 
 @dataclass(frozen=True, slots=True)
 class RoundsStruck:
-    """The roots of rounds `first` to `last`, both included, were withdrawn and prove nothing."""
+    """The roots of rounds `first` to `last` (both included) were withdrawn and prove nothing."""
 
     at: Position
     time: int
@@ -78,11 +79,11 @@ class KickAccused:
     node: Address
     # The last accepted round at the time of the accusation.
     round: int
-    # The accused interval: the time since which the kickout is due.
+    # The unix time since which the kickout is due, which identifies the accused interval.
     due_since: int
-    # Hash of the scores behind the kickout, from the leaf.
+    # The hash of the scores behind the kickout, taken from the node's leaf.
     evidence: Hash
-    # Unix time from which the kickout may be executed.
+    # The unix time from which the kickout may be executed.
     ready_at: int
 
 
@@ -97,7 +98,10 @@ class KickCancelled:
 
 @dataclass(frozen=True, slots=True)
 class KickAllowed:
-    """The vetoer allowed the held kickout due since `due_since`; 0 withdraws the permission."""
+    """The vetoer allowed the held kickout that is due since `due_since`.
+
+    If `due_since` is 0, the vetoer withdrew the permission.
+    """
 
     at: Position
     time: int
@@ -111,7 +115,7 @@ class KickExecuted:
     time: int
     node: Address
     evidence: Hash
-    # The contract that was called to end the membership; zero if no contract was called.
+    # The contract that was called to end the membership, or zero if no contract was called.
     target: Address
 
 
@@ -127,7 +131,7 @@ class KickRefused:
 
 @dataclass(frozen=True, slots=True)
 class NodeExpelled:
-    """The previous oracle contract had expelled the node; recorded at deployment."""
+    """The previous oracle contract had expelled the node, which was recorded at the deployment."""
 
     at: Position
     time: int
@@ -201,19 +205,19 @@ class RulesSet:
 
     at: Position
     time: int
-    # sha256 of the rules id (docs/reference/report-format.md#rules-id).
+    # The SHA-256 of the rules id (docs/reference/report-format.md#rules-id).
     rules_hash: Hash
 
 
 @dataclass(frozen=True, slots=True)
 class RulesScheduled:
-    """The timelock scheduled a `setRules` call of the oracle contract, as part of an operation."""
+    """The timelock scheduled a `setRules` call of the oracle contract as part of an operation."""
 
     at: Position
     time: int
     operation: Hash
     rules_hash: Hash
-    # Unix time from which anyone may execute the call.
+    # The unix time from which anyone may execute the call.
     ready_at: int
 
 
@@ -246,13 +250,13 @@ class RulesExecuted:
     rules_hash: Hash
 
 
-# Rule changes, and their announcements by the timelock.
+# Changes of the rules, and their announcements by the timelock.
 RulesEvent = RulesSet | RulesScheduled | OperationSalted | OperationCancelled | RulesExecuted
 
-# Settings that the contract's administrators make; each is valid until it is set again.
+# Settings that the administrators of the contract make; each is valid until it is set again.
 SettingEvent = LimitsSet | KickLimitsSet | SignersSet | ConfigSet | RulesEvent
 
-# Events of one node's kickout.
+# The events of a node's kickout.
 KickEvent = (
     KickAccused
     | KickCancelled

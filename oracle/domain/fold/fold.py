@@ -1,8 +1,7 @@
-"""Folds events into state: applies them one by one, and collects the changed rows.
+"""Folds events into the state, by applying them one by one and collecting the changed rows.
 
-The fold is a pure function of events and rules. The caller loads the rows first: tasks, then
-groups and their member tasks, then nodes.
-See docs/reference/events-and-jsonl.md#what-is-legal.
+The fold is a pure function of events and rules. The caller first loads the rows: tasks, then
+groups and their member tasks, then nodes. See docs/reference/events-and-jsonl.md#what-is-legal.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,9 +23,9 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import LastEvent, OpenGroup, Task
 
-# Increment this number when the same events fold to different rows, or when the same rows give
-# other leaves. A database that was folded by an older version is folded again before the daemon
-# continues, and computes all leaves anew.
+# This number is incremented when the same events fold to different rows, or when the same rows
+# give other leaves. A database that was folded by an older version is folded again before the
+# daemon continues, and computes all leaves anew.
 FOLD_VERSION = 13
 
 HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
@@ -63,7 +62,8 @@ HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {
 class Fold:
     """Folds events into the rows of `ledger`, which the caller loads and stores between calls.
 
-    `last` is the newest folded event, or None before the first; set it to resume a fold.
+    `last` is the newest folded event, or None before the first event; a caller sets it to resume a
+    fold.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -72,7 +72,7 @@ class Fold:
         self.last: LastEvent | None = None
 
     def fold_block(self, number: int, events: Sequence[DomainEvent], *, journal: bool) -> None:
-        """Fold the events of one block, sorted by position; with `journal`, keep pre-images.
+        """Fold the events of one block, sorted by position; with `journal`, keep the old rows.
 
         Raises:
             ValueError: an event is in another block, or does not follow the last folded event.
@@ -96,8 +96,8 @@ class Fold:
     def fold_events(self, events: Iterable[DomainEvent], *, is_complete: bool = True) -> None:
         """Fold events that are sorted by position, from any number of blocks.
 
-        Pass `is_complete=False` if the last transaction continues in the next call, and call
-        `score_groups_closed_in_transaction` at the end of the transaction.
+        If the last transaction continues in the next call, the caller passes `is_complete=False`,
+        and calls `score_groups_closed_in_transaction` at the end of the transaction.
 
         Raises:
             ValueError: an event does not follow the last folded event.
@@ -130,7 +130,8 @@ class Fold:
     def score_groups_closed_in_transaction(self, next_position: Position | None = None) -> None:
         """Score the groups that closed in the newest transaction, after its verdicts are folded.
 
-        With `next_position`, score them only if that position is in another transaction.
+        With `next_position`, the groups are scored only if this position is in another
+        transaction.
         """
         if next_position is None or next_position[:2] != self.ledger.at[:2]:
             group_validation.score_closed_groups(self.ledger)
@@ -138,7 +139,8 @@ class Fold:
     def drain_changes(self) -> Changes:
         """Return the changes since the last call, and start a new collection.
 
-        The ledger shares the returned rows, so store them before the fold continues.
+        The ledger shares the returned rows, so the caller must store them before the fold
+        continues.
         """
         changes = self.ledger.changes
         changes.incidents = self.ledger.detector.drain_changes()
@@ -162,8 +164,8 @@ def collect_open_group_keys(
 ) -> set[GroupKey]:
     """Return the keys of the groups that the events may extend or close.
 
-    The result is empty unless the rules close groups by counting. `tasks` holds the existing rows
-    of `collect_task_keys`.
+    The result is empty unless the rules close a group when all of its tasks have ended. `tasks`
+    holds the existing rows of `collect_task_keys`.
     """
     if rules.close != "terminal":
         return set()

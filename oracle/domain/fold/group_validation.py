@@ -26,11 +26,11 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Ending, GroupMember, GroupResult, Node, Task
 
-# Tasks are only appended to `OpenGroup.tasks`, so they are in the chain's order.
+# The tasks of a group are in the chain's order, because `OpenGroup.tasks` is only appended to.
 
 
 def apply_group_validated(ledger: WorkingSet, event: GroupValidated) -> None:
-    """Close the group that the event lists, if the rules close groups by this event."""
+    """Close the group that the event lists, if the rules close groups by such events."""
     if len(set(event.tasks)) != len(event.tasks):
         ledger.record_anomaly(event, Breach.GROUP_NAMES_TASK_TWICE)
     elif ledger.rules.close == "validated":
@@ -62,7 +62,7 @@ def _close_group(
 ) -> None:
     """Close a group, and score its members now or at the end of the transaction."""
     if any(not closing.tasks.isdisjoint(keys) for closing in ledger.closing):
-        # A task is scored only once, so the earlier group is scored first.
+        # A task is scored only once, so an earlier group with the same task is scored first.
         score_closed_groups(ledger)
     is_ranked = isinstance(event, GroupValidated) and event.ranked is True
     invalid = (event.invalid or ()) if isinstance(event, GroupValidated) else ()
@@ -108,7 +108,7 @@ def score_closed_groups(ledger: WorkingSet) -> None:
 
 
 def _iter_possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[GroupMember]:
-    """Yield the possible members of the group, which get no rank and no score."""
+    """Yield the tasks that may be members of the group; they get no rank and no score."""
     for key in closing.possible:
         task = ledger.tasks.get(key)
         if task is not None and key not in closing.tasks and task.scored_in is None:
@@ -118,7 +118,7 @@ def _iter_possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterato
 def _find_unscored_tasks(
     ledger: WorkingSet, event: DomainEvent, keys: Sequence[TaskKey]
 ) -> tuple[list[TaskKey], list[Task]]:
-    """Return the keys of the tasks that no group has scored, and their existing rows."""
+    """Return the keys of the tasks that no group has scored yet, and their existing rows."""
     present_keys: list[TaskKey] = []
     known_tasks: list[Task] = []
     for key in keys:
@@ -168,7 +168,8 @@ def _score_member(ledger: WorkingSet, result: GroupResult, member: GroupMember) 
 def _is_counted_in_pool(task: Task, member: GroupMember, rules: Rules) -> bool:
     """Return whether the member's score enters the pool.
 
-    If the rules spare aborted tasks, the score of an unranked task enters only if it timed out.
+    If the rules spare aborted tasks, the score of an unranked task enters the pool only if the
+    task timed out.
     """
     if member.rank is not None or not rules.pool_zero_only_on_timeout:
         return True

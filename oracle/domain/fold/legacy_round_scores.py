@@ -21,7 +21,7 @@ from oracle.domain.state import GroupMember, Node, Run, Task
 
 
 class RoundScores(NamedTuple):
-    """One node's rank and score in each round.
+    """The rank and the score of one node in each of the two rounds.
 
     Ranks count from 1; a rank is None if the node did not answer in the round.
     """
@@ -38,13 +38,14 @@ class RoundScores(NamedTuple):
 
 
 def compute_round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
-    """Return the scores of each run, in the same order, or an empty list if no node answered.
+    """Return the scores of each run in the order of `runs`, or an empty list without any answer.
 
-    In each round in which a node submitted nothing, its error report counts as its submission.
+    If a node submitted nothing in a round, its error report counts as its submission in this
+    round.
     """
     commitment_positions = [run.committed_at or run.reported_at for run in runs]
     disclosure_positions = [run.disclosed_at or run.reported_at for run in runs]
-    # A node must commit before it can disclose.
+    # A node must commit before it can disclose, so no commitment means no answer at all.
     if not any(commitment_positions):
         return []
     return [
@@ -93,8 +94,8 @@ def score_group_members(
 ) -> tuple[GroupMember, ...]:
     """Return the members of a closing group with their task scores from both rounds.
 
-    `rank` becomes the rank among the commitments. The members are returned unchanged unless the
-    rules are legacy rules and members of the group committed to answers and revealed them.
+    `rank` becomes the rank among the commitments. The members are returned unchanged under rules
+    other than legacy rules, or if no member of the group committed to an answer and revealed it.
     """
     if rules.legacy is None:
         return members
@@ -123,12 +124,12 @@ def _rank_and_score_submissions(
 
 
 def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None:
-    """Add the scores of a task that has just ended to the windows of its nodes."""
+    """Add the scores of a task that has just ended to the legacy windows of its nodes."""
     rules = ledger.rules
     scores = compute_round_scores(task.runs, rules)
     if rules.legacy is None or not scores:
         return
-    # In these contracts, the only kind of group is the three parts of one task.
+    # The three parts of one task are the only kind of group in these contracts.
     task.scored_in = GroupKey(task.key)
     for run, round_score in zip(task.runs, scores, strict=True):
         node = ledger.get_node_for_update(run.node, event.time)
@@ -153,7 +154,7 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
 def add_score_to_window(
     ledger: WorkingSet, node: Node, score: int, time: int, legacy_rules: LegacyRules
 ) -> None:
-    """Add a task score to the node's window.
+    """Add a task score to the node's legacy window.
 
     A kickout that was due in an earlier window ends before the score is added, because the score
     may make a new kickout due.

@@ -1,4 +1,4 @@
-"""Applies events about nodes: membership, hardware, models.
+"""Applies the events about the membership, the hardware and the models of nodes.
 
 See docs/reference/scoring-rules.md#reliability and docs/reference/scoring-rules.md#coming-back.
 """
@@ -56,7 +56,7 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
     """
     existing = ledger.nodes.get(event.node)
     if existing is not None and existing.pending is PendingLeave.QUIT:
-        # A join implies that the pending quit took effect, although no event reported it.
+        # A join implies that a pending quit took effect, although no event reported the quit.
         apply_pending_leave(ledger, existing.address, event.at, event.time)
     if existing is not None and existing.membership is Membership.MEMBER:
         ledger.record_anomaly(event, Breach.JOINED_WHILE_MEMBER)
@@ -78,7 +78,7 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
 
 
 def _restore_pool_at_rejoin(node: Node, time: int, rules: Rules) -> None:
-    """Set the pool of a node that rejoins: the old pool, an empty one, or the rejoin floor."""
+    """Set the pool of a node that rejoins to its old pool, an empty pool, or the rejoin floor."""
     pool, prior = node.pool, node.prior
     if (
         rules.rejoin_floor is not None
@@ -87,7 +87,7 @@ def _restore_pool_at_rejoin(node: Node, time: int, rules: Rules) -> None:
         pool, prior = b"", rules.rejoin_floor
     elif node.starts_anew:
         pool = b""
-        # In the legacy system a window replaces the pool; the node's online time stays valid.
+        # Under legacy rules, a window replaces the pool; the node's online time stays valid.
         node.window_sum = node.window_count = 0
     node.pool = pool
     node.pool_sum = sum(pool)
@@ -98,7 +98,7 @@ def _restore_pool_at_rejoin(node: Node, time: int, rules: Rules) -> None:
 
 
 def _reset_reliability(ledger: WorkingSet, node: Node, event: NodeJoined) -> None:
-    """Set the node's H to 1, and record the change."""
+    """Set the node's reliability H to 1, and record the change."""
     before = heal_reliability(node.base, node.since, event.time, ledger.rules)
     change = ReliabilityChange(
         node.address, event.at, event.time, ReliabilityCause.JOINED, None, before, UNIT
@@ -108,7 +108,7 @@ def _reset_reliability(ledger: WorkingSet, node: Node, event: NodeJoined) -> Non
 
 
 def apply_node_updated(ledger: WorkingSet, event: NodeUpdated) -> None:
-    """Store a node's new description, whether it is a member or not."""
+    """Store a node's new description, even if the node is not a member."""
     _set_node_description(ledger.get_node_for_update(event.node, event.time), event)
 
 
@@ -127,7 +127,7 @@ def apply_model_added(ledger: WorkingSet, event: ModelAdded) -> None:
 
 
 def apply_download_requested(ledger: WorkingSet, event: DownloadRequested) -> None:
-    """Record a download request to the node, and drop requests older than a day."""
+    """Record a download request to the node, and remove requests that are older than a day."""
     node = ledger.get_node_for_update(event.node, event.time)
     cutoff_time = event.time - DOWNLOAD_HISTORY_SECONDS
     recent_requests = [request for request in node.downloads if request.asked_at > cutoff_time]

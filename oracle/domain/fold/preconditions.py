@@ -1,7 +1,7 @@
 """Checks whether an event is legal in the current state of a task or a node.
 
 Each function returns the rule that the event would break, or None. Every event about a task that
-has ended breaks a rule, so the docstrings do not repeat this. See
+has already ended breaks a rule, which the docstrings do not repeat. See
 docs/reference/events-and-jsonl.md#what-is-legal.
 """
 
@@ -25,7 +25,7 @@ class Breach(StrEnum):
     """The rules that events can break, as recorded in anomalies.
 
     An event that breaks one of the last six rules is still applied. If the event contradicts the
-    daemon's own record, the record is used.
+    record that was folded from earlier events, the record is used.
     """
 
     JOINED_WHILE_MEMBER = "joined_while_member"
@@ -45,7 +45,7 @@ class Breach(StrEnum):
     PAID_TWICE = "paid_twice"
     AFTER_TERMINAL = "after_terminal"
 
-    # In commit/disclose networks each (task, round) is checked separately.
+    # In networks that commit and disclose, each pair of task and round is checked separately.
     ROUND_MISSING = "round_missing"
     ROUND_TAKEN = "round_taken"
     NOT_OF_THIS_GENERATION = "not_of_this_generation"
@@ -186,7 +186,7 @@ def find_ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
 
 
 def get_last_status(task: Task) -> LastStatus:
-    """Return the last status of a task according to the daemon's own record."""
+    """Return the last status of a task according to the events that were folded."""
     if task.validated:
         return LastStatus.VALIDATED
     if task.stopped_at is not None:
@@ -197,5 +197,5 @@ def get_last_status(task: Task) -> LastStatus:
 
 
 def has_last_status_mismatch(task: Task, event: TaskAborted | TaskTimedOut) -> bool:
-    """Return whether a terminal event reports a different last status than the daemon's record."""
+    """Return whether a terminal event reports another last status than the folded events."""
     return event.last_status is not None and event.last_status is not get_last_status(task)

@@ -1,4 +1,4 @@
-"""Applies the end of a task: to the task, to its node, and to the node's reliability H.
+"""Applies the end of a task to the task, to its node, and to the node's reliability H.
 
 See docs/reference/scoring-rules.md#reliability.
 """
@@ -27,8 +27,8 @@ _ENDINGS: dict[type[Terminal], Ending] = {
     TaskAborted: Ending.ABORTED,
     TaskTimedOut: Ending.TIMED_OUT,
 }
-# The endings that change H. An abort is not the node's fault, and a wrong result does not belong
-# to QoS.
+# Only these endings change H, because an abort is not the node's fault, and because a wrong result
+# is not a matter of QoS.
 _CAUSES = {
     Ending.SUCCEEDED: ReliabilityCause.SUCCEEDED,
     Ending.REFUNDED: ReliabilityCause.REFUNDED,
@@ -37,7 +37,7 @@ _CAUSES = {
 
 
 def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
-    """End the task or, if several nodes run it, the runs that the event ends."""
+    """End the task, or if several nodes run the task, the runs that the event ends."""
     existing = ledger.tasks.get(event.task)
     breach = find_ending_breach(existing, event)
     if breach is not None:
@@ -59,9 +59,9 @@ def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
 
 
 def _record_status_mismatch(ledger: WorkingSet, event: Terminal, task: Task) -> None:
-    """Record an anomaly if a terminal event contradicts the daemon's own record.
+    """Record an anomaly if a terminal event contradicts the record of earlier events.
 
-    The record takes priority.
+    The record takes priority over the event.
     """
     if event.node is not None and event.node != task.node:
         ledger.record_anomaly(event, Breach.NODE_DIFFERS)
@@ -99,10 +99,10 @@ def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
 def _release_task_runner(
     ledger: WorkingSet, event: Terminal, task: Task, address: Address, *, has_answered: bool
 ) -> None:
-    """Release the node from the task, and update its running tasks and its H.
+    """Release the node from the task, and update the number of its running tasks and its H.
 
-    The end counts for incidents if the node has not answered before. An abort without an answer
-    does not count, because it says nothing about the node.
+    The end counts for the detection of incidents if the node has not answered before. An abort
+    without an answer does not count, because it shows nothing about the node.
     """
     node = ledger.get_node_for_update(address, event.time)
     if not task.freed:
@@ -120,7 +120,7 @@ def _release_task_runner(
 
 
 def _record_excused_timeout(ledger: WorkingSet, event: Terminal, node: Node) -> None:
-    """Record that a timeout has no effect, because the task's limit was not credible.
+    """Record a timeout that has no effect, because the time limit of the task was not credible.
 
     See docs/reference/scoring-rules.md#limits-that-are-not-believed.
     """

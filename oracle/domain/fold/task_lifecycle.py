@@ -1,4 +1,4 @@
-"""Applies the events of a task before its end: created, queued, started, answered, validated."""
+"""Applies the events of a task before its end, from its creation to its validation."""
 
 from collections.abc import Sequence
 
@@ -33,10 +33,10 @@ from oracle.domain.state import Run, Task
 
 
 def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
-    """End the named node's run or, if no node is named, a task that was never started.
+    """End the run of the named node, or without a node, a task that was never started.
 
-    A cancellation does not state its cause. In commit-and-disclose networks the node that delayed
-    the others counts as timed out, and the others are not at fault
+    A cancellation does not state its cause. In networks that commit and disclose, the node that
+    delayed the others counts as timed out, and the others are not at fault
     (docs/explanation/crynux.md#commit-and-disclose-contracts).
     """
     existing = ledger.tasks.get(event.task)
@@ -64,7 +64,7 @@ def _find_cancellation_breach(task: Task | None, event: TaskCancelled) -> Breach
 
 def _abort_unstarted_task(ledger: WorkingSet, event: TaskCancelled, task: Task | None) -> None:
     if task is not None and task.runs:
-        # Each run of the task is ended by its own event.
+        # The runs of the task remain, because each is ended by an event of its own.
         return
     task_endings.apply_task_ended(
         ledger, TaskAborted(event.at, event.time, event.task, reason=AbortReason.CANCELLED)
@@ -81,8 +81,8 @@ def _was_network_awaiting_run(run: Run, task: Task) -> bool:
     """Return whether the network was waiting for this node when the task was cancelled.
 
     First every node has to commit, then every node has to disclose; an error report counts as
-    both. In the end only the node whose result was accepted still runs the task, because it has to
-    upload the result.
+    both. After that, the network waits only for the node whose result was accepted, because this
+    node has to upload the result.
     """
     if not _have_all_runs_committed(task.runs):
         return not run.has_answered
@@ -153,7 +153,7 @@ def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
 
 
 def _clear_healed_exclusion(ledger: WorkingSet, event: TaskStarted) -> None:
-    """Clear the exclusion of a node if its H has healed to the exit threshold."""
+    """Clear the exclusion of a node if its H has recovered to the exit threshold."""
     node = ledger.get_node_for_update(event.node, event.time)
     reliability = heal_reliability(node.base, node.since, event.time, ledger.rules)
     node.excluded = reliability < ledger.rules.exclude_exit
@@ -171,8 +171,8 @@ def apply_task_submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
 def apply_error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
     """Record a node's error report; the rules decide where it ranks.
 
-    An error report after a submission reveals what the node had submitted; the submission's time
-    is kept.
+    An error report after a submission reveals what the node had submitted, so the time of the
+    submission is kept.
     """
     existing = ledger.tasks.get(event.task)
     if existing is not None and existing.runs:
@@ -215,7 +215,7 @@ def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
 
 
 def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
-    """Record the node's share in the group's fee for this task."""
+    """Record the share of the group's fee that the node got for this task."""
     breach = find_fee_share_breach(ledger.tasks.get(event.task), event)
     if breach is not None:
         ledger.record_anomaly(event, breach)

@@ -1,6 +1,6 @@
-"""The runs of several nodes in one task of a commit/disclose network.
+"""The runs of several nodes in one task, in a network that commits and discloses.
 
-Each (task, round) is tracked and checked separately
+Each pair of task and round is tracked and checked separately
 (docs/reference/events-and-jsonl.md#what-is-legal). Only legacy rules score runs
 (`legacy_round_scores`).
 """
@@ -28,7 +28,7 @@ def start_run(task: Task, event: TaskStarted, round_number: int) -> None:
 def apply_run_answer(
     ledger: WorkingSet, event: ResultCommitted | ResultDisclosed | TaskErrorReported
 ) -> None:
-    """Record the commitment, disclosure or error report of a node in its run."""
+    """Record the commitment, the disclosure or the error report of a node in the node's run."""
     task = ledger.tasks.get(event.task)
     run = None if task is None else _find_run(task, event.node)
     breach = _find_run_breach(task, run, event)
@@ -98,6 +98,6 @@ def build_unmatched_ending_breach(task: Task, node: Address | None) -> Breach:
 
 
 def end_runs(task: Task, runs: Sequence[Run], outcome: Ending) -> None:
-    """Mark `runs` of the task as ended."""
+    """Mark these runs of the task as ended."""
     for run in runs:
         _replace_run(task, run._replace(ending=outcome))

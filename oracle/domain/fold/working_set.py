@@ -1,4 +1,4 @@
-"""The rows that a fold works on, and the changes that must be stored."""
+"""The rows that a fold works on, and the changes that have to be stored."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -38,7 +38,7 @@ from oracle.domain.state import (
 
 
 class ScoreEntry(NamedTuple):
-    """One task score that entered a node's pool; `seq` numbers the scores of each node from 1."""
+    """A task score that entered a node's pool; `seq` numbers the scores of each node from 1."""
 
     node: Address
     seq: int
@@ -52,19 +52,20 @@ class ScoreEntry(NamedTuple):
 
     @property
     def is_derived(self) -> bool:
-        """Whether the membership in the group was derived, because no source lists the task.
+        """Whether the task was derived to be in the group, because no source lists the task.
 
-        A feed never lists members that timed out, so their score of 0 is derived from other rows.
+        A feed never lists members that timed out, so the score of 0 of such members is derived
+        from other rows.
         """
         return self.rank is None and is_feed_position(self.at)
 
 
 class ClosingGroup(NamedTuple):
-    """A closed group that waits for its verdict, with values as of the time when it closed.
+    """A closed group whose verdict is pending, with values as of the time when the group closed.
 
     `size` counts all members, including tasks that were never created. `answered` lists the tasks
-    with an answer, fastest first. `invalid` holds the wrong answers that the closing event names,
-    and `possible` the tasks that may be members.
+    with an answer, fastest first. `invalid` holds the tasks whose answers are wrong according to
+    the closing event, and `possible` holds the tasks that may be members.
     """
 
     group: GroupKey
@@ -83,9 +84,9 @@ class ClosingGroup(NamedTuple):
 
 
 class ReliabilityChange(NamedTuple):
-    """One change of H; `before` (healed up to `time`) and `after` are in units of 10^-18.
+    """A change of H, in units of 10^-18; `before` includes the recovery up to `time`.
 
-    Both are equal if the change is a void timeout.
+    `before` and `after` are equal if the change is a void timeout.
     """
 
     node: Address
@@ -99,7 +100,7 @@ class ReliabilityChange(NamedTuple):
 
 class MembershipTransition(StrEnum):
     JOINED = "joined"
-    # A busy node's request takes effect when its task ends.
+    # If the node is busy, the request takes effect when the node's task ends.
     PAUSE_ASKED = "pause_asked"
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -109,12 +110,12 @@ class MembershipTransition(StrEnum):
     KICKED_OUT = "kicked_out"
 
 
-# Transitions that take effect only when the node's task ends.
+# These transitions are only requests, which take effect when the node's task ends.
 REQUEST_TRANSITIONS = (MembershipTransition.PAUSE_ASKED, MembershipTransition.QUIT_ASKED)
 
 
 class MembershipChange(NamedTuple):
-    """One transition of a node's membership.
+    """A transition of a node's membership.
 
     One event may cause two transitions: a join while a quit is pending shows that the quit took
     effect.
@@ -128,7 +129,7 @@ class MembershipChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """An event that broke a rule; the event is ignored unless the rule allows it.
+    """An event that broke a rule, and that is ignored unless the rule allows the event.
 
     One event may break several rules, and a group may break one rule once for each of its tasks.
     The position is therefore not a key, and the order in `Changes` is kept. See
@@ -138,7 +139,7 @@ class Anomaly:
     at: Position
     time: int
     rule: str
-    # The event's type, as in docs/reference/events-and-jsonl.md#what-is-legal.
+    # The type of the event, as in docs/reference/events-and-jsonl.md#what-is-legal.
     event: str
 
 
@@ -153,13 +154,13 @@ class KickoutDue:
 
 @dataclass(frozen=True, slots=True)
 class PreImages:
-    """The rows that a block changed, as they were before it; None if a row did not exist."""
+    """The rows that a block changed, as they were before the block, or None for new rows."""
 
     block: int
     nodes: dict[Address, Node | None]
     tasks: dict[TaskKey, Task | None]
     groups: dict[GroupKey, OpenGroup | None]
-    # A one-element tuple with the value before the block; empty if the block had no event.
+    # A tuple with the value before the block as its only element; empty if the block had no event.
     last: tuple[LastEvent | None, ...]
     incidents: IncidentRows = field(default_factory=IncidentRows)
 
@@ -176,7 +177,7 @@ class Changes:
     memberships: list[MembershipChange] = field(default_factory=list)
     results: list[GroupResult] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
-    # Intervals that opened or closed; one interval may occur twice.
+    # The intervals that opened or closed; the same interval may occur twice.
     kickouts: list[KickoutDue] = field(default_factory=list)
     incidents: IncidentRows = field(default_factory=IncidentRows)
     last: LastEvent | None = None
@@ -188,8 +189,8 @@ class WorkingSet:
 
     A missing key means that there is no such row, so the caller must load rows first. `at` is the
     position of the newest folded event. `node_count` is the number of all nodes, including those
-    that are not loaded. `images` holds rows as they were before the current block,
-    or is None if no pre-images are kept. `closing` holds the groups that closed in the current
+    that are not loaded. `images` holds the changed rows as they were before the current block, or
+    is None if old rows are not kept. `closing` holds the groups that closed in the current
     transaction and have no scores yet. `detector` follows the ends of tasks to find incidents.
     """
 
@@ -218,11 +219,11 @@ class WorkingSet:
         self.at = Position(0, 0, 0)
         self.closing: list[ClosingGroup] = []
         self.detector = IncidentDetector()
-        # Nodes whose pending quit took effect, and the (block, transaction) in which it did.
+        # For each node whose pending quit took effect: the (block, transaction) in which it did.
         self.just_quit: dict[Address, tuple[int, int]] = {}
 
     def get_node_for_update(self, address: Address, time: int) -> Node:
-        """Return a node to be changed, created as first seen at `time` if it is new."""
+        """Return a node for an update; a new node is created as first seen at `time`."""
         node = self.nodes.get(address)
         pre_images = self.images
         if pre_images is not None and address not in pre_images.nodes:
@@ -250,7 +251,7 @@ class WorkingSet:
         return task
 
     def get_group_for_update(self, key: GroupKey) -> OpenGroup:
-        """Return an open group to be changed, created if it is missing."""
+        """Return an open group for an update, and create it if it is missing."""
         group = self.groups.get(key)
         pre_images = self.images
         if pre_images is not None and key not in pre_images.groups:
@@ -275,7 +276,7 @@ class WorkingSet:
 def update_reliability(
     ledger: WorkingSet, event: TimedEvent, node: Node, cause: ReliabilityCause
 ) -> None:
-    """Raise or lower the node's H by the rule of the cause, and record the change."""
+    """Raise or lower the node's H by the rule for the cause, and record the change."""
     rules = ledger.rules
     before = heal_reliability(node.base, node.since, event.time, rules)
     after = change_reliability(cause, before, rules)
@@ -297,9 +298,9 @@ def update_reliability(
 def update_kickout_interval(ledger: WorkingSet, node: Node, position: Position, time: int) -> None:
     """Open or close the kickout interval of a node whose pool or membership has just changed.
 
-    `time` is the block time of the change. The pool of a node that joins may be lost, because a
-    restart happened since its last score. An interval stays open when the node quits, because
-    leaving is no way out (docs/explanation/kickouts.md#leaving-is-no-way-out).
+    `time` is the block time of the change. The pool of a node that joins may be empty, because the
+    pools were restarted since its last score. An interval stays open when the node quits, so that
+    a node cannot avoid a kickout by leaving (docs/explanation/kickouts.md#leaving-is-no-way-out).
     """
     rules = ledger.rules
     pool = get_pool_for_kickout(node, time, rules)

@@ -1,1 +1,1 @@
-"""Suspected incidents: an application whose tasks time out everywhere, and a network outage."""
+"""Detects suspected incidents: bursts of an application's timeouts, and network outages."""

@@ -1,4 +1,4 @@
-"""A suspected incident, and the timeouts that it marks.
+"""A suspected incident, during which timeouts were probably not the fault of the nodes.
 
 See docs/explanation/incidents.md.
 """
@@ -11,13 +11,13 @@ from oracle.domain.ids import Address
 
 
 class Incident(NamedTuple):
-    """A period in which timeouts probably were not the fault of the nodes.
+    """A period in which timeouts were probably not the fault of the nodes.
 
     `number` counts from 1, in the order in which the incidents were found. `creator` is the
     creator whose tasks timed out, or None for a network outage. `since` and `until` are block
-    times, both included: the incident marks the timeouts between them. `until` moves while the
-    incident is open. `nodes` and `timeouts` are the maximum numbers in one window: nodes with a
-    timeout, and their timeouts. `over_at` and `over_time` are None while the incident is open.
+    times, and the incident marks the timeouts between them, both included. `until` moves while the
+    incident is open. `nodes` and `timeouts` are the maximum numbers of nodes with a timeout and of
+    their timeouts in one window. `over_at` and `over_time` are None while the incident is open.
     """
 
     number: int
@@ -42,8 +42,8 @@ class Incident(NamedTuple):
     def marks(self, time: int, creator: Address | None, known_at: Position | None = None) -> bool:
         """Return whether the incident marks a timeout of a creator's task at a block time.
 
-        With `known_at`, only what was known at that position counts: an incident that was open
-        then marks every later timeout up to that position.
+        With `known_at`, the result is what was known at this position: an incident that was still
+        open then marks every timeout since its start, up to this position.
         """
         if self.creator is not None and self.creator != creator:
             return False
@@ -63,7 +63,7 @@ def find_incident_marking_timeout(
 ) -> Incident | None:
     """Return the first incident that marks a timeout at a block time, or None if none does.
 
-    `creator` and `known_at` are those of `Incident.marks`.
+    `creator` and `known_at` have the same meaning as in `Incident.marks`.
     """
     marking = (incident for incident in incidents if incident.marks(time, creator, known_at))
     return next(marking, None)

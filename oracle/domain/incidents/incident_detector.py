@@ -1,8 +1,8 @@
-"""Finds incidents from the ends of tasks, in whole numbers; a projection of events like others.
+"""Finds incidents from the ends of tasks, by counting in whole numbers while events are folded.
 
-A task ends at a node when the node answers, or when the task times out before. Counts of the ends
-of the last minutes are updated when an end enters or leaves the window, so that a test for an
-incident reads numbers only. See docs/explanation/incidents.md for the rule and its reasons.
+A task ends at a node when the node answers, or when the task times out before that. The numbers of
+ends in the last minutes are updated when an end enters or leaves the window, so that a test for an
+incident only reads numbers. See docs/explanation/incidents.md for the rule and its reasons.
 """
 
 from collections import deque
@@ -14,29 +14,31 @@ from oracle.domain.blocks import Position
 from oracle.domain.ids import Address
 from oracle.domain.incidents.incident import Incident
 
-# Creator and node of a task; None for an unknown creator.
+# The creator and the node of a task; the creator is None if unknown.
 EndKey = tuple[Address | None, Address]
 
 _MINUTE_SECONDS = 60
-# Length of the tested window, and of the preceding period that gives the usual timeout rate.
+# The length of the tested window, and of the period before it that gives the usual timeout rate.
 WINDOW_MINUTES = 15
 BASELINE_MINUTES = 24 * 60
-# The usual timeout rate is computed from at least this many ends, and is at least one timeout per
-# this many ends. A day with fewer ends is padded with ends of which one in ten timed out, so that
-# a young network with many failures is not mistaken for an incident.
+# The usual timeout rate is computed from at least `_MIN_BASELINE_ENDS` ends, and is at least one
+# timeout in this many ends. A day with fewer ends is padded with ends of which one in
+# `_ASSUMED_TIMEOUTS` timed out, so that a young network with many failures is not mistaken for an
+# incident.
 _MIN_BASELINE_ENDS = 500
 _ASSUMED_TIMEOUTS = 10
 _MIN_FAILED_NODES = 3
-# Under the usual rate, an incident has a probability of at most one in this number.
+# An incident is reported only if its probability under the usual rate is at most one in this
+# number.
 _RARITY = 10**9
 
 
 class EndTotals:
-    """The task ends of one creator, or of all creators.
+    """The number of task ends of one creator, or of all creators together.
 
-    `pair_by_node` maps a node to its ends and timeouts. `failed_nodes` is the number of nodes
-    with a timeout. `healthy_nodes` is the number of those that answered a task of another
-    creator; it is not counted for all creators together.
+    `pair_by_node` maps a node to the numbers of its ends and timeouts. `failed_nodes` is the
+    number of nodes with a timeout. `healthy_nodes` is the number of those that answered a task of
+    another creator; it is not counted for all creators together.
     """
 
     __slots__ = (
@@ -56,7 +58,7 @@ class EndTotals:
 
     @property
     def max_ends(self) -> int:
-        """The maximum number of ends per node."""
+        """The maximum number of ends of a single node."""
         if self._max_ends is None:
             self._max_ends = max((ends for ends, _ in self.pair_by_node.values()), default=0)
         return self._max_ends
@@ -90,17 +92,18 @@ class EndTotals:
 
 
 class EndWindow:
-    """The task ends of a window, by creator and together."""
+    """The task ends of a window, by creator and in total."""
 
     def __init__(self) -> None:
         self.all_ends = EndTotals()
         self.ends_by_creator: dict[Address | None, EndTotals] = {}
-        # The creators whose tasks a node failed, and the number of those that it answered.
+        # For each node: the creators with a timeout at the node, and the number of creators with
+        # an answer.
         self._failed_creators: dict[Address, set[Address | None]] = {}
         self._answered_creators: dict[Address, int] = {}
 
     def add(self, key: EndKey, ends: int, timeouts: int) -> None:
-        """Add ended tasks of a node to the window; negative numbers remove them."""
+        """Add task ends of a node to the window; negative numbers remove them."""
         creator, node = key
         failed_creators = self._failed_creators.get(node)
         if failed_creators is not None:
@@ -142,7 +145,7 @@ class EndWindow:
     ) -> None:
         """Add `step` to `healthy_nodes` of each creator for whom the node is healthy.
 
-        A node counts as healthy for a creator if it answered a task of another creator.
+        A node counts as healthy for a creator if the node answered a task of another creator.
         """
         answered = self._answered_creators.get(node, 0)
         for creator in failed_creators:
@@ -151,7 +154,7 @@ class EndWindow:
                 totals.healthy_nodes += step
 
     def count_failed_outside_worst_creator(self) -> int:
-        """Count the nodes with a timeout in a task of any creator but the worst one.
+        """Count the nodes with a timeout in a task of any creator except the worst creator.
 
         The worst creator is the creator with the most timeouts.
         """
@@ -172,7 +175,7 @@ class EndWindow:
 
 @dataclass(slots=True)
 class EndMinute:
-    """The task ends of one minute of block time, which is `minute` times 60 seconds.
+    """The task ends of one minute of block time, which begins at `minute` times 60 seconds.
 
     `ends_by_key` has the ends and timeouts of each creator and node; it is empty after the minute
     has left the window.
@@ -190,9 +193,9 @@ def _copy_minute(row: EndMinute) -> EndMinute:
 
 @dataclass(slots=True)
 class IncidentRows:
-    """Rows of the detector by their keys; None stands for no row.
+    """The detector's rows by their keys; None means that there is no such row.
 
-    The rows are either changes to store, or pre-images of a block.
+    The rows are either changes to store, or the rows as they were before a block.
     """
 
     minutes: dict[int, EndMinute | None] = field(default_factory=dict)
@@ -204,10 +207,11 @@ class IncidentRows:
 
 
 class IncidentDetector:
-    """Follows the ends of tasks and the incidents that are open.
+    """Follows the ends of tasks, and finds incidents.
 
-    The state is bounded: the ends of 15 minutes, two numbers for each minute of a day, and the
-    open incidents. `images` collects the pre-images of the current block, or is None.
+    The size of the state is bounded: it has the ends of 15 minutes, two numbers for each minute of
+    a day, and the open incidents. `images` collects rows as they were before the current block, or
+    is None.
     """
 
     def __init__(
@@ -216,8 +220,9 @@ class IncidentDetector:
         open_incidents: Iterable[Incident] = (),
         incident_count: int = 0,
     ) -> None:
-        """Continue from stored rows: `minutes` in ascending order, and all open incidents.
+        """Continue from stored rows.
 
+        `minutes` are in ascending order, and `open_incidents` are all open incidents.
         `incident_count` is the number of all incidents so far.
         """
         self.changes = IncidentRows()
@@ -225,7 +230,7 @@ class IncidentDetector:
         self.incident_count = incident_count
         self._open = {incident.creator: incident for incident in open_incidents}
         self._counts = EndWindow()
-        # Minutes in the window and in the day before it, oldest first.
+        # The minutes in the window, and in the day before the window, oldest first.
         self._window = deque[EndMinute]()
         self._baseline = deque[EndMinute]()
         self._baseline_ends = self._baseline_timeouts = 0
@@ -276,7 +281,7 @@ class IncidentDetector:
             self._check_network_for_incident(at, time)
 
     def _begin_minute(self, minute: int, at: Position, time: int) -> None:
-        """Begin a minute: older minutes leave the window or the day, and old incidents end."""
+        """Begin a minute; older minutes leave the window or the day, and old incidents end."""
         while self._window and self._window[0].minute <= minute - WINDOW_MINUTES:
             self._move_row_to_baseline(self._window.popleft())
         oldest = minute - WINDOW_MINUTES - BASELINE_MINUTES
@@ -338,10 +343,10 @@ class IncidentDetector:
             self._confirm_incident(None, totals, at, time)
 
     def _is_unlikely_by_chance(self, failed_nodes: int, totals: EndTotals) -> bool:
-        """Return whether chance makes so many nodes fail in at most one of 10^9 windows.
+        """Return whether at most one in 10^9 windows would have so many failed nodes by chance.
 
-        The bound is the number of ways to choose these nodes, times the chance that each of them
-        times out on one of `max_ends` tasks.
+        The bound is the number of ways to choose these nodes, times the probability that each of
+        them times out on one of `max_ends` tasks.
         """
         missing_ends = max(0, _MIN_BASELINE_ENDS - self._baseline_ends)
         ends = self._baseline_ends + missing_ends
@@ -349,7 +354,7 @@ class IncidentDetector:
         chance = totals.max_ends * max(timeouts, ends // _MIN_BASELINE_ENDS)
         nodes = len(totals.pair_by_node)
         if failed_nodes < _MIN_FAILED_NODES or nodes * chance >= failed_nodes * ends:
-            # comb(n, k) is at least (n / k)^k, so the bound below would be 1 or more.
+            # The bound below would be 1 or more, because comb(n, k) is at least (n / k)^k.
             return False
         bound: int = comb(nodes, failed_nodes) * chance**failed_nodes * _RARITY
         limit: int = ends**failed_nodes

@@ -1,4 +1,4 @@
-"""The oracle contract's settings, as announced by its events, and the signers of a round."""
+"""The oracle contract's settings, which its events announce, and the signers of a round."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,8 +19,8 @@ from oracle.domain.reports.rules_changes import RulesChanges, apply_rules_event
 class ContractSettings:
     """The newest settings of the contract; a setting is None if no block read so far set it.
 
-    `signers_by_config` has the signers of each configuration, by its digest. A rules change
-    creates a new configuration with the same signers.
+    `signers_by_config` has the signers of each configuration, by the digest of the configuration.
+    A rules change creates a new configuration with the same signers.
     """
 
     limits: LimitsSet | None = None
@@ -31,7 +31,7 @@ class ContractSettings:
     rules_changes: RulesChanges = ()
 
     def apply_event(self, event: SettingEvent) -> "ContractSettings":
-        """Return the settings after an event; the same object if the event changes none.
+        """Return the settings after an event, or the same object if the event changes nothing.
 
         Timelock operations that change no rules are ignored.
         """

@@ -1,6 +1,6 @@
 """The oracle contract's state, folded from its events: rounds, kickouts and settings.
 
-The contract is contracts/roots/QoSRoots.sol. No input of a transaction is read.
+The contract is contracts/roots/QoSRoots.sol. The inputs of transactions are not read.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ from oracle.errors import FatalError
 
 @dataclass(frozen=True, slots=True)
 class ContractPreImages:
-    """The kickouts that a block changed, as they were before it; None if the node had none.
+    """The kickouts that a block changed, as they were before the block; None if a node had none.
 
     Rounds, strikes, settings and objections are only appended, so an undo deletes those above its
     block.
@@ -42,7 +42,7 @@ class ContractPreImages:
 
 @dataclass(slots=True)
 class ContractChanges:
-    """The changes to store since the last `drain_changes`."""
+    """The changes since the last `drain_changes`, which have to be stored."""
 
     kicks: dict[Address, NodeKick] = field(default_factory=dict)
     accepted: list[RoundAccepted] = field(default_factory=list)
@@ -55,8 +55,8 @@ class ContractChanges:
 class ContractState:
     """The contract's state at the position of the fold, kept in memory.
 
-    `head` is the last accepted round, or None. Its root proves nothing if it was struck; see
-    `get_root`.
+    `head` is the last accepted round, or None. If the round was struck (withdrawn), its root
+    proves nothing; see `get_root`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ContractState:
         kicks: Iterable[NodeKick] = (),
         settings: ContractSettings | None = None,
     ) -> None:
-        """Create the state; `kept_rounds` is the number of roots that the contract keeps, KEPT.
+        """Create the state of a contract that keeps the roots of `kept_rounds` rounds (KEPT).
 
         `accepted` has at least the last `kept_rounds` rounds, oldest first, and `strikes` has
         every strike of these rounds.
@@ -77,7 +77,7 @@ class ContractState:
         self.head: RoundAccepted | None = None
         self.kicks = {kick.node: kick for kick in kicks}
         self.settings = settings or ContractSettings()
-        # By round, as in the contract's ring; a struck round has the root 0.
+        # The roots by round, as in the ring of the contract; a struck round has the root 0.
         self._roots: dict[int, Hash] = {}
         self._changes = ContractChanges()
         self._pre_images: ContractPreImages | None = None
@@ -87,10 +87,10 @@ class ContractState:
             self._strike_roots(strike)
 
     def fold_block(self, number: int, events: list[ContractEvent], *, journal: bool) -> None:
-        """Fold one block's events, in order; with `journal`, keep pre-images.
+        """Fold the events of one block, in order; with `journal`, keep the old kickouts.
 
         Raises:
-            FatalError: a round does not follow the last one, so a log is missing.
+            FatalError: a round does not follow the last round, so a log is missing.
         """
         self._pre_images = ContractPreImages(number, {}) if journal else None
         for event in events:

@@ -1,7 +1,7 @@
 """The expulsion that an executed kickout begins, and the attempts to end the membership.
 
-The oracle contract itself records an expulsion, so the expulsion does not depend on the network.
-If the network refuses to end the membership, the refusal is recorded in addition.
+The oracle contract itself records the expulsion, which therefore does not depend on the network.
+If the network refuses to end the membership, the contract also records the refusal.
 """
 
 from dataclasses import dataclass, replace
@@ -10,21 +10,23 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import KickExecuted, KickRefused
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 
-# The target if no contract is called, because the network's operator acts on the event.
+# The target if no contract is called, because the network's operator ends the membership.
 NO_TARGET = ZERO_ADDRESS
-# After this many consecutive refusals with the same reason, there is no automatic retry.
+# After this many consecutive refusals for the same reason, an expulsion is not retried
+# automatically.
 MAX_SAME_REFUSALS = 2
-# The maximum time in seconds that the contract can store.
+# The largest time in seconds that the contract can store.
 NEVER_EXPIRES = 2**40 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Expulsion:
-    """An executed kickout: its position and round, and the network's response.
+    """An executed kickout, with its position, its round, and the network's response.
 
     `expires_at` is the end of the expulsion in unix seconds. `target` is the contract that was
-    called to end the membership, or zero if none was. `refusals` counts consecutive refusals with
-    the same `reason`. `tried_in` and `tried_at` are round and position of the newest attempt.
+    called to end the membership, or zero if none was called. `refusals` counts consecutive
+    refusals with the same `reason`. `tried_in` and `tried_at` are the round and the position of
+    the newest attempt.
     """
 
     at: Position
@@ -51,8 +53,8 @@ def record_expulsion_retry(
 ) -> Expulsion:
     """Return the expulsion after the network was called again to end the membership.
 
-    `was_refused` is whether the target refused the last attempt. If it did not, the node has
-    rejoined since, so refusals restart at 0.
+    `was_refused` is whether the target refused the last attempt. If the target accepted it, the
+    node has rejoined since, so the count of refusals restarts at 0.
     """
     return replace(
         expulsion,
@@ -66,7 +68,7 @@ def record_expulsion_retry(
 def record_refusal(expulsion: Expulsion | None, event: KickRefused, head_round: int) -> Expulsion:
     """Return the expulsion after the target refused to end the node's membership.
 
-    `expulsion` is None if the execution is older than the first block read.
+    `expulsion` is None if the kickout was executed before the first block that was read.
     """
     previous = expulsion or build_unrecorded_expulsion(event.at, head_round)
     is_same_reason = previous.refusals > 0 and previous.reason == event.reason
@@ -81,5 +83,5 @@ def record_refusal(expulsion: Expulsion | None, event: KickRefused, head_round: 
 
 
 def build_unrecorded_expulsion(position: Position, head_round: int) -> Expulsion:
-    """Return an expulsion whose event was not read, as of a later event at `position`."""
+    """Return an expulsion whose own event was not read, as of a later event at `position`."""
     return Expulsion(position, head_round, NEVER_EXPIRES, NO_TARGET, head_round, position)

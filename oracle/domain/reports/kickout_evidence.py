@@ -1,7 +1,7 @@
-"""The evidence for a kickout: the score pool when it became due.
+"""The evidence for a kickout, which is the node's score pool when the kickout became due.
 
-The evidence names the creators of the scored tasks, because one creator alone could have
-fabricated the tasks (docs/explanation/kickouts.md#held-for-a-person).
+The evidence names the creators of the scored tasks, because a single creator could have fabricated
+the tasks (docs/explanation/kickouts.md#held-for-a-person).
 """
 
 import hashlib
@@ -18,10 +18,10 @@ from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.node_scores import is_below_kickout_threshold
 from oracle.domain.scoring.rules import Rules
 
-# Version of the scoring formula (docs/reference/scoring-rules.md); raise it with any change of
-# scores.
+# The version of the scoring formula (docs/reference/scoring-rules.md), which is incremented with
+# any change of scores.
 FORMULA_VERSION = 2
-# A creator's scores are decisive if the mean of all others is at least this fraction of the
+# A creator's scores are decisive if the mean of all other scores is at least this fraction of the
 # kickout line. The line itself would be too strict: an interval opens just below it, so the mean
 # without the scores of almost any creator would reach it.
 _CLEARLY_ABOVE = 5, 4
@@ -30,9 +30,10 @@ _CLEARLY_ABOVE = 5, 4
 class CreatorSpread(NamedTuple):
     """How a node's scores are distributed over the creators of the scored tasks.
 
-    `scores` and `creators` are their numbers. `max_per_creator` is the largest number of scores
-    from one creator. `decisive_scores` is the number of scores from a creator without whom the
-    mean would be clearly above the kickout line, or 0 if there is no such creator.
+    `scores` and `creators` are the numbers of scores and creators. `max_per_creator` is the
+    largest number of scores from one creator. `decisive_scores` is the number of scores from a
+    creator without whom the mean would be clearly above the kickout line, or 0 if there is no such
+    creator.
     """
 
     scores: int
@@ -41,7 +42,7 @@ class CreatorSpread(NamedTuple):
     decisive_scores: int
 
     def find_hold_reason(self, rules: Rules) -> str | None:
-        """Return why only the vetoer may allow the kickout, or None if anyone may accuse the node.
+        """Return why only the vetoer may allow the kickout, or None if it need not be held.
 
         See docs/explanation/kickouts.md#held-for-a-person.
         """
@@ -66,10 +67,10 @@ class CreatorSpread(NamedTuple):
 
 
 def find_derived_zeros_hold_reason(entries: Sequence[ScoreEntry], rules: Rules) -> str | None:
-    """Return a hold reason if only derived zeros make the kickout due, else None.
+    """Return a hold reason if the kickout is due only because of derived zeros, else None.
 
-    The check replaces each derived zero by the best score, because derived scores alone do not
-    justify an automatic kickout.
+    Derived scores alone do not justify an automatic kickout, so the check replaces each derived
+    zero by the best score.
     """
     derived_count = sum(entry.is_derived for entry in entries)
     total = sum(entry.score for entry in entries) + derived_count * rules.q_max
@@ -83,8 +84,8 @@ def find_incident_hold_reason(
 ) -> str | None:
     """Return a hold reason if too many of the scores are zeros in incidents, else None.
 
-    `score_count` is the number of scores that count, and `incident_score_count` the number of
-    those in incidents (`count_incident_scores`).
+    `score_count` is the number of scores that count, and `incident_score_count` is how many of
+    them are in incidents (`count_incident_scores`).
     """
     if incident_score_count * UNIT <= rules.kick_incident_share * score_count:
         return None
@@ -94,7 +95,7 @@ def find_incident_hold_reason(
 def compute_creator_spread(
     scores: Iterable[tuple[Address | None, int]], rules: Rules
 ) -> CreatorSpread:
-    """Return how the given (creator, score) pairs are distributed over creators.
+    """Return how (creator, score) pairs are distributed over the creators.
 
     Tasks of unknown creators (None) count as tasks of one creator, so that a creator cannot hide
     by omitting its name.
@@ -131,10 +132,10 @@ class EvidenceSubject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KickoutEvidence:
-    """The evidence file of a kickout, which anyone can check against the chain.
+    """The evidence file of a kickout, which anyone can verify against the chain.
 
-    Nothing on chain depends on the file. `spread` is the distribution of the scores over creators,
-    as in the file.
+    Nothing on chain depends on the file. `spread` is how the scores in the file are distributed
+    over creators.
     """
 
     text: str
@@ -201,7 +202,7 @@ def build_kickout_evidence(
 
 
 def justifies_kickout(entries: Sequence[ScoreEntry], rules: Rules) -> bool:
-    """Return whether there are enough scores for a kickout, and they are low enough."""
+    """Return whether there are enough scores for a kickout, and whether they are low enough."""
     min_count = rules.pool_size if rules.legacy is None else rules.legacy.kickout_tasks
     total = sum(entry.score for entry in entries)
     return len(entries) >= min_count and total * UNIT < _get_kickout_threshold(rules) * len(

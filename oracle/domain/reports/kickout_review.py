@@ -1,7 +1,7 @@
-"""Reviews a due kickout: whether it is held for an operator, and whether its scores are complete.
+"""Reviews a due kickout: whether an operator must approve it, and whether its scores are complete.
 
-A review depends only on what was known when the kickout became due. Every reporter therefore puts
-the same review into the leaf of the node. See docs/explanation/kickouts.md#held-for-a-person.
+A review depends only on what was known when the kickout became due, so every reporter puts the
+same review into the leaf of the node. See docs/explanation/kickouts.md#held-for-a-person.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,10 +23,11 @@ from oracle.domain.state import Ending, GroupResult, Node, Task
 
 
 class KickoutPolicy(NamedTuple):
-    """How due kickouts are reviewed, and how long objections delay the accusation.
+    """How due kickouts are reviewed, and for how long objections delay an accusation.
 
-    With `holds_kickouts`, the profile of the network holds every kickout for an operator.
-    `objection_terms` is None if objections are not indexed; they never change a review.
+    With `holds_kickouts`, the profile of the network holds every kickout until an operator
+    approves it. `objection_terms` is None if objections are not indexed; objections never change a
+    review.
     """
 
     rules: Rules
@@ -48,15 +49,15 @@ class CountedScore(NamedTuple):
 class KickoutReview(NamedTuple):
     """The review of a due kickout.
 
-    `hold_reason` is why only an operator may allow the kickout, or None. With `has_dead_letter`,
-    a log behind the scores could not be decoded, so that the kickout may not be due.
+    `hold_reason` is why only an operator may allow the kickout, or None. `has_dead_letter` is
+    whether a log behind the scores could not be decoded, so that the kickout may not be due.
     """
 
     hold_reason: str | None
     has_dead_letter: bool
 
 
-# Reviews the kickout of a node whose kickout is due.
+# A function that reviews the kickout of a node whose kickout is due.
 KickoutReviewer = Callable[[Node], KickoutReview]
 
 
@@ -74,7 +75,8 @@ def review_kickout(
         entries: the scores that counted when the kickout became due, oldest first.
         creators: the creators of the scored tasks that were known by then.
         policy: the rules that scored the tasks, and whether every kickout is held.
-        has_dead_letter: whether a dead letter is in the blocks of `compute_evidence_block_range`.
+        has_dead_letter: whether the blocks of `compute_evidence_block_range` have a log that could
+            not be decoded.
         incident_score_count: the number of scores in incidents (`count_incident_scores`).
     """
     hold_reason = find_hold_reason(entries, creators, policy, incident_score_count)
@@ -109,7 +111,8 @@ def find_hold_reason(
 def collect_task_creators(tasks: Iterable[Task], opened_at: Position) -> dict[TaskKey, Address]:
     """Return the creator of each task, as known when a kickout became due.
 
-    A chain may emit the creator after the score. Such a creator must not change the review.
+    A chain may emit the creator of a task after the task was scored. Such a creator is left out,
+    because it must not change the review.
     """
     return {
         task.key: task.creator
@@ -121,7 +124,7 @@ def collect_task_creators(tasks: Iterable[Task], opened_at: Position) -> dict[Ta
 
 
 class UnansweredScore(NamedTuple):
-    """A score of 0 without an answer: the block time of the timeout, and the task's creator."""
+    """A score of 0 for a task without an answer, with the block time of the timeout."""
 
     time: int
     creator: Address | None
@@ -130,9 +133,10 @@ class UnansweredScore(NamedTuple):
 def find_unanswered_scores(
     entries: Iterable[ScoreEntry], tasks: Mapping[TaskKey, Task], opened_at: Position
 ) -> list[UnansweredScore]:
-    """Return the zero scores of unanswered tasks, as known when a kickout became due.
+    """Return the zero scores of unanswered tasks that were known when a kickout became due.
 
-    A group may close before the timeout of a member; such a score counts at its own time.
+    If a group closed before the timeout of a member, the zero of this member counts at the block
+    time of the score.
     """
     scored_tasks = [tasks[entry.task] for entry in entries if entry.task in tasks]
     creators = collect_task_creators(scored_tasks, opened_at)
@@ -153,9 +157,10 @@ def find_unanswered_scores(
 def count_incident_scores(
     scores: Iterable[UnansweredScore], incidents: Sequence[Incident], opened_at: Position
 ) -> int:
-    """Count the scores marked by incidents that were known at `opened_at`.
+    """Count the scores during incidents that were known at `opened_at`.
 
-    Incidents found later do not change a review, so that every reporter computes the same one.
+    An incident that was found later does not change a review, so that every reporter computes the
+    same review.
     """
     return sum(
         find_incident_marking_timeout(incidents, score.time, score.creator, opened_at) is not None
@@ -166,7 +171,7 @@ def count_incident_scores(
 def compute_evidence_block_range(
     scores: Iterable[CountedScore], opened_at: Position
 ) -> BlockRange:
-    """Return the blocks from the first event behind the scores to the opening of the interval."""
+    """Return the blocks from the first event behind the scores until the interval opened."""
     first_block = min((score.first_block for score in scores), default=opened_at.block)
     return BlockRange(min(first_block, opened_at.block), opened_at.block)
 
@@ -176,8 +181,8 @@ def find_first_block_of_score(
 ) -> int:
     """Return the first block in which a task of the score, or of its groups, was seen.
 
-    `results` are those of the groups that closed at the score's position. Tasks that no event has
-    named yet are left out.
+    `results` are the results of the groups that closed at the position of the score. Tasks that no
+    event has named yet are left out.
     """
     task_keys = {entry.task, *(member.task for result in results for member in result.members)}
     first_blocks = (tasks[key].seen_at for key in task_keys if key in tasks)
@@ -194,8 +199,8 @@ def select_counted_entries(
 ) -> list[ScoreEntry]:
     """Return the scores that counted when a node's kickout became due.
 
-    `entries` are in order of `seq`. The last scores up to that position count, as many as a pool
-    holds. Under legacy rules the scores of the node's window count.
+    `entries` are in order of `seq`. The last scores up to `opened_at` count, as many as a pool
+    holds. Under legacy rules, the scores of the node's window count.
     """
     first_seq = 0 if rules.legacy is None else node.scored - node.window_count + 1
     known_entries = [
@@ -207,8 +212,8 @@ def select_counted_entries(
 class ScoreHistory:
     """The scores behind each kickout that is due, collected while events are folded.
 
-    The history keeps, for each node, the scores that count now and the scores that counted when
-    its kickout became due.
+    For each node, the history keeps the scores that count now, and the scores that counted when
+    the node's kickout became due.
     """
 
     def __init__(self, rules: Rules) -> None:

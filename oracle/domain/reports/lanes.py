@@ -1,6 +1,6 @@
-"""A node's lane, as in its leaf, and the packing of sixteen lanes into a word.
+"""Encodes a node's score as a lane (uint16), and packs sixteen lanes into a word.
 
-A lane is a uint16: 0 means not reported yet, 1 do not select, and 2 to 10002 the QoS in steps of
+The lane 0 means not reported yet, 1 means do not select, and 2 to 10002 are the QoS in steps of
 0.0001. See docs/reference/report-format.md#lanes.
 """
 
@@ -21,20 +21,20 @@ NEVER_REPORTED = 0
 DO_NOT_SELECT = 1
 LOWEST_SCORE = 2
 HIGHEST_SCORE = 10_002
-# One step of a lane in units of 10^-18.
+# One step of a lane, in units of 10^-18.
 QOS_STEP = 10**14
 
 LANES_PER_WORD = 16
-# The lowest index is in the lowest bits.
+# The lane with the lowest index is in the lowest bits of a word.
 _LANES = Struct("<16H")
 
 
 def get_lane_band(lane: int, kick_line: int) -> int:
-    """Return the band of a lane; a change of the band is reported at once.
+    """Return the band of a lane; if a node changes its band, a report is sent at once.
 
     The bands are 0 for never reported, 1 for not selectable, 2 for below the kickout line and 3
-    for the rest. `kick_line` is the contract's kickout line as a lane: a QoS of 2000 steps is lane
-    2002.
+    for the rest. `kick_line` is the contract's kickout line as a lane; for example, a QoS of 2000
+    steps is the lane 2002.
     """
     if lane < LOWEST_SCORE:
         return lane
@@ -67,14 +67,14 @@ def compute_node_lane_from_scores(scores: NodeScores) -> int:
 
 
 def decode_qos(lane: int) -> int | None:
-    """Return the QoS of a lane, in units of 10^-18, or None if the lane has none."""
+    """Return the QoS that a lane encodes, in units of 10^-18, or None if it encodes none."""
     return (lane - LOWEST_SCORE) * QOS_STEP if lane >= LOWEST_SCORE else None
 
 
 def compute_kickout_line_steps(rules: Rules) -> int:
     """Return the kickout line of the rules in the contract's unit, 0 to 10000 QoS steps.
 
-    Under legacy rules the node score's line is scaled to Q (decision 0061).
+    Legacy rules have a kickout line for the node score, which is scaled to Q (decision 0061).
     """
     steps = HIGHEST_SCORE - LOWEST_SCORE
     line = (rules if rules.legacy is None else rules.legacy).kickout_below
@@ -98,7 +98,7 @@ def pack_lanes(lanes: Sequence[int]) -> int:
 
 
 def pack_lane_words(lanes: Sequence[int]) -> list[int]:
-    """Pack the lanes of all seats into words, sixteen in each."""
+    """Pack the lanes of all seats into words of sixteen lanes."""
     return [
         pack_lanes(lanes[first : first + LANES_PER_WORD])
         for first in range(0, len(lanes), LANES_PER_WORD)

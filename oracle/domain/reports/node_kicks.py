@@ -1,7 +1,8 @@
 """The on-chain state of a node's kickout: accusation, expulsion, and the spared intervals.
 
-Each function returns the state after one event, by the rules of contracts/roots/core/
-KickoutsByProof.sol. The events do not contain the whole state, but together they determine it.
+Each function returns the state after one event, by the rules of the contract
+contracts/roots/core/KickoutsByProof.sol. A single event does not contain the whole state, but all
+events together determine it.
 """
 
 from dataclasses import dataclass, replace
@@ -26,12 +27,13 @@ from oracle.domain.reports.expulsions import (
 
 
 class KickState(StrEnum):
-    """The state of a kickout.
+    """The state of a node's kickout.
 
-    The contract does not distinguish NONE, RECOVERED, VETOED and READMITTED. NONE: the node was
-    never accused. RECOVERED: the last root no longer stated the accused interval. VETOED: the
-    vetoer cancelled the kickout. EXPELLED: it was executed. REFUSED: it was executed, but the
-    network did not end the membership. READMITTED: the admin revoked the expulsion.
+    The contract does not distinguish NONE, RECOVERED, VETOED and READMITTED. NONE means that the
+    node was never accused. RECOVERED means that the last root no longer stated the accused
+    interval. VETOED means that the vetoer cancelled the kickout. EXPELLED means that the kickout
+    was executed. REFUSED means that it was executed, but the network did not end the membership.
+    READMITTED means that the admin revoked the expulsion.
     """
 
     NONE = "none"
@@ -50,9 +52,9 @@ EXPELLED_STATES = frozenset({KickState.EXPELLED, KickState.REFUSED})
 class Accusation:
     """The newest accusation of a node, whose kickout has been due since `due_since`.
 
-    `round` is the last accepted round at that time. The kickout may be executed from `ready_at`
-    on. `evidence` is the hash of the scores behind the kickout at the accusation; the execution
-    replaces it by the hash at that time.
+    `round` is the last accepted round at the accusation. The kickout may be executed from
+    `ready_at` on. `evidence` is the hash of the scores behind the kickout, at the time of the
+    accusation or, after the execution, at the time of the execution.
     """
 
     at: Position
@@ -64,7 +66,7 @@ class Accusation:
 
 @dataclass(frozen=True, slots=True)
 class NodeKick:
-    """A node's kickout; all times are in unix seconds.
+    """A node's kickout in the contract; all times are in unix seconds.
 
     Intervals that began at `spared_until` or earlier cannot be accused. `allowed` is the start of
     the interval for which the vetoer allowed a held kickout, or 0.
@@ -79,12 +81,12 @@ class NodeKick:
 
     @property
     def is_accused(self) -> bool:
-        """Whether the kickout waits for its execution."""
+        """Whether the node is accused, and the kickout is not executed yet."""
         return self.state is KickState.ACCUSED
 
     @property
     def last_round(self) -> int:
-        """The round of the newest accusation, execution or target call, or 0."""
+        """The round of the newest accusation, execution or target call, or 0 without any."""
         accusation, expulsion = self.accusation, self.expulsion
         if accusation is None:
             return 0 if expulsion is None else expulsion.tried_in
@@ -94,7 +96,7 @@ class NodeKick:
 
     @property
     def requires_operator(self) -> bool:
-        """Whether the network refused so often for one reason that an operator has to decide."""
+        """Whether the network refused so often for one reason that an operator must decide."""
         expulsion = self.expulsion
         return (
             self.state is KickState.REFUSED
@@ -103,7 +105,7 @@ class NodeKick:
         )
 
     def is_expelled(self, time: int) -> bool:
-        """Return whether the node is expelled at `time`, whatever its leaf states."""
+        """Return whether the node is expelled at `time`, regardless of what its leaf states."""
         expulsion = self.expulsion
         return (
             self.state in EXPELLED_STATES and expulsion is not None and time < expulsion.expires_at
@@ -123,8 +125,9 @@ class NodeKick:
     def cancel(self, event: KickCancelled) -> "NodeKick":
         """Return a copy whose accusation has ended.
 
-        After a veto, `event.by` is the vetoer, and the interval is spared. `event.by` is zero if
-        the last root no longer states the interval, which may be accused again later.
+        After a veto, `event.by` is the vetoer, and the interval cannot be accused again. If the
+        last root no longer states the interval, `event.by` is zero, and the interval may be
+        accused again.
         """
         if event.by == ZERO_ADDRESS:
             return replace(self, state=KickState.RECOVERED)
@@ -166,9 +169,9 @@ class NodeKick:
         return replace(self, state=KickState.READMITTED, spared_until=time)
 
     def allow(self, due_since: int) -> "NodeKick":
-        """Return a copy in which the vetoer allowed the interval `due_since`; 0 withdraws this."""
+        """Return a copy in which the vetoer allowed the interval `due_since` (0: none)."""
         return replace(self, allowed=due_since)
 
     def _get_spared_until(self) -> int:
-        """Return the start of the last interval that a veto or an execution would spare."""
+        """Return the start of the last interval that would be spared by a veto or an execution."""
         return self.spared_until if self.accusation is None else self.accusation.due_since

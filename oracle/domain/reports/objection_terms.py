@@ -1,4 +1,4 @@
-"""How long objections delay an accusation; a separate module, because settings import it."""
+"""Defines how long objections delay an accusation, in a module that settings can import."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 class ObjectionTerms:
     """How long objections delay this reporter's accusations, in seconds.
 
-    From the moment a kickout is due, an owner may object for `window`. An objection that the
-    automatic check did not decide waits up to `answer` for the operator. After the operator
-    declined an objection, objections to later kickouts of the node delay nothing for `ignored`.
+    After a kickout becomes due, the owner of the node may object for `window` seconds. An
+    objection that the automatic check did not decide waits up to `answer` seconds for the
+    operator. After the operator declined an objection, objections to later kickouts of the node
+    delay nothing for `ignored` seconds.
     """
 
     window: int

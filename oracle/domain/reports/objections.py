@@ -1,7 +1,7 @@
-"""How a node's objection to its kickout is checked, and how long it delays the accusation.
+"""Checks a node's objection to its kickout, and decides how long it delays the accusation.
 
-An objection never changes a leaf, a report or an evidence file: see
-docs/explanation/objections.md#what-an-objection-delays.
+An objection never changes a leaf, a report or an evidence file
+(docs/explanation/objections.md#what-an-objection-delays).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,14 +18,15 @@ from oracle.domain.reports.kickout_review import UnansweredScore
 from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.scoring.rules import Rules
 
-# The contract rejects longer texts (contracts/roots/Objections.sol).
+# The contract rejects a longer text (contracts/roots/Objections.sol).
 MAX_WORDS_BYTES = 280
-# An incident supports an objection if it marks at least one in this many scores.
+# An incident supports an objection if at least one in this many scores was given during the
+# incident.
 _MIN_MARKED_PART = 5
 
 
 class ObjectionReason(IntEnum):
-    """The reasons of contracts/roots/Objections.sol; any other number counts as OTHER."""
+    """The reasons of contracts/roots/Objections.sol; an unknown number counts as OTHER."""
 
     OTHER = 0
     NOT_ON_CHAIN = 1
@@ -41,7 +42,7 @@ class ObjectionReason(IntEnum):
 
     @classmethod
     def from_option(cls, option: str) -> "ObjectionReason | None":
-        """Return the reason with this option name, or None if there is none."""
+        """Return the reason with this name on the command line, or None if there is none."""
         return next((reason for reason in cls if reason.option == option), None)
 
     @property
@@ -51,7 +52,7 @@ class ObjectionReason(IntEnum):
 
 
 class ObjectionVerdict(StrEnum):
-    """The result of the automatic check: what the indexed events say about the reason."""
+    """The result of the automatic check of a reason against the indexed events."""
 
     REFUTED = "refuted"
     SUPPORTED = "supported"
@@ -69,8 +70,8 @@ class ObjectionCheck(NamedTuple):
 class KickoutScores:
     """The scores behind a kickout, and the stored facts about their tasks.
 
-    `incidents` are those that overlap the scores. `unverified` is why the blocks behind the scores
-    are not proven to be on the chain, or None.
+    `incidents` are the incidents that overlap the scores. `unverified` is the reason why the
+    blocks behind the scores are not proven to be on the chain, or None.
     """
 
     entries: Sequence[ScoreEntry]
@@ -148,7 +149,7 @@ def select_effective_objection(
 ) -> Objected | None:
     """Return the objection that may delay the accusation of one interval, or None.
 
-    It is the first one to this kickout that was made within the window.
+    It is the first objection to this kickout that was made within the time to object.
     """
     in_time = (
         objection

@@ -1,4 +1,4 @@
-"""Reports: the root of all nodes at the end of a period, and what it changes.
+"""A report has the root of all nodes at the end of a period, and how their lanes changed.
 
 A report depends only on the chain up to the as-of block and on the rules id. See
 docs/explanation/reports.md#cut-at-period-end, docs/reference/report-format.md#roots.
@@ -19,20 +19,21 @@ from oracle.domain.scoring.rules import Rules
 
 # The lanes of all nodes, by seat.
 Lanes: TypeAlias = Sequence[int]
-# Equal runs of lanes are skipped; most lanes of a large network do not change in a round.
+# Lanes are compared in runs of this length, because most lanes of a large network do not change in
+# a round.
 _LANES_PER_RUN = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSettings:
-    """The settings that decide which reports are signed; all of them are part of the rules id.
+    """The settings that decide which reports are signed; all of them belong to the rules id.
 
-    `period_seconds` is the length of a period. A report becomes a round if a node crosses a band
-    or a lane changes by `deviation` steps (0.0001) or more since the last round, or if the last
+    `period_seconds` is the length of a period. A report becomes a round if a node changes its band
+    or a lane changes by `deviation` steps of 0.0001 or more since the last round, or if the last
     round is `heartbeat_seconds` old. The contract accepts a report until `ttl_seconds` after its
     as-of block. `kick_below` is the contract's kickout line in QoS steps, 2000 for 0.2.
     `requires_proof` means that a report with a newly due kickout is signed only by reporters that
-    have verified the blocks behind it as far as the chain allows.
+    have verified the blocks behind the kickout as far as the chain allows.
     """
 
     period_seconds: int = 60
@@ -57,7 +58,7 @@ class ReportSettings:
 
 
 class ReportChange(NamedTuple):
-    """How the lanes of a report differ from those of the last accepted round.
+    """How the lanes of a report differ from the lanes of the last accepted round.
 
     `node_count` is the number of lanes that differ, `steps` the sum of their differences and
     `max_steps` the largest. `crosses_band` means that a node changes its band (`get_lane_band`).
@@ -70,7 +71,7 @@ class ReportChange(NamedTuple):
 
 
 def measure_lane_changes(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> ReportChange:
-    """Return how the lanes differ, where a missing old lane counts as not selectable.
+    """Return how the lanes differ; a missing old lane counts as not selectable.
 
     `kick_line` is the kickout line as a lane (`ReportSettings.kick_line`).
     """
@@ -97,14 +98,15 @@ def measure_lane_changes(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of period `period` as of its last block.
+    """The report of the period `period`, as of the last block of the period.
 
-    `head_round` is the last round accepted up to the as-of block, and `prev` its root, or zero if
-    there is none or it was struck, so the report can only become round `head_round + 1`. `root` is
-    the root of all nodes in that round (docs/reference/report-format.md#roots). `change` describes
-    how the lanes differ from those of round `head_round`. A report that is not due is not signed.
-    `change` and `is_due` are excluded from comparisons and the fingerprint, because a database
-    that lacks the leaves of that round treats the report as due.
+    `head_round` is the last round accepted up to the as-of block, so the report can only become
+    round `head_round + 1`. `prev` is the root of `head_round`, or zero if there is no such round
+    or it was struck. `root` is the root of all nodes in that round
+    (docs/reference/report-format.md#roots). `change` describes how the lanes differ from the lanes
+    of round `head_round`. A report that is not due is not signed. `change` and `is_due` are
+    excluded from comparisons and the fingerprint, because a database that lacks the leaves of that
+    round treats the report as due.
     """
 
     period: int
@@ -118,7 +120,7 @@ class Report:
 
     @property
     def fingerprint(self) -> Hash:
-        """The sha256 of the whole report, used to compare reporters and rebuilds."""
+        """The SHA-256 of the whole report, by which reporters and rebuilds are compared."""
         text = (
             f"{self.period} {self.as_of.number} {self.as_of.hash} {self.as_of.time} "
             f"{self.head_round} {self.prev} {self.deadline} {self.root}\n"
@@ -135,7 +137,7 @@ def compute_period_number(time: int, length: int) -> int:
 
 
 def format_rules_id(rules: Rules, profile: str, settings: ReportSettings) -> str:
-    """Return the canonical JSON of everything that all reporters must share.
+    """Return the rules id: the canonical JSON of everything that all reporters must share.
 
     See docs/reference/report-format.md#rules-id.
     """
@@ -153,7 +155,7 @@ def format_rules_id(rules: Rules, profile: str, settings: ReportSettings) -> str
 
 
 def hash_rules_and_settings(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
-    """Return the sha256 of the rules id, which the contract stores as `rulesHash`."""
+    """Return the SHA-256 of the rules id, which the contract stores as `rulesHash`."""
     text = format_rules_id(rules, profile, settings)
     return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
 
@@ -190,7 +192,7 @@ def cut_report(
 
 
 class PreviousRound(NamedTuple):
-    """The round that a report follows; before the first one, there are no lanes.
+    """The round that a report follows; before the first round, there are no lanes.
 
     `root` is zero if the round was struck. `time` is the time of the block that accepted it.
     """

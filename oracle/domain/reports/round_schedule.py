@@ -1,4 +1,4 @@
-"""Finds, from the chain alone, the report that should become round r + 1 (decision 0088)."""
+"""Finds, from the chain alone, the report that should become the next round (decision 0088)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from oracle.domain.reports.report import ReportSettings
 
 
 class ReportHeader(NamedTuple):
-    """The schedule of a cut report; times are in unix seconds of the chain.
+    """The values of a report by which it is scheduled; times are in unix seconds of the chain.
 
     `as_of` is the number of the as-of block. A report that is not due is not signed.
     """
@@ -27,7 +27,7 @@ class ReportHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleMoment:
-    """The newest folded block, and the contract's head, which the next round must follow.
+    """The newest folded block, and the last accepted round, which the next round must follow.
 
     `anchor_window` is the number of blocks below the head that the contract can still check.
     """
@@ -39,7 +39,7 @@ class ScheduleMoment:
     anchor_window: int
 
     def is_report_expired(self, header: ReportHeader) -> bool:
-        """Return whether a report cannot land because its time, block or round has passed."""
+        """Return whether a report cannot land, because its deadline, block or round has passed."""
         is_late = self.time > header.deadline
         is_deep = self.number + 1 - header.as_of > self.anchor_window
         is_on_top = (header.head_round, header.prev) == (self.head_round, self.last_root)
@@ -49,7 +49,7 @@ class ScheduleMoment:
 def compute_submission_window(settings: ReportSettings) -> int:
     """Return the length of a submission window in periods.
 
-    A report that is signed at the start of a window expires by its end.
+    A report that is signed at the start of a window expires before the end of the window.
     """
     return -(-settings.ttl_seconds // settings.period_seconds)
 
@@ -63,19 +63,18 @@ def find_scheduled_report(
     """Return the report to sign at this moment, or None.
 
     Time is divided into submission windows of `compute_submission_window` periods, numbered from
-    the first period. In a window, the first report that is due and was cut on top
-    of round r is meant for round r + 1. If that report leaves the anchor window before the
-    submission window ends, the first report cut afterwards succeeds it. The scheduled report is
-    the earliest of them that can still land, so a successor is scheduled only when its predecessor
-    has expired.
+    the first period. In a window, the first report that is due and follows round r is meant for
+    round r + 1. If that report leaves the anchor window before the submission window ends, the
+    first report after that succeeds it. The scheduled report is the earliest of these reports that
+    can still land, so a successor is scheduled only when its predecessor has expired.
 
     Every reporter that has seen the window from its start, or has seen round r accepted in it,
     finds the same report. Older history and restarts make no difference. Any other reporter gets
     None for this window, and takes part from the next window on.
 
     Args:
-        headers: every report cut so far, oldest first, including those that are not due; of
-            earlier windows, only reports that can still land are needed.
+        headers: every report so far, oldest first, including reports that are not due. Of earlier
+            windows, only reports that can still land are needed.
         first_complete_period: the first period since which no report is missing.
         moment: the newest folded block, and the contract's head.
         settings: the settings that are part of the rules id.
@@ -108,7 +107,7 @@ def find_scheduled_report(
 def _is_submission_window_complete(
     headers: Sequence[ReportHeader], complete_from: int, start: int, head_round: int
 ) -> bool:
-    """Return whether every report on top of this round since the window's start is known."""
+    """Return whether every report on this round since the window's start is known."""
     return complete_from <= start or any(
         header.period >= complete_from and header.head_round < head_round for header in headers
     )
@@ -117,7 +116,7 @@ def _is_submission_window_complete(
 def _iter_reports_in_signing_order(
     candidates: Sequence[ReportHeader], moment: ScheduleMoment
 ) -> Iterable[ReportHeader]:
-    """Yield the reports of one submission window that may be signed, in order."""
+    """Yield the reports of a submission window that may be signed, in the order of signing."""
     free_from = -1
     for header in candidates:
         if header.as_of >= free_from:

@@ -1,4 +1,4 @@
-"""Changes of the contract's rules: scheduled in its timelock, cancelled, or in force."""
+"""Changes of the contract's rules, which are scheduled in its timelock, cancelled, or in force."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,7 +16,10 @@ from oracle.domain.ids import ZERO_HASH, Hash
 
 
 class RulesState(StrEnum):
-    """The state of a change: its delay runs, anyone may execute it, cancelled, or made."""
+    """The state of a change of the rules.
+
+    SCHEDULED means that the delay has not passed, and READY that anyone may execute the change.
+    """
 
     SCHEDULED = "scheduled"
     READY = "ready"
@@ -28,9 +31,9 @@ class RulesState(StrEnum):
 class RulesChange:
     """A change of the rules, from its schedule in the timelock to the contract's RulesSet.
 
-    `scheduled` is None if the change was made without the timelock, as by the constructor, and
-    `set_by` is None until it is made. `salt` is the salt of the timelock's operation: the hash of
-    the reason, if the operation was made by `rules announce`.
+    `scheduled` is None if the change was made without the timelock, for example by the
+    constructor. `set_by` is None until the change is made. `salt` is the salt of the timelock's
+    operation, which is the hash of the reason if the operation was made by `rules announce`.
     """
 
     rules_hash: Hash
@@ -41,7 +44,7 @@ class RulesChange:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the change was announced, and neither cancelled nor made."""
+        """Whether the change was announced, and was neither cancelled nor made."""
         return self.set_by is None and self.cancelled is None
 
     def get_state(self, time: int) -> RulesState:
@@ -54,12 +57,12 @@ class RulesChange:
         return RulesState.READY if is_ready else RulesState.SCHEDULED
 
 
-# All changes, oldest first; an announced change keeps the position of its announcement.
+# All changes, oldest first; an announced change keeps the place of its announcement.
 RulesChanges = tuple[RulesChange, ...]
 
 
 def apply_rules_event(changes: RulesChanges, event: RulesEvent) -> RulesChanges:
-    """Return the changes after an event, or `changes` itself if the event concerns no change."""
+    """Return the changes after an event, or `changes` itself if the event is about no change."""
     match event:
         case RulesSet():
             return (*changes, RulesChange(event.rules_hash, set_by=event))
@@ -89,7 +92,7 @@ def _update_announced_changes(
 
 
 def _join_announcement_with_rules_set(changes: RulesChanges, event: RulesExecuted) -> RulesChanges:
-    """Join an announcement with the RulesSet that its execution emitted just before."""
+    """Join an announcement with the RulesSet event that its execution emitted just before."""
     newest = changes[-1] if changes else None
     if newest is None or newest.set_by is None or newest.set_by.rules_hash != event.rules_hash:
         return changes
@@ -115,11 +118,11 @@ def list_changes_in_force(changes: RulesChanges) -> list[RulesChange]:
 
 
 def get_rules_in_force(changes: RulesChanges) -> RulesChange | None:
-    """Return the newest change that was made, or None if no rules were ever set."""
+    """Return the newest change that was made, or None if rules were never set."""
     effective = list_changes_in_force(changes)
     return effective[-1] if effective else None
 
 
 def list_pending_changes(changes: RulesChanges) -> list[RulesChange]:
-    """Return the changes that are announced but not made, oldest announcement first."""
+    """Return the changes that are announced but not made yet, oldest announcement first."""
     return [change for change in changes if change.is_pending]

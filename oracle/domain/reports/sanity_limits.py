@@ -1,4 +1,4 @@
-"""Checks whether a report is plausible; a report that changes too much waits for an operator.
+"""Checks whether a report is plausible; a report with too many changes waits for an operator.
 
 The checks use only the lanes of members before and after the report. See
 docs/explanation/reports.md#when-to-publish.
@@ -11,20 +11,20 @@ from typing import NamedTuple
 
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
 
-# With fewer periods the median has no meaning; with fewer tasks it can halve by chance.
+# With fewer periods, the median means nothing; with fewer tasks, it can halve by chance.
 _MIN_PERIODS = 5
 _MIN_TASKS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class SanityLimits:
-    """The limits of a plausible report.
+    """The limits within which a report is plausible.
 
     Shares are fractions of the members from 0 to 1, where 1 disables the check. A lane counts as
-    changed beyond `changed_by` steps of 0.0001 of QoS. `kick_share` limits the members that fall
-    below the kickout line or become unselectable. `events_share` is a fraction of the median
-    activity of the last `periods` periods, where 0 disables the check. Networks with fewer members
-    than `min_members` pass, because a single node is a large share of them.
+    changed if it changes by more than `changed_by` steps of 0.0001. `kick_share` limits the
+    members that fall below the kickout line or become unselectable. `events_share` is a fraction
+    of the median activity of the last `periods` periods, where 0 disables the check. Networks with
+    fewer members than `min_members` pass, because a single node is a large share of them.
     """
 
     changed_share: float = 0.5
@@ -36,10 +36,11 @@ class SanityLimits:
 
 
 class Activity(NamedTuple):
-    """The activity of a network in a period: ended tasks that had a node, and their nodes.
+    """The activity of a network in a period.
 
-    An outsider can raise neither count without paying for tasks, nor raise `nodes` above the
-    number of members.
+    `tasks` is the number of ended tasks that had a node, and `nodes` the number of their nodes. An
+    outsider can raise neither number without paying for tasks, nor raise `nodes` above the number
+    of members.
     """
 
     tasks: int
@@ -47,7 +48,7 @@ class Activity(NamedTuple):
 
 
 def count_large_lane_changes(lane_changes: Sequence[tuple[int, int]], limits: SanityLimits) -> int:
-    """Count the known nodes' lanes that change by more than `changed_by`."""
+    """Count the lanes of known nodes that change by more than `changed_by`."""
     return sum(
         before != NEVER_REPORTED and abs(after - before) > limits.changed_by
         for before, after in lane_changes
@@ -60,7 +61,7 @@ def count_newly_low_lanes(lane_changes: Sequence[tuple[int, int]], kick_line: in
     `kick_line` is a lane: `ReportSettings.kick_line`.
     """
     return sum(before >= kick_line > after for before, after in lane_changes) + sum(
-        # Lanes already under the line may still become unselectable.
+        # Lanes that are below the line already may still become unselectable.
         LOWEST_SCORE <= before < kick_line and after < LOWEST_SCORE
         for before, after in lane_changes
     )
@@ -74,8 +75,8 @@ def find_excessive_change_reason(
 ) -> str | None:
     """Return a reason if too large a share of the members changes at once, else None.
 
-    `lane_changes` holds the current lane and the lane in the report of each member whose lane
-    differs, out of `member_count` members.
+    `lane_changes` has a pair for each of the `member_count` members whose lane differs: the
+    current lane, and the lane in the report.
     """
     if member_count < limits.min_members:
         return None
@@ -102,8 +103,8 @@ def find_quiet_period_reason(
 ) -> str | None:
     """Return a reason if a period probably misses events, else None.
 
-    The period is compared with the median of the previous periods or with the last one, whichever
-    is lower, so that a network that stays quiet is held only once.
+    The period is compared with the median of the previous periods or with the last period,
+    whichever is lower, so that the reports of a network that stays quiet are held only once.
     """
     if member_count < limits.min_members or len(previous_periods) < _MIN_PERIODS:
         return None

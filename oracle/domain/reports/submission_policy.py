@@ -1,7 +1,7 @@
-"""Decides when a report is worth its transaction, and the maximum fee for it.
+"""Decides when a report is worth its transaction, and how much the transaction may cost.
 
-Each transmitter decides for itself. The decision changes neither the content nor the signers of a
-report. See docs/explanation/reports.md#when-to-publish.
+Each transmitter decides independently. The decision changes neither the content nor the signers of
+a report. See docs/explanation/reports.md#when-to-publish.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from oracle.domain.reports.report import ReportChange
 class SubmissionPolicy:
     """The transmitter's limits for ordinary changes, which may wait for a cheaper block.
 
-    `cheap_fee_wei` is the fee in wei per gas that is paid at once; None means up to the cap. A
-    report that changes fewer than `min_nodes` nodes waits for the heartbeat, unless its lanes
-    change by `min_change` steps in total; None disables that exception.
+    `cheap_fee_wei` is the fee in wei per gas that is paid at once, or None for any fee up to the
+    cap. A report that changes fewer than `min_nodes` nodes waits for the heartbeat, unless its
+    lanes change by at least `min_change` steps in total. If `min_change` is None, there is no such
+    exception.
     """
 
     cheap_fee_wei: int | None = None
@@ -25,7 +26,7 @@ class SubmissionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionDecision:
-    """The decision whether to send a report, the reason, and the maximum fee in wei per gas."""
+    """Whether to send a report now, the reason, and the maximum fee in wei per gas."""
 
     should_send: bool
     reason: str
@@ -37,8 +38,8 @@ def compute_max_fee(
 ) -> int:
     """Return the maximum fee for ordinary changes of this age, in wei per gas.
 
-    The fee rises with the age and reaches `cap`, in wei per gas, when the age reaches `heartbeat`,
-    in seconds, so that no report waits longer for a cheaper block.
+    The fee rises with the age. It reaches `cap` (wei per gas) when the age reaches `heartbeat`
+    (seconds), so that no report waits longer for a cheaper block.
     """
     cheap_fee = (
         cap

@@ -1,1 +1,1 @@
-"""The Merkle root of a round: one leaf for each node, with proofs that a contract verifies."""
+"""The Merkle root of a round, with a leaf for each node and proofs that a contract verifies."""

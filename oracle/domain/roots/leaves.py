@@ -1,8 +1,8 @@
-"""The leaves of a round's Merkle tree, encoded and hashed as a contract encodes and hashes them.
+"""Encodes and hashes the leaves of a round's Merkle tree in the same way as a contract.
 
-A leaf is hashed twice, as OpenZeppelin's StandardMerkleTree does, so that no inner node of a tree
-passes for a leaf: an inner node is the hash of 64 bytes, hashed once. Leaves of different kinds
-have different lengths. See docs/reference/report-format.md#roots.
+A leaf is hashed twice, as in OpenZeppelin's StandardMerkleTree, so that no inner node of a tree
+can pass for a leaf, because an inner node is the hash of 64 bytes, hashed once. Leaves of
+different kinds have different lengths. See docs/reference/report-format.md#roots.
 """
 
 import struct
@@ -21,7 +21,8 @@ from oracle.domain.reports.lanes import (
     HIGHEST_SCORE,
 )
 
-# Returns the Keccak-256 hash, 32 bytes. The domain imports no library, so its callers pass it.
+# A function that returns the Keccak-256 hash (32 bytes). The domain imports no library, so its
+# callers pass this function.
 Keccak = Callable[[bytes], bytes]
 
 HASH_BYTES = 32
@@ -30,7 +31,7 @@ _ADDRESS_PADDING = bytes(12)
 
 
 class LeafFlag(IntFlag):
-    """The state of a node; HELD means that its kickout waits for an operator's decision."""
+    """The state of a node; HELD means that its kickout needs an operator's approval."""
 
     MEMBER = 1
     PAUSED = 2
@@ -38,14 +39,14 @@ class LeafFlag(IntFlag):
     HELD = 8
 
 
-# `abi.encode(address, address, uint256, bytes32)`. The uint256 holds eight numbers. From its
-# highest bit these are 8 zero bits, last_scored_at 40, kickout_due_since 40, reliability 64,
-# score_sum 32, score_count 16, seat 32, flags 8 and lane 16.
+# `abi.encode(address, address, uint256, bytes32)`. The uint256 holds eight numbers. From the
+# highest bit on, they are 8 zero bits, last_scored_at (40 bits), kickout_due_since (40),
+# reliability (64), score_sum (32), score_count (16), seat (32), flags (8) and lane (16).
 _NODE_LEAF = struct.Struct(">12x20s12x20sx5s5sQIHIBH32s")
 _TIME_BYTES = 5
 LEAF_BYTES = _NODE_LEAF.size
 WORD_LEAF_BYTES = 2 * _WORD_BYTES
-# Positions in an encoded leaf.
+# The offsets of fields in an encoded leaf, in bytes.
 _SEAT_AT = 89
 _FLAGS_AT = 93
 _LANE_AT = 94
@@ -57,17 +58,17 @@ _LANE = slice(94, 96)
 
 @dataclass(frozen=True, slots=True)
 class NodeLeaf:
-    """The values of one node in a round.
+    """The values of a node in a round.
 
     `next_node` is the next higher address that has a leaf; the highest address is followed by the
     lowest. A leaf therefore proves that no address between `node` and `next_node` has a leaf.
     `lane` is 1 (do not select) or the QoS in steps of 0.0001 plus 2. `seat` is the index of the
     leaf: nodes are numbered from 0 in the order in which events first named them, and keep their
-    number forever. `score_sum` is
-    the sum of the `score_count` scores that determine the long-term score. `reliability` is H at
-    the round's as-of block, in units of 10^-18. `kickout_due_since` and `last_scored_at` are block
-    times in seconds; 0 means that no kickout is due, or that the node has no score. `pool_hash` is
-    the Keccak-256 hash of the scores, one byte each.
+    number forever. `score_sum` is the sum of the `score_count` scores that determine the long-term
+    score. `reliability` is H at the round's as-of block, in units of 10^-18. `kickout_due_since`
+    and `last_scored_at` are block times in seconds; 0 means that no kickout is due, or that the
+    node has no score. `pool_hash` is the Keccak-256 hash of the scores, with one byte for each
+    score.
     """
 
     node: Address
@@ -84,7 +85,7 @@ class NodeLeaf:
 
     @classmethod
     def decode(cls, encoded: bytes) -> Self:
-        """Return the leaf that `encode` encoded. Raises struct.error unless it has 128 bytes."""
+        """Return the leaf that `encode` encoded; raise struct.error unless it has 128 bytes."""
         node, next_node, last_scored_at, due_since, reliability, *fields = _NODE_LEAF.unpack(
             encoded
         )
@@ -169,7 +170,7 @@ class RoundSummary:
 
 
 def read_leaf_lane(encoded: bytes) -> int:
-    """Return the lane of an encoded leaf of a node, without decoding the other fields."""
+    """Return the lane in an encoded leaf of a node, without decoding the other fields."""
     return int.from_bytes(encoded[_LANE])
 
 
@@ -184,17 +185,17 @@ def is_kickout_due_in_leaf(encoded: bytes) -> bool:
 
 
 def extract_lanes(leaves: bytes) -> "array[int]":
-    """Return the lanes of encoded leaves, in their order."""
+    """Return the lanes of encoded leaves, in the order of the leaves."""
     return _decode_column(leaves, "H", _LANE_AT)
 
 
 def extract_seats(leaves: bytes) -> "array[int]":
-    """Return the seats of encoded leaves, in their order."""
+    """Return the seats of encoded leaves, in the order of the leaves."""
     return _decode_column(leaves, "I", _SEAT_AT)
 
 
 def _decode_column(leaves: bytes, typecode: str, position: int) -> "array[int]":
-    """Return the numbers at a position of each leaf, as an array with this type code."""
+    """Return the numbers at a byte offset of each leaf, as an array with this type code."""
     column = array(typecode)
     encoded = bytearray(column.itemsize * (len(leaves) // LEAF_BYTES))
     for offset in range(column.itemsize):
@@ -212,7 +213,7 @@ def split_leaves(leaves: bytes) -> Iterator[bytes]:
 
 
 def is_leaf_covering_address(encoded: bytes, address: bytes) -> bool:
-    """Return whether an encoded leaf belongs to the address, or proves that it has no leaf."""
+    """Return whether a leaf belongs to an address, or proves that the address has no leaf."""
     node = encoded[_NODE]
     next_node = encoded[_NEXT_NODE]
     if node < next_node:
@@ -222,7 +223,7 @@ def is_leaf_covering_address(encoded: bytes, address: bytes) -> bool:
 
 
 def encode_word_leaf(index: int, lane_word: int) -> bytes:
-    """Return the leaf of the sixteen lanes whose first seat is 16 * `index`."""
+    """Return the encoded leaf of the sixteen lanes whose first seat is 16 * `index`."""
     return _encode_number(index) + _encode_number(lane_word)
 
 
@@ -236,7 +237,7 @@ def encode_lane_words(indexes: Iterable[int], lanes: "array[int]") -> bytes:
     ordered = lanes[:]
     if sys.byteorder == "big":
         ordered.byteswap()
-    # The lanes are little-endian: the first lane is in the lowest bytes of the first word.
+    # The lanes are little-endian, so the first lane is in the lowest bytes of the first word.
     word_bytes = ordered.tobytes()
     word_bytes += bytes(-len(word_bytes) % _WORD_BYTES)
     return b"".join(
@@ -252,7 +253,7 @@ def hash_leaf(encoded: bytes, keccak: Keccak) -> bytes:
 
 
 def hash_leaves(leaves: bytes, leaf_bytes: int, keccak: Keccak) -> bytes:
-    """Return the hashes of encoded leaves of `leaf_bytes` bytes, one after the other."""
+    """Return the concatenated hashes of encoded leaves of `leaf_bytes` bytes each."""
     if native is not None:
         return native.hash_leaves(leaves, leaf_bytes)
     return b"".join(

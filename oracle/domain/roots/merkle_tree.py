@@ -14,24 +14,24 @@ from oracle.domain.roots.leaves import HASH_BYTES, Keccak
 
 _EMPTY = bytes(HASH_BYTES)
 _PAIR_BYTES = 2 * HASH_BYTES
-# A power of two, as the widths of the levels.
+# A power of two, like the widths of the levels.
 _FILLED_HASHES = 1 << 15
 
 
 class MerkleTree:
-    """The hashes of all nodes of the tree, 64 bytes for each leaf, and a flag for each leaf.
+    """A Merkle tree that takes 64 bytes for the hashes, and a flag, for each leaf.
 
     Node 1 is the root, nodes 2i and 2i + 1 are the children of node i, and node 2^depth + p is the
     leaf with index p. The root of a tree without leaves is zero. The hashes above changed leaves
-    are computed when they are read.
+    are computed only when they are read.
     """
 
     def __init__(self, leaf_hashes: bytes, keccak: Keccak) -> None:
-        """Create the tree of the leaves `leaf_hashes`, in order of their indexes."""
+        """Create a tree of the concatenated `leaf_hashes`, in the order of their indexes."""
         self._keccak = keccak
         self._leaf_count = self._depth = 0
         self._hashes = bytearray(_PAIR_BYTES)
-        # A leaf whose flag is set has changed since the hashes above it were computed.
+        # A set flag means that the leaf has changed since the hashes above it were computed.
         self._changed = bytearray(1)
         self._has_changed = False
         self.append_leaves(leaf_hashes)
@@ -74,10 +74,10 @@ class MerkleTree:
         self._changed[first_index : first_index + count] = b"\1" * count
 
     def set_leaves(self, indexes: Sequence[int], leaf_hashes: bytes) -> list[int]:
-        """Replace or add the leaves at `indexes`; for a repeated index, the last hash counts.
+        """Replace or add the leaves at `indexes`; the last hash counts if an index is repeated.
 
-        An index after the last leaf extends the tree. Leaves that it skips are zero until they are
-        set. Returns the positions, in `indexes`, of the leaves that differ from those before.
+        An index after the last leaf extends the tree, and leaves that it skips are zero until they
+        are set. The result has the positions, in `indexes`, of the leaves whose hash has changed.
 
         Raises:
             ValueError: there are not as many hashes as indexes.
@@ -112,7 +112,7 @@ class MerkleTree:
         return changed_positions
 
     def build_proof(self, index: int) -> list[bytes]:
-        """Return the proof of the leaf at an index: the sibling hashes on the path to the root.
+        """Return the proof of the leaf at an index, which are the sibling hashes up to the root.
 
         Raises:
             IndexError: there is no leaf at this index.
@@ -134,7 +134,7 @@ class MerkleTree:
         self._has_changed = True
         start = HASH_BYTES << self._depth
         leaves = self._hashes[start : start + HASH_BYTES * old_count]
-        # Releases the old tree before the new one, which is twice as large, is created.
+        # The old tree is released before the new tree, which is twice as large, is created.
         self._hashes = bytearray()
         self._hashes = bytearray(_PAIR_BYTES << depth)
         self._depth = depth
@@ -179,7 +179,7 @@ class MerkleTree:
 
 
 def _fill(hashes: bytearray, first: int, content: bytes, count: int) -> None:
-    """Write `count` copies of `content` from position `first` on, in parts of up to 1 MiB."""
+    """Write `count` copies of `content` from the offset `first` on, in parts of up to 1 MiB."""
     part_count = min(count, _FILLED_HASHES)
     part = content * part_count
     for offset in range(0, count, part_count):
@@ -196,12 +196,12 @@ def compute_empty_root(depth: int, keccak: Keccak) -> bytes:
 
 
 def hash_pair(first: bytes, second: bytes, keccak: Keccak) -> bytes:
-    """Return the hash of two hashes in ascending order, OpenZeppelin's commutative hash."""
+    """Return the hash of two hashes in ascending order (OpenZeppelin's commutative hash)."""
     return keccak(first + second if first <= second else second + first)
 
 
 def compute_root(leaf_hash: bytes, proof: Sequence[bytes], keccak: Keccak) -> bytes:
-    """Return the root that a proof leads to, as OpenZeppelin's MerkleProof computes it."""
+    """Return the root to which a proof leads, as OpenZeppelin's MerkleProof computes it."""
     for sibling in proof:
         leaf_hash = hash_pair(leaf_hash, sibling, keccak)
     return leaf_hash

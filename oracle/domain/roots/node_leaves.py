@@ -1,7 +1,7 @@
 """The leaves of nodes, computed from folded nodes or from rows of the database.
 
-A cut encodes the leaves of the nodes that changed since the last one, up to millions of them, so
-the native code encodes rows without an object for each node. See
+Each report encodes the leaves of the nodes that changed since the last report, which may be
+millions, so the native code encodes rows without an object for each node. See
 docs/reference/report-format.md#roots.
 """
 
@@ -24,13 +24,13 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
-# Returns the nodes that exist at these addresses.
+# A function that returns the nodes that exist at these addresses.
 NodeLoader = Callable[[Sequence[Address]], Mapping[Address, Node]]
 
 
 @dataclass(frozen=True, slots=True)
 class ScoringContext:
-    """The inputs of scoring at the as-of block, whose time is `time`.
+    """The inputs of scoring as of a block, whose time is `time`.
 
     `review_kickout` reviews the kickout of a node whose kickout is due at that block. Legacy rules
     also need the population maxima at that time.
@@ -55,14 +55,15 @@ def build_scoring_context(
     return ScoringContext(rules, time, load_nodes, review_kickout, population_maxima)
 
 
-# The leaf has 16 bits for the number of scores; only a window of legacy rules can exceed them.
+# The leaf has 16 bits for the number of scores, which only a window of legacy rules can exceed.
 _MAX_SCORE_COUNT = 0xFFFF
 
 
 # The part of a node's state from which its leaf is computed, except under legacy rules: seat,
 # address, next address, whether the node is a member, paused and excluded, base, since, pool, pool
-# sum, prior, last_scored_at and kickout_due_time of `oracle.domain.state.Node`. A million rows are
-# encoded as the driver returns them: addresses have 20 bytes, and flags may be 0 and 1.
+# sum, prior, last_scored_at and kickout_due_time of `oracle.domain.state.Node`. Up to a million
+# rows are encoded as the database driver returns them, so addresses have 20 bytes, and flags may
+# be 0 and 1.
 LeafRow = tuple[
     int, bytes, bytes, bool, bool, bool, int, int, bytes, int, int | None, int | None, int | None
 ]
@@ -71,8 +72,8 @@ LeafRow = tuple[
 def encode_leaves(rows: list[LeafRow], context: ScoringContext, keccak: Keccak) -> bytes:
     """Return the encoded leaves of the nodes in `rows` as of `context.time`, in any order.
 
-    The nodes of rows that the native code does not encode are loaded. These are the nodes with an
-    open kickout interval, and all nodes under legacy rules.
+    The native code does not encode nodes with an open kickout interval, or any node under legacy
+    rules. These nodes are loaded and encoded by Python code.
     """
     leaves, other_rows = _encode_leaves_natively(rows, context)
     nodes = context.load_nodes([_format_address(row[1]) for row in other_rows])
@@ -99,7 +100,7 @@ def _encode_leaves_natively(
 
 
 def convert_rules_to_native(rules: Rules) -> tuple[int, bool, int, int, bool]:
-    """Return the rules as `native.encode_leaves` reads them."""
+    """Return the rules in the form that `native.encode_leaves` takes."""
     has_hysteresis = rules.has_exclusion_hysteresis
     return (
         rules.exclude_exit if has_hysteresis else rules.exclude_enter,
@@ -135,9 +136,9 @@ def build_node_leaf(
 ) -> NodeLeaf:
     """Return the leaf of a node as of `context.time`.
 
-    Under legacy rules the leaf holds the number and the sum of the scores in the window. No
-    kickout is due while a dead letter lies in its evidence. A kickout that only an operator may
-    allow is marked as held.
+    Under legacy rules, the leaf holds the number and the sum of the scores in the window. The leaf
+    states no kickout while a log behind the kickout could not be decoded. A kickout that needs an
+    operator's approval is marked as held.
     """
     rules, time = context.rules, context.time
     reliability = compute_reliability(node, time, rules)
@@ -149,7 +150,8 @@ def build_node_leaf(
         score_sum = tally.total
     due_since = node.kickout_due_time or 0
     flags = _build_flags(node, reliability, context)
-    # A restart or the end of its window may have cleared the low pool without an event.
+    # The low pool may have been cleared without an event, by a restart of pools or by the end of
+    # its window.
     is_due = node.kickout_due_time is not None and is_kickout_due(node, rules, time)
     review = context.review_kickout(node) if is_due else None
     if review is None or review.has_dead_letter:
@@ -173,8 +175,8 @@ def build_node_leaf(
     )
 
 
-# The flags by their bits, because combining integers is five times faster than combining
-# LeafFlags.
+# The flags are looked up by their bits, because combining integers is five times faster than
+# combining LeafFlags.
 _FLAGS = tuple(LeafFlag(bits) for bits in range(2 * LeafFlag.EXCLUDED))
 _MEMBER_BIT, _PAUSED_BIT, _EXCLUDED_BIT = map(
     int, (LeafFlag.MEMBER, LeafFlag.PAUSED, LeafFlag.EXCLUDED)

@@ -1,4 +1,4 @@
-"""The leaves of a round in pieces of 8,192 leaves, by seat; each piece is a subtree of the round.
+"""Divides the leaves of a round, by seat, into pieces of 8,192 leaves, which are subtrees.
 
 A round is stored and published as its pieces. The root follows from the digests of all pieces, and
 a leaf is proven from its piece and these digests. See docs/reference/report-format.md#pieces.
@@ -28,12 +28,12 @@ from oracle.domain.roots.leaves import (
 )
 from oracle.domain.roots.merkle_tree import MerkleTree, compute_empty_root, hash_pair
 
-# A full piece is 1 MiB, which is the usual maximum size of a content-addressed block.
+# A full piece has 1 MiB, which is the usual maximum size of a content-addressed block.
 PIECE_DEPTH = 13
 PIECE_LEAVES = 1 << PIECE_DEPTH
 PIECE_WORDS = PIECE_LEAVES // LANES_PER_WORD
 WORD_DEPTH = PIECE_WORDS.bit_length() - 1
-# The number of rounds whose root the contract keeps; it cannot verify proofs in older rounds.
+# The contract keeps the roots of this many rounds, and cannot verify proofs in older rounds.
 KEPT_ROUNDS = 256
 
 
@@ -54,7 +54,7 @@ class PieceDigest:
 
 
 class PieceEdit:
-    """The leaves of one piece to replace or add, as positions in a buffer of leaves."""
+    """The leaves of a piece that are replaced or added, as positions in a buffer of leaves."""
 
     def __init__(self, leaves: bytearray) -> None:
         self._leaves = leaves
@@ -67,11 +67,11 @@ class PieceEdit:
         self._positions.append(position)
 
     def has_all_leaves(self, leaf_count: int) -> bool:
-        """Return whether the edit has every leaf of a piece that has `leaf_count` leaves."""
+        """Return whether the edit has every leaf of a piece with `leaf_count` leaves."""
         return len(set(self._indexes)) == leaf_count
 
     def apply(self, piece: bytes) -> bytes:
-        """Return `piece` with the leaves of this edit.
+        """Return `piece` with the leaves of this edit replaced or added.
 
         Raises:
             ValueError: a leaf between the end of the piece and an added leaf is missing.
@@ -92,19 +92,19 @@ class PieceEdit:
 
 
 class PieceEdits:
-    """The leaves that changed since the last call of `take`: about 132 bytes for each.
+    """The leaves that changed since the last call of `take`; each takes about 132 bytes.
 
-    A leaf that changed several times is kept once. Of some pieces, only the fact that they changed
-    is kept.
+    A leaf that changed several times is kept once. For some pieces, only the fact that they
+    changed is kept.
     """
 
     def __init__(self) -> None:
         self.discard()
 
     def add(self, leaves: bytes, max_kept_seats: int | None = None) -> None:
-        """Add encoded leaves; a leaf replaces the earlier one of its seat.
+        """Add encoded leaves; a leaf replaces an earlier leaf with the same seat.
 
-        Of seats from `max_kept_seats` on, only the numbers of their pieces are kept.
+        For seats from `max_kept_seats` on, only the numbers of their pieces are kept.
         """
         if max_kept_seats is not None:
             leaves = self._drop_leaves_beyond_limit(leaves, max_kept_seats)
@@ -121,8 +121,8 @@ class PieceEdits:
         self._leaves += leaves
 
     def drop(self, seats: Iterable[int]) -> None:
-        """Record that `seats` changed, but keep only the numbers of the pieces that have them."""
-        # Looking up the end of each piece is faster than a division for each seat.
+        """Record that `seats` changed, but keep only the numbers of their pieces."""
+        # It is faster to look up the end of each piece than to divide each seat.
         sorted_seats = sorted(seats)
         first = 0
         while first < len(sorted_seats):
@@ -131,7 +131,7 @@ class PieceEdits:
             first = bisect_left(sorted_seats, PIECE_LEAVES * (piece + 1), lo=first)
 
     def _drop_leaves_beyond_limit(self, leaves: bytes, max_kept_seats: int) -> bytes:
-        """Return the leaves of the first seats, and record the piece numbers of the others."""
+        """Return the leaves of the first seats, and record the pieces of all other leaves."""
         kept_leaves = []
         for seat, leaf in zip(extract_seats(leaves), split_leaves(leaves), strict=True):
             if seat < max_kept_seats:
@@ -154,9 +154,9 @@ class PieceEdits:
         """Discard the collected leaves."""
         self._seats = array("I")
         self._leaves = bytearray()
-        # Maps a seat to 1 + the position of its leaf, or to 0 if the leaf has not changed.
+        # For each seat, 1 + the position of its leaf, or 0 if the leaf has not changed.
         self._slots = array("I")
-        # The changed pieces for which some changed leaves are not kept.
+        # The changed pieces of which not all changed leaves are kept.
         self.dropped_pieces: set[int] = set()
 
     def take(self) -> dict[int, PieceEdit]:
@@ -186,7 +186,7 @@ def sort_leaves(leaves: bytes) -> bytes:
 
 
 class PieceTree:
-    """The encoded leaves of one piece, and the hashes of their subtree: up to 1.5 MiB."""
+    """The encoded leaves of a piece, and the hashes of their subtree, which take up to 1.5 MiB."""
 
     def __init__(self, leaves: bytes, keccak: Keccak, *, is_only_piece: bool) -> None:
         """Build the subtree; the only piece of a round is not padded to the full size.
@@ -214,7 +214,7 @@ class PieceTree:
         return self._leaves
 
     def is_address_covered_by_leaf(self, index: int, address: bytes) -> bool:
-        """Return whether the leaf belongs to the address, or proves that it has no leaf.
+        """Return whether the leaf belongs to an address, or proves that the address has no leaf.
 
         `index` counts from the first leaf of the piece.
         """
@@ -233,12 +233,12 @@ class PieceTree:
         )
 
     def build_proof(self, index: int) -> list[bytes]:
-        """Return the proof of a leaf: the sibling hashes on the path to the subtree's root."""
+        """Return the proof of a leaf, which are the sibling hashes up to the subtree's root."""
         return self._tree.build_proof(index)
 
 
 class PiecedRound:
-    """The root of a round and the tops of its trees, computed from the digests of its pieces."""
+    """The root of a round, and the upper levels of its trees, computed from all piece digests."""
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ class PiecedRound:
         as_of: int,
         keccak: Keccak,
     ) -> None:
-        """Compute the root of the round as of block `as_of` from `digests`, in order of pieces."""
+        """Compute the root of the round, as of block `as_of`, from its pieces' digests."""
         self.digests = tuple(digests)
         self._keccak = keccak
         self._nodes = _build_top_tree(
@@ -284,7 +284,7 @@ class PiecedRound:
     def prove_word_runs(
         self, lane_words: Sequence[int], runs: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[bytes, ...]]:
-        """Yield the proof of each run of words, given as (first word, number of words).
+        """Yield the proof of each run of words; a run is a pair (first word, number of words).
 
         `lane_words` are all words of the round. A run has 2^k words, begins at a multiple of its
         length and lies in one piece; runs are in ascending order. Words after the last one count
@@ -307,7 +307,7 @@ class PiecedRound:
 def compute_piece_digest(
     piece_index: int, leaves: bytes, keccak: Keccak, *, is_only_piece: bool
 ) -> PieceDigest:
-    """Return the digest of the piece at `piece_index`, computed from its leaves alone.
+    """Return the digest of the piece at `piece_index`, which depends only on its leaves.
 
     Raises:
         ValueError: the bytes are not 1 to 8,192 leaves.
@@ -328,14 +328,14 @@ def build_piece_digest(lanes: Sequence[int], nodes_hash: bytes, words_hash: byte
 
 def count_and_weigh_selectable_nodes(lanes: Sequence[int]) -> tuple[int, int]:
     """Return the number of nodes that may be selected, and the sum of their weights."""
-    # A lane is the weight plus 1; the weight of a node that may not be selected is 0.
+    # A lane is the weight plus 1, and the weight of a node that may not be selected is 0.
     return len(lanes) - lanes.count(DO_NOT_SELECT), sum(lanes) - len(lanes)
 
 
 def _build_word_tree(
     piece_index: int, lane_words: Sequence[int], keccak: Keccak, *, is_only_piece: bool
 ) -> MerkleTree:
-    """Return the subtree of the words of one piece."""
+    """Return the subtree of the words of lanes in one piece."""
     leaves = b"".join(
         encode_word_leaf(index, lane_word)
         for index, lane_word in enumerate(lane_words, start=PIECE_WORDS * piece_index)
@@ -362,7 +362,7 @@ def _build_subtree(
 
 
 def _build_top_tree(hashes: list[bytes], depth: int, keccak: Keccak) -> MerkleTree:
-    """Return the tree above subtrees of 2^depth leaves each; `hashes` are the subtree roots."""
+    """Return the tree above subtrees of 2^depth leaves each, whose roots are `hashes`."""
     if len(hashes) > 1:
         place_count = 1 << (len(hashes) - 1).bit_length()
         hashes += [compute_empty_root(depth, keccak)] * (place_count - len(hashes))

@@ -1,7 +1,7 @@
-"""The leaves of one round, from which the score of every node can be proven.
+"""Proves the score of every node in a round from all leaves of the round.
 
-A proof is checked by a contract with OpenZeppelin's MerkleProof, or by `compute_root`. See
-docs/reference/report-format.md#roots.
+A contract verifies a proof with OpenZeppelin's MerkleProof, and this program with `compute_root`.
+See docs/reference/report-format.md#roots.
 """
 
 from bisect import bisect_left
@@ -32,7 +32,7 @@ class NodeProof:
 
 
 class ProvableRound:
-    """All leaves of one round, encoded, with their tree and summary: about 300 bytes per node."""
+    """All leaves of a round with their tree and summary; a node takes about 300 bytes."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ProvableRound:
         as_of: int,
         keccak: Keccak,
     ) -> None:
-        """Build the tree of the leaves, sorted by address, as of block `as_of`.
+        """Build the tree of the leaves, which are sorted by address, as of the block `as_of`.
 
         Raises:
             ValueError: the seats of the leaves are not 0 to n - 1.

@@ -40,10 +40,10 @@ from oracle.domain.roots.pieces import (
 
 
 class RoundTree:
-    """The hashes and lanes of all nodes as of the last round.
+    """The hashes and the lanes of all nodes as of the last round.
 
-    The tree takes about 70 bytes per node. A round updates the leaves that changed since the last
-    round. The leaves are not kept, except in `edits` until they are taken.
+    The tree takes about 70 bytes per node. Each round updates the leaves that changed since the
+    round before. The leaves themselves are kept only in `edits`, until they are taken from there.
     """
 
     def __init__(self, batches: Iterable[bytes], keccak: Keccak) -> None:
@@ -72,9 +72,9 @@ class RoundTree:
     def update(self, batches: Iterable[bytes], max_kept_seats: int | None = None) -> int:
         """Replace the leaves of nodes, and add the leaves of new nodes by seat.
 
-        Returns the number of leaves that differ from the earlier ones.
+        The result is the number of leaves that differ from the earlier leaves.
 
-        A batch is one or more encoded leaves, one after the other. Of seats from `max_kept_seats`
+        A batch is one or more encoded leaves, one after the other. For seats from `max_kept_seats`
         on, `edits` has the pieces but not the leaves.
 
         Raises:
@@ -101,7 +101,7 @@ class RoundTree:
         return changed_count
 
     def _update_word_hashes(self, indexes: Sequence[int]) -> None:
-        """Recompute the hashes of the words at `indexes`."""
+        """Compute the hashes of the words at `indexes` again."""
         leaves = encode_lane_words(indexes, self._lanes)
         self._words.set_leaves(indexes, hash_leaves(leaves, WORD_LEAF_BYTES, self._keccak))
 
@@ -119,7 +119,7 @@ class RoundTree:
         self._update_word_hashes(range(first_word, -(-len(self._lanes) // LANES_PER_WORD)))
 
     def hash_changed(self) -> None:
-        """Compute the hashes above changed leaves now instead of when the root is read."""
+        """Compute the hashes above changed leaves now, instead of when the root is read."""
         self._nodes.hash_changed()
         self._words.hash_changed()
 
@@ -145,12 +145,12 @@ class RoundTree:
             lanes[seat] = lane
             self._leaf_count += old_lane == NEVER_REPORTED
             self._open_count += (lane >= LOWEST_SCORE) - (old_lane >= LOWEST_SCORE)
-            # A lane is the weight plus 1; the weight of a node that may not be selected is 0.
+            # A lane is the weight plus 1, and the weight of a node that may not be selected is 0.
             self._total_weight += max(lane, 1) - max(old_lane, 1)
             changed_words.add(get_word_index(seat))
 
     def get_piece_digest(self, piece: int) -> PieceDigest:
-        """Return the digest of a piece. Raises IndexError if the round has no such piece."""
+        """Return the digest of a piece; raise IndexError if the round has no such piece."""
         first = PIECE_LEAVES * piece
         return build_piece_digest(
             self._lanes[first : first + PIECE_LEAVES],
@@ -161,7 +161,7 @@ class RoundTree:
     def summarize(
         self, chain_id: int, oracle: Address, round_number: int, as_of: int
     ) -> RoundSummary:
-        """Return the summary of round `round_number` over the current leaves."""
+        """Return the summary of round `round_number` with the current leaves."""
         return RoundSummary(
             chain_id=chain_id,
             oracle=oracle,
@@ -180,12 +180,12 @@ class RoundTree:
     def compute_round_root(
         self, chain_id: int, oracle: Address, round_number: int, as_of: int
     ) -> Hash:
-        """Return the root of round `round_number` over the current leaves."""
+        """Return the root of round `round_number` with the current leaves."""
         summary = self.summarize(chain_id, oracle, round_number, as_of)
         return Hash("0x" + self.compute_root(summary).hex())
 
     def prove_node(self, seat: int, summary: RoundSummary) -> list[bytes]:
-        """Return the proof of the leaf at a seat. Raises IndexError if there is no such leaf."""
+        """Return the proof of the leaf at a seat; raise IndexError if there is no such leaf."""
         return [
             *self._nodes.build_proof(seat),
             self._words.root,

@@ -1,1 +1,1 @@
-"""Scoring: rules, ranking, reliability, windows."""
+"""Computes scores, from the rules, the ranks in groups, reliability and legacy windows."""

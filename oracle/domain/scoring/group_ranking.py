@@ -1,4 +1,4 @@
-"""Ranks the members of a validation group by speed, and scores them. Pure functions.
+"""Ranks the members of a validation group by speed, and scores them, with pure functions.
 
 See docs/reference/scoring-rules.md#task-groups.
 """
@@ -13,17 +13,17 @@ from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Ending, GroupMember, Task
 
-# The rounds of a legacy task: the commitment and the disclosure.
+# A legacy task has two rounds, the commitment and the disclosure.
 _ROUNDS = 2
 _UNANSWERED_ENDINGS = (Ending.ABORTED, Ending.TIMED_OUT)
-# Endings of answers that a verdict does not confirm. A confirmed error report also ends as
+# The endings of answers that a verdict does not confirm. A confirmed error report also ends as
 # ABORTED.
 _UNCONFIRMED_ENDINGS = (Ending.INVALIDATED, *_UNANSWERED_ENDINGS)
 _has_reported_error = attrgetter("error_reported")
 
 
 class ClosingMember(NamedTuple):
-    """A member of a group at the time when the group closes; `timeout` is its task's limit."""
+    """A member of a group when the group closes; `timeout` is the time limit of its task."""
 
     task: TaskKey
     node: Address | None
@@ -44,9 +44,9 @@ def rank_tasks_by_speed(
     """Return the tasks that have an answer when the group closes, fastest first.
 
     Error reports come last, unless the rules rank them by their time. The list is empty if the
-    whole group is rejected. Of two equally fast tasks, the one that was created (or else started)
-    first comes first. With `is_ordered`, the tasks are already in the order of their answers, and
-    times are ignored.
+    whole group is rejected. Of two equally fast tasks, the task that was created first (or if
+    unknown, started first) comes first. With `is_ordered`, the tasks are already in the order of
+    their answers, so times are ignored.
     """
     if rules.creator_timeout_rejects_group and any(
         task.abort_reason is AbortReason.CREATOR_VALIDATION_TIMEOUT for task in tasks
@@ -70,7 +70,7 @@ def select_confirmed_answers(
     """Return the answers that the group's verdict confirms, in the given order.
 
     An answer without a verdict counts as confirmed. The list is empty unless more than half of the
-    group answered, because a lone answer was compared with nothing.
+    group answered, because otherwise the answers were hardly compared with others.
 
     Args:
         answered_tasks: the tasks with an answer, and with the endings that the verdict gave them.
@@ -114,7 +114,7 @@ def rank_closing_members(
 
 
 def build_closing_member(key: TaskKey, task: Task | None) -> ClosingMember:
-    """Return a task as a member of a closing group; `task` is None if it was never seen."""
+    """Return a task as a member of a closing group; `task` is None for a task never seen."""
     if task is None or task.node is None:
         return ClosingMember(key, None, None, None)
     return ClosingMember(key, task.node, compute_elapsed_seconds(task), task.timeout)
@@ -137,7 +137,7 @@ def _score_member(
 
 
 def _compute_task_score(points: int, rules: Rules) -> int:
-    """Return the task score for a rank's points, which legacy rules count in both rounds.
+    """Return the score of a task for the points of its rank, which legacy rules count twice.
 
     See docs/explanation/legacy.md#scores.
     """
@@ -145,7 +145,7 @@ def _compute_task_score(points: int, rules: Rules) -> int:
 
 
 def get_points_for_rank(rank: int, rules: Rules) -> int:
-    """Return the points of a rank, where the first rank is 1."""
+    """Return the points of a rank; ranks count from 1."""
     table = rules.rank_scores
     return table[min(rank, len(table)) - 1]
 

@@ -1,6 +1,6 @@
-"""Forecasts when a kickout becomes due, if a node's next scores are like its last ones.
+"""Forecasts when a kickout becomes due if a node's next scores are like its last scores.
 
-Pure functions over a pool, with whole numbers (docs/explanation/kickouts.md#forecast).
+The functions are pure, and use whole numbers only (docs/explanation/kickouts.md#forecast).
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from oracle.domain.scoring.node_scores import get_pool_before_score
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
-# The forecast assumes that the next scores are like this many most recent ones.
+# The forecast assumes that the next scores are like this many of the last scores.
 RECENT_SCORES = 20
 # A kickout becomes near when at most NEAR_SCORES scores are missing, and stops being near when
 # more than FAR_SCORES are missing.
@@ -19,11 +19,12 @@ NEAR_SCORES, FAR_SCORES = 15, 25
 
 @dataclass(frozen=True, slots=True)
 class KickoutForecast:
-    """The number of further scores until a kickout is due, 0 if it is due already.
+    """The number of further scores until a kickout is due, which is 0 if it is due already.
 
     `recent_scores` is the number of last scores that the forecast repeats. `first_places` and
     `second_places` are how many of these further scores must be first or second places to avoid
-    the kickout; None if even all of them are not enough, or if the rules have no such place.
+    the kickout. They are None if even all of the scores would not be enough, or if the rules have
+    no such place.
     """
 
     scores: int
@@ -33,7 +34,7 @@ class KickoutForecast:
 
     @property
     def is_near(self) -> bool:
-        """Whether the kickout is not due yet, but will be within few scores."""
+        """Whether the kickout is not due yet, but will be after at most `NEAR_SCORES` scores."""
         return 0 < self.scores <= NEAR_SCORES
 
 
@@ -67,8 +68,9 @@ def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
     forecast = forecast_kickout(node, time, rules)
     if forecast is None or not forecast.is_near:
         return False
-    # The previous pool lacks the score that the newest one displaced. That score would only decide
-    # whether a kickout was already due, so this estimate ignores it.
+    # The pool before the newest score is not known completely, because the newest score displaced
+    # a score. That score would only decide whether a kickout was due already, so this estimate
+    # ignores it.
     pool = get_pool_before_score(node, time, rules)[:-1]
     previous = _PoolCourse(pool, pool[-RECENT_SCORES:], rules).count_scores_until_due()
     return previous is not None and previous <= NEAR_SCORES
@@ -76,7 +78,7 @@ def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _PoolCourse:
-    """A pool, and the recent scores whose mean is assumed for each further score."""
+    """A score pool, and the recent scores whose mean is assumed for each further score."""
 
     pool: bytes
     recent: bytes
@@ -85,7 +87,8 @@ class _PoolCourse:
     def count_scores_until_due(self) -> int | None:
         """Return the number of scores until a kickout is due, or None if it never is.
 
-        Once all scores of the pool are the recent mean, the mean no longer changes.
+        Only one pool of scores is tried, because after that the mean of the pool no longer
+        changes.
         """
         counts = range(self.rules.pool_size + 1)
         return next((count for count in counts if self.is_kickout_due_after(count)), None)
@@ -103,7 +106,8 @@ class _PoolCourse:
     def is_kickout_due_after(self, count: int, better_scores: int = 0, points: int = 0) -> bool:
         """Return whether a kickout is due after `count` scores, some of them `points`.
 
-        All sums are multiplied by the number of recent scores, so that the mean is exact.
+        `better_scores` is how many of the scores are `points`; the others are the recent mean. All
+        sums are multiplied by the number of recent scores, so that the mean is exact.
         """
         size = self.rules.pool_size
         sample_size = len(self.recent)

@@ -1,4 +1,4 @@
-"""Compares a node with all others: the legacy system's R, P and B, and their weighted sum Q.
+"""Computes the legacy factors R, P and B, which compare a node with others, and their sum Q.
 
 Fractions are in units of 10^-18, rounded down at every step; times are block times in seconds. See
 docs/explanation/legacy.md#scores.
@@ -30,7 +30,7 @@ class PopulationMaxima:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """The scores of a node compared with its peers.
+    """The factors that compare a node with the other nodes.
 
     `size` is R, `promptness` is P, `speed` is B and `combined` is Q. `speed` is None if the node
     has no task in the window, which counts as 0 in Q.
@@ -48,7 +48,7 @@ def compute_population_maxima(
 ) -> PopulationMaxima | None:
     """Return the maxima over all members at `time`, or None without legacy rules.
 
-    Nodes that are not members are ignored.
+    Nodes that are not members do not count.
     """
     legacy = rules.legacy
     if legacy is None:
@@ -103,7 +103,7 @@ def compute_speed_factor(
 def compute_node_factors(
     node: Node, time: int, legacy_rules: LegacyRules, population_maxima: PopulationMaxima
 ) -> Factors:
-    """Return the node's factors at `time`; `population_maxima` must be as of the same time."""
+    """Return the node's factors at `time`, relative to the maxima at the same time."""
     tally = compute_window_tally(node, time, legacy_rules)
     size = compute_vram_share(node.gpu_vram, population_maxima)
     promptness = compute_promptness(node.timeout, population_maxima, legacy_rules)
@@ -127,7 +127,7 @@ def compute_incentive_shares(
     A share is the product of Q and online seconds, divided by the sum of all members' products
     (docs/explanation/crynux.md#weighted-sum-of-scores); all shares are 0 if that sum is 0. The
     result is empty unless the rules are legacy rules. Shares are never part of a report.
-    `population_maxima` are the maxima of these nodes at the same time; if it is None, they are
+    `population_maxima` are the maxima of these nodes at the same time, or None if they have to be
     computed.
     """
     legacy = rules.legacy

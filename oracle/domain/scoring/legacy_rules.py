@@ -1,4 +1,4 @@
-"""The additional parameters of rule sets for the legacy system.
+"""The additional rules of rule sets for the legacy system.
 
 See docs/explanation/legacy.md#scores.
 """
@@ -27,7 +27,7 @@ _BEST_SCORE = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyRules:
-    """The additional rules of a legacy rule set. Fractions in units of 10^-18, times in seconds.
+    """The additional legacy rules; fractions are in units of 10^-18, times in seconds.
 
     The weights, the shortest timeout and the kickout line were never published
     (docs/explanation/crynux.md#weighted-sum-of-scores), so they have no default.
@@ -36,7 +36,7 @@ class LegacyRules:
         ValueError: a number is out of range; the message names the field.
     """
 
-    # The weights are a, b and c of docs/explanation/legacy.md#scores; together at most 1.
+    # The weights are a, b and c of docs/explanation/legacy.md#scores, and sum to at most 1.
     vram_weight: Fraction = field(
         metadata=build_rule_metadata(
             "weight of the VRAM size in the combined score, a", _SOURCE, SHARE
@@ -66,7 +66,7 @@ class LegacyRules:
             "minimum number of tasks in the window for a kickout", _SOURCE, POSITIVE
         )
     )
-    # Windows are counted from the epoch.
+    # Windows are counted from the unix epoch.
     window_seconds: int | None = declare_rule(
         None,
         "length of a window in seconds; none is the calendar month in UTC",

@@ -1,6 +1,6 @@
 """The task scores and membership time of a node in its current window.
 
-A tally never goes back: an event whose block time is before the current window counts in the
+A tally never goes back, so an event whose block time is before the current window counts in the
 current window. See docs/explanation/legacy.md#scores.
 """
 
@@ -11,10 +11,10 @@ from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.state import Membership, Node
 
 _DAY_SECONDS = 86_400
-# The Gregorian calendar repeats itself after 400 years.
+# The Gregorian calendar repeats itself after 400 years, which are this many months and days.
 _CYCLE_MONTHS, _CYCLE_DAYS = 4_800, 146_097
-# Years are counted from a 1 March, so that the leap day is the last of its year: January 1970 is
-# the eleventh month of year 1969.
+# Years are counted from 1 March, so that the leap day is the last day of its year. January 1970 is
+# therefore the eleventh month of the year 1969.
 _MONTHS_BEFORE_EPOCH = 1_969 * 12 + 10
 _DAYS_BEFORE_EPOCH = 719_468
 
@@ -24,7 +24,8 @@ def compute_window_number(time: int, legacy_rules: LegacyRules) -> int:
     if legacy_rules.window_seconds is not None:
         return time // legacy_rules.window_seconds
     days = time // _DAY_SECONDS
-    # This estimate is off by at most one, because months differ by at most three days.
+    # The estimate is off by at most one month, because the lengths of months differ by at most
+    # three days.
     month = days * _CYCLE_MONTHS // _CYCLE_DAYS
     while _compute_first_day_of_month(month) > days:
         month -= 1
@@ -49,7 +50,7 @@ def _compute_first_day_of_month(month: int) -> int:
 
 
 class WindowTally(NamedTuple):
-    """The sums over a node's current window at one time.
+    """The sums over a node's current window, as of one time.
 
     `total` is the sum of the node's task scores, and `tasks` their number. `online_seconds` is the
     node's membership time in the window, including pauses.
@@ -66,7 +67,7 @@ class WindowTally(NamedTuple):
         return self.total * UNIT // self.tasks if self.tasks else None
 
     def justifies_kickout(self, legacy_rules: LegacyRules) -> bool:
-        """Return whether there are enough tasks for a kickout, and the mean is below the line."""
+        """Return whether there are enough tasks for a kickout, with a mean below the line."""
         has_enough = self.tasks >= legacy_rules.kickout_tasks
         return has_enough and self.total * UNIT < legacy_rules.kickout_below * self.tasks
 
@@ -74,7 +75,7 @@ class WindowTally(NamedTuple):
 def compute_window_tally(node: Node, time: int, legacy_rules: LegacyRules) -> WindowTally:
     """Return the node's tally in the window that contains `time`.
 
-    If the node's current window is later, its tally is returned.
+    If the node's current window is later than `time`, the tally of the current window is returned.
     """
     window = compute_window_number(time, legacy_rules)
     online_since = node.online_since
@@ -115,7 +116,7 @@ def add_score(node: Node, score: int, time: int, legacy_rules: LegacyRules) -> N
 
 
 def update_online_clock(node: Node, time: int, legacy_rules: LegacyRules) -> None:
-    """Start the online clock of a node that became a member, or stop it for a node that left."""
+    """Start the online clock of a node that became a member, or stop it if the node left."""
     advance_window(node, time, legacy_rules)
     if node.membership is Membership.MEMBER:
         node.online_since = max(time, compute_window_start(node.window, legacy_rules))

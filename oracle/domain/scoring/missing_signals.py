@@ -1,4 +1,4 @@
-"""Describes how events and fields that a network lacks affect scoring.
+"""Describes how scoring is affected by events and fields that a network lacks.
 
 See docs/reference/scoring-rules.md, docs/reference/events-and-jsonl.md#vocabulary.
 """

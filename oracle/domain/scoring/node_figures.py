@@ -23,8 +23,8 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
-# A member with a lower reliability that is not excluded is called recovering. The term is this
-# project's own; the rules only define the threshold of exclusion.
+# A member that is not excluded but has a lower reliability is called recovering. This term is not
+# from the rules, which only define the threshold of exclusion.
 RECOVERING_BELOW = 95 * UNIT // 100
 
 NodeState = Literal[
@@ -43,7 +43,7 @@ _STATE_OF_NON_MEMBER: Mapping[Membership, NodeState] = {
 class NodeScores:
     """The scores of a node at a given time, and the values derived from them.
 
-    `qos` is None for a node that is not a member. `back_at` is the block time at which healing
+    `qos` is None for a node that is not a member. `back_at` is the block time at which recovery
     alone ends the exclusion, or None for a node that is not excluded. `factors` is None except
     under legacy rules.
     """
@@ -62,7 +62,7 @@ class NodeScores:
 def compute_node_scores(
     node: Node, time: int, rules: Rules, population_maxima: PopulationMaxima | None = None
 ) -> NodeScores:
-    """Return the scores of a node at `time`; `population_maxima` must be as of the same time.
+    """Return the scores of a node at `time`, relative to the maxima at the same time.
 
     Raises:
         ValueError: the rules are legacy rules, and `population_maxima` is None. Use

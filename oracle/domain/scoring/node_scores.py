@@ -1,4 +1,4 @@
-"""The scores of a node at a given time: status, pool, long-term score, reliability H, QoS.
+"""Computes the scores of a node at a given time: status, pool, long-term score, reliability, QoS.
 
 Numbers between 0 and 1 are in units of 10^-18, rounded down at every step
 (docs/reference/scoring-rules.md#numbers). Times are block times in seconds. See
@@ -20,7 +20,7 @@ from oracle.domain.state import Membership, Node
 
 
 def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
-    """Return H at `time`, if H was `base` at `since` and has only healed since then.
+    """Return H at `time`, if H was `base` at `since` and has only recovered since then.
 
     If `time` is before `since`, return `base`.
     """
@@ -35,8 +35,8 @@ def is_excluded_after_change(
     """Return whether a node stays or becomes excluded as H goes from `before` to `after`.
 
     This function is for rules with two thresholds (docs/reference/scoring-rules.md#relay). Only a
-    penalty starts an exclusion. The exclusion ends as soon as H reaches the exit threshold, be it
-    by a success or by healing alone.
+    penalty starts an exclusion. The exclusion ends as soon as H reaches the exit threshold,
+    whether by a success or by recovery alone.
     """
     if is_penalty and after < rules.exclude_enter:
         return True
@@ -45,7 +45,7 @@ def is_excluded_after_change(
 
 
 def append_score_to_pool(pool: bytes, score: int, rules: Rules) -> bytes:
-    """Return the pool with one more score, and without its oldest score if it was full."""
+    """Return the pool with the score appended, and without its oldest score if it was full."""
     return (pool + bytes((score,)))[-rules.pool_size :]
 
 
@@ -61,7 +61,7 @@ def compute_pool_mean(pool: bytes, prior: int | None, rules: Rules) -> int:
 
 
 def count_pool_restarts(time: int, rules: Rules) -> int:
-    """Return how many of the rules' restarts have happened by `time`."""
+    """Return how many restarts of the rules have happened by `time`."""
     return bisect_right(rules.restarts, time)
 
 
@@ -69,30 +69,30 @@ def is_pool_lost(node: Node, time: int, rules: Rules) -> bool:
     """Return whether a restart happened between the node's last score and `time`.
 
     The relay keeps pools in memory and means in its database. From a restart until its next score,
-    a node therefore has its exact mean, but no pool that could be full.
+    a node therefore has its exact mean, but no pool, so no kickout can be due.
     """
     return bool(rules.restarts) and node.restarts < count_pool_restarts(time, rules)
 
 
 def get_pool_for_kickout(node: Node, time: int, rules: Rules) -> bytes:
-    """Return the pool that decides a kickout at `time`, empty if a restart lost it."""
+    """Return the pool that decides about a kickout at `time`, which is empty after a restart."""
     return b"" if is_pool_lost(node, time, rules) else node.pool
 
 
 def get_pool_before_score(node: Node, time: int, rules: Rules) -> bytes:
-    """Return the pool that a score at `time` extends, reseeded if a restart lost it."""
+    """Return the pool that a score at `time` extends, which is reseeded after a restart."""
     return reseed_pool(node.pool, rules) if is_pool_lost(node, time, rules) else node.pool
 
 
 def reseed_pool(pool: bytes, rules: Rules) -> bytes:
-    """Return copies of a lost pool's truncated mean, or an empty pool if every score was 0."""
+    """Return a pool of copies of a lost pool's mean, or an empty pool if every score was 0."""
     if not pool or not any(pool):
         return b""
     return bytes((sum(pool) // len(pool),)) * rules.reseed_copies
 
 
 def build_prior_pool(prior: int, rules: Rules) -> bytes:
-    """Return a pool of copies of the prior, to be extended by the node's next score."""
+    """Return a pool of copies of the prior, which the node's next score extends."""
     return bytes((prior * rules.q_max // UNIT,)) * rules.reseed_copies
 
 
@@ -109,12 +109,12 @@ def get_status(node: Node) -> str:
 
 
 def compute_reliability(node: Node, time: int, rules: Rules) -> int:
-    """Return the node's H, healed up to `time`."""
+    """Return the node's H at `time`, including its recovery since the last change."""
     return heal_reliability(node.base, node.since, time, rules)
 
 
 def compute_long_term_score(node: Node, rules: Rules, time: int) -> int:
-    """Return the long-term score Q_long / Q_max; `time` matters only to rules with windows.
+    """Return the long-term score Q_long / Q_max; `time` only matters if the rules have windows.
 
     Under legacy rules the score is the mean of the window, the node score. A restart does not
     change the mean, because the relay keeps the exact mean until the node's next score.
@@ -151,7 +151,7 @@ def compute_node_qos(
 ) -> int | None:
     """Return the QoS of a node, or None if it is not a member.
 
-    Under legacy rules the QoS is Q, compared with `population_maxima` as of the same time.
+    Under legacy rules, the QoS is Q, which is relative to the maxima at the same time.
 
     Raises:
         ValueError: the rules are legacy rules, and `population_maxima` is None.
@@ -197,8 +197,8 @@ def is_excluded_with_reliability(node: Node, reliability: int, rules: Rules) -> 
 def is_kickout_due(node: Node, rules: Rules, time: int | None = None) -> bool:
     """Return whether a member's pool is full and its mean is below the kickout threshold.
 
-    The kickout of a node that quit while it was due stays due. `time` matters only to rules with
-    restarts or windows; without it, the stored pool counts.
+    If a node quits while its kickout is due, the kickout stays due. `time` only matters if the
+    rules have restarts or windows; if it is None, the stored pool counts.
     """
     has_quit_while_due = (
         node.membership is Membership.QUIT
@@ -233,13 +233,13 @@ def count_effective_scores(node: Node, time: int, rules: Rules) -> int:
     return len(node.pool)
 
 
-# Healing is complete after this many seconds under any rules
+# H has recovered completely after this many seconds under any rules
 # (docs/reference/scoring-rules.md#numbers).
 _FOREVER = 1 << 21
 
 
 def compute_max_exclusion_seconds(rules: Rules) -> int:
-    """Return the longest exclusion in seconds that one event can cause, or 0 if none causes one.
+    """Return the longest exclusion in seconds that a single event can cause, or 0 if none can.
 
     The longest exclusion follows a timeout of a node whose H is just above the threshold, because
     a node below the threshold gets no task.
@@ -252,7 +252,7 @@ def compute_max_exclusion_seconds(rules: Rules) -> int:
 
 
 def compute_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> int:
-    """Return when healing alone, from `base_reliability` at `since`, ends an exclusion.
+    """Return when recovery alone, from `base_reliability` at `since`, ends an exclusion.
 
     The result and `since` are block times in seconds.
     """
@@ -260,7 +260,7 @@ def compute_exclusion_end_time(base_reliability: int, since: int, rules: Rules) 
 
 
 def _compute_healing_seconds(base_reliability: int, rules: Rules) -> int:
-    """Return how many seconds H takes to heal from `base_reliability` to the exit threshold."""
+    """Return how many seconds H takes to recover from `base_reliability` to the exit threshold."""
     low, high = 0, _FOREVER
     while low < high:
         middle = (low + high) // 2

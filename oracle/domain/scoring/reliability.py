@@ -1,4 +1,4 @@
-"""The causes that change a node's reliability H, each declared once: its arithmetic and its texts.
+"""Declares, for each cause that changes a node's reliability H, its arithmetic and its texts.
 
 The fold, the forecasts, `explain`, the sentences and charts of the pages, the event stream and the
 notices are derived from `CAUSES`. See docs/reference/scoring-rules.md#reliability.
@@ -17,7 +17,7 @@ from oracle.domain.scoring.rules import Rules
 class ReliabilityCause(StrEnum):
     JOINED = "joined"
     TIMED_OUT = "timed_out"
-    # A timeout without effect, because the task's limit was not credible.
+    # A timeout that had no effect, because the time limit of the task was not credible.
     TIMEOUT_VOID = "timeout_void"
     SUCCEEDED = "succeeded"
     REFUNDED = "refunded"
@@ -34,13 +34,13 @@ class CauseInfo(NamedTuple):
     """The texts for a cause, and the names of the rules by which it changes H."""
 
     description: str
-    # A singular noun, for counts and for the legend of the chart.
+    # A singular noun for counts, and for the legend of the chart.
     noun: str = ""
-    # The rule that multiplies H.
+    # The name of the rule by whose value H is multiplied.
     factor_rule: str | None = None
-    # The rule that replaces `factor_rule`, if it is set, and the rule with the minimum H for it.
+    # The rule that replaces `factor_rule` if it is set, and the rule with the minimum H for this.
     first_factor_rules: tuple[str, str] | None = None
-    # The rule that is added to H.
+    # The name of the rule whose value is added to H.
     increase_rule: str | None = None
 
     @property
@@ -51,7 +51,7 @@ class CauseInfo(NamedTuple):
         return None if self.increase_rule is None else ReliabilityMark.RISE
 
     def find_factor_rule(self, reliability: int, rules: Rules) -> str | None:
-        """Return the name of the rule that multiplies H = `reliability`, or None if none does."""
+        """Return the name of the rule by which H = `reliability` is multiplied, or None."""
         if self.first_factor_rules is not None:
             first_rule, min_rule = self.first_factor_rules
             if getattr(rules, first_rule) is not None and reliability >= getattr(rules, min_rule):
@@ -84,9 +84,9 @@ FALL_CAUSES = tuple(
 
 
 def change_reliability(cause: ReliabilityCause, reliability: int, rules: Rules) -> int:
-    """Return H after an event, from 0 to 1; H = `reliability` is healed up to the event's time.
+    """Return H after an event, from 0 to 1; `reliability` is H just before the event.
 
-    A join has no arithmetic of its own, and leaves H as it is here.
+    A join changes H by a reset that the fold applies, so it leaves H unchanged here.
     """
     info = CAUSES[cause]
     if info.increase_rule is not None:

@@ -1,4 +1,4 @@
-"""Declares a rule of a rule set in one place: default, meaning, source, bounds, JSON form.
+"""Declares a rule with its default, meaning, source, bounds and JSON form in one place.
 
 The errors of a rule, `rules show`, `--set` and the rules of the read API are all derived from its
 field. Values are parsed from JSON strictly, field by field.
@@ -15,7 +15,8 @@ from oracle.domain.fixed_point import UNIT
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-# In units of 10^-18. In JSON a fraction is a decimal string; all other numbers are integers.
+# A number in units of 10^-18. In JSON, a fraction is a decimal string; all other numbers are
+# integers.
 Fraction = Annotated[int, "units of 10^-18"]
 
 _KEY = "rule"
@@ -28,17 +29,17 @@ class RuleBounds:
 
     accepts: Callable[[Any], bool]
     error_message: str
-    # The valid words of a text.
+    # The valid values, if the rule is a text.
     choices: tuple[str, ...] = ()
 
 
 def one_of(*words: str) -> RuleBounds:
-    """Return the bounds of a rule whose value is one of these strings."""
+    """Return the bounds of a rule whose value is one of these texts."""
     return RuleBounds(words.__contains__, f"must be one of {', '.join(words)}", words)
 
 
 def in_range(low: int, high: int, unit: int = 1) -> RuleBounds:
-    """Return the bounds of a number from `low` to `high` inclusive, in units of `unit`."""
+    """Return the bounds of a number from `low` to `high` (both included), in units of `unit`."""
     return RuleBounds(
         lambda value: low * unit <= value <= high * unit, f"must be {low} to {high}"
     )  # fmt: skip
@@ -61,14 +62,15 @@ ASCENDING_TIMES = RuleBounds(_is_ascending, "must be ascending block times")
 class RuleInfo:
     """The metadata of a rule besides its name, type and default."""
 
-    # One line for the operator who chooses the value, with its source (docs/reference/sources.md;
-    # `relay`: Crynux's production relay; `ours`: decided by this project). None if the field is
-    # not a rule.
+    # One line for the operator who chooses the value, which ends with the source
+    # (docs/reference/sources.md; `relay` is Crynux's production relay, and `ours` means decided by
+    # this project). None if the field is not a rule.
     meaning: str | None
     bounds: RuleBounds | None = None
-    # Set if legacy rules ignore the rule: a text that names the replacement.
+    # A text that names the replacement if legacy rules ignore the rule, else None.
     idle: str | None = None
-    # Whether the JSON omits the default, so that rule sets older than the rule keep their hash.
+    # Whether the JSON omits the default, so that rule sets that are older than the rule keep their
+    # hash.
     omit_default: bool = False
 
 
@@ -81,7 +83,7 @@ def declare_rule(
     idle: str | None = None,
     omit_default: bool = False,
 ) -> _Value:
-    """Declare a rule: a dataclass field with its default and its `RuleInfo`."""
+    """Return a dataclass field for a rule, with its default and its `RuleInfo`."""
     info = RuleInfo(f"{meaning} ({source})", bounds, idle, omit_default)
     return field(default=default, metadata={_KEY: info})
 
@@ -99,7 +101,7 @@ def build_non_rule_metadata(
 
 
 def get_rule_info(rule_field: Field[Any]) -> RuleInfo | None:
-    """Return the declared metadata of a field, or None if it has none."""
+    """Return the `RuleInfo` of a field, or None if the field has none."""
     info: RuleInfo | None = rule_field.metadata.get(_KEY)
     return info
 
@@ -110,7 +112,7 @@ def is_fraction(rule_field: Field[Any]) -> bool:
 
 
 def get_declared_rules(kind: "type[DataclassInstance]") -> dict[str, tuple[Field[Any], RuleInfo]]:
-    """Return the rules of a rule set's class in order, leaving out fields that are not rules."""
+    """Return the rules of a rule set's class in order, without fields that are not rules."""
     info_by_name = {
         rule_field.name: (rule_field, get_rule_info(rule_field)) for rule_field in fields(kind)
     }
@@ -190,7 +192,7 @@ def is_optional(field: Field[Any]) -> bool:
 
 
 def get_rule_value_type(field: Field[Any]) -> type:
-    """Return the type of a rule's value other than None: str, int, bool or tuple."""
+    """Return the type of a rule's value other than None, which is str, int, bool or tuple."""
     if get_origin(field.type) is tuple:
         return tuple
     if is_fraction(field):
@@ -203,6 +205,6 @@ def get_rule_value_type(field: Field[Any]) -> type:
 def find_missing_rules(
     field_by_name: Mapping[str, Field[Any]], values: Mapping[str, object]
 ) -> list[str]:
-    """Return the names of the fields that have no default and are missing from the values."""
+    """Return the names of the fields that have no default and no value in `values`."""
     required = [name for name, field in field_by_name.items() if field.default is MISSING]
     return [name for name in required if name not in values]

@@ -1,7 +1,7 @@
-"""All parameters of the scoring rules, as one value with a name and a version.
+"""The scoring rules with all their values, as one object with a name and a version.
 
-The rule sets are declared in `systems`; the defaults here are those of `crynux`, version 2. See
-docs/reference/scoring-rules.md.
+The rule sets are declared in `systems`; the defaults here are the values of `crynux`, version 2.
+See docs/reference/scoring-rules.md.
 """
 
 import json
@@ -33,10 +33,10 @@ from oracle.domain.scoring.rule_fields import (
     rule_to_json,
 )
 
-# Each score in a pool is stored as one byte.
+# Scores are at most this large, because each score in a pool is stored as one byte.
 _LARGEST_SCORE = 255
 
-# Texts for rules that legacy rules ignore; each names the replacement.
+# The texts for rules that legacy rules ignore, each of which names the replacement.
 _NO_POOL = "legacy keeps no pool; legacy.window_seconds decides which scores count"
 _NO_GROUP = "in legacy three nodes share each task, and every answer gets a rank"
 _NO_RELIABILITY = "legacy has no reliability and excludes no node"
@@ -44,7 +44,7 @@ _NO_RELIABILITY = "legacy has no reliability and excludes no node"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """One rule set. Fractions are in units of 10^-18, times in seconds.
+    """A rule set; fractions are in units of 10^-18, times in seconds.
 
     Raises:
         ValueError: a number is out of range; the message names the field.
@@ -53,7 +53,7 @@ class Rules:
     name: str = field(metadata=build_non_rule_metadata(bounds=NOT_EMPTY))
     version: int = field(metadata=build_non_rule_metadata(bounds=POSITIVE))
 
-    # Groups (docs/reference/scoring-rules.md#task-groups).
+    # Rules for groups (docs/reference/scoring-rules.md#task-groups):
     close: str = declare_rule(
         "validated",
         "groups are scored at their event (validated) or once all ended (terminal)",
@@ -95,7 +95,7 @@ class Rules:
         bounds=one_of("last", "as_reported"),
         idle=f"{_NO_GROUP}; an error report counts as its node's answer in a round",
     )
-    # `right` is used by `crynux` from version 3 on (docs/reference/scoring-rules.md#verdicts).
+    # `crynux` uses `right` from version 3 on (docs/reference/scoring-rules.md#verdicts).
     ranked_answers: str = declare_rule(
         "all",
         "ranked answers: all (relay), or only those the verdict confirms (right)",
@@ -104,7 +104,7 @@ class Rules:
         idle=f"{_NO_GROUP}, right or wrong",
         omit_default=True,
     )
-    # With 0, every limit is credible
+    # With 0, every time limit is credible
     # (docs/reference/scoring-rules.md#limits-that-are-not-believed).
     least_timeout_seconds: int = declare_rule(
         0,
@@ -114,7 +114,7 @@ class Rules:
         idle="in legacy a node sets its own limit; set legacy.least_timeout_seconds",
     )
 
-    # The pool (docs/reference/scoring-rules.md#long-term-score).
+    # Rules for the pool (docs/reference/scoring-rules.md#long-term-score):
     q_max: int = declare_rule(
         10,
         "best possible score, by which means are divided",
@@ -143,7 +143,7 @@ class Rules:
     rejoin_floor: Fraction | None = declare_rule(
         None, "a node that rejoins below this score restarts with it", "relay", bounds=SHARE
     )
-    # The node also gets H = 1 (docs/reference/scoring-rules.md#coming-back).
+    # The node also rejoins with H = 1 (docs/reference/scoring-rules.md#coming-back).
     kickout_starts_anew: bool = declare_rule(
         True, "a node kicked out while due rejoins with an empty pool", "ours"
     )
@@ -165,7 +165,7 @@ class Rules:
         idle=_NO_POOL,
     )
 
-    # Reliability H (docs/reference/scoring-rules.md#reliability).
+    # Rules for the reliability H (docs/reference/scoring-rules.md#reliability):
     tau_seconds: int = declare_rule(
         1800,
         "time constant of healing, in seconds",
@@ -189,7 +189,7 @@ class Rules:
     boost: Fraction = declare_rule(
         15 * UNIT // 100, "reliability added by a success", "QoS", bounds=SHARE
     )
-    # If both are equal, exclusion needs no stored state.
+    # If the thresholds are equal, no state has to be stored for exclusions.
     exclude_enter: Fraction = declare_rule(
         UNIT // 10,
         "a node is excluded below this reliability",
@@ -204,15 +204,15 @@ class Rules:
         idle=_NO_RELIABILITY,
     )
 
-    # Kickouts (docs/reference/scoring-rules.md#qos-and-kickout). The sum of a pool is compared
-    # with this mean times `pool_size`.
+    # Rules for kickouts (docs/reference/scoring-rules.md#qos-and-kickout). The sum of a pool is
+    # compared with this mean times `pool_size`.
     kickout_below: Fraction = declare_rule(
         2 * UNIT,
         "kickout is due while a full pool's mean is below it",
         "QoS, Kickout",
         idle="set legacy.kickout_below, the line of legacy's node score",
     )
-    # A share of the scores; with 1 no kickout is held
+    # A share of the scores; with 1, no kickout is held because of a creator
     # (docs/explanation/kickouts.md#held-for-a-person).
     kick_creator_share: Fraction = declare_rule(
         UNIT // 2,
@@ -220,7 +220,7 @@ class Rules:
         "ours",
         bounds=SHARE,
     )
-    # A share of the scores; with 1 no kickout is held for it
+    # A share of the scores; with 1, no kickout is held because of incidents
     # (docs/explanation/kickouts.md#held-for-a-person).
     kick_incident_share: Fraction = declare_rule(
         UNIT,
@@ -230,9 +230,9 @@ class Rules:
         omit_default=True,
     )
 
-    # Set if scores come from two rounds of submission (docs/explanation/legacy.md#scores), None if
-    # scores come from groups. Under legacy rules, scores do not depend on reliability, and `q_max`
-    # is the best score of both rounds together.
+    # The legacy rules if scores come from two rounds of submission
+    # (docs/explanation/legacy.md#scores), or None if scores come from groups. Under legacy rules,
+    # scores do not depend on reliability, and `q_max` is the best score of both rounds together.
     legacy: LegacyRules | None = field(
         default=None, metadata=build_non_rule_metadata(omit_default=True)
     )
@@ -287,9 +287,9 @@ class Rules:
         )
 
     def is_credible_timeout(self, timeout_seconds: int | None) -> bool:
-        """Return whether a timeout of a task with this limit in seconds may be blamed on the node.
+        """Return whether a node may be blamed for the timeout of a task with this time limit.
 
-        `timeout_seconds` is None if the network does not report the limit.
+        `timeout_seconds` is the limit in seconds, or None if the network does not report it.
         """
         return timeout_seconds is None or timeout_seconds >= self.least_timeout_seconds
 
@@ -341,7 +341,7 @@ def _is_omitted_if_default(rule_field: Field[Any]) -> bool:
     return info is not None and info.omit_default
 
 
-# Rules that legacy rules ignore, each with a text that names the replacement.
+# The rules that legacy rules ignore, each with a text that names the replacement.
 RULES_IGNORED_BY_LEGACY: Mapping[str, str] = MappingProxyType({
     name: info.idle
     for name, (_, info) in get_declared_rules(Rules).items()

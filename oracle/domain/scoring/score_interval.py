@@ -1,8 +1,8 @@
 """The 90 % interval of a node's QoS, given the number of scores in its mean.
 
-The distribution of the sum of n further scores like the n in the pool is computed exactly, with
-integers only, so that every machine computes the same interval
-(docs/reference/scoring-rules.md#interval).
+The interval follows from the distribution of the sum of n further scores that are like the n
+scores in the pool. It is computed exactly, with integers only, so that every machine computes the
+same interval (docs/reference/scoring-rules.md#interval).
 """
 
 from collections import Counter
@@ -16,16 +16,16 @@ from oracle.domain.state import Membership, Node
 
 # At most 1/20 of all outcomes lies below the interval, and at most 1/20 above it.
 _TAIL_PARTS = 20
-# Maximum number of cached intervals; an entry takes a few hundred bytes.
+# The maximum number of cached intervals, each of which takes a few hundred bytes.
 _MAX_CACHED_POOLS = 1 << 16
 
 
 def compute_qos_interval(node: Node, time: int, rules: Rules) -> tuple[int, int] | None:
     """Return the bounds of a member's QoS at a block time, in units of 10^-18.
 
-    The reliability is known, not estimated, so both bounds are multiplied by it. The result is
-    None if the QoS is not the mean of a pool: for a non-member, without scores, under legacy
-    rules, and for a mean of 0 that counts as an empty pool.
+    The reliability is known exactly, so both bounds are multiplied by it. The result is None if
+    the QoS is not the mean of a pool. This is the case for a non-member, without scores, under
+    legacy rules, and for a mean of 0 that counts as an empty pool.
     """
     is_pool_mean = node.pool_sum > 0 or not rules.zero_mean_is_new
     if (
@@ -48,11 +48,11 @@ def compute_qos_interval(node: Node, time: int, rules: Rules) -> tuple[int, int]
 def compute_score_sum_interval(
     pool: Sequence[int], possible_scores: Sequence[int]
 ) -> tuple[int, int]:
-    """Return the likely bounds of the sum of the next scores, as many as in the pool.
+    """Return the likely bounds of the sum of as many further scores as are in the pool.
 
     At most 5 % of the outcomes lie below the low bound, and at most 5 % above the high bound. Each
-    possible score has the weight `count * K + 1`, where K is the number of different scores: one
-    additional score is spread over all of them, because three equal scores do not prove that no
+    possible score has the weight `count * K + 1`, where K is the number of different scores. This
+    spreads one additional score over all of them, because three equal scores do not prove that no
     other scores occur. Scores in the pool that the rules do not give (relay) count as possible.
 
     Raises:
@@ -68,11 +68,11 @@ def compute_score_sum_interval(
 
 @lru_cache(maxsize=_MAX_CACHED_POOLS)
 def _compute_sum_quantiles(weights: tuple[tuple[int, int], ...], draws: int) -> tuple[int, int]:
-    """Return the 5 % and 95 % quantiles of the sum of weighted draws, each with replacement.
+    """Return the 5 % and 95 % quantiles of the sum of weighted draws with replacement.
 
     The weight of each sum is a coefficient of Q = P^n, where P is the generating polynomial of one
-    draw. From P Q' = n P' Q follows each coefficient from the earlier ones:
-    k p_0 q_k = sum over d > 0 of (n d - k + d) p_d q_(k-d).
+    draw. Because P Q' = n P' Q, each coefficient follows from the earlier coefficients: k p_0 q_k
+    = sum over d > 0 of (n d - k + d) p_d q_(k-d).
     """
     (lowest, first_weight), *higher_weights = weights
     steps = [(score - lowest, weight) for score, weight in higher_weights]

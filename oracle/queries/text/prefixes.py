@@ -57,7 +57,7 @@ def find_task(uow: UnitOfWork, text: str) -> TaskKey:
 
 
 def find_call(uow: UnitOfWork, text: str) -> Intent:
-    """Return the outbox call with this number, or with a transaction hash that begins so.
+    """Return the outbox call with this number, or whose transaction hash starts with `text`.
 
     `text` is a number, or a complete or shortened hash. If several calls share a nonce, the result
     is the call for which the transaction was signed.
