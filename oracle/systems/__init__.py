@@ -1,1 +1,1 @@
-"""The supported systems: how each scores nodes, and how each selects a node for a task."""
+"""The supported systems, which define how nodes are scored and selected for tasks."""

@@ -1,4 +1,4 @@
-"""Decides which node is drawn for which waiting task, block by block (decision 0060).
+"""Decides for each block which nodes are drawn for which waiting tasks (decision 0060).
 
 The plan is a pure function of the chain: it depends on the tasks and nodes at the end of a block,
 the block's hash, and the plan of the previous block.
@@ -19,8 +19,9 @@ from oracle.systems.weighted_draw import NodeDraw, compute_draw_seed
 class DrawResult(NamedTuple):
     """The drawn nodes, one for each task, in order.
 
-    `candidates` holds the candidates with their weights if draws are explained, else nothing.
-    `card` is the text of the card group that was drawn first, or None if any card is accepted.
+    `candidates` holds the candidates with their weights if draws are explained, and is empty
+    otherwise. `card` is the text of the GPU model that was drawn first, or None if any GPU is
+    accepted.
     """
 
     node_draws: Sequence[NodeDraw]
@@ -29,7 +30,7 @@ class DrawResult(NamedTuple):
 
 
 class Pool(Protocol):
-    """The candidate pool at the end of one block; nodes in `reserved` are never candidates."""
+    """The candidates at the end of one block; nodes in `reserved` are never candidates."""
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
         """Return whether there are enough candidates for all tasks of the item."""
@@ -42,7 +43,7 @@ class Pool(Protocol):
         ...
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        """Return whether the node could start the task now, whatever models it has on disk."""
+        """Return whether the node could start the task now, regardless of its models."""
         ...
 
 
@@ -50,7 +51,7 @@ class Pool(Protocol):
 class TaskDraw:
     """One draw and its inputs, so that anyone can repeat it.
 
-    `candidates` is empty unless draws are explained; `card` is as in `DrawResult`. See
+    `candidates` is empty unless draws are explained, and `card` is as in `DrawResult`. See
     docs/reference/scoring-rules.md#the-draw.
     """
 
@@ -71,9 +72,9 @@ class TaskDraw:
 class AssignmentPlan:
     """The active draws and the armed tasks at the end of a block.
 
-    `active_draws` holds the nodes that were drawn for tasks that are not started yet.
-    `armed_tasks` have a candidate, so the next block draws for them. All other waiting tasks keep
-    waiting.
+    `active_draws` holds the drawn node of each task that is not started yet. `armed_tasks` are the
+    tasks that have candidates, so nodes are drawn for them with the next block. All other waiting
+    tasks keep waiting.
     """
 
     active_draws: Mapping[TaskKey, Address]
@@ -81,7 +82,7 @@ class AssignmentPlan:
 
 
 class PlanStep(NamedTuple):
-    """The changes of the plan in one block; `ended_draws` are the draws that became inactive."""
+    """The changes of the plan by one block; `ended_draws` are the draws that became inactive."""
 
     plan: AssignmentPlan
     new_draws: tuple[TaskDraw, ...]
@@ -97,8 +98,8 @@ def compute_next_plan(
     """Return the plan at the end of `block`, given the plan of the previous block.
 
     A draw stays active until its task starts or ends, or its node can no longer start the task.
-    The hash of `block` decides the draws for armed tasks. Then all waiting tasks are checked
-    again, including tasks whose draw ended in this block.
+    The hash of `block` decides the draws for the armed tasks. After that, all waiting tasks are
+    checked for candidates again, including the tasks whose draw ended in this block.
     """
     active_draws: dict[TaskKey, Address] = {}
     for item in queue.find_items_of_tasks(before.active_draws):
@@ -117,7 +118,7 @@ def find_ready_tasks(
 ) -> frozenset[TaskKey]:
     """Return the tasks without a draw that have candidates at the end of a block.
 
-    Of tasks that start together, only the first one is returned.
+    Of tasks that start together, only the first task is returned.
     """
     reserved = frozenset(active_draws.values())
     ready_classes = (
@@ -137,8 +138,8 @@ def filter_queued_items(
 ) -> list[QueueItem]:
     """Return the items that wait in the queue at the end of `block`, in order.
 
-    A task that was created in `block` itself is not queued yet, because the next block may draw
-    for it.
+    A task that was created in `block` itself is not in the queue yet, because a node may be drawn
+    for it with the next block.
     """
     return [
         item
@@ -169,14 +170,15 @@ def _draw_ready_tasks(
     queue: TaskQueue,
     pool: Pool,
 ) -> Iterator[TaskDraw]:
-    """Yield the draws for the armed tasks, in order; a drawn node is reserved for its task."""
+    """Yield the draws for the armed tasks, in order, and reserve each drawn node for its task."""
     reserved = frozenset(active_draws.values())
 
     def iter_armed(equivalence_class: EquivalenceClass) -> Iterator[OrderedItem]:
         """Yield the armed items of a class in order, as long as there are candidates."""
         for ordered_item in equivalence_class:
             if ordered_item.item.task.key in before.armed_tasks:
-                # Many items may be armed although only one node is available.
+                # The check is needed, because many items may be armed although only one node is
+                # available.
                 if not _has_candidates(pool, ordered_item.item, reserved):
                     return
                 yield ordered_item
@@ -184,7 +186,7 @@ def _draw_ready_tasks(
     for *_, item in (
         merge(*map(iter_armed, queue.get_equivalence_classes())) if before.armed_tasks else ()
     ):
-        # Draws since that check may have taken the item's candidates.
+        # The draws since that check may have taken the last candidates of the item.
         if not _has_candidates(pool, item, reserved):
             continue
         seed = compute_draw_seed(block.hash, item.seed_key)

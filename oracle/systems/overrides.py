@@ -1,4 +1,4 @@
-"""Derives rule sets and policies from others by changes that are given as text.
+"""Derives rule sets and policies from others by applying changes that are given as text.
 
 Examples are `tau_seconds=900` for a rule and `weight_floor=0.01` for a parameter of a policy.
 """
@@ -28,22 +28,22 @@ from oracle.systems.policy import SelectionPolicy
 
 _LEGACY = "legacy."
 _NONE = "none"
-# Python raises its own error for very long numbers.
+# Longer numbers are rejected here, because Python would raise an error of its own for them.
 _MAX_DIGITS = 18
 _BOOLEANS = {"true": True, "false": False}
 
-# Every rule by dotted name, in order.
+# Every rule by its dotted name, in order.
 _RULE_BY_NAME = get_declared_rules(Rules) | {
     _LEGACY + name: declared for name, declared in get_declared_rules(LegacyRules).items()
 }
-# The meaning of each rule in one line, with its source.
+# The meaning of each rule in one line, which ends with the source.
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {name: str(info.meaning) for name, (_, info) in _RULE_BY_NAME.items()}
 )
 
 
 def apply_rule_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
-    """Return the rules that result from applying changes to `base`, the JSON object of a rule set.
+    """Return the rules after applying changes to `base`, the JSON object of a rule set.
 
     A change is a dotted name and a text: a decimal for a fraction (`0.3`), a whole number, `true`
     or `false`, a list such as `10,5,2`, or `none` if the rule is optional.
@@ -98,7 +98,7 @@ def format_rule_values(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def fill_missing_rules(base: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a rule set's JSON object with every rule, in order.
+    """Return the JSON object of a rule set with every rule, in order.
 
     A value that was never published is None; the rule set is incomplete until a value is chosen.
     """
@@ -114,7 +114,7 @@ def fill_missing_rules(base: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def get_changeable_rules(base: Mapping[str, Any]) -> dict[str, Field[Any]]:
-    """Return the rules of a rule set that may be changed, by dotted name, in order."""
+    """Return the changeable rules of a rule set by dotted name, in order."""
     is_legacy = base.get("legacy") is not None
     return {
         name: field
@@ -131,18 +131,18 @@ def _format_value(name: str, value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
     if isinstance(value, float):
-        # A double differs from the decimal in the file.
+        # A number is rejected, because a double differs from the decimal in the file.
         raise ValueError(f'{name}: write a fraction in quotes, such as "0.3"')  # noqa: TRY004 - the text is at fault
     return str(value)
 
 
 def _parse_value(name: str, field: Field[Any], text: str) -> object:
-    """Return the JSON value of a rule that is given as text."""
+    """Return the JSON value of a rule whose value is given as text."""
     if text == _NONE and is_optional(field):
         return None
     kind = get_rule_value_type(field)
     if is_fraction(field) or kind is str:
-        # Fractions are text in JSON too, and are validated there.
+        # In JSON, fractions are text, too, and are validated when the JSON is parsed.
         return text
     if kind is bool:
         return _parse_boolean(name, text)
@@ -166,15 +166,15 @@ def _parse_whole_number(name: str, text: str, meaning: str) -> int:
     return int(text)
 
 
-# The field that holds the parameters of a policy type; types not listed have no parameters.
+# For each type of policy, the field that has the parameters; other types have no parameters.
 _FIELD_BY_POLICY_TYPE: Mapping[type, str] = MappingProxyType(
     {CrynuxPolicy: "weighting", PocketPolicy: "params"}
 )
 
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?", re.ASCII)
-# Integers in units of 10^-18; Pocket's parameters are doubles (docs/explanation/pocket.md), so
-# that none of them is listed.
+# These parameters are integers in units of 10^-18. Pocket's parameters are not among them, because
+# they are doubles (docs/explanation/pocket.md).
 _FRACTIONS = frozenset(
     weighting_field.name for weighting_field in fields(Weighting) if weighting_field.type is int
 )
@@ -195,7 +195,7 @@ def format_policy_parameters(policy: SelectionPolicy) -> dict[str, str]:
 def override_policy_parameters(
     policy: SelectionPolicy, changes: Mapping[str, str]
 ) -> SelectionPolicy:
-    """Return a policy with some of its parameters changed; its name and version stay.
+    """Return a policy with some of its parameters changed, but the same name and version.
 
     A change is the name of a field of `Weighting` or of Pocket's `Parameters`, and a text: a
     decimal (`0.01`), a whole number, `true` or `false`.
@@ -253,7 +253,7 @@ def split_changes(
 
 
 def _get_parameter_object(policy: SelectionPolicy) -> Any:  # noqa: ANN401 - each kind of policy has its own
-    """Return the dataclass that holds a policy's parameters, or None if it has none."""
+    """Return the dataclass with a policy's parameters, or None if the policy has none."""
     field_name = _FIELD_BY_POLICY_TYPE.get(type(policy))
     return None if field_name is None else getattr(policy, field_name)
 
@@ -267,7 +267,7 @@ def _format_parameter(parameters: object, field: Field[Any]) -> str:
     if isinstance(number, bool):
         return "true" if number else "false"
     if isinstance(number, float):
-        # The shortest decimal that is this double, never with an exponent.
+        # This is the shortest decimal that equals the double, and it never has an exponent.
         return f"{Decimal(repr(number)):f}".removesuffix(".0")
     return str(to_json_value(number, as_decimal=field.name in _FRACTIONS))
 

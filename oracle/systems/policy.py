@@ -1,4 +1,4 @@
-"""The interfaces of a selection policy, which weighs the candidates of a task."""
+"""The interfaces of selection policies, which compute the weights of a task's candidates."""
 
 from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from oracle.domain.state import Node, Task
 
 @dataclass(frozen=True, slots=True)
 class PolicyInput:
-    """The network at a block time in seconds: all inputs of a policy besides its own state.
+    """The network at a block time in seconds: a policy's input besides its own state.
 
     `nodes` holds every node ever seen, whether a member or not. `reserved` holds nodes that look
     free but must not get this task, because they were drawn for another task or were given another
@@ -30,7 +30,7 @@ class CandidateVerdict:
     """A policy's verdict on one node for one task.
 
     `weight` is the node's share in the draw, in the policy's own unit, 0 or more. If the node is
-    not a candidate, `weight` is None, and `reason` says why. `parts` holds the components of the
+    not a candidate, `weight` is None, and `reason` is why. `parts` holds the components of the
     weight as text, by their names in the source and in the order in which they are shown;
     fractions have 18 digits.
     """
@@ -42,10 +42,10 @@ class CandidateVerdict:
 
 
 class Follower(Protocol):
-    """Follows a history for a policy, and keeps any state beyond the stored rows."""
+    """Receives the events of a history, and keeps the state that a policy needs besides rows."""
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Apply one event; events come sorted by position, before any verdict of a later time."""
+        """Apply one event; events are sorted by position, and precede all later verdicts."""
         ...
 
     def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
@@ -54,18 +54,18 @@ class Follower(Protocol):
 
 
 class SelectionPolicy(Protocol):
-    """A way of selecting nodes; its name and version are recorded with every decision."""
+    """A method of selecting nodes, whose name and version are recorded with every decision."""
 
     @property
     def name(self) -> str:
-        """Return the name used on the command line."""
+        """Return the name of the policy on the command line."""
         ...
 
     @property
     def version(self) -> int:
-        """Return the version, which is raised if the same history may give new results."""
+        """Return the version, which is incremented if the same history may give other results."""
         ...
 
     def create_follower(self) -> Follower:
-        """Return a follower that has seen no event."""
+        """Return a follower that has received no event yet."""
         ...

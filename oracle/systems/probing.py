@@ -1,7 +1,8 @@
-"""Plans system tasks: which node gets one in a window, when, and with which other nodes.
+"""Plans which node gets a system task in a window, at what time, and with which other nodes.
 
-The plan is a pure function of the chain. A node's due time cannot be predicted before the block
-that opens the window, and anyone can check it afterwards. See
+A system task is a task of the operator, which gives scores to nodes without other tasks. The plan
+is a pure function of the chain. The time at which a node's task is due cannot be predicted before
+the block that opens the window, and anyone can verify it afterwards. See
 docs/explanation/dispatch.md#due-nodes.
 """
 
@@ -17,17 +18,17 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.requirements import find_unavailability_reason
 
-# A task score needs two other nodes that do the same work.
+# A task is only scored if two other nodes do the same work.
 _COMPANION_COUNT = 2
-# No node becomes due within the last tenth of a window, so that the task still starts in it.
+# No task becomes due in the last tenth of a window, so that the task still starts in the window.
 _LAST_SHARE = 10
-# Below the first value of H a node is nearly excluded, below the second it is recovering.
+# A node is nearly excluded if H is below the first value, and recovering if H is below the second.
 _NEARLY_EXCLUDED = UNIT * 3 // 10
 _RECOVERING = UNIT * 9 // 10
 
 
 class ProbeWindow(NamedTuple):
-    """A window of block time, and the hash of the first block in it (`seed`).
+    """A window of block time; `seed` is the hash of the first block in the window.
 
     `number` counts windows of `seconds` seconds from the epoch.
     """
@@ -48,7 +49,7 @@ class ProbeWindow(NamedTuple):
         )
 
     def compute_companion_rank(self, node: Address, companion: Address) -> int:
-        """Return the number that ranks `companion` as a companion of `node`; the lowest wins."""
+        """Return the number by which companions of `node` are ranked, where the lowest wins."""
         return self._hash_nodes(node, companion)
 
     def _hash_nodes(self, *nodes: Address) -> int:
@@ -59,7 +60,7 @@ class ProbeWindow(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """A system task for the first of these nodes; the others do the same work in parallel.
+    """A system task for the first of these nodes, while the other nodes do the same work.
 
     `version` is the lowest version of the nodes.
     """
@@ -90,8 +91,8 @@ def select_due_probes(
         window: the open window.
         time: block time in seconds.
         rules: the rules that decide which nodes are excluded.
-        models: the models that a node must have on disk for the work.
-        with_companions: whether two other nodes do the same work, so that a task score results.
+        models: the models that a node must have on disk for the task.
+        with_companions: whether two other nodes do the same work, so that the task gets a score.
     """
     available = [
         node
@@ -123,9 +124,10 @@ def select_due_probes(
 
 
 def _get_urgency_key(node: Node, time: int, rules: Rules) -> tuple[int, int, Address]:
-    """Return the sort key, by which the most urgent nodes come first.
+    """Return the sort key of a node, by which the most urgent nodes come first.
 
-    The order is: never given a task, nearly excluded, recovering, longest idle, address.
+    Nodes that never got a task come first, then nearly excluded nodes, recovering nodes, and nodes
+    without a task for the longest time. Equal nodes are sorted by address.
     """
     if node.last_start is None:
         return 0, 0, node.address
@@ -139,8 +141,8 @@ def _choose_probe_companions(
 ) -> Sequence[Node]:
     """Return two free nodes with the same hardware, or none if there are fewer than two.
 
-    With fewer nodes, the task's time could not be compared. Nodes that had no task in the window
-    come first, because the group then serves them as well.
+    With fewer nodes, the time of the task could not be compared. Nodes that had no task in the
+    window come first, because the group then gives them a score, too.
     """
     comparable_nodes = [
         candidate
@@ -157,7 +159,7 @@ def _choose_probe_companions(
 
 
 def _get_hardware_key(node: Node) -> tuple[object, ...]:
-    """Return the card, the video memory and the major version of a node."""
+    """Return the GPU model, the video memory and the major version of a node."""
     return node.gpu_name, node.gpu_vram, node.version and node.version[0]
 
 

@@ -1,4 +1,4 @@
-"""Every supported system by name: its rule set and its policy.
+"""Lists every supported system by name, with its rule set and its policy.
 
 A new system needs a folder here, and a line in each of the lists below.
 """
@@ -32,8 +32,9 @@ from oracle.systems.policy import SelectionPolicy
 class System:
     """A rule set and a policy that belong together.
 
-    `source` names the document, and `summary` describes the system in one line. `has_rules` means
-    that there is a rule set of the same name. Otherwise the policy keeps its own scores.
+    `source` names the document, and `summary` describes the system in one line. `has_rules` is
+    whether there is a rule set of the same name. If there is none, the policy keeps its own
+    scores.
     """
 
     name: str
@@ -44,7 +45,7 @@ class System:
     has_rules: bool
 
 
-# The JSON object of each rule set, by name, without values that the source never published.
+# The JSON object of each rule set by name, without the values that the source never published.
 _RULE_SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     **{rules.name: json.loads(rules.to_json()) for rules in (CRYNUX, RELAY, CRYNUX_DOCS)},
     LEGACY["name"]: LEGACY,
@@ -101,10 +102,10 @@ _SYSTEMS: tuple[System, ...] = (
     ),
 )
 
-# Policies that are not the default of any system.
+# The policies that are not the default of any system.
 _OTHER_POLICIES: tuple[SelectionPolicy, ...] = (LEGACY_EQUAL_POLICY,)
 
-# Names that stand for a system's default profile.
+# Names that mean the default profile of a system.
 _ALIASES: Mapping[str, str] = MappingProxyType({"pocket": ARTICLE.name})
 
 _NO_CHANGES: Mapping[str, str] = MappingProxyType({})
@@ -116,7 +117,7 @@ def get_systems() -> Mapping[str, System]:
 
 
 def list_rule_set_names() -> tuple[str, ...]:
-    """Return the names of all rule sets, including sets that are incomplete without changes."""
+    """Return the names of all rule sets, including those that are incomplete without changes."""
     return tuple(_RULE_SETS)
 
 

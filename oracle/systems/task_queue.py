@@ -1,8 +1,9 @@
-"""The queue of tasks that wait for nodes, by value and then by age (decision 0060).
+"""Queues the tasks that wait for nodes, by value and then by age (decision 0060).
 
 `build_queue` sorts all tasks at once. `WaitingTasks` keeps the queue from block to block, so that
-the cost of a block depends only on the changed tasks and the equivalence classes. See
-docs/reference/sources.md#crynux-dispatching, Task Queue; docs/reference/scoring-rules.md#queue.
+the cost of a block depends only on the number of changed tasks and of equivalence classes. See
+docs/reference/sources.md#crynux-dispatching, Task Queue, and
+docs/reference/scoring-rules.md#queue.
 """
 
 from bisect import bisect_left, insort
@@ -18,14 +19,14 @@ from oracle.systems.crynux.requirements import Requirement, build_requirement
 
 
 class QueueGroup(NamedTuple):
-    """A queue group: tasks that require the same VRAM (in GB) and card (None for any card)."""
+    """The tasks that require the same VRAM (in GB) and GPU model (None for any)."""
 
     vram: int
     gpu: str | None
 
 
 def is_waiting(task: Task) -> bool:
-    """Return whether a task was created, and has neither started nor ended."""
+    """Return whether a task was created, but has neither started nor ended."""
     is_unstarted = task.started_at is None and not task.runs
     return task.created_at is not None and is_unstarted and task.ending is None
 
@@ -36,7 +37,7 @@ def get_queue_group(task: Task) -> QueueGroup:
 
 
 def compute_queue_capacity(members: int, alpha: Fraction) -> int:
-    """Return the maximum size of the queue: floor(alpha * members), at least 1.
+    """Return the maximum size of the queue, which is floor(alpha * members), but at least 1.
 
     Raises:
         ValueError: alpha is not above 0.
@@ -54,7 +55,7 @@ _GROUP_ENDING_REASONS = frozenset(
 
 
 class NodeCriteria(NamedTuple):
-    """The criteria for the nodes of a queue item; equal criteria have equal candidates."""
+    """The criteria for the nodes of a queue item; the candidates of equal criteria are equal."""
 
     requirement: Requirement
     kind: TaskKind | None
@@ -62,7 +63,7 @@ class NodeCriteria(NamedTuple):
 
 
 class QueueItem(NamedTuple):
-    """A queued task, or tasks that start together, each on a node of its own.
+    """A queued task, or several tasks that start together, each on a different node.
 
     `sibling_nodes` are the nodes that were given another task of the group. `siblings` are the
     other tasks of a legacy group of three, in the order of their creation after `task`; they are
@@ -76,7 +77,7 @@ class QueueItem(NamedTuple):
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """Return all tasks that start together, the oldest first."""
+        """Return all tasks that start together, oldest first."""
         return (self.task, *self.siblings)
 
     @property
@@ -85,7 +86,7 @@ class QueueItem(NamedTuple):
         return NodeCriteria(build_requirement(self.task), self.task.kind, self.sibling_nodes)
 
     def get_unavailable_nodes(self, reserved: frozenset[Address]) -> frozenset[Address]:
-        """Return the nodes that cannot be given the item: `reserved` and its sibling nodes.
+        """Return the nodes that cannot run the item, which are `reserved` and its sibling nodes.
 
         Without sibling nodes, `reserved` itself is returned, not a copy.
         """
@@ -93,9 +94,9 @@ class QueueItem(NamedTuple):
 
     @property
     def seed_key(self) -> TaskKey | GroupKey:
-        """Return the key that is hashed with the block hash into the seed of the draw.
+        """Return the key that is hashed with the block hash to the seed of the draw.
 
-        Tasks that start together share one seed.
+        Tasks that start together share a seed.
         """
         group = self.task.group
         return group if self.siblings and group is not None else self.task.key
@@ -108,12 +109,12 @@ class QueueDrop(NamedTuple):
     group: GroupKey | None
 
 
-# Builds queue items from the waiting tasks and from all tasks of their groups.
+# A function that builds queue items from the waiting tasks and from all tasks of their groups.
 QueueBuilder = Callable[[Iterable[Task], Iterable[Task]], Iterable[QueueItem]]
 
 
 class OrderedItem(NamedTuple):
-    """A queue item with a unique sort key as its first field."""
+    """A queue item, with a unique sort key as its first field."""
 
     order: tuple[Fraction, Position, TaskKey]
     criteria: NodeCriteria
@@ -121,12 +122,12 @@ class OrderedItem(NamedTuple):
 
 
 class EquivalenceClass:
-    """The queue items with the same criteria, in order; there is at least one."""
+    """Queue items with the same criteria, in order; there is at least one item."""
 
     __slots__ = ("_places", "keys")
 
     def __init__(self) -> None:
-        # Tasks that start together are represented by the first of them.
+        # Tasks that start together are represented by the key of their first task.
         self.keys: set[TaskKey] = set()
         self._places: list[OrderedItem] = []
 
@@ -150,13 +151,13 @@ class EquivalenceClass:
 
 
 class TaskQueue:
-    """All queue items by their criteria; each item stays as it was when it was added."""
+    """All queue items by their criteria; an item never changes after it was added."""
 
     __slots__ = ("_classes", "_places")
 
     def __init__(self, items: Iterable[QueueItem] = ()) -> None:
         self._classes: dict[NodeCriteria, EquivalenceClass] = {}
-        # The queue item of each task.
+        # The queue item to which each task belongs.
         self._places: dict[TaskKey, OrderedItem] = {}
         for item in items:
             self.add(item)
@@ -171,7 +172,7 @@ class TaskQueue:
         self._places |= dict.fromkeys((task.key for task in item.tasks), ordered_item)
 
     def discard(self, key: TaskKey) -> None:
-        """Remove the item that a task is part of, if it is queued."""
+        """Remove the item to which a task belongs, if the task is queued."""
         ordered_item = self._places.get(key)
         if ordered_item is None:
             return
@@ -186,21 +187,21 @@ class TaskQueue:
         return self._classes.values()
 
     def find_items_of_tasks(self, keys: Iterable[TaskKey]) -> list[QueueItem]:
-        """Return the items that these tasks are part of, in order."""
+        """Return the items to which these tasks belong, in order."""
         ordered_items = (self._places[key] for key in keys if key in self._places)
         item_by_key = {ordered_item.item.task.key: ordered_item for ordered_item in ordered_items}
         return [ordered_item.item for ordered_item in sorted(item_by_key.values())]
 
 
 class WaitingTasks:
-    """Keeps the queue up to date as tasks change; a group is updated as a whole."""
+    """Keeps the queue up to date when tasks change; a group is always updated as a whole."""
 
     __slots__ = ("_groups", "_line_up", "line")
 
     def __init__(self, build_items: QueueBuilder) -> None:
         self.line = TaskQueue()
         self._line_up = build_items
-        # All tasks of each group with a waiting task.
+        # All tasks of each group that has a waiting task.
         self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
 
     def update(
@@ -250,7 +251,7 @@ def build_queue(
     group_tasks: Iterable[Task],
     value_of: Callable[[Task], Fraction],
 ) -> list[QueueItem]:
-    """Return the waiting tasks as queue items: the most valuable first, then the older.
+    """Return the waiting tasks as queue items, by descending value and then by age.
 
     `group_tasks` holds every task of the waiting tasks' groups. A task of an incomplete group is
     left out, because it cannot start yet. A task is also left out if its group can no longer reach
@@ -275,9 +276,9 @@ def build_queue(
 def is_group_unstartable(tasks: Collection[Task]) -> bool:
     """Return whether no waiting task of a group can start, given all tasks of the group.
 
-    This is the case if the group was given up, or if one of its tasks ended before it had a node.
-    It is also the case if the remaining tasks are no majority, because their answers would never
-    be compared.
+    This is the case if the group was abandoned, or if a task of the group ended before it had a
+    node. It is also the case if the remaining tasks are not a majority, because their answers
+    would never be compared.
     """
     ended_tasks = [task for task in tasks if task.ending is not None]
     is_given_up = any(task.abort_reason in _GROUP_ENDING_REASONS for task in tasks)
@@ -298,11 +299,11 @@ def collect_tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
 
 
 def find_queue_drop(task: Task, group_tasks: Collection[Task]) -> QueueDrop | None:
-    """Return the drop that removes a waiting task from the queue, or None if it has to stay.
+    """Return how a waiting task is removed from the queue, or None if the task has to stay.
 
-    `group_tasks` holds all tasks of the task's group. A group leaves as a unit, before any of its
-    tasks has a node. If the group can no longer reach a verdict, its tasks leave one by one
-    (contracts/network/TaskOrders.sol).
+    `group_tasks` holds all tasks of the task's group. A group is removed as a unit, before any of
+    its tasks has a node. If the group can no longer reach a verdict, its tasks are removed one by
+    one (contracts/network/TaskOrders.sol).
     """
     if task.group is None or is_group_unstartable(group_tasks):
         return QueueDrop((task.key,), None)
@@ -321,9 +322,9 @@ def _get_group_size(tasks: Collection[Task]) -> int:
 
 
 def sort_items_by_value(items: Iterable[QueueItem]) -> list[QueueItem]:
-    """Return the queue items by descending value, older items first if equal.
+    """Return the queue items by descending value; of equal items, the older item comes first.
 
-    Tasks that start together are as old as the last of them.
+    The age of tasks that start together is the age of the last of them.
     """
     return sorted(items, key=_get_sort_key)
 

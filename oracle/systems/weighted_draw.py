@@ -16,12 +16,13 @@ from oracle.domain.native import native
 
 _SEED_BYTES = 32
 _COUNTER_BYTES = 32
-# Weights are summed in blocks of this size, and one by one only within the drawn block.
+# Weights are summed in blocks of this size; only the block that contains the result is searched
+# one by one.
 _STRIDE = 512
 
 
 class NodeDraw(NamedTuple):
-    """One draw with the numbers that explain it.
+    """A draw of a node, with the numbers that explain it.
 
     `digest` is sha256(seed32 || i), `0x` hex. `total` is the sum of the weights of the remaining
     candidates, or their number if all weights are 0. `x` is the digest modulo `total`.
@@ -45,25 +46,25 @@ class IndexDraw(NamedTuple):
     candidate_count: int
 
     def to_node_draw(self, addresses: Sequence[Address]) -> NodeDraw:
-        """Return the draw of the node whose address has this index."""
+        """Return this draw as the draw of the node whose address has the drawn index."""
         node = addresses[self.candidate_index]
         return NodeDraw(node, self.digest, self.x, self.total, self.candidate_count)
 
 
 def compute_draw_seed(block_hash: Hash, key: TaskKey | GroupKey) -> bytes:
-    """Return the seed of a task, or of a group drawn as a unit: sha256(block hash || key)."""
+    """Return the seed for a task, or for a group drawn as a unit: sha256(block hash || key)."""
     return sha256(bytes.fromhex(block_hash[2:]) + bytes.fromhex(key[2:])).digest()
 
 
 def draw_nodes(
     candidates: Sequence[tuple[Address, int]], seed: bytes, count: int
 ) -> list[NodeDraw]:
-    """Draw nodes one after another, each at most once; if there are too few, draw all.
+    """Draw nodes one after the other, each at most once; if there are too few, all are drawn.
 
     Args:
         candidates: addresses with their weights, in any order; the draw sorts them by address.
         seed: 32 bytes.
-        count: how many nodes to draw; the first draw has the number 0.
+        count: the number of nodes to draw; draws are numbered from 0.
 
     Raises:
         ValueError: a weight is negative, an address occurs twice, or the seed is not 32 bytes
@@ -87,10 +88,10 @@ def draw_indexes(
 
     Args:
         weights: the weights. The draw sets the weight of each drawn index to 0.
-        offered: 1 for each candidate, else 0, with a weight of 0. The draw sets the flag of each
-            drawn index to 0.
+        offered: 1 for each candidate and 0 for all others, whose weight must be 0. The draw sets
+            the flag of each drawn index to 0.
         seed: 32 bytes.
-        count: how many indexes to draw.
+        count: the number of indexes to draw.
 
     Raises:
         ValueError: the seed is not 32 bytes long.

@@ -1,6 +1,6 @@
-"""The inputs of candidates' weights for one kind of task, in columns with one row per node.
+"""Columns with the inputs of the candidates' weights for one kind of task; a node is a row.
 
-Numbers are in units of 10^-18, none above 2^64 (`Weighting` and `Rules` ensure that).
+Numbers are in units of 10^-18, and at most 2^64 (ensured by `Weighting` and `Rules`).
 `native.compute_weights` reads the same columns if the native code is installed.
 """
 
@@ -15,17 +15,18 @@ from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_policy import Weighting, compute_stake_score
 
 _ONE_BITS = ONE.bit_length() - 1
-# Cached, because the same elapsed times recur in later blocks for other nodes.
+# The decay is cached, because the same elapsed times recur in later blocks for other nodes.
 _decay = lru_cache(maxsize=1 << 16)(compute_decay)
 
 
 @dataclass(slots=True)
 class IndexedCandidate:
-    """The inputs of a node's weight for one kind of task; fractions in units of 10^-18.
+    """The inputs of a node's weight for one kind of task; fractions are in units of 10^-18.
 
-    `base` is the node's reliability at `since` (docs/reference/scoring-rules.md#reliability), and
-    `boost` is its M. The node is excluded while its reliability is below `exclusion_threshold`.
-    `is_free` means neither busy nor paused.
+    `base` is the node's reliability at the block time `since`
+    (docs/reference/scoring-rules.md#reliability), and `boost` is its model boost M. The node is
+    excluded while its reliability is below `exclusion_threshold`. `is_free` is whether the node is
+    neither busy nor paused.
     """
 
     is_free: bool
@@ -43,7 +44,7 @@ class IndexedCandidate:
 
 
 class CandidateColumns:
-    """The columns, including the `weights` and `offered` flags that `update_weights` computes.
+    """The columns, with the `weights` and `offered` flags that `update_weights` computes.
 
     A node that is not free has weight 0 and is not offered.
     """
@@ -57,7 +58,7 @@ class CandidateColumns:
         self, rules: Rules, weighting: Weighting, rows: Sequence[IndexedCandidate]
     ) -> None:
         self._rules, self._weighting = rules, weighting
-        # The inputs of the last weight update; None before the first.
+        # The inputs of the last update of the weights; None before the first update.
         self._largest: int | None = None
         self._time: int | None = None
         self.stakes = [row.stake for row in rows]
@@ -68,8 +69,9 @@ class CandidateColumns:
         self.boosts = array("Q", [row.boost for row in rows])
         self.scores = array("Q", bytes(8 * len(rows)))
         self.weights = array("Q", bytes(8 * len(rows)))
-        # One byte per node: whether it is free, whether its weight changes with time, whether its
-        # row changed since the last weight update, and whether it is a candidate.
+        # Each has one byte per node: whether the node is free, whether its weight changes with
+        # time, whether its row changed since the last update of the weights, and whether it is a
+        # candidate.
         self.free = bytearray(row.is_free for row in rows)
         self.healing = bytearray(row.is_recovering for row in rows)
         self._changed = bytearray(len(rows))
@@ -144,7 +146,7 @@ class CandidateColumns:
         rows = zip(indexes, *(map(column.__getitem__, indexes) for column in columns), strict=True)
         for index, base, since, long_term, exclusion_threshold, boost, score in rows:
             # `heal_reliability`, `multiply_fixed_point` and `compute_weight` are inlined, because
-            # this loop dominates selection.
+            # most of the time of a selection is spent in this loop.
             remaining = _decay(time - since, tau) if time > since else ONE
             reliability = base + ((UNIT - base) * (ONE - remaining) >> _ONE_BITS)
             if reliability < exclusion_threshold:
@@ -158,7 +160,7 @@ class CandidateColumns:
 
 
 def _iter_flagged_indexes(flags: bytearray) -> Iterator[int]:
-    """Yield the indexes of flags that are 1."""
+    """Yield the indexes at which the flag is 1."""
     index = flags.find(1)
     while index >= 0:
         yield index

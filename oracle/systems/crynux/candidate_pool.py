@@ -1,4 +1,4 @@
-"""Indexes members for selection, with the same results as `evaluate_members` but much faster.
+"""Indexes members for selection; the results equal those of `evaluate_members`, but much faster.
 
 The cost of a selection grows with the number of members that fit the task, not with their history.
 """
@@ -26,7 +26,7 @@ from oracle.systems.weighted_draw import NodeDraw, draw_indexes
 
 
 class CandidateList(NamedTuple):
-    """Candidates sorted by address, for `draw_indexes`, which modifies the last two fields."""
+    """Candidates sorted by address, whose last two fields `draw_indexes` modifies."""
 
     addresses: list[Address]
     weights: "list[int] | array[int]"
@@ -34,7 +34,7 @@ class CandidateList(NamedTuple):
 
 
 class CandidateIndex:
-    """Candidates in columns, sorted by address, with weights as of the last `update_weights`.
+    """Candidates in columns, sorted by address; weights are as of the last `update_weights`.
 
     Nodes that are busy, paused or excluded stay in the index with weight 0, so that most changes
     insert or remove no row. Only the weight of a recovering node changes with time.
@@ -97,32 +97,32 @@ class CandidateIndex:
         return index < len(self._addresses) and self._addresses[index] == address
 
 
-# Maximum numbers of cached views and of nodes in all of them (250 bytes each), so that invented
-# requirements cannot exhaust the memory. The most recently used views are kept.
+# The maximum numbers of cached views and of nodes in all views (250 bytes each), which keep
+# invented requirements from exhausting the memory. The most recently used views are kept.
 _MAX_VIEWS = 64
 _MAX_INDEXED_NODES = 1_000_000
-# With more changes than this number plus an eighth of the members, rebuilding a view is cheaper
-# than updating it.
+# If more members than this number plus an eighth of all members changed, it is cheaper to rebuild
+# a view than to update it.
 _MIN_STALE_CHANGES = 64
 _STALE_DIVISOR = 8
 
 
 @dataclass(slots=True)
 class _RequirementView:
-    """The members that fit a requirement, split by whether they have all counted models."""
+    """The members that fit a requirement, split by whether they have all models that count."""
 
     counted_models: frozenset[str]
     with_models: CandidateIndex
     without_models: CandidateIndex
-    # Nodes to check again.
+    # The nodes that changed since the view was updated.
     changed_addresses: set[Address]
 
 
 class CandidatePool:
-    """The members as candidates under one rule set; callers must report every change of a node.
+    """The members as candidates under one rule set; callers must pass every change of a node.
 
-    Times are block times in seconds, and may go back in a rewind. Under legacy rules every score
-    depends on all others, so nothing is cached and every selection evaluates every member.
+    Times are block times in seconds, and may go back in a rewind. Under legacy rules, every score
+    depends on all other scores, so nothing is cached and every selection evaluates every member.
     """
 
     __slots__ = ("_largest", "_members", "_views", "rules", "weighting")
@@ -132,7 +132,7 @@ class CandidatePool:
         self.weighting = weighting
         self._members: dict[Address, Node] = {}
         self._views: dict[Requirement, _RequirementView] = {}
-        # The largest stake of all members; None if it must be recomputed.
+        # The largest stake of all members, or None if it must be computed again.
         self._largest: int | None = 0
 
     def __len__(self) -> int:
@@ -178,7 +178,7 @@ class CandidatePool:
         count: int = 1,
         reserved: AbstractSet[Address] = frozenset(),
     ) -> list[NodeDraw]:
-        """Draw nodes like `weighted_draw.draw_nodes`, without building a list of the candidates.
+        """Draw the same nodes as `weighted_draw.draw_nodes`, without a list of the candidates.
 
         Raises:
             ValueError: the seed is not 32 bytes long.
@@ -192,7 +192,7 @@ class CandidatePool:
     def _list_available(
         self, task: Task, time: int, reserved: AbstractSet[Address]
     ) -> CandidateList | None:
-        """Return the nodes with all models or, if there are none, those for the fallback."""
+        """Return the nodes with all models, or if there are none, the nodes that lack some."""
         if self.rules.legacy is not None:
             return self._compute_available_candidates(task, time, reserved)
         if self._largest is None:
@@ -228,7 +228,7 @@ class CandidatePool:
         for address in view.changed_addresses:
             self._refresh_node_in_view(address, requirement, view, time)
         view.changed_addresses.clear()
-        # The most recent view is last.
+        # The views are in order of use, so the most recently used view is last.
         self._views[requirement] = view
         while len(self._views) > 1 and self._exceeds_view_limits():
             del self._views[next(iter(self._views))]
@@ -241,7 +241,7 @@ class CandidatePool:
         return len(self._views) > _MAX_VIEWS or indexed_nodes > _MAX_INDEXED_NODES
 
     def _is_view_stale(self, view: _RequirementView) -> bool:
-        """Return whether rebuilding a view is cheaper than updating it."""
+        """Return whether it is cheaper to rebuild a view than to update it."""
         return (
             len(view.changed_addresses) > _MIN_STALE_CHANGES + len(self._members) // _STALE_DIVISOR
         )
@@ -300,7 +300,7 @@ class CandidatePool:
         )
 
     def _update_max_stake(self, address: Address, stake: int) -> None:
-        """Update the largest stake, or clear it if its only holder may have lowered its stake."""
+        """Update the largest stake, or clear it if its only owner may have lowered its stake."""
         previous = self._members.get(address)
         if self._largest is None:
             return

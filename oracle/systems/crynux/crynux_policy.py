@@ -1,4 +1,4 @@
-"""The Crynux policy: which nodes may get a task, and with what weight.
+"""The Crynux policy, which decides which nodes may get a task, and with what weight.
 
 The weight is the harmonic mean of stake and QoS, times model locality. Numbers are in units of
 10^-18, rounded down at every step. See docs/reference/scoring-rules.md#selection-weight and
@@ -25,31 +25,33 @@ from oracle.systems.crynux.requirements import (
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
-# Prefixes of models that modify a base model; all other names are base models.
+# Models with these prefixes modify a base model; all other models are base models.
 _AUXILIARY_PREFIXES = ("lora:", "controlnet:")
 
 
-# With M at most 9, neither a weight nor any of its parts reaches 2^64.
+# The limit keeps weights and their parts below 2^64, because M is then at most 9.
 _MAX_PARAMETER = 4 * UNIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighting:
-    """The parameters of the weight; fractions in units of 10^-18.
+    """The parameters of the weight; fractions are in units of 10^-18.
 
     Raises:
         ValueError: a parameter is below 0 or above 4; the message names the field.
     """
 
-    # The minimum W of a candidate, so that a failing node completes its 50 scores and any eligible
-    # node can be chosen (decision 0173). With 0, a node whose mean is 0 is never drawn again.
+    # The minimum of W for candidates. It lets a failing node complete its 50 scores, and lets any
+    # eligible node be chosen (decision 0173). If it is 0, a node whose mean is 0 is never drawn
+    # again.
     weight_floor: int = UNIT // 100
-    # Added to M = 1 if all required models are on disk, and if all of them are in GPU memory.
+    # The amounts that are added to M = 1 if all required models are on disk, and if all of them
+    # are in GPU memory.
     disk_boost: int = 7 * UNIT // 10
     memory_boost: int = 3 * UNIT // 10
     # Whether nodes without the models are candidates if no eligible node has all models.
     fallback: bool = True
-    # Whether only base models count, for eligibility and for the boosts (relay).
+    # Whether only base models count for eligibility and for the boosts (as in the relay).
     base_models_only: bool = False
 
     def __post_init__(self) -> None:
@@ -66,11 +68,12 @@ class Weighting:
         return frozenset(models)
 
 
-# As documented, with a floor (docs/reference/sources.md#crynux-dispatching).
+# The weighting of the documents, but with a minimum weight
+# (docs/reference/sources.md#crynux-dispatching).
 CRYNUX_WEIGHTING = Weighting()
-# As documented, without a floor.
+# The weighting of the documents, without a minimum weight.
 DOCS_WEIGHTING = Weighting(weight_floor=0)
-# The base model must always be on disk, which adds nothing to the weight
+# The relay requires the base model to be on disk, and adds nothing to the weight for it
 # (docs/explanation/crynux.md#the-relays-selection).
 RELAY_WEIGHTING = Weighting(weight_floor=0, disk_boost=0, fallback=False, base_models_only=True)
 
@@ -82,7 +85,7 @@ def compute_max_stake(nodes: Iterable[Node]) -> int:
 
 
 def compute_stake_score(stake: int | None, max_stake: int) -> int:
-    """Return the stake score S = sqrt(stake / max_stake), or 0 if no node has a stake."""
+    """Return the stake score S = sqrt(stake / max_stake), or 0 if no member has a stake."""
     if not max_stake:
         return 0
     return isqrt((stake or 0) * UNIT * UNIT // max_stake)
@@ -91,7 +94,7 @@ def compute_stake_score(stake: int | None, max_stake: int) -> int:
 def compute_locality_boost(
     node: Node, counted_models: frozenset[str], weighting: Weighting
 ) -> int:
-    """Return the boost M for counted models on disk and in GPU memory; 1 if no models count."""
+    """Return the boost M for models on disk and in GPU memory, or 1 if no models count."""
     total = len(counted_models)
     if not total:
         return UNIT
@@ -102,7 +105,7 @@ def compute_locality_boost(
 
 
 def compute_weight(boost: int, stake_score: int, qos: int, weighting: Weighting) -> int:
-    """Return the weight W = M*S*QoS / (S + QoS), at least the floor; `stake_score` is S."""
+    """Return the weight W = M*S*QoS / (S + QoS), but at least the floor; `stake_score` is S."""
     score_sum = stake_score + qos
     combined = boost * stake_score * qos // score_sum // UNIT if score_sum else 0
     return max(combined, weighting.weight_floor)
@@ -110,11 +113,13 @@ def compute_weight(boost: int, stake_score: int, qos: int, weighting: Weighting)
 
 @dataclass(frozen=True, slots=True)
 class ModelSpread:
-    """When and how widely a model is downloaded (docs/explanation/dispatch.md#pre-download).
+    """When, and to how many nodes, a model is downloaded.
+
+    See docs/explanation/dispatch.md#pre-download.
 
     Downloads start if fewer than `scarce_below` available nodes have the model. `target_nodes` is
-    the number of nodes that should have the model or be asked for it. `per_day` and
-    `per_node_per_day` limit the requests in a day, for all nodes together and for one node.
+    the number of nodes that should have the model or a request to download it. `per_day` and
+    `per_node_per_day` limit the requests in a day, for all nodes together and for a single node.
     """
 
     scarce_below: int = 3
@@ -128,7 +133,7 @@ SPREAD = ModelSpread()
 
 @dataclass(frozen=True, slots=True)
 class CrynuxPolicy:
-    """Weighted selection by stake, QoS and models; `spread` limits model downloads."""
+    """Selects nodes by weights from stake, QoS and models; `spread` limits model downloads."""
 
     name: str
     version: int
@@ -136,11 +141,11 @@ class CrynuxPolicy:
     spread: ModelSpread = SPREAD
 
     def create_follower(self) -> "CrynuxPolicy":
-        """Return the policy itself, because all inputs are in the nodes' rows."""
+        """Return the policy itself, because it needs no state besides the rows of the nodes."""
         return self
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Ignore the event, because the fold has applied it to the nodes' rows."""
+        """Ignore the event, because the fold has applied it to the rows of the nodes."""
 
     def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Return a verdict on every member, as `evaluate_members` does."""
@@ -150,7 +155,7 @@ class CrynuxPolicy:
 def evaluate_members(
     task: Task, policy_input: PolicyInput, weighting: Weighting
 ) -> list[CandidateVerdict]:
-    """Return a verdict on every member, sorted by address, with the parts S, QoS, M and W."""
+    """Return a verdict on every member, sorted by address, with S, QoS, M and W as its parts."""
     requirement = build_requirement(task)
     members = _list_sorted_members(policy_input)
     reason_by_node = {
@@ -178,7 +183,7 @@ def evaluate_members(
 def find_ineligibility_reason(
     node: Node, requirement: Requirement, policy_input: PolicyInput
 ) -> IneligibilityReason | None:
-    """Return why a node cannot get a task, whatever models it has, or None if it is eligible."""
+    """Return why a node cannot get a task, regardless of its models, or None if it is eligible."""
     reason = find_unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.reserved:
         return IneligibilityReason.TAKEN
@@ -188,7 +193,7 @@ def find_ineligibility_reason(
 def compute_downloader_weights(
     requirement: Requirement, policy_input: PolicyInput, weighting: Weighting
 ) -> list[tuple[Address, int]]:
-    """Return the nodes that can meet the requirement once they are free, with their weights.
+    """Return the nodes that will meet the requirement when they are free, with their weights.
 
     The list is sorted by address. It includes nodes without the models, because a node can
     download a model while it runs a task.
@@ -221,7 +226,7 @@ def _build_weight_function(
 ) -> Callable[[Node], dict[str, int]]:
     """Return a function that computes the parts of a node's weight for one task.
 
-    The inputs that are the same for all nodes are computed once.
+    Inputs that are the same for all nodes are computed only once.
     """
     time, rules = policy_input.time, policy_input.rules
     peers = compute_population_maxima(members, time, rules)
@@ -241,8 +246,8 @@ def _build_weight_function(
     return compute_parts
 
 
-# Three variants: the documents (docs/reference/sources.md#crynux-dispatching) with a weight floor,
-# the documents as written, and the production relay of 2026-08
+# Three variants of the policy follow: the documents (docs/reference/sources.md#crynux-dispatching)
+# with a minimum weight, the documents as written, and the production relay of 2026-08
 # (docs/explanation/crynux.md#the-relays-selection).
 CRYNUX_POLICY = CrynuxPolicy("crynux", CRYNUX.version, CRYNUX_WEIGHTING)
 CRYNUX_DOCS_POLICY = CrynuxPolicy("crynux-docs", CRYNUX_DOCS.version, DOCS_WEIGHTING)

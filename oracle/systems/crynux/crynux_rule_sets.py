@@ -1,14 +1,14 @@
-"""The rule sets of current Crynux: this project's, the documents' and the production relay's."""
+"""The rule sets of current Crynux, by this project, the documents and the production relay."""
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 
-# As documented (docs/reference/sources.md#crynux-qos), except where the text defeats its purpose
-# (decisions 0173, 0174), and except that wrong answers are not ranked. All other values are the
-# defaults of `Rules`.
+# This rule set follows the documents (docs/reference/sources.md#crynux-qos), except where the text
+# defeats its purpose (decisions 0173, 0174), and except that wrong answers are not ranked. All
+# other values are the defaults of `Rules`.
 CRYNUX = Rules(name="crynux", version=3, ranked_answers="right")
 
-# The documents as written, with their loopholes for nodes and creators
+# This rule set follows the documents as written, with their loopholes for nodes and creators
 # (docs/reference/scoring-rules.md#crynux-against-its-letter).
 CRYNUX_DOCS = Rules(
     name="crynux-docs",
@@ -19,7 +19,8 @@ CRYNUX_DOCS = Rules(
     kick_creator_share=UNIT,
 )
 
-# The relay of 2026-08, at 24ffc26 (docs/explanation/crynux.md#the-relays-rules).
+# The rules of the relay of 2026-08, at commit 24ffc26
+# (docs/explanation/crynux.md#the-relays-rules).
 RELAY = Rules(
     name="relay",
     version=2,

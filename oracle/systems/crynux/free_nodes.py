@@ -1,6 +1,7 @@
-"""Tracks the free nodes from block to block, and whether one of them fits a requirement.
+"""Tracks the free nodes from block to block, and finds out whether any of them fits a requirement.
 
-The cost of a block grows with the number of changed nodes, for each requirement of a waiting task.
+The cost of a block grows with the number of changed nodes times the number of different
+requirements of waiting tasks.
 """
 
 from collections.abc import Iterator, Mapping, Set as AbstractSet
@@ -18,18 +19,18 @@ from oracle.systems.crynux.requirements import (
     find_unavailability_reason,
 )
 
-# If there are more searches than this, all are cleared, so that invented requirements cannot
-# exhaust the memory.
+# If there are more searches than this, all searches are cleared, so that invented requirements
+# cannot exhaust the memory.
 _MAX_SEARCHES = 4096
-# Number of outdated rows that may stay in the list of nodes that became free.
+# At most this many outdated rows may stay in the list of nodes that became free.
 _MAX_STALE_ROWS = 64
 
 
 @dataclass(slots=True)
 class _SearchState:
-    """The progress of the search for one requirement.
+    """The progress of the search for nodes that fit one requirement.
 
-    `matches` holds the fitting free nodes that the search found; some may have changed since.
+    `matches` holds the fitting free nodes that were found, some of which may have changed since.
     `seen_count` is how many of the nodes that became free were checked.
     """
 
@@ -39,7 +40,7 @@ class _SearchState:
 
 
 class FreeNodes:
-    """The free nodes; rows are immutable, so each change of a node is a new row.
+    """The free nodes; the rows of nodes are immutable, so each change of a node is a new row.
 
     Times are block times in seconds.
     """
@@ -51,9 +52,10 @@ class FreeNodes:
         self._weighting = weighting
         self._time = 0
         self._free: dict[Address, Node] = {}
-        # Nodes that are neither busy nor paused, but excluded for low reliability at `_time`.
+        # Nodes that are neither busy nor paused, but that are excluded for low reliability at
+        # `_time`.
         self._excluded: dict[Address, Node] = {}
-        # Rows in the order in which they became free; some may no longer be free.
+        # Rows in the order in which the nodes became free; some nodes may no longer be free.
         self._came: list[Node] = []
         self._looks: dict[Requirement, _SearchState] = {}
 
@@ -63,7 +65,7 @@ class FreeNodes:
         return self._free
 
     def iter_idle_nodes(self) -> Iterator[Node]:
-        """Yield the nodes that are neither busy nor paused, whatever their reliability."""
+        """Yield the nodes that are neither busy nor paused, regardless of their reliability."""
         yield from self._free.values()
         yield from self._excluded.values()
 
@@ -83,7 +85,7 @@ class FreeNodes:
         self._excluded.pop(address, None)
 
     def advance_to(self, time: int) -> None:
-        """Update the set of excluded nodes to a block time, which may be an earlier one."""
+        """Update the set of excluded nodes to a block time, which may be earlier than before."""
         is_backwards = time < self._time
         self._time = time
         for node in [*self.iter_idle_nodes()] if is_backwards else [*self._excluded.values()]:
@@ -97,7 +99,7 @@ class FreeNodes:
             self._looks.clear()
 
     def has_matching_node(self, requirement: Requirement, reserved: AbstractSet[Address]) -> bool:
-        """Return whether an unreserved free node fits, as of the last `advance_to`."""
+        """Return whether a free node that is not reserved fits, as of the last `advance_to`."""
         search = self._looks.get(requirement)
         if search is None:
             search = self._looks[requirement] = _SearchState(
@@ -108,7 +110,7 @@ class FreeNodes:
         )
 
     def _has_cached_match(self, search: _SearchState, reserved: AbstractSet[Address]) -> bool:
-        """Return whether an earlier match is still free and not reserved; remove stale matches."""
+        """Return whether an earlier match is still free and unreserved; drop outdated matches."""
         stale_addresses, has_match = [], False
         for address, node in search.matches.items():
             if self._free.get(address) is not node:

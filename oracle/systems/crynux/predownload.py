@@ -1,4 +1,4 @@
-"""Chooses nodes that download a model, so that it is on disk for later tasks.
+"""Chooses nodes that should download a model, so that the model is on disk for later tasks.
 
 See docs/explanation/dispatch.md#pre-download and docs/reference/sources.md#crynux-dispatching.
 """
@@ -26,11 +26,11 @@ from oracle.systems.policy import PolicyInput
 
 
 class Predownload(NamedTuple):
-    """A model that too few available nodes have, and the nodes to ask for it, best first.
+    """A model that too few available nodes have, and the nodes that should download it.
 
-    `holders` counts the available nodes that have the model, and `pending` the nodes that were
-    asked for it and may still download it. `nodes` is empty if no node is left to ask, or if the
-    day's budget is used up.
+    `holders` counts the available nodes that have the model, and `pending` the nodes that got a
+    request for the model and may still download it. `nodes` are best first, and empty if no other
+    node can be requested, or if the day's budget is used up.
     """
 
     model: str
@@ -48,12 +48,13 @@ def plan_predownloads(
     weighting: Weighting,
     spread: ModelSpread = SPREAD,
 ) -> list[Predownload]:
-    """Return the nodes to ask for each scarce model of a starting task, in the task's order.
+    """Return, for each scarce model of a starting task, the nodes that should download the model.
 
-    `policy_input` is the network after the start: the task's node is busy and reserved, and
-    downloads missing models by itself. A node counts as available only if it is not excluded,
-    because an excluded node would get no task for its model. A node is asked if it could run this
-    task once it is free, lacks the model, and was not asked for the model within a day.
+    Models are in the order of the task. `policy_input` is the network after the start: the task's
+    node is busy and reserved, and downloads missing models by itself. A node counts as available
+    only if it is not excluded, because an excluded node would get no task for its model. A node
+    gets a request if it could run this task once it is free, lacks the model, and got no request
+    for the model within a day.
     """
     nodes, time = policy_input.nodes, policy_input.time
     available_nodes = [
@@ -79,7 +80,8 @@ def plan_predownloads(
         for model in scarce_models
     }
     ranked_nodes: list[Node] = []
-    # Weighing every node is expensive, and not needed if enough nodes were asked.
+    # It is expensive to compute the weight of every node, so this is skipped if enough nodes got
+    # requests.
     if budget.remaining > 0 and max(missing_by_model.values()) > 0:
         weights = compute_downloader_weights(build_requirement(task), policy_input, weighting)
         ranked_nodes = [nodes[address] for address in sort_nodes_by_weight(weights)]
@@ -113,12 +115,12 @@ def has_scarce_model(
 
 
 def sort_nodes_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:
-    """Return nodes by descending weight; nodes of equal weight are sorted by address."""
+    """Return nodes by descending weight; nodes with equal weights are sorted by address."""
     return [address for address, _ in sorted(weights, key=lambda entry: (-entry[1], entry[0]))]
 
 
 def list_download_requests(node: Node, time: int) -> list[tuple[DownloadRequest, str]]:
-    """Return the requests to a node in the last day, with their states at a block time.
+    """Return the requests to a node in the last day, with the state of each at a block time.
 
     A state is `open`, `answered` or `unanswered`.
     """
@@ -154,7 +156,7 @@ def _count_pending_requests(nodes: Iterable[Node], model: str, time: int) -> int
 
 @dataclass(slots=True)
 class _RequestBudget:
-    """The remaining request budgets of a day; each reserved request is subtracted."""
+    """The remaining request budgets of a day, from which reserved requests are subtracted."""
 
     remaining: int
     remaining_by_node: dict[Address, int]
@@ -172,7 +174,7 @@ class _RequestBudget:
     def reserve_requests(
         self, model: str, ranked_nodes: Sequence[Node], max_nodes: int
     ) -> tuple[Address, ...]:
-        """Reserve requests for up to `max_nodes` of these nodes, in their order."""
+        """Reserve requests to up to `max_nodes` of these nodes, in their order."""
         addresses = [
             node.address for node in ranked_nodes if self._can_request_download(node, model)
         ]

@@ -1,4 +1,4 @@
-"""The value of a task per second of a node's time: the fee divided by the estimated seconds.
+"""Computes the value of a task: its fee divided by the estimated seconds of a node's time.
 
 See docs/reference/sources.md#crynux-dispatching.
 """
@@ -10,21 +10,22 @@ from fractions import Fraction
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state import Task
 
-# A task takes at least this long (docs/reference/scoring-rules.md#queue).
+# A task is estimated to take at least this many seconds (docs/reference/scoring-rules.md#queue).
 _MIN_SECONDS = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """A network's own estimate of task durations, in seconds for each kind of task.
+    """A network operator's estimate of the seconds that tasks take, for each kind of task.
 
     Crynux published no such estimate.
 
-    `fixed_seconds` is independent of the task's size, and `unit_seconds` is added for each unit of
-    size (an image, a token or a step, as the network counts).
+    `fixed_seconds` does not depend on the size of the task, and `unit_seconds` is added for each
+    unit of size (an image, a token or a step, as the network counts).
 
     Raises:
-        ValueError: a kind is missing, or a number is negative; the message names field and kind.
+        ValueError: a kind is missing, or a number is negative; the message names the field and the
+            kind.
     """
 
     fixed_seconds: Mapping[TaskKind, Fraction]
@@ -40,7 +41,7 @@ class Pricing:
                     raise ValueError(f"{name}: must be 0 or more for {kind}")
 
     def estimate_task_seconds(self, task: Task) -> Fraction:
-        """Return the task's estimated seconds: fixed plus size times unit, at least 1.
+        """Return the estimated seconds of a task: fixed plus size times unit, but at least 1.
 
         An unknown size counts as 1. An unknown kind counts as the slowest kind, so that a creator
         gains nothing by omitting it.

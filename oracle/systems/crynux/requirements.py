@@ -1,4 +1,4 @@
-"""The requirements of a task, and the complete list of reasons why a node may not get it."""
+"""The requirements of a task, and the complete list of reasons why a node cannot get the task."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -15,15 +15,15 @@ class IneligibilityReason(StrEnum):
     NO_MEMBER = "no_member"
     PAUSED = "paused"
     BUSY = "busy"
-    # H below the rules' threshold (docs/reference/scoring-rules.md#reliability).
+    # H is below the rules' threshold (docs/reference/scoring-rules.md#reliability).
     EXCLUDED = "excluded"
-    # Drawn for another task, or given another task of the same group.
+    # The node was drawn for another task, or was given another task of the same group.
     TAKEN = "taken"
-    # The node's card is unknown, and the task requires one.
+    # The task requires a certain GPU, but the node's GPU is unknown.
     GPU_UNKNOWN = "gpu_unknown"
     GPU_NAME = "gpu_name"
     VRAM_UNKNOWN = "vram_unknown"
-    # The node's video memory differs from that of the required card.
+    # The video memory of the node differs from that of the required GPU.
     GPU_VRAM = "gpu_vram"
     VRAM_TOO_SMALL = "vram_too_small"
     VERSION_UNKNOWN = "version_unknown"
@@ -35,9 +35,9 @@ class IneligibilityReason(StrEnum):
 class Requirement(NamedTuple):
     """The properties of a task that decide which nodes fit.
 
-    If `gpu` is None, any card with at least `vram` GB fits, and 0 means no minimum. Otherwise only
-    this card fits, with exactly `vram` GB, and 0 means that the task does not state the memory.
-    `models` is sorted and has no duplicates.
+    If `gpu` is None, any GPU with at least `vram` GB fits, and 0 means no minimum. Otherwise only
+    this GPU model fits, with exactly `vram` GB, and 0 means that the task does not state the
+    memory. `models` is sorted and has no duplicates.
     """
 
     gpu: str | None
@@ -47,7 +47,7 @@ class Requirement(NamedTuple):
 
 
 def build_requirement(task: Task) -> Requirement:
-    """Return the requirement of a task, without constraints for unknown fields."""
+    """Return the requirement of a task; unknown fields of the task constrain nothing."""
     models = tuple(sorted(set(task.models)))
     if task.required_gpu:
         return Requirement(task.required_gpu, task.required_gpu_vram or 0, task.version, models)
@@ -55,7 +55,7 @@ def build_requirement(task: Task) -> Requirement:
 
 
 def find_unavailability_reason(node: Node, time: int, rules: Rules) -> IneligibilityReason | None:
-    """Return why a node cannot get any task at a block time, or None if it can."""
+    """Return why a node cannot get any task at a block time, or None if it can get tasks."""
     if node.membership is not Membership.MEMBER:
         return IneligibilityReason.NO_MEMBER
     if node.paused:
@@ -66,13 +66,13 @@ def find_unavailability_reason(node: Node, time: int, rules: Rules) -> Ineligibi
 
 
 def find_misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason | None:
-    """Return why the hardware or version does not fit, or None if it fits.
+    """Return why the hardware or the version of a node does not fit, or None if it fits.
 
     Models are not checked.
 
-    A required card must match exactly by name and video memory. If no card is required, the node
-    needs at least the task's video memory (docs/reference/sources.md#crynux-dispatching, Candidate
-    Pool).
+    The name and the video memory of a required GPU must match exactly. If no GPU is required, the
+    node needs at least the task's video memory (docs/reference/sources.md#crynux-dispatching,
+    Candidate Pool).
     """
     hardware_reason = (
         _find_card_misfit_reason(node, requirement)
@@ -105,7 +105,7 @@ def _find_memory_misfit_reason(node: Node, min_vram: int) -> IneligibilityReason
 def _find_version_misfit_reason(
     version: Version | None, required_version: Version | None
 ) -> IneligibilityReason | None:
-    """Return why the node's version does not fit, or None if it does.
+    """Return why the version of a node does not fit, or None if it fits.
 
     The major version must be equal, and (minor, patch) must not be lower. See
     docs/reference/scoring-rules.md#selection-weight.

@@ -1,6 +1,6 @@
 """Finds the nodes that may get a task of the legacy system, in groups of candidates.
 
-Nodes are grouped by card and video memory, and tasks by kind. See
+Nodes are grouped by GPU model and video memory, and tasks by kind. See
 docs/reference/sources.md#crynux-dispatching-of-2024, Node Grading and Task Grading.
 """
 
@@ -26,7 +26,7 @@ TRIO_SIZE = 3
 
 
 class CardGroup(NamedTuple):
-    """Nodes of one card model with the same video memory in GB."""
+    """The nodes with the same GPU model and the same video memory in GB."""
 
     vram: int
     model: str
@@ -38,7 +38,7 @@ class CardGroup(NamedTuple):
 
 
 def is_gpt_task(task: Task) -> bool:
-    """Return whether the task needs three nodes with the same card.
+    """Return whether the task needs three nodes with the same GPU.
 
     A task of unknown kind is not a GPT task.
     """
@@ -46,14 +46,14 @@ def is_gpt_task(task: Task) -> bool:
 
 
 def find_card_group(node: Node) -> CardGroup | None:
-    """Return the node's card group, or None if its card is unknown."""
+    """Return the node's card group, or None if the GPU of the node is unknown."""
     if node.gpu_name is None or node.gpu_vram is None:
         return None
     return CardGroup(node.gpu_vram, node.gpu_name)
 
 
 def group_nodes_by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
-    """Return the card groups by ascending video memory, with the nodes sorted by address."""
+    """Return the groups of nodes by GPU, smallest memory first; nodes are sorted by address."""
     groups: dict[CardGroup, list[Node]] = {}
     for node in sorted(nodes, key=lambda member: member.address):
         group = find_card_group(node)
@@ -63,10 +63,10 @@ def group_nodes_by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
 
 
 class TooFewReason(StrEnum):
-    """Why an eligible node is not a candidate: a task needs three nodes."""
+    """Why an eligible node is not a candidate although a task needs three nodes."""
 
     CANDIDATES = "too_few_candidates"
-    # For GPT tasks, which need three nodes with the same card.
+    # The reason for GPT tasks, which need three nodes with the same GPU.
     OF_ITS_CARD = "too_few_of_its_card"
 
 
@@ -74,8 +74,8 @@ class TooFewReason(StrEnum):
 class CandidateGroups:
     """The candidates of a task in groups, and why each other member is not a candidate.
 
-    The nodes of a group are sorted by address. A GPT task has one group for each card that at
-    least three nodes have, in order; any other task has one group under None. If there is no
+    The nodes of a group are sorted by address. A GPT task has a group for each GPU that at least
+    three nodes have, in order; any other task has a single group with the key None. If there is no
     group, the task has to wait.
     """
 
@@ -120,7 +120,7 @@ def find_part_ineligibility_reason(
 ) -> IneligibilityReason | None:
     """Return why a node cannot run a part of the task, or None if it can.
 
-    Whether there are enough other nodes is not checked.
+    It is not checked whether there are enough other nodes.
     """
     reason = find_unavailability_reason(node, policy_input.time, policy_input.rules)
     if reason is None and node.address in policy_input.reserved:
@@ -131,9 +131,9 @@ def find_part_ineligibility_reason(
 def find_hardware_misfit_reason(
     node: Node, requirement: Requirement, *, is_gpt_part: bool
 ) -> IneligibilityReason | None:
-    """Return why the card or version does not fit, or None if it fits.
+    """Return why the GPU or the version of a node does not fit, or None if it fits.
 
-    A GPT task needs a node with a known card.
+    A GPT task needs a node whose GPU is known.
     """
     reason = find_misfit_reason(node, requirement)
     if reason is None and is_gpt_part and find_card_group(node) is None:

@@ -1,6 +1,6 @@
-"""The legacy system: its rule set, as far as it was published, and its selection policy.
+"""The rule set of the legacy system, as far as it was published, and its selection policy.
 
-The policy returns the candidates of a task, and their chance to be drawn first. See
+The policy returns the candidates of a task, each with its chance to be drawn first. See
 docs/explanation/legacy.md, docs/explanation/crynux.md#weighted-sum-of-scores.
 """
 
@@ -28,35 +28,35 @@ from oracle.systems.policy import CandidateVerdict, PolicyInput
 BASE_RULES: Mapping[str, Any] = MappingProxyType({
     "name": "legacy",
     "version": 2,
-    # By position in a round (figure "round score"); the maximum of two rounds is 20.
+    # The scores by position in a round (figure "round score"); the maximum of two rounds is 20.
     "rank_scores": [10, 5, 2],
     "absent_score": 0,
     "q_max": 20,
-    # Three nodes share a task.
+    # A group has three members, because three nodes share a task.
     "group_size": 3,
-    # A node without a task in the window has no speed score; the missing score counts as 0.
+    # A node without a task in the window has no speed score, which counts as 0.
     "new_node_long_term": "0",
     "penalty": "1",
     "boost": "0",
-    # Every value but `window_seconds` (default: the calendar month) must be given.
+    # Every value except `window_seconds` (default: the calendar month) must be given by the user.
     "legacy": {},
 })  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class LegacyPolicy:
-    """Selects three nodes per task by submission speed or, if `equal`, with equal chances."""
+    """Selects three nodes for a task by submission speed or, if `equal`, with equal chances."""
 
     name: str
     version: int
     equal: bool
 
     def create_follower(self) -> "LegacyPolicy":
-        """Return the policy itself, because all inputs are in the nodes' rows."""
+        """Return the policy itself, because it needs no state besides the rows of the nodes."""
         return self
 
     def draw_trio(self, task: Task, policy_input: PolicyInput, seed: bytes) -> TrioChoice | None:
-        """Draw three nodes (of one card for a GPT task), or return None if the task must wait."""
+        """Draw three nodes (with one GPU for a GPT task), or return None if the task must wait."""
         return draw_trio(task, policy_input, seed, use_equal_weights=self.equal)
 
     def compute_weights(self, policy_input: PolicyInput) -> Mapping[Address, SubmissionSpeed]:
@@ -70,15 +70,15 @@ class LegacyPolicy:
         )
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Ignore the event, because the fold has applied it to the nodes' rows."""
+        """Ignore the event, because the fold has applied it to the rows of the nodes."""
 
     def evaluate_candidates(self, task: Task, policy_input: PolicyInput) -> list[CandidateVerdict]:
         """Return a verdict on every member, sorted by address.
 
-        The weight is the chance to be drawn first, in units of 10^-18. For a GPT task it is the
-        chance of the node's card group times the node's chance within the group. Nodes drawn one
-        by one with these weights could have different cards, so use `draw_trio` to draw all
-        three.
+        The weight is the chance to be drawn first, in units of 10^-18. For a GPT task, it is the
+        chance of the node's card group times the node's chance within the group. Nodes that are
+        drawn one by one with these weights could have different GPUs, so callers use `draw_trio`
+        to draw all three nodes.
         """
         candidate_groups = find_candidate_groups(task, policy_input)
         all_speeds = compute_submission_speeds(
@@ -115,7 +115,7 @@ def _iter_group_verdicts(
         }
     )
     for address, speed in speed_by_node.items():
-        # If all weights are zero, each candidate gets weight 1, as in the draw.
+        # If all weights are zero, each candidate gets the weight 1, as in the draw.
         node_chance = (
             group_chance * speed.weight // total if total else group_chance // len(speed_by_node)
         )
@@ -127,7 +127,7 @@ def _format_speed(speed: SubmissionSpeed) -> dict[str, str]:
     return {"B": share, "weight": format_decimal(speed.weight)}
 
 
-# Drawn by B, or with equal chances, as the documents' section on groups describes
+# Nodes are drawn by B or with equal chances, as the documents' section on groups describes
 # (docs/reference/sources.md#crynux-dispatching-of-2024).
 LEGACY_POLICY = LegacyPolicy("legacy", 2, equal=False)
 LEGACY_EQUAL_POLICY = LegacyPolicy("legacy-equal", 2, equal=True)

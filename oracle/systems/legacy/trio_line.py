@@ -1,7 +1,7 @@
-"""The queue of task groups that wait for three nodes, and the draw of nodes for a group.
+"""Queues task groups that wait for three nodes, and draws the nodes for a group.
 
-If a network gives every node a task of its own, a task of the legacy system is a group of three
-tasks. The group is valued, drawn for, started and dropped as a unit
+In a network in which every node has a task of its own, a task of the legacy system is a group of
+three tasks. The group is valued, drawn for, started and dropped as a unit
 (docs/explanation/legacy.md#dispatch).
 """
 
@@ -40,7 +40,7 @@ class TaskGroup(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the name as in the source's figure, such as `GPT/24GB`."""
+        """Return the name of the group as in the source's figure, such as `GPT/24GB`."""
         return f"{'GPT' if self.gpt else 'SD'}/{self.vram}GB"
 
 
@@ -72,7 +72,7 @@ def build_trio_queue(
 
 
 def find_unstartable_tasks(waiting: Iterable[Task], group_tasks: Iterable[Task]) -> list[Task]:
-    """Return the waiting tasks that no group of three will ever start, in order of age.
+    """Return the waiting tasks that can never start in a group of three, in order of age.
 
     Such a task has no group, or its group has another size, or a task of the group has ended or
     was started alone. An incomplete group may still become complete.
@@ -96,13 +96,13 @@ def _is_group_broken(tasks: Sequence[Task]) -> bool:
 
 
 def get_age_sort_key(task: Task) -> tuple[Position, TaskKey]:
-    """Return the sort key by age: the position of the task's creation, then its key."""
+    """Return the sort key of a task by age: the position of its creation, then its key."""
     return task.created_at or BEFORE_EVERYTHING, task.key
 
 
 @dataclass(frozen=True, slots=True)
 class TrioPool:
-    """The network at the end of a block, from which groups of three tasks get their nodes.
+    """The nodes at the end of a block, from which groups of three tasks get their nodes.
 
     `free` holds the nodes that can get a task now if they fit it. With `explains`, every draw
     lists its candidates.
@@ -112,13 +112,13 @@ class TrioPool:
     network: PolicyInput
     free: Mapping[Address, Node]
     explains: bool
-    # Cached by all inputs of the decision, because many waiting groups have the same requirement.
+    # The results are cached by all inputs, because many waiting groups have the same requirement.
     _has_candidates_cache: dict[tuple[Requirement, bool, AbstractSet[Address]], bool] = field(
         default_factory=dict, repr=False
     )
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
-        """Return whether there are three nodes for the group, with the same card if required."""
+        """Return whether there are three nodes for the group, with the same GPU if required."""
         cache_key = (build_requirement(item.task), is_gpt_task(item.task), reserved)
         if cache_key not in self._has_candidates_cache:
             free_network = replace(self.network, nodes=self.free, reserved=reserved)
@@ -130,7 +130,7 @@ class TrioPool:
     def draw_nodes(
         self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
     ) -> DrawResult:
-        """Draw three nodes by weight; if they need the same card, first draw a card group by size.
+        """Draw three nodes by weight; if they need the same GPU, a card group is drawn first.
 
         Raises:
             ValueError: there are fewer than three nodes.
@@ -149,7 +149,7 @@ class TrioPool:
         )
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        """Return whether the node could run its part now, regardless of the other nodes."""
+        """Return whether the node could run its part of the task now, whatever others do."""
         row = self.network.nodes.get(node)
         if row is None:
             return False
@@ -164,7 +164,7 @@ class TrioPool:
     def _list_weighted_candidates(
         self, task: Task, policy_input: PolicyInput, card: CardGroup | None
     ) -> Sequence[tuple[Address, int]]:
-        """Return the candidates in the drawn card group, with their weights."""
+        """Return the candidates in the drawn card group, each with its weight."""
         candidates = find_candidate_groups(task, policy_input).groups[card]
         weights = self.policy.compute_weights(policy_input)
         return [(node.address, weights[node.address].weight) for node in candidates]

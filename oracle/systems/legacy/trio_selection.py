@@ -1,4 +1,4 @@
-"""Selects three nodes for a task: first a card group by its size, then nodes by speed B.
+"""Selects three nodes for a task, by drawing a card group by size, then nodes by speed B.
 
 See docs/reference/sources.md#crynux-qos-of-2024 and
 docs/reference/sources.md#crynux-dispatching-of-2024.
@@ -27,7 +27,7 @@ from oracle.systems.weighted_draw import IndexDraw, NodeDraw, draw_indexes, draw
 
 @dataclass(frozen=True, slots=True)
 class SubmissionSpeed:
-    """B (`share`) and the resulting weight, in units of 10^-18.
+    """The submission speed B (`share`) of a node and the resulting weight, in units of 10^-18.
 
     `share` is None if the node has no task in the window.
     """
@@ -57,7 +57,7 @@ def compute_submission_speeds(
 
 
 def _compute_node_score(node: Node, time: int, rules: Rules) -> int | None:
-    """Return the mean of the node's task scores in the window (legacy rules) or in the pool."""
+    """Return the mean of a node's task scores in the window (legacy rules) or in the pool."""
     if rules.legacy is not None:
         return compute_window_tally(node, time, rules.legacy).node_score
     return (
@@ -67,7 +67,8 @@ def _compute_node_score(node: Node, time: int, rules: Rules) -> int | None:
     )
 
 
-# The card group is drawn by sha256(seed || suffix), independent of the nodes' draws.
+# The card group is drawn by sha256(seed || suffix), so that this draw is independent of the draws
+# of the nodes.
 _GROUP_SUFFIX = b"card group"
 
 
@@ -75,9 +76,9 @@ _GROUP_SUFFIX = b"card group"
 class TrioChoice:
     """The chosen nodes in order, and the draws that explain the choice.
 
-    `card` is the card group that was drawn for a GPT task, and `group_draw` is its draw; both are
-    None for other tasks. `group_draw.candidate_index` is an index of the groups with at least
-    three candidates, sorted by video memory, then by name.
+    `card` is the card group that was drawn for a GPT task, and `group_draw` is the draw of this
+    group; both are None for other tasks. `group_draw.candidate_index` is an index of the groups
+    with at least three candidates, sorted by video memory, then by name.
     """
 
     card: CardGroup | None
@@ -88,14 +89,14 @@ class TrioChoice:
 def draw_trio(
     task: Task, policy_input: PolicyInput, seed: bytes, *, use_equal_weights: bool
 ) -> TrioChoice | None:
-    """Draw three nodes for a task, or return None if there are too few and the task must wait.
+    """Draw three nodes for a task, or return None if the task must wait for more nodes.
 
     Args:
         task: the task to run.
         policy_input: the network at a block time.
         seed: 32 bytes; on chain, the result of `compute_draw_seed`
             (docs/reference/scoring-rules.md#the-draw).
-        use_equal_weights: whether every candidate has the same chance, whatever its B.
+        use_equal_weights: whether every candidate has the same chance, regardless of its B.
 
     Raises:
         ValueError: the seed is not 32 bytes long.
@@ -116,7 +117,7 @@ def draw_trio(
 def _draw_card_group(
     candidate_groups: CandidateGroups, seed: bytes
 ) -> tuple[CardGroup | None, IndexDraw | None]:
-    """Draw a card group with a chance proportional to its size."""
+    """Draw a card group with a chance that is proportional to the size of the group."""
     groups = list(candidate_groups.groups)
     if groups == [None]:
         return None, None

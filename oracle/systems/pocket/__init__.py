@@ -1,4 +1,4 @@
-"""Pocket's node selector, the cherry picker: tickets by latency and success rate.
+"""Pocket's node selector ("cherry picker"), which assigns tickets by latency and success rate.
 
 See docs/explanation/pocket.md.
 """

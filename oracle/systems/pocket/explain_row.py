@@ -1,4 +1,4 @@
-"""Explains a row of a ranking in one line, for the operator of a node.
+"""Explains a node's row in a ranking in one line, for the operator of the node.
 
 See docs/explanation/pocket.md#explaining-tickets-to-node-owners.
 """
@@ -9,7 +9,7 @@ from oracle.systems.pocket.ranking import RankedNode, TicketReason
 
 
 def format_ticket_explanation(row: RankedNode) -> str:
-    """Return a node's number of tickets, and why it does not have all of them."""
+    """Return the number of a node's tickets, and why the node does not have all tickets."""
     max_tickets = row.params.max_tickets
     return f"{row.tickets} of {max_tickets} tickets: {_format_reason(row)}"
 
@@ -62,8 +62,8 @@ def _format_seconds(ms: int | None) -> str:
 def build_ticket_components(row: RankedNode) -> dict[str, str]:
     """Return the components of a node's tickets, in order.
 
-    Names are as in docs/explanation/pocket.md. Rates have 18 digits, latencies 5, in seconds.
-    Components that do not apply are left out.
+    The names are those of docs/explanation/pocket.md. Rates have 18 digits, and latencies (in
+    seconds) have 5. Components that do not apply are left out.
     """
     stats = row.stats
     parts = {

@@ -1,4 +1,4 @@
-"""JavaScript number arithmetic on doubles, by which Pocket's selector is defined.
+"""JavaScript's arithmetic on doubles, in terms of which Pocket's selector is defined.
 
 See docs/explanation/pocket.md#derived-statistics and docs/explanation/pocket.md#ranking.
 """
@@ -9,14 +9,15 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 
 _FIVE_PLACES = Decimal("0.00001")
-# Precise enough for every double below 10^40; the thread's own context stays unchanged.
+# The context is precise enough for every double below 10^40. It is not the thread's own context,
+# which stays unchanged.
 _EXACT = Context(prec=60)
 
 
 def round_half_up(x: float) -> int:
     """Round half up exactly as JavaScript's `Math.round` does.
 
-    floor(x + 0.5) would round 0.49999999999999994 up.
+    The expression floor(x + 0.5) would round 0.49999999999999994 up.
     """
     integer_part = math.floor(x)
     return integer_part + 1 if x - integer_part >= 0.5 else integer_part  # noqa: PLR2004 - a half
@@ -34,7 +35,7 @@ def round_to_five_decimals(x: float) -> float:
 
 
 def compute_quantile(sorted_samples: Sequence[float], q: float) -> float:
-    """Return the quantile `q` of at least one sample, interpolating linearly at (n - 1) * q."""
+    """Return the quantile `q` of one or more samples, interpolated linearly at (n - 1) * q."""
     position = (len(sorted_samples) - 1) * q
     lower_index = math.floor(position)
     if lower_index + 1 == len(sorted_samples):

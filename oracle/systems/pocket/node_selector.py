@@ -1,7 +1,8 @@
-"""Pocket's node selector, which records outcomes of relays and assigns tickets to nodes.
+"""Pocket's node selector, which records the outcomes of relays and assigns tickets to nodes.
 
 The selector uses no clock, random number or chain, so the same calls give the same results. The
-daemon, `select`, `backtest` and a gateway all use it. See docs/explanation/pocket.md#the-selector.
+daemon, `select`, `backtest` and a gateway all use this selector. See
+docs/explanation/pocket.md#the-selector.
 """
 
 from bisect import bisect_left, insort
@@ -19,7 +20,7 @@ from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, RelayOutc
 
 @dataclass(slots=True)
 class PortalRecord:
-    """The outcomes of one node in one chain.
+    """The outcomes of one node for one chain.
 
     Median and weighted latency are rounded to 5 decimals. A field named `…_until` is the time at
     which the fields above it expire. `flag` is None if it was never set. `samples` are durations
@@ -28,7 +29,7 @@ class PortalRecord:
 
     successes: int = 0
     failures: int = 0
-    # Latencies as of the last success; `p90` is None before the first.
+    # The latencies as of the last success; `p90` is None before the first success.
     median: float = 0.0
     p90: float | None = None
     weighted: float = 0.0
@@ -46,7 +47,7 @@ class PortalRecord:
         return self.flag is True and now < self.flag_until
 
     def record_success(self, duration: float, now: int, params: PortalParameters) -> None:
-        """Count a success and recompute the latencies."""
+        """Count a success, and compute the latencies again."""
         fresh = not self.has_recent_outcome(now)
         self._add_counts(now, params, successes=1)
         self._reset_expired_samples(now, params)
@@ -65,12 +66,12 @@ class PortalRecord:
         self.p90 = p90
 
     def record_failure(self, now: int, params: PortalParameters) -> None:
-        """Count a failure; the latencies of the last success are kept."""
+        """Count a failure; the latencies stay those of the last success."""
         self._add_counts(now, params, failures=1)
         self._reset_expired_samples(now, params)
 
     def set_failure_flag(self, until: int, *, flag: bool) -> None:
-        """Set the failure flag and its expiry."""
+        """Set or clear the failure flag, and set the time at which this expires."""
         self.flag, self.flag_until = flag, until
 
     def compute_stats(self, node: Address, now: int, params: PortalParameters) -> NodeStats:
@@ -88,7 +89,7 @@ class PortalRecord:
         )
 
     def update_failure_flag(self, now: int, params: PortalParameters) -> None:
-        """Set or clear the node's failure flag as its recent outcomes require.
+        """Set or clear the node's failure flag according to its recent outcomes.
 
         See docs/explanation/pocket.md#portal-api.
         """
@@ -114,23 +115,23 @@ class PortalRecord:
 
     def _reset_expired_samples(self, now: int, params: PortalParameters) -> None:
         if now >= self.samples_until:
-            # A failure starts a new list too, which expires at its own time.
+            # A failure starts a new list of samples, too, which expires at its own time.
             self.samples = []
             self.samples_until = now + params.samples_ttl_ms
 
 
 class PortalMemory:
-    """The `ChainMemory` of `portal_api_head`: the state that portal-api keeps of a chain's nodes.
+    """The `ChainMemory` of `portal_api_head`, with the state that portal-api keeps of nodes.
 
-    A value written at t with a time to live is valid while now < t + ttl. Times are whole
-    milliseconds, latencies seconds (docs/explanation/pocket.md#portal-api). Only this class writes
-    `records`.
+    A value that was written at time t with a time to live is valid while now < t + ttl. Times are
+    whole milliseconds, latencies seconds (docs/explanation/pocket.md#portal-api). Only this class
+    writes `records`.
     """
 
     def __init__(self, params: PortalParameters) -> None:
         self.records: dict[Address, PortalRecord] = {}
         self._params = params
-        # Nodes whose flag an evaluation might change; other nodes need no evaluation.
+        # The nodes whose flag an evaluation might change; no other node needs an evaluation.
         self._suspects: set[Address] = set()
 
     def record_success(self, node: Address, latency: float, now: int) -> None:
@@ -144,11 +145,11 @@ class PortalMemory:
         self._add_if_suspect(node, record, now)
 
     def record_passed_health_check(self, node: Address, now: int) -> None:
-        """Clear the failure flag, as upstream's sync check does."""
+        """Clear the failure flag, as the sync check of portal-api does."""
         self.set_failure_flag(node, now + self._params.cleared_ttl_ms, flag=False)
 
     def set_failure_flag(self, node: Address, until: int, *, flag: bool) -> None:
-        """Set or clear a node's failure flag until the given time."""
+        """Set or clear a node's failure flag until a time in milliseconds."""
         self._get_record(node).set_failure_flag(until, flag=flag)
         if flag:
             self._suspects.add(node)
@@ -180,7 +181,7 @@ class PortalMemory:
             self._suspects.add(node)
 
     def _is_suspect(self, record: PortalRecord, now: int) -> bool:
-        """Return whether a flag may have to be set or cleared, now or after an expiry."""
+        """Return whether a flag may have to be set or cleared, now or when a value expires."""
         if not record.has_recent_outcome(now):
             return False
         if record.successes:
@@ -191,12 +192,12 @@ class PortalMemory:
 _EMPTY_RECORD = PortalRecord()
 
 
-# The latency recorded for a failure.
+# The latency that is recorded for a failure.
 _NO_LATENCY = -1.0
 
 
 class OutcomeWindow:
-    """One node's outcomes, oldest first, each with its latency in seconds unless it failed.
+    """The outcomes of one node, oldest first, with the latency in seconds of each success.
 
     `out_until` is the time, in milliseconds, until which the node gets no tickets.
     """
@@ -206,13 +207,13 @@ class OutcomeWindow:
     def __init__(self) -> None:
         self.out_until = 0
         self._outcomes: deque[tuple[int, float]] = deque()
-        # The latencies of the outcomes, sorted.
+        # The latencies of the outcomes, in ascending order.
         self._ascending: list[float] = []
-        # Statistics of all outcomes; None if they must be computed.
+        # The statistics of all outcomes, or None if they must be computed.
         self._known: NodeStats | None = None
 
     def add_outcome(self, outcome_ms: int, latency: float | None, window: int) -> None:
-        """Add an outcome and drop expired ones; `latency` is None for a failure."""
+        """Add an outcome and remove expired ones; `latency` is None for a failure."""
         outcomes = self._outcomes
         while outcomes and outcomes[0][0] <= outcome_ms - window:
             _, dropped_latency = outcomes.popleft()
@@ -227,7 +228,7 @@ class OutcomeWindow:
         self._known = None
 
     def compute_stats(self, node: Address, now: int, params: ArticleParameters) -> NodeStats:
-        """Return the statistics of the outcomes in (now - window, now]."""
+        """Return the statistics of the outcomes in the time (now - window, now]."""
         outcomes = self._outcomes
         if not outcomes:
             node_stats = NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
@@ -249,7 +250,7 @@ class OutcomeWindow:
 
 
 class ArticleMemory:
-    """The `ChainMemory` of the profile `article`: outcomes of the last five minutes.
+    """The `ChainMemory` of the profile `article`, with the outcomes of the last five minutes.
 
     See docs/explanation/pocket.md#the-article.
     """
@@ -262,12 +263,12 @@ class ArticleMemory:
         self._get_window(node).add_outcome(now, latency, self._params.window_ms)
 
     def record_failure(self, node: Address, now: int) -> None:
-        """Record a failure, which starts or extends the time in which the node gets no tickets."""
+        """Record a failure, which begins or extends the time in which the node gets no tickets."""
         window = self._get_window(node)
         params = self._params
         window.add_outcome(now, None, params.window_ms)
         extended_until = max(window.out_until, now) + params.out_ms_per_failure
-        # An outcome that arrives late never shortens the time that a newer outcome has set.
+        # A late outcome never shortens the time that a newer outcome has set.
         window.out_until = max(window.out_until, min(now + params.out_cap_ms, extended_until))
 
     def record_passed_health_check(self, node: Address, now: int) -> None:
@@ -285,7 +286,7 @@ class ArticleMemory:
         return window.compute_stats(node, now, self._params)
 
     def update_failure_flags(self, nodes: Container[Address], now: int) -> None:
-        """Do nothing, because this profile counts failures when they happen."""
+        """Do nothing, because this profile has no flags and counts failures when they happen."""
 
     def _get_window(self, node: Address) -> OutcomeWindow:
         if node not in self._windows:
@@ -296,7 +297,7 @@ class ArticleMemory:
 def _build_stats(
     node: Address, attempts: int, latencies: Sequence[float], params: ArticleParameters
 ) -> NodeStats:
-    """Return statistics of `attempts` outcomes; `latencies` are those of successes, sorted."""
+    """Return the statistics of `attempts` outcomes with the sorted latencies of the successes."""
     if not attempts:
         return NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
     if not latencies:
@@ -321,7 +322,7 @@ _NONE_LEFT_OUT: Mapping[Address, str] = MappingProxyType({})
 
 
 def create_chain_memory(params: Parameters) -> ChainMemory:
-    """Return an empty `ChainMemory` for the profile with these parameters."""
+    """Return an empty `ChainMemory` for the profile to which these parameters belong."""
     if isinstance(params, ArticleParameters):
         return ArticleMemory(params)
     if isinstance(params, PortalParameters):
@@ -332,10 +333,11 @@ def create_chain_memory(params: Parameters) -> ChainMemory:
 
 
 class NodeSelector:
-    """One gateway's view of its nodes, chain by chain.
+    """The nodes as one gateway sees them, separately for each chain.
 
     Times are whole milliseconds, all from the same clock. Outcomes count in the order in which
-    they are recorded. Memory grows with nodes, chains and the outcomes of one window.
+    they are recorded. Memory grows with the numbers of nodes and chains, and of outcomes in one
+    window.
     """
 
     def __init__(self, params: Parameters) -> None:
@@ -358,7 +360,7 @@ class NodeSelector:
         self._get_chain_memory(chain).record_passed_health_check(node, t_ms)
 
     def reset_node(self, node: Address) -> None:
-        """Clear a node's history in every chain."""
+        """Clear the history of a node for every chain."""
         for memory in self.chains.values():
             memory.reset_node(node)
 
@@ -374,7 +376,8 @@ class NodeSelector:
         Args:
             chain: the chain whose outcomes count.
             candidates: the candidates without duplicates, in the order that breaks ties.
-            now_ms: outcomes older than a window, or later than this time, do not count.
+            now_ms: the time of the ranking; outcomes that are later, or older than a window, do
+                not count.
             omitted_nodes: candidates to leave out, each with the reason.
         """
         memory = self.chains.get(chain) or create_chain_memory(self.params)
@@ -384,7 +387,7 @@ class NodeSelector:
         return rank_nodes(all_stats, self.params, omitted_nodes)
 
     def update_failure_flags(self, chain: str, nodes: Container[Address], now_ms: int) -> None:
-        """Update the failure flags of these nodes, which only `portal_api_head` has."""
+        """Update the failure flags of these nodes; only `portal_api_head` has such flags."""
         self._get_chain_memory(chain).update_failure_flags(nodes, now_ms)
 
     def _get_chain_memory(self, name: str) -> ChainMemory:

@@ -1,4 +1,4 @@
-"""The parameters of Pocket's selector, one object per profile, validated at creation.
+"""The parameters of Pocket's selector, with a class for each profile, validated at creation.
 
 See docs/explanation/pocket.md#constants and docs/explanation/pocket.md#parameters.
 """
@@ -13,22 +13,23 @@ _ValueCheck = tuple[str, bool, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """The ranking parameters of both profiles. Latencies are in seconds.
+    """The ranking parameters of both profiles; latencies are in seconds.
 
     Raises:
-        ValueError: a value is invalid, alone or together with others; the message names the field.
+        ValueError: a value is invalid, by itself or together with others; the message names the
+            field.
     """
 
-    # Expected latency of a success; the benchmark is never below it (35 per second is 5.25 /
-    # 0.15). Raise it for slow work: docs/explanation/pocket.md#units.
+    # The expected latency of a success, below which no benchmark lies (35 per second is 5.25 /
+    # 0.15). Slow work needs a higher value (docs/explanation/pocket.md#units).
     expected: float = 0.15
-    # Tickets lost per additional `expected` of latency.
+    # The number of tickets lost for each additional `expected` of latency.
     cost_per_expected: float = 5.25
     max_tickets: int = 10
-    # A node has full weight strictly above this success rate.
+    # A node has the full weight if its success rate is above this value.
     success_rate_full: float = 0.95
     p90_weight: float = 0.3
-    # P90 counts only if there are more results than this.
+    # The P90 latency counts only if there are more results than this.
     p90_min_results: int = 20
     # Whether nodes without a stake, or with an unknown stake, are left out.
     needs_stake: bool = False
@@ -58,7 +59,7 @@ class Parameters:
         ]
 
     def _list_own_checks(self) -> tuple[_ValueCheck, ...]:
-        """Return the checks of the values that only one profile has."""
+        """Return the checks of the values that only this profile has."""
         return ()
 
     @property
@@ -69,7 +70,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleParameters(Parameters):
-    """The article's profile: outcomes count if they are less than a window old.
+    """The parameters of the article's profile, in which outcomes of one window count.
 
     See docs/explanation/pocket.md#the-article.
     """
@@ -77,11 +78,12 @@ class ArticleParameters(Parameters):
     needs_stake: bool = True
     # An outcome at time t counts while now < t + window_ms.
     window_ms: int = 300_000
-    # How long a node gets no tickets after one failure: 5 minutes over 50 failures.
+    # The time in which a node gets no tickets after one failure, which is 5 minutes over 50
+    # failures.
     out_ms_per_failure: int = 6_000
-    # Maximum of that time, counted from the failure ("for up to 5 minutes").
+    # The maximum of that time, counted from the failure ("for up to 5 minutes").
     out_cap_ms: int = 300_000
-    # Whether a passed health check ends that time.
+    # Whether a passed health check ends the time without tickets.
     health_clears: bool = True
 
     @override
@@ -92,24 +94,24 @@ class ArticleParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortalParameters(Parameters):
-    """The profile of portal-api's code; the defaults are those of its last version, bugs included.
+    """The parameters of portal-api's code, with the defaults (and bugs) of its last version.
 
     See docs/explanation/pocket.md#portal-api.
     """
 
-    # Lifetime of the counts, from the last outcome.
+    # The lifetime of the counts since the last outcome.
     counts_ttl_ms: int = 300_000
-    # Lifetime of all samples from the first of them.
+    # The lifetime of all samples since the first of them.
     samples_ttl_ms: int = 300_000
     max_samples: int = 500
-    # After this many attempts, a node without a success, or a flagged node, gets no ticket.
+    # A node without a success, or with a flag, gets no ticket after this many attempts.
     shelve_failures: int = 50
-    # A factor of 0 counts as 1 below this many attempts.
+    # A factor of 0 counts as 1 if there are fewer attempts than this.
     zero_weight_attempts: int = 50
     flag_ttl_ms: int = 300_000
     cleared_ttl_ms: int = 7_200_000
-    # Success rate of a node that has only failed. 1 is the bug of the code; 0 matches the code's
-    # comments (docs/explanation/pocket.md#code-against-article, 1).
+    # The success rate of a node that has only failed. The code has the bug that this rate is 1,
+    # while its comments describe 0 (docs/explanation/pocket.md#code-against-article, 1).
     zero_success_rate: int = 1
 
     @override
@@ -124,7 +126,7 @@ class PortalParameters(Parameters):
         )
 
 
-# As the article describes (docs/reference/sources.md#pocket-node-selector).
+# The profile that the article describes (docs/reference/sources.md#pocket-node-selector).
 ARTICLE = ArticleParameters()
-# portal-api at a53c4952, bug for bug.
+# The profile of portal-api at commit a53c4952, including its bugs.
 PORTAL_API_HEAD = PortalParameters()

@@ -1,10 +1,10 @@
-"""Pocket's profiles as policies: `article`, the default, and `portal_api_head`, bug for bug.
+"""Pocket's profiles as policies: `article` (the default), and `portal_api_head` with its bugs.
 
 A policy runs Pocket's selector along a history of domain events (docs/explanation/pocket.md). The
-failure flag of `portal_api_head` depends on when nodes are evaluated. Upstream evaluates every
-node of the session for every relay. Here each `task_started` triggers an evaluation of every
-member, in the scope of that task, just before the assignment. Reading verdicts changes nothing, so
-the same events always give the same state.
+failure flag of `portal_api_head` depends on when nodes are evaluated. The original code evaluates
+every node of the session for every relay. Here, each `task_started` triggers an evaluation of
+every member, in the scope of that task, just before the assignment. Computing verdicts changes
+nothing, so the same events always give the same state.
 """
 
 from collections import deque
@@ -38,23 +38,23 @@ Terminal = (
     | network_events.TaskTimedOut
     | network_events.TaskCancelled
 )
-# The events that stop a part's clock; a disclosure follows later.
+# The events that stop the clock of a node's part in a task; a disclosure follows later.
 Answer = (
     network_events.TaskSubmitted
     | network_events.TaskErrorReported
     | network_events.ResultCommitted
 )
-# Maximum number of remembered ended tasks, whose later events are ignored.
+# At most this many ended tasks are remembered, so that their later events are ignored.
 _MAX_ENDED_TASKS = 100_000
 
 
 @dataclass(slots=True)
 class Part:
-    """One node's part in a task, which has one part unless the network commits and discloses.
+    """A node's part in a task, which has one part unless the network commits and discloses.
 
     `started_ms` and `answered_ms` are the times, in milliseconds, at which the node's execution
-    clock started and stopped. `disclosed` means that no further event is expected before the
-    node's result is accepted.
+    clock started and stopped. If `disclosed`, no further event is expected before the node's
+    result is accepted.
     """
 
     node: Address
@@ -76,9 +76,9 @@ class OpenTask:
     parts: list[Part] = field(default_factory=list)
 
     def is_waiting_for(self, part: Part) -> bool:
-        """Return whether a cancellation blames this part.
+        """Return whether a cancellation of the task is the fault of this part's node.
 
-        The rule is that of `oracle.domain.fold.task_lifecycle`.
+        The rule is the same as in `oracle.domain.fold.task_lifecycle`.
         """
         if any(other_part.answered_ms is None for other_part in self.parts):
             return part.answered_ms is None
@@ -94,7 +94,7 @@ def get_latency_scope(kind: network_events.TaskKind | None) -> str:
 
 
 class TaskTracker:
-    """Tracks tasks from creation to end, to attribute outcomes to nodes.
+    """Tracks tasks from their creation to their end, to attribute outcomes to nodes.
 
     The scope of a task is its kind.
     """
@@ -114,9 +114,9 @@ class TaskTracker:
         task.created, task.kind = True, event.kind
 
     def record_start(self, event: network_events.TaskStarted) -> str | None:
-        """Record a node's start of a task, and return the task's scope.
+        """Record that a node started a task, and return the scope of the task.
 
-        Return None if the start is invalid.
+        The result is None if the start is invalid.
         """
         if event.task in self._ended:
             return None
@@ -147,7 +147,7 @@ class TaskTracker:
             part.disclosed = True
 
     def record_acceptance(self, event: network_events.TaskValidated) -> None:
-        """Record that a result was accepted, which its node then has to upload."""
+        """Record that a result was accepted, so that its node has to upload the result."""
         task = self._open.get(event.task)
         if task is not None and any(part.disclosed for part in task.parts):
             task.accepted = True
@@ -156,7 +156,7 @@ class TaskTracker:
         """End the parts that a terminal event ends, and return their outcomes."""
         task = self._open.get(event.task)
         if task is None or not task.parts:
-            # Only an abort is legal for a task that was never started.
+            # The only legal end of a task that was never started is an abort.
             if _ends_unstarted_task(event) and event.task not in self._ended:
                 self._close_task(event.task)
             return []
@@ -202,12 +202,13 @@ def _is_part_ended(part: Part, event: Terminal) -> bool:
 
 
 def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> RelayOutcome:
-    """Return the outcome of a part: a success, or a timeout if the node is to blame."""
+    """Return the outcome of a part, which is a timeout if the node is to blame."""
     stopped_ms = event.timestamp_ms if part.answered_ms is None else part.answered_ms
     has_succeeded = isinstance(event, network_events.TaskSucceeded | network_events.TaskRefunded)
     is_fault = isinstance(event, network_events.TaskInvalidated | network_events.TaskTimedOut)
     if isinstance(event, network_events.TaskCancelled):
-        # Marking this part as ended changes nothing here, because only answers are compared.
+        # It does not matter that this part is not marked as ended yet, because only answers are
+        # compared.
         is_fault = task.is_waiting_for(part)
     kind = OutcomeKind.TIMEOUT if is_fault else OutcomeKind.CANCELLED
     latency_ms = 0
@@ -218,7 +219,7 @@ def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> RelayOutcome:
 
 
 class StakeIneligibility(StrEnum):
-    """Why a member is not a candidate because of its stake.
+    """Why the stake of a member keeps the member from being a candidate.
 
     See docs/explanation/pocket.md#stake-and-height.
     """
@@ -229,9 +230,10 @@ class StakeIneligibility(StrEnum):
 
 
 class PocketFollower:
-    """A `Follower` for Pocket's policies.
+    """The `Follower` of Pocket's policies.
 
-    Its memory grows with nodes, scopes and open tasks, not with the length of the history.
+    The memory that it takes grows with the numbers of nodes, scopes and open tasks, and not with
+    the length of the history.
     """
 
     def __init__(self, params: Parameters) -> None:
@@ -281,7 +283,7 @@ class PocketFollower:
         return sorted(verdicts, key=lambda verdict: verdict.node)
 
     def rank_candidates(self, task: Task, policy_input: PolicyInput) -> Ranking:
-        """Rank the members that could get the task; ties are sorted by address.
+        """Rank the members that could get the task; equal members are sorted by address.
 
         All other members are left out, each with the reason.
         """
@@ -303,7 +305,7 @@ class PocketFollower:
     def find_ineligibility_reason(
         self, node: Node, task: Task, policy_input: PolicyInput
     ) -> IneligibilityReason | StakeIneligibility | None:
-        """Return why a member cannot get the task, or None if it can."""
+        """Return why a member cannot get the task, or None if the member can get it."""
         if node.paused:
             return IneligibilityReason.PAUSED
         if node.running:
@@ -315,7 +317,7 @@ class PocketFollower:
         return find_misfit_reason(node, build_requirement(task))
 
     def _handle_join(self, event: network_events.NodeJoined) -> None:
-        """Clear the history of a joining node in every scope."""
+        """Clear the history of a node that joins, in every scope."""
         if event.node in self._members:
             return
         self._members.add(event.node)
@@ -328,7 +330,7 @@ class PocketFollower:
         | network_events.NodeSlashed
         | network_events.NodeKickedOut,
     ) -> None:
-        """Remove a member that left, or that requested to quit and gets no further task."""
+        """Remove a member that left, or that requested to quit and so gets no more tasks."""
         self._members.discard(event.node)
 
     def _handle_start(self, event: network_events.TaskStarted) -> None:
@@ -351,14 +353,14 @@ class PocketFollower:
 
 @dataclass(frozen=True, slots=True)
 class PocketPolicy:
-    """A selection policy of Pocket, which compares latencies within one kind of task."""
+    """A selection policy of Pocket, which compares latencies only within one kind of task."""
 
     name: str
     version: int
     params: Parameters
 
     def create_follower(self) -> PocketFollower:
-        """Return a follower that has seen no event."""
+        """Return a follower that has received no event yet."""
         return PocketFollower(self.params)
 
 

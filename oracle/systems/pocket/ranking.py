@@ -1,4 +1,4 @@
-"""Ranks candidates by latency, gives each its tickets with the reason, and picks nodes by tickets.
+"""Ranks candidates by latency, and assigns tickets to them, by which nodes are picked.
 
 The ranking is a pure function of statistics and parameters. A pick is a pure function of the
 ranking and of numbers that anyone can recompute from a seed. See
@@ -17,11 +17,11 @@ from oracle.systems.pocket.parameters import Parameters, PortalParameters
 
 
 class NodeStats(NamedTuple):
-    """A node's statistics for a ranking. Latencies are in seconds, 0 if unknown.
+    """The statistics of a node for a ranking; latencies are in seconds, or 0 if unknown.
 
-    `failing` means that the node gets no tickets because of its failures (`article`), or that it
-    is flagged and has had no success since. `out_until_ms` is the time from which the node gets
-    tickets again unless more failures follow, or None if there is no such time.
+    If `failing`, the node gets no tickets because of its failures (`article`), or is flagged and
+    has had no success since then (`portal_api_head`). `out_until_ms` is the time from which the
+    node gets tickets again unless more failures follow, or None if there is no such time.
     """
 
     node: Address
@@ -35,7 +35,7 @@ class NodeStats(NamedTuple):
 
 
 class ChainMemory(Protocol):
-    """A profile's memory of the nodes of one chain. Times are in whole milliseconds.
+    """What a profile stores about the nodes of one chain; times are in whole milliseconds.
 
     Outcomes count in the order in which they are recorded. `compute_stats` changes nothing, even
     if it is called repeatedly and for different times.
@@ -72,11 +72,12 @@ class ChainMemory(Protocol):
 class TicketReason(StrEnum):
     """The reason for a node's number of tickets.
 
-    `untested`: all tickets, because there is no recent outcome. `top_tier`: all tickets.
-    `penalised` and `zeroed`: latency cost some or all tickets. `low_success`: one ticket, because
-    of the success rate. `out`: no ticket, because of recent failures. `flagged`: no ticket,
-    because of an active flag. `shelved`: no ticket, because all attempts failed. `probation_one`:
-    one ticket instead of none in the last two cases, because there are few attempts.
+    `untested` means all tickets, because there is no recent outcome, and `top_tier` means all
+    tickets because of low latency. `penalised` and `zeroed` mean that latency cost some or all
+    tickets. `low_success` means one ticket, because of the success rate. The node has no ticket
+    with `out` because of recent failures, with `flagged` because of an active flag, and with
+    `shelved` because all attempts failed. `probation_one` means one ticket instead of none in the
+    last two cases, because there are few attempts.
     """
 
     UNTESTED = "untested"
@@ -91,12 +92,12 @@ class TicketReason(StrEnum):
 
 
 class RankedNode(NamedTuple):
-    """One node in a ranking, with the steps that led to its tickets.
+    """A node in a ranking, with the steps that led to its tickets.
 
-    `benchmark` is the latency that the node was compared with, or None without a comparison.
+    `benchmark` is the latency with which the node was compared, or None if it was not compared.
     `difference` is the latency above the benchmark, and `lost` the tickets lost for it.
     `factor_before` and `factor_after` are the running weight before and after the node. `chances`
-    is the number of tickets, or 1 if no node has any. `probability` is 0 to 1.
+    is the number of tickets, or 1 if no node has any. `probability` is from 0 to 1.
     """
 
     stats: NodeStats
@@ -121,8 +122,8 @@ class Ranking:
     """The nodes that may be picked, in order of rank.
 
     `input_order` holds the ranked nodes in the order of the input, and `total` is the number of
-    all tickets. `degraded` means that there are no tickets, so that all nodes have the same
-    chance. `left_out` holds the candidates that were not ranked, with the reasons.
+    all tickets. If `degraded`, there are no tickets, so all nodes have the same chance. `left_out`
+    holds the candidates that were not ranked, with the reasons.
     """
 
     rows: tuple[RankedNode, ...]
@@ -138,7 +139,7 @@ def rank_nodes(
     params: Parameters,
     omitted_nodes: Mapping[Address, str] | None = None,
 ) -> Ranking:
-    """Rank nodes by weighted latency, and assign tickets; ties keep their order."""
+    """Rank nodes by weighted latency, and assign tickets; equal nodes keep their order."""
     all_stats = list(all_stats)
     rows: list[RankedNode] = []
     factor, previous_latency = params.max_tickets, 0.0
@@ -160,7 +161,7 @@ def rank_nodes(
 def _rank_node(
     stats: NodeStats, factor: int, previous_latency: float, params: Parameters
 ) -> RankedNode:
-    """Assign a node its tickets from the remaining factor and the previous node's latency."""
+    """Return a node's row with its tickets, from the remaining factor and the previous latency."""
     benchmark = _compute_benchmark_latency(stats, previous_latency, params)
     difference = 0.0 if benchmark is None else stats.weighted - benchmark
     lost, remaining_factor = 0, factor
@@ -178,15 +179,15 @@ def _rank_node(
 def _compute_benchmark_latency(
     stats: NodeStats, previous_latency: float, params: Parameters
 ) -> float | None:
-    """Return the latency that the node is compared with, or None if its median is as expected."""
-    # Not `<=`, because an unknown median must not be compared either.
+    """Return the latency to compare the node with, or None if its median is as expected."""
+    # The condition is not `<=`, because a median of NaN must not be compared either.
     if not stats.median > params.expected or previous_latency <= 0:
         return None
     return max(previous_latency, params.expected)
 
 
 def _compute_remaining_factor(stats: NodeStats, params: Parameters) -> int:
-    """Return the factor that a node keeps if latency would reduce its factor to 0."""
+    """Return the factor that a node keeps if its latency would reduce the factor to 0."""
     if isinstance(params, PortalParameters):
         return int(stats.attempts < params.zero_weight_attempts)
     return 1
@@ -217,11 +218,12 @@ def _get_full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -
 
 
 def add_draw_probabilities(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
-    """Return the rows with draw probabilities, which are equal if no row has a ticket."""
+    """Return the rows with the probability of each node, which is equal if no row has tickets."""
     rows = tuple(rows)
     total = sum(row.tickets for row in rows)
     denominator = total or len(rows)
-    # The chances are the last two fields; `_replace` takes three times as long.
+    # The chances are the last two fields. The rows are built by position, because `_replace` takes
+    # three times as long.
     return tuple(
         RankedNode(*row[:-2], chances, chances / denominator)
         for row in rows

@@ -12,10 +12,10 @@ from oracle.domain.ids import Address
 
 
 class OutcomeKind(StrEnum):
-    """The outcome of a relay, as named in `POST /v1/outcomes`."""
+    """The outcome of a relay, by its name in `POST /v1/outcomes`."""
 
     OK = "ok"
-    # A valid response that reports a user error.
+    # The node sent a valid response, which reports an error of the user.
     USER_ERROR = "user_error"
     TIMEOUT = "timeout"
     CONNECT = "connect"
@@ -25,20 +25,20 @@ class OutcomeKind(StrEnum):
     BAD_SIGNATURE = "bad_signature"
     WRONG_CHAIN = "wrong_chain"
     MISCONFIGURED = "misconfigured"
-    # A fault of the session, not of the node: the node is left out of this session.
+    # The session is at fault, and not the node. The node is left out of this session.
     SESSION_INVALID = "session_invalid"
     EXHAUSTED = "exhausted"
-    # A fault of the request.
+    # The request is at fault.
     HTTP_4XX = "http_4xx"
     TOO_LARGE = "too_large"
-    # A fault of the gateway.
+    # The gateway is at fault.
     CANCELLED = "cancelled"
     HEDGE_LOST = "hedge_lost"
     GATEWAY_ERROR = "gateway_error"
 
 
 class Blame(StrEnum):
-    """What an outcome counts as for the node: success, failure, or nothing."""
+    """Whether an outcome counts as a success or a failure of the node, or does not count."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -64,9 +64,9 @@ BLAME_BY_KIND: Mapping[OutcomeKind, Blame] = MappingProxyType(
 
 
 class RelayOutcome(NamedTuple):
-    """One relay that ended at `t_ms`, in milliseconds; all outcomes use the same clock.
+    """A relay that ended at `t_ms`, in milliseconds; all outcomes use the same clock.
 
-    `chain` is the scope in which latencies are compared. `latency_ms` counts for successes only.
+    `chain` is the scope in which latencies are compared. `latency_ms` counts only for a success.
     """
 
     node: Address
