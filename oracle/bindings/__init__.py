@@ -1,1 +1,1 @@
-"""The contracts of oracle and network: calls, views, errors, events, deployment."""
+"""Calls, views, errors, events and deployment of the oracle's and the network's contracts."""

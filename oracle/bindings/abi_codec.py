@@ -1,7 +1,8 @@
-"""eth_abi's codec with web3's rule that `bytes1` to `bytes32` take values of exactly that length.
+"""An eth_abi codec in which `bytes1` to `bytes32` take only values of exactly that length.
 
-eth_abi alone pads a value that is too short. Importing this module takes a tenth of a second, and
-importing web3 about a second; import it where it is used.
+web3 has the same rule, while eth_abi alone pads a value that is too short. To import this module
+takes a tenth of a second, and to import web3 about a second, so the module is imported where it is
+used.
 """
 
 from eth_abi.codec import ABICodec
@@ -12,7 +13,7 @@ from typing_extensions import override
 
 
 class _ExactLengthBytesEncoder(BytesEncoder):
-    """Encoder of a fixed bytes type that rejects a value of another length."""
+    """An encoder of a fixed bytes type that rejects a value of any other length."""
 
     @override
     def validate_value(self, value: object) -> None:
@@ -23,7 +24,7 @@ class _ExactLengthBytesEncoder(BytesEncoder):
 
 
 def build_strict_codec() -> ABICodec:
-    """Return a codec that rejects a value of another length than its fixed bytes type."""
+    """Return a codec that rejects a value whose length differs from its fixed bytes type."""
     registry: ABIRegistry = default_registry.copy()  # type: ignore[no-untyped-call]
     registry.unregister("bytes<M>")
     is_fixed_bytes = BaseEquals("bytes", with_sub=True)  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
 """ArbSys, the precompile of every Arbitrum chain, which numbers the blocks of the chain.
 
-On such a chain `block.number` is that of the parent chain, so the oracle must be deployed with
-`arbitrum` set: otherwise it would accept no report.
+On such a chain, `block.number` is the block number of the parent chain. The oracle must therefore
+be deployed with `arbitrum` set, because otherwise it would accept no report.
 """
 
 from oracle.chain.proofs.keccak import keccak
@@ -11,7 +11,7 @@ from oracle.rpc.rpc_errors import RevertError
 
 ARB_SYS = Address("0x0000000000000000000000000000000000000064")
 _BLOCK_NUMBER_CALL = "0x" + keccak(b"arbBlockNumber()")[:4].hex()
-# `0x` and one word.
+# The length of `0x` and one word.
 _WORD_LENGTH = 66
 
 
@@ -25,6 +25,6 @@ def is_arbitrum_chain(pool_view: PoolView) -> bool:
     try:
         block_number = pool_view.request("eth_call", call, "latest")
     except RevertError:
-        # Another precompile or contract has this address.
+        # The address belongs to another precompile or contract.
         return False
     return isinstance(block_number, str) and len(block_number) == _WORD_LENGTH

@@ -1,8 +1,8 @@
-"""ABI encoding and decoding for the shipped contracts: calldata, results, errors.
+"""Encodes and decodes calldata, results and errors of the shipped contracts.
 
-Importing web3 takes about a second, so web3 is used only to decode events. Arguments and results
-use eth_abi, the library under web3, with the types from the ABI. Thus no command waits for web3
-that only calls a contract.
+To import web3 takes about a second, so web3 is used only to decode events. Arguments and results
+use eth_abi, the library under web3, with the types from the ABI. A command that only calls a
+contract therefore does not wait for web3.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ def decode_result(contract: str, function: str, result_hex: str) -> tuple[Any, .
 
 
 def decode_arguments(contract: str, function: str, calldata: str) -> Mapping[str, Any]:
-    """Decode the arguments in the calldata of a contract function, by parameter name.
+    """Return the arguments in the calldata of a contract function, by the names of the parameters.
 
     Raises:
         ValueError: the calldata does not match the parameters of the function.
@@ -113,14 +113,14 @@ def decode_error_name(contract: str, output: str) -> str:
 
 @lru_cache
 def get_errors_by_selector(contract: str) -> Mapping[str, tuple[str, list[str]]]:
-    """Return the name and argument types of a contract's errors, by `0x` selector."""
+    """Return the names and the argument types of a contract's errors, by `0x` selector."""
     errors = parse_signatures(load_artifact(contract)["abi"], "error")
     return {error.selector: (error.name, error.input_types) for error in errors}
 
 
 @lru_cache
 def load_artifact(contract: str) -> dict[str, Any]:
-    """Return a contract's shipped compiler output: ABI, bytecode, positions of immutables."""
+    """Return the compiler output of a shipped contract: ABI, bytecode, positions of immutables."""
     artifact: dict[str, Any] = msgspec.json.decode(
         find_shipped_path(f"abi/{contract}.json").read_bytes()
     )
@@ -128,7 +128,7 @@ def load_artifact(contract: str) -> dict[str, Any]:
 
 
 def compute_code_hash(contract: str, code: str | None = None) -> Hash:
-    """Return the keccak256 of deployed code, with the contract's immutables set to zero.
+    """Return the keccak256 of deployed code in which the contract's immutables are set to zero.
 
     If `code` is None, the shipped code is hashed.
     """

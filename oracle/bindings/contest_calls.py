@@ -1,4 +1,4 @@
-"""Contests of the network contract: the state of a contested group, and the call to settle it.
+"""Reads the state of a contested group from the network contract, and encodes its settlement.
 
 See docs/explanation/dispatch.md#contests.
 """
@@ -14,16 +14,16 @@ from oracle.domain.ids import ZERO_HASH, Address, GroupKey, Hash, TaskKey
 from oracle.domain.state import Task
 from oracle.rpc.fanout import PoolView, expect_response_format
 
-# GroupStanding.Contested and GroupStanding.Validated of TaskNetwork.
+# The values of GroupStanding.Contested and GroupStanding.Validated in TaskNetwork.
 _CONTESTED, _VALIDATED = 2, 3
 
 
 class GroupRecord(NamedTuple):
     """A group of tasks as the network contract stores it.
 
-    `is_settled`: the group's answers were compared and no stake is locked for the group. `peer`:
-    the other group of a contest, or None; one of the two repeats the other's work. `verdict`:
-    the answer of the majority, or None without a majority.
+    `is_settled` is whether the group's answers were compared and no stake is locked for the group.
+    `peer` is the other group of a contest, or None; one of the two groups repeats the work of the
+    other. `verdict` is the answer of the majority, or None if there is no majority.
     """
 
     is_contested: bool
@@ -43,8 +43,8 @@ def encode_settle_contest_call(
 ) -> str:
     """Return the calldata that settles a contest.
 
-    The zero hash means that there is no result. No stake is slashed then, and the contract accepts
-    the call only after the window for a second group.
+    The zero hash means that there is no result. In this case, no stake is slashed, and the
+    contract accepts the call only after the window for a second group.
     """
     keys = [bytes.fromhex(task[2:]) for task in tasks]
     return encode_call(
@@ -60,7 +60,7 @@ def decode_settle_contest_call(calldata: str) -> tuple[GroupKey, list[TaskKey]]:
 
 
 def compute_answer(group: GroupKey, result: Hash) -> Hash:
-    """Compute the answer that a group member submits for a result, like the contract's `answerOf`.
+    """Return the answer that a group member submits for a result (`answerOf` of the contract).
 
     The zero hash means "the task cannot be run", both as a result and as an answer.
     """
@@ -87,7 +87,7 @@ def fetch_contest_end(
 ) -> int | None:
     """Return the unix time at which a group's contest ends, or None if there is no contest.
 
-    `block_tag`: the block at which the contract is read.
+    `block_tag` is the block at which the contract is read.
 
     Raises:
         TransientError: no endpoint responds.

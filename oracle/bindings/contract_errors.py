@@ -1,4 +1,4 @@
-"""Custom errors of the contracts, and the daemon's reaction to each.
+"""Decodes the custom errors of the contracts, and defines the daemon's reaction to each.
 
 See docs/reference/rpc-requirements.md#contract-errors.
 """
@@ -11,11 +11,11 @@ from oracle.bindings.codec import decode_values, get_errors_by_selector
 from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.txmgr.client.refusal import Refusal, RefusalAction
 
-# Contracts whose errors are decoded; the reaction to an error depends only on its name.
+# The contracts whose errors are decoded. The reaction to an error depends only on its name.
 CONTRACTS = (qos_roots.CONTRACT, qos_words.CONTRACT, objections.CONTRACT, "TaskNetwork")
 
 
-# The reaction to every error that a call of the daemon can cause; a call that fails with any other
+# The reaction to every error that a call of the daemon can cause. A call that fails with any other
 # error is held.
 ACTIONS: Mapping[str, RefusalAction] = {
     "Paused": RefusalAction.WAIT,
@@ -29,9 +29,9 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "AsOfTooOld": RefusalAction.RENEW,
     "Reorged": RefusalAction.RENEW,
     "Expired": RefusalAction.RENEW,
-    # Signers, quorum or rules were replaced, or a limit was tightened, since the signature.
+    # Since the signature, signers, quorum or rules were replaced, or a limit was tightened.
     "WrongConfig": RefusalAction.RENEW,
-    # Proofs: a newer round was accepted, or the round was struck.
+    # For proofs: a newer round was accepted, or the round was struck (withdrawn).
     "NotProven": RefusalAction.RENEW,
     "SummaryNotProven": RefusalAction.RENEW,
     "WordsNotProven": RefusalAction.RENEW,
@@ -45,22 +45,25 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "NoTarget": RefusalAction.DROP,
     "NoKick": RefusalAction.DROP,
     "AlreadyAccused": RefusalAction.DROP,
-    # Accusation or execution: the last root does not contain the interval. `clear`: it still does.
+    # For an accusation or execution, the last root does not contain the interval. For `clear`, it
+    # still does.
     "NotDue": RefusalAction.DROP,
     "OtherInterval": RefusalAction.DROP,
     "StillDue": RefusalAction.DROP,
     # The vetoer ended the kickout, or has not allowed it yet.
     "Spared": RefusalAction.DROP,
     "KickHeld": RefusalAction.DROP,
-    # Words: all are written already, or would exceed the limit on falls.
+    # For words: all words are written already, or would exceed the limit on lowered lanes.
     "NothingWritten": RefusalAction.DROP,
     "NotAllowed": RefusalAction.DROP,
-    # Objections: the node made another one meanwhile, or the signature is no longer valid.
+    # For objections: the node made another objection meanwhile, or the signature is no longer
+    # valid.
     "WrongSeq": RefusalAction.DROP,
     "ObjectionExpired": RefusalAction.DROP,
     "NotSignedByNode": RefusalAction.DROP,
     "WordsTooLong": RefusalAction.DROP,
-    # Starts: the index lags behind the contract, and will discard the selection.
+    # For starts: the index lags behind the contract, and will discard the selection once it has
+    # caught up.
     "NodeBusy": RefusalAction.WAIT,
     "NodeIsPaused": RefusalAction.WAIT,
     "NotSelectable": RefusalAction.WAIT,
@@ -70,16 +73,17 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "WrongVersion": RefusalAction.WAIT,
     "TookPart": RefusalAction.WAIT,
     "GroupClosed": RefusalAction.WAIT,
-    # Drops: a task of the group has started, or another task of the group was created.
+    # For drops: a task of the group has started, or another task of the group was created.
     "GroupRuns": RefusalAction.WAIT,
     "InGroup": RefusalAction.WAIT,
     "WrongMembers": RefusalAction.WAIT,
     "NotDispatcher": RefusalAction.WAIT,
     "WrongStatus": RefusalAction.WAIT,
-    # Download requests: another account requested the download, and the index will show it.
+    # For download requests: another account requested the download, which the index will show.
     "AlreadyAsked": RefusalAction.WAIT,
     "BadName": RefusalAction.WAIT,
-    # System tasks: the dispatcher's balance in the contract is too low until it is funded.
+    # For system tasks: the dispatcher's balance in the contract is too low until the contract is
+    # funded.
     "PurseTooSmall": RefusalAction.WAIT,
     "DeadlineTooFar": RefusalAction.HOLD,
     "NotEnoughGas": RefusalAction.HOLD,
@@ -88,29 +92,31 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "BadReason": RefusalAction.HOLD,
     "BadRun": RefusalAction.HOLD,
     "LaneTooHigh": RefusalAction.HOLD,
-    # A kickout is executed at the network contract, which accepts calls only from its own oracle.
+    # The network contract, which ends the membership at a kickout, accepts calls only from its own
+    # oracle.
     "NotOracle": RefusalAction.HOLD,
 }
 
-# The contract is paused; `resume` or `setLimits` may end the pause earlier.
+# With these errors, the contract is paused; `resume` or `setLimits` may end the pause earlier.
 _PAUSE_ERRORS = frozenset({"Paused", "TooSoon"})
 
-# Errors of a push whose round is already accepted, of calls about a kickout that is already
-# accused, executed or cancelled, and of words that are already written.
+# With these errors, the purpose of the call is fulfilled: a push whose round is accepted already,
+# a call about a kickout that is accused, executed or cancelled already, or words that are written
+# already.
 _ALREADY_DONE_ERRORS = frozenset(
     {
         *("WrongRound", "AlreadyAccused", "AlreadyExpelled", "NoKick", "NothingWritten"),
     }
 )
 
-# Errors whose first argument is the time, in unix seconds, from which the call may succeed.
+# With these errors, the first argument is the unix time from which the call may succeed.
 _ERRORS_WITH_TIME = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty"})
-# A false response may contain any number, and a larger one does not fit the database.
+# A larger number does not fit the database, and a false response may contain any number.
 _MAX_TIME = 2**40
 
 
 def decode_refusal(output: str | None) -> Refusal:
-    """Decode the custom error in a revert's output (`0x` hex), and add the daemon's reaction."""
+    """Decode the custom error in a revert's output (`0x` hex), with the daemon's reaction."""
     error_entry = _build_errors_by_selector().get((output or "")[:SELECTOR_DIGITS])
     if output is None or error_entry is None:
         return Refusal("")
@@ -132,7 +138,7 @@ def decode_refusal(output: str | None) -> Refusal:
 
 @cache
 def _build_errors_by_selector() -> dict[str, tuple[str, list[str]]]:
-    """Return the name and argument types of every contract error, by selector."""
+    """Return the name and the argument types of every contract error, by selector."""
     return {
         selector: name_and_types
         for contract in CONTRACTS

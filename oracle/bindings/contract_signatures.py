@@ -1,13 +1,15 @@
-"""Verifies a signature of an account that is a contract (ERC-1271), by a call of the account."""
+"""Verifies the signature of an account that is a contract (ERC-1271), by calling the account."""
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
 from oracle.rpc.fanout import EndpointCaller, PoolView
 from oracle.rpc.rpc_errors import RevertError
 
-# The gas that the account's contract may use, as in contracts/roots/Objections.sol.
+# The gas that the account's contract may use, which is the same as in
+# contracts/roots/Objections.sol.
 CHECK_GAS = 100_000
-# The first four bytes of `isValidSignature(bytes32,bytes)`, which are also its answer.
+# The first four bytes of `isValidSignature(bytes32,bytes)`, which the contract also returns if the
+# signature is valid.
 _SELECTOR = "1626ba7e"
 _VALID = "0x" + _SELECTOR.ljust(64, "0")
 _WORD_BYTES = 32
@@ -15,7 +17,7 @@ _TRANSACTION_GAS, _CALLDATA_BYTE_GAS = 21_000, 40
 
 
 class SignatureCheckUnavailableError(TransientError):
-    """The contract of an account cannot be called now; the message is sent to the client."""
+    """An account's contract cannot be called now; the error message is sent to the client."""
 
 
 def verify_contract_signature(
@@ -23,8 +25,8 @@ def verify_contract_signature(
 ) -> bool | None:
     """Return whether a contract account accepts a signature (ERC-1271) at the newest block.
 
-    Returns None if the account returns nothing, as one without code does. The gas of the call is
-    limited, because the contract is a stranger's.
+    The result is None if the account returns nothing, as an account without code does. The gas of
+    the call is limited, because the contract is not trusted.
 
     Raises:
         TransientError: no endpoint of the chain responds.
@@ -48,7 +50,7 @@ def verify_contract_signature(
 
 
 def _encode_call(digest: Hash, signature: bytes) -> bytes:
-    """Return the calldata of `isValidSignature`: a hash, and the bytes behind their offset."""
+    """Return the calldata of `isValidSignature`: a hash, and the signature after its offset."""
     padded_length = -(-len(signature) // _WORD_BYTES) * _WORD_BYTES
     words = (bytes.fromhex(digest[2:]), *(number.to_bytes(32) for number in (64, len(signature))))
     return bytes.fromhex(_SELECTOR) + b"".join(words) + signature.ljust(padded_length, b"\0")

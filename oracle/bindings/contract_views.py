@@ -1,4 +1,4 @@
-"""Reads views of a deployed contract, all at one block."""
+"""Reads several views of a deployed contract at the same block."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ViewCall(NamedTuple):
-    """A view and its arguments."""
+    """A view function of a contract, and the arguments of the call."""
 
     function: str
     arguments: tuple[object, ...] = ()
@@ -24,7 +24,7 @@ class ViewCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeployedContract:
-    """A contract at an address: its artifact in abi/, and the setting that holds the address."""
+    """A contract at an address, with its artifact in abi/ and the setting that has the address."""
 
     artifact: str
     address: Address
@@ -45,7 +45,7 @@ def call_views(
     block: BlockRef,
     calls: Sequence[ViewCall],
 ) -> list[tuple[Any, ...]]:
-    """Return the results of views at a block, in order, all from the same endpoint.
+    """Return the results of views at a block, in order; all are from the same endpoint.
 
     Raises:
         TransientError: no endpoint returns the contract's state. The failure is temporary, because
@@ -81,15 +81,15 @@ def call_views(
                 for call, result in zip(calls, results, strict=True)
             ]
 
-    # A null or empty result means that the endpoint has lost the chain or lags behind, and
-    # another endpoint may have the contract.
+    # A null or empty result means that the endpoint has lost the chain or lags behind, so another
+    # endpoint may have the contract.
     return pool_view.read_from_first(read_views)
 
 
 def read_at_newest_block(pool_view: PoolView, read: Callable[[PoolView, BlockRef], T]) -> T:
     """Return what `read` returns for the first endpoint that has the state of its newest block.
 
-    An endpoint may show a newest block that it does not have, and that no other endpoint has.
+    An endpoint may announce a newest block whose state neither it nor any other endpoint has.
 
     Raises:
         TransientError: no endpoint returns the state of its newest block.
@@ -116,5 +116,5 @@ def fetch_contract_code(pool_view: PoolView, contract: DeployedContract, block: 
 
 
 def decode_hash_result(result: tuple[Any, ...]) -> Hash:
-    """Return the `0x` form of a view's only result, a bytes32."""
+    """Return the only result of a view, a bytes32, as `0x` hex."""
     return Hash("0x" + bytes(result[0]).hex())

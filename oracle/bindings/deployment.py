@@ -1,4 +1,4 @@
-"""Deploys contracts: plans the address, code and cost first, then sends the deployment."""
+"""Plans the address, code and cost of a contract's deployment, and then sends the deployment."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field, fields, replace
@@ -33,7 +33,7 @@ DEFAULT_KICK_LIMITS = ContractKickLimits(
     bucket_per_frame=1,
     bucket_frame=3600,
 )
-# Limits for a network of some thousand nodes and a period of a minute
+# The default limits, for a network of some thousand nodes and a period of one minute
 # (docs/explanation/kickouts.md#limits-in-the-contract).
 DEFAULT_LIMITS = RootsLimits(
     min_interval=30,
@@ -44,7 +44,7 @@ DEFAULT_LIMITS = RootsLimits(
     kick_rounds=3,
     min_open=3,
 )
-# Limits that the admin can never exceed, even after the timelock's delay.
+# The loosest limits that the admin can set, even after the timelock's delay.
 DEFAULT_FLOORS = RootsLimits(
     min_interval=0,
     anchor_window=8191,
@@ -54,8 +54,8 @@ DEFAULT_FLOORS = RootsLimits(
     kick_rounds=2,
     min_open=3,
 )
-# The tightest limits that the pauser can set: rounds of a minute and a heartbeat of an hour still
-# keep the scores fresh, and a kickout takes a day.
+# The tightest limits that the pauser can set. Scores still stay fresh with one round per minute
+# and a heartbeat of an hour, and a kickout takes a day.
 DEFAULT_TIGHTEST = RootsLimits(
     min_interval=60,
     anchor_window=200,
@@ -66,7 +66,7 @@ DEFAULT_TIGHTEST = RootsLimits(
     min_open=10,
 )
 # The loosest limits of kickouts that the admin can set. Both sizes of the bucket are four times
-# those of DEFAULT_KICK_LIMITS; the gas has no floor.
+# the sizes in DEFAULT_KICK_LIMITS, and the gas has no lower limit.
 DEFAULT_KICK_FLOORS = ContractKickLimits(
     kick_gas=0,
     kick_cooldown=NEVER_EXPIRES,
@@ -74,7 +74,7 @@ DEFAULT_KICK_FLOORS = ContractKickLimits(
     bucket_per_frame=4,
     bucket_frame=3600,
 )
-# Only for tests and demonstrations: these floors allow any limit.
+# Limits that allow the admin to set any limit, only for tests and demonstrations.
 NO_FLOORS = RootsLimits(
     min_interval=0,
     anchor_window=8191,
@@ -91,12 +91,12 @@ NO_KICK_FLOORS = ContractKickLimits(
     bucket_per_frame=2**16 - 1,
     bucket_frame=1,
 )
-# Number of rounds whose roots the contract keeps, and number of newer rounds after which a root is
-# used, so that a wrong one can be struck first.
+# The number of rounds whose roots the contract keeps, and the number of newer rounds after which a
+# root is used. The delay allows a wrong root to be struck (withdrawn) before it is used.
 DEFAULT_KEPT_ROUNDS, DEFAULT_LAG_ROUNDS = 256, 2
 
-# Gas of a deployment: the transaction, the creation and a constructor of some calls; each byte of
-# code that is stored; each byte of calldata.
+# The gas of a deployment: for the transaction, the creation and a constructor with some calls; for
+# each byte of code that is stored; and for each byte of calldata.
 _BASE_CREATION_GAS, _STORED_BYTE_GAS, _CALLDATA_BYTE_GAS = 200_000, 200, 16
 
 
@@ -104,8 +104,8 @@ _BASE_CREATION_GAS, _STORED_BYTE_GAS, _CALLDATA_BYTE_GAS = 200_000, 200, 16
 class OracleSetup:
     """The struct `Setup` of the constructor; if `target` is zero, kickouts call no contract.
 
-    `floors` and `kick_floors` are the loosest limits that the admin can ever set, `tightest` the
-    tightest that the pauser can set.
+    `floors` and `kick_floors` are the loosest limits that the admin can ever set, and `tightest`
+    are the tightest limits that the pauser can set.
     """
 
     admin: Address
@@ -144,11 +144,11 @@ class OracleSetup:
 
 @dataclass(frozen=True, slots=True)
 class WordsSetup:
-    """The QoSWords constructor arguments, except the oracle.
+    """The constructor arguments of QoSWords, except the oracle.
 
-    Words of the last round may lower at most `fall_share` of the lanes per day. A lane also
-    falls if its QoS drops by more than `big_fall`; both are in steps of 0.0001. A word that is
-    more than `max_rounds` rounds old is stale.
+    Words of the last round may lower at most `fall_share` of the lanes per day. A lane counts as
+    lowered also if its QoS drops by more than `big_fall`; both are in steps of 0.0001. A word that
+    is more than `max_rounds` rounds old is stale.
     """
 
     fall_share: int = 1000
@@ -179,7 +179,7 @@ class DeploymentPlan:
 
 
 def override_limits(limits: RootsLimits, overrides: Mapping[str, int]) -> RootsLimits:
-    """Return a copy of the limits in which the named limits are replaced.
+    """Return a copy of the limits in which the named limits have other values.
 
     Raises:
         InputError: an override has a name that no limit has.
@@ -196,8 +196,8 @@ def override_limits(limits: RootsLimits, overrides: Mapping[str, int]) -> RootsL
 def compute_min_score_age_limit(settings: ReportSettings, lag_rounds: int) -> int:
     """Return the lowest `max_age_seconds` limit with which scores never become stale.
 
-    A round may be followed by the next one only after the heartbeat, and a root that counts
-    `lag_rounds` rounds later must not be stale by then.
+    The next round may follow only after the heartbeat, and a root that is used `lag_rounds` rounds
+    later must not be stale by then.
     """
     return max(settings.heartbeat_seconds, (lag_rounds + 1) * settings.period_seconds)
 
@@ -225,10 +225,10 @@ def plan_deployment(
 def plan_dependent_deployment(
     pool_view: PoolView, code: str, sender: Address, fees: Fees | None
 ) -> DeploymentPlan:
-    """Plan the deployment of a contract whose constructor calls one that does not exist yet.
+    """Plan the deployment of a contract whose constructor calls a contract not yet deployed.
 
-    Such a deployment cannot be simulated, so its gas limit is an upper bound: the storage of as
-    many bytes as the creation code has, and its calldata.
+    Such a deployment cannot be simulated, so its gas limit is an upper bound. It covers the
+    storage of as many bytes as the creation code has, and the calldata.
 
     Raises:
         InputError: the gas price is above the configured cap.
@@ -257,7 +257,7 @@ def _build_plan(
 
 
 def compute_contract_address(sender: Address, nonce: int) -> Address:
-    """Return the address of the contract that an account creates with this nonce."""
+    """Return the address of the contract that an account creates with the nonce `nonce`."""
     encoded_sender_and_nonce = encode_rlp([bytes.fromhex(sender[2:]), nonce])
     return Address("0x" + keccak(encoded_sender_and_nonce)[-20:].hex())
 

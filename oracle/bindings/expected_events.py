@@ -1,6 +1,6 @@
-"""Checks that a call had its effect: its receipt must have the expected event with its values.
+"""Checks that a call had its effect, by the expected event and its values in the receipt.
 
-A receipt status of 1 only means that the call did not revert.
+The check is needed, because a receipt status of 1 only means that the call did not revert.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class _ExpectedEvent:
     """The event that a function emits, and the function's input that equals each event field.
 
-    `report.root` is a member of the struct `report`, and `keys[0]` the first item of the list
-    `keys`.
+    For example, the input `report.root` is a member of the struct `report`, and `keys[0]` is the
+    first item of the list `keys`.
     """
 
     contract: str
@@ -64,7 +64,7 @@ _EXPECTED_EVENTS = (
     ),
     _ExpectedEvent("TaskNetwork", "queueTask", "TaskQueued", {"task": "key"}),
     _ExpectedEvent("TaskNetwork", "dropTask", "TaskAborted", {"task": "key"}),
-    # The tasks of a group end together, so checking the first one is enough.
+    # Only the first task is checked, because the tasks of a group end together.
     _ExpectedEvent("TaskNetwork", "dropGroup", "TaskAborted", {"task": "keys[0]"}),
     _ExpectedEvent("TaskNetwork", "probe", "ProbeStarted", {"nodes": "nodes"}),
     _ExpectedEvent("TaskNetwork", "validateTask", "TaskSucceeded", {"task": "key"}),
@@ -81,10 +81,10 @@ _EXPECTED_EVENTS = (
 
 
 def find_missing_event(receipt: Receipt, contract: Address, calldata: str) -> str | None:
-    """Return the name of the expected event if a call did not emit it, else None.
+    """Return the name of the event that a call should have emitted but did not, or None.
 
-    No event is expected from a call that is not in
-    `_EXPECTED_EVENTS`, such as an empty transfer to the account itself.
+    No event is expected from a call that is not in `_EXPECTED_EVENTS`, such as an empty transfer
+    of the account to itself.
     """
     expected_event = _build_expected_event_by_selector().get(calldata[:SELECTOR_DIGITS])
     if expected_event is None:
@@ -100,7 +100,7 @@ def find_missing_event(receipt: Receipt, contract: Address, calldata: str) -> st
 
 
 class ContractCall(CallKind):
-    """A call to a contract: if it succeeds, it emits the event that its function declares."""
+    """A contract call that, if it succeeds, emits the event declared for its function."""
 
     @override
     def find_missing_event(self, receipt: Receipt, call: Intent) -> str | None:
@@ -133,7 +133,7 @@ def _get_argument_at_path(
 def _get_compared_values(
     expected_event: _ExpectedEvent, arguments: Mapping[str, object]
 ) -> dict[str, object]:
-    """Return the event fields that are compared with the arguments of the call."""
+    """Return the event fields that have to equal arguments of the call."""
     return {
         name: _normalize_value(arguments[name]) for name in expected_event.input_by_event_field
     }
@@ -145,7 +145,7 @@ def _decode_events(
     """Return the arguments of each well-formed log of the expected event."""
     event = get_contract_class(expected_event.contract).events[expected_event.event]()
     topic = load_abi(expected_event.contract).events[expected_event.event].digest
-    # web3 is already loaded here, and eth_abi with it.
+    # The import is fast, because web3 and with it eth_abi are already loaded here.
     from eth_abi.exceptions import DecodingError  # noqa: PLC0415
     from web3.logs import DISCARD  # noqa: PLC0415
 
@@ -161,7 +161,7 @@ def _decode_events(
 
 
 def _wrap_log_as_receipt(event: ReceiptLog) -> "TxReceipt":
-    """Return a web3 receipt that contains only this log, with all positions set to 0."""
+    """Return a web3 receipt with this log as its only log, and with all positions set to 0."""
     log: Any = {
         "address": event.contract,
         "topics": [bytes.fromhex(topic[2:]) for topic in event.topics],
@@ -174,7 +174,7 @@ def _wrap_log_as_receipt(event: ReceiptLog) -> "TxReceipt":
 
 
 def _normalize_value(value: object) -> object:
-    """Return a web3 value in a comparable form: addresses in lower case, lists as tuples."""
+    """Return a web3 value in comparable form, with addresses in lower case and lists as tuples."""
     if isinstance(value, list | tuple):
         return tuple(map(_normalize_value, value))
     return value.lower() if isinstance(value, str) else value

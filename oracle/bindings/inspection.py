@@ -15,21 +15,22 @@ from oracle.signing.typed_data import MAX_TTL_SECONDS
 class ExpectedConfiguration:
     """The configuration that the contract must match; keys that are None are not compared."""
 
-    # The only contract that kickouts may call, if they call one; None if not compared.
+    # The contract that kickouts may call, or None if it is not compared. Kickouts may also call no
+    # contract.
     target: Address | None
     rules_hash: Hash
     settings: ReportSettings
     signer: Address | None
     transmitter: Address | None
-    # The minimum anchor window in blocks; None if not compared.
+    # The minimum anchor window in blocks, or None if it is not compared.
     anchor_window: int | None = None
-    # Whether other reporters are configured whose signatures can be collected.
+    # Whether other reporters are configured, so that their signatures can be collected.
     has_peers: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ContractMismatch:
-    """A difference between contract and configuration; a single one prevents publishing."""
+    """A difference between the contract and the configuration, which prevents publishing."""
 
     subject: str
     expected: str
@@ -42,7 +43,7 @@ class ContractMismatch:
 def inspect_roots_contract(
     pool_view: PoolView, address: Address, expected: ExpectedConfiguration
 ) -> tuple[RootsConfiguration, list[ContractMismatch]]:
-    """Return the contract's configuration and its mismatches, all read from one endpoint.
+    """Return the contract's configuration and its mismatches, both read from the same endpoint.
 
     A match at one endpoint is enough. A mismatch counts only if all endpoints show it, because a
     single endpoint may lag behind the chain.

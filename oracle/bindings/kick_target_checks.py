@@ -1,7 +1,7 @@
-"""Checks with simulated calls whether a kick target has the role and the contracts it needs.
+"""Checks by simulated calls whether a kick target has the role and the contracts it needs.
 
-Two of the three supported networks have no views for their role holders and linked contracts.
-Therefore a call is simulated from the holder's address, and its revert message shows which check
+Two of the three supported networks have no views that return role holders and linked contracts. A
+call is therefore simulated with the holder as sender, and its revert message shows which check
 failed (docs/explanation/kickouts.md#adapters).
 """
 
@@ -29,11 +29,12 @@ from oracle.rpc.client import Json
 from oracle.rpc.fanout import expect_response_format
 from oracle.rpc.rpc_errors import RevertError
 
-# Solidity's Error(string).
+# The selector of Solidity's Error(string).
 _ERROR_SELECTOR = "0x08c379a0"
 _NO_CODE = "0x"
 
-# Revert messages of the networks' contracts, verbatim (crynux-contracts 0c10b81, a317516).
+# The revert messages of the networks' contracts, verbatim (crynux-contracts at commits 0c10b81 and
+# a317516).
 NOT_TASK_CONTRACT_ERROR = "Not called by the task contract"
 NOT_BUSY_ERROR = "Illegal node status"
 NOT_NODE_CONTRACT_ERROR = "Not called by the node contract"
@@ -42,7 +43,7 @@ NOT_STAKED_ERROR = "Node not staked"
 
 
 class RpcCaller(Protocol):
-    """Sends requests to one endpoint or to a pool of endpoints."""
+    """An object that sends requests to one endpoint or to a pool of endpoints."""
 
     def request(self, method: str, *parameters: object) -> Json:
         """Return the result of one request.
@@ -60,11 +61,11 @@ def find_kick_target_mismatches(
     oracle: Address,
     contract_by_name: Mapping[str, str],
 ) -> list[ContractMismatch]:
-    """Return everything that would make the kick target at an address fail or do harm.
+    """Return everything that would make a kick target at an address fail or do harm.
 
     `oracle` is the oracle that the kick target should accept. `contract_by_name` has the addresses
-    of the contracts that an adapter should be linked with. A contract without an address there
-    (for example the network's QOS) is not compared.
+    of the contracts that an adapter should be linked with. A contract without an address in this
+    mapping (for example the network's QOS) is not compared.
 
     Raises:
         TransientError: an endpoint does not respond.
@@ -106,7 +107,7 @@ def find_single_key_owner_mismatches(
 ) -> list[ContractMismatch]:
     """Return a mismatch if the adapter's owner is an account with a single key.
 
-    The holder of that key would control the network's role as well.
+    The holder of that key would also control the network's role.
 
     Raises:
         TransientError: an endpoint does not respond.
@@ -211,7 +212,7 @@ _PROBES: Mapping[str, Callable[[RpcCaller, KickTarget, Address], list[ContractMi
     COMMIT_TASK.name: _find_node_mismatches,
     NODE_STAKING.name: _find_staking_mismatches,
 }
-# The adapter's getter for each address that its constructor takes.
+# For each address that the adapter's constructor takes, the getter of the adapter that returns it.
 _VIEWS = {
     "Node": "NODE",
     "QOS": "QOS",
@@ -274,7 +275,7 @@ def _decode_revert_reason(error: RevertError) -> str:
             return str(decode_values(["string"], bytes.fromhex(data[SELECTOR_DIGITS:]))[0])
         except ValueError:
             pass
-    # Some endpoints return only the message.
+    # Some endpoints return only the message, so it is searched for a known reason.
     known_reasons = (
         NOT_TASK_CONTRACT_ERROR,
         NOT_BUSY_ERROR,

@@ -1,7 +1,7 @@
-"""Kick targets: the contract through which a network's nodes are kicked, and its deployment.
+"""Defines the contract through which the nodes of a network are kicked, and its deployment.
 
-A network of this project is its own kick target. Any other network needs an adapter, a contract
-that holds one role of the network (docs/explanation/kickouts.md#adapters).
+A network of this project is its own kick target. Any other network needs an adapter, which is a
+contract that has a role in the network (docs/explanation/kickouts.md#adapters).
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,11 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 
-# Gas that a kickout may use in the network: the round trip and the records of one node.
+# The gas that a kickout may use in the network, for the call, its return and the records of a
+# node.
 KICK_GAS = 600_000
-# The same gas for networks that keep a record for each model of a node: about 50,000 for each of
-# fifty models.
+# The same gas for networks that keep a record for each model of a node, with about 50,000 for each
+# of fifty models.
 KICK_GAS_WITH_MODELS = 3_000_000
 
 
@@ -23,7 +24,7 @@ KICK_GAS_WITH_MODELS = 3_000_000
 class RoleChange:
     """The call by which `sender` grants the network's role to an adapter.
 
-    `sender` is a description, because only the network's contracts know the address.
+    `sender` is a description, because only the network's contracts have the address.
     """
 
     sender: str
@@ -34,7 +35,7 @@ class RoleChange:
 
 @dataclass(frozen=True, slots=True)
 class KickTarget:
-    """How the nodes of one kind of network are kicked.
+    """The way in which the nodes of one kind of network are kicked.
 
     `artifact` is the adapter's artifact in abi/, or None if the network's own contract,
     `network_artifact`, is the target. `required_addresses` are the names of the contracts and
@@ -78,7 +79,7 @@ COMMIT_TASK = KickTarget(
     granted_by=_NODE_OWNER,
     grant_signature=_TRANSFER_SIGNATURE,
 )
-# Not a default, because the current relay does not notice that a node is kicked on chain.
+# This is not a default, because the current relay does not notice that a node is kicked on chain.
 NODE_STAKING = KickTarget(
     "NodeStakingAdapter",
     artifact="adapters/NodeStakingAdapter",
@@ -118,7 +119,7 @@ def build_adapter_creation_code(
 ) -> str:
     """Return the `0x` creation code of an adapter for this oracle, owned by `owner`.
 
-    `address_by_name` has the addresses in [network] contracts and those given with --contract.
+    `address_by_name` has the addresses from [network] contracts and from --contract.
 
     Raises:
         InputError: a required address is missing, or the target is not an adapter.
@@ -143,7 +144,7 @@ def build_adapter_creation_code(
 def build_role_change(
     target: KickTarget, adapter: Address, address_by_name: Mapping[str, str]
 ) -> RoleChange:
-    """Return the call that grants an adapter the network's role that may kick nodes.
+    """Return the call that grants an adapter the role in the network that may kick nodes.
 
     Raises:
         InputError: the network is its own kick target, or the address of the contract that grants

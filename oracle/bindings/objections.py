@@ -1,4 +1,4 @@
-"""The contract Objections, which accepts objections to kickouts: its calls and its settings."""
+"""Calls and settings of the contract Objections, which accepts objections to kickouts."""
 
 from dataclasses import astuple
 
@@ -19,14 +19,14 @@ CONTRACT = "roots/Objections"
 
 
 class ObjectionsContract:
-    """Reads the contract at an address; every read is pinned to one block."""
+    """Reads the objections contract at an address; all values of a read are as of one block."""
 
     def __init__(self, pool_view: PoolView, address: Address) -> None:
         self._pool_view = pool_view
         self._contract = DeployedContract(CONTRACT, address, "objections.address")
 
     def find_mismatches(self, oracle: Address, block: BlockRef) -> list[ContractMismatch]:
-        """Return the reasons why the contract cannot take objections to this oracle's kickouts.
+        """Return every reason why the contract cannot take objections to this oracle's kickouts.
 
         Raises:
             TransientError: no endpoint returns the contract's state.

@@ -1,7 +1,7 @@
 """Finds roles and limits with which a single key could do harm, for `contract check`.
 
-The daemon still publishes to such a contract, but an operator who serves others should not use one
-(docs/explanation/kickouts.md#power).
+The daemon still publishes to a contract with such roles or limits, but an operator who serves
+others should not use it (docs/explanation/kickouts.md#power).
 """
 
 from collections.abc import Collection, Iterator
@@ -34,16 +34,17 @@ from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.report import ReportSettings
 from oracle.rpc.fanout import PoolView
 
-# The limits that bound the harm of a stolen quorum: some have a minimum, others a maximum.
+# The limits that bound the harm by a stolen quorum of keys; some need a minimum, others a maximum.
 _MIN_BOUND_LIMITS = ("veto_delay", "kick_rounds")
 _MAX_BOUND_LIMITS = ("kick_below",)
-# The bounds of the kick limits: four times the defaults of `contract deploy`. A stolen quorum can
-# kick MAX_BUCKET nodes at once, and MAX_DAILY_KICKS nodes each day.
+# The maximum kick limits, which are four times the defaults of `contract deploy`. A stolen quorum
+# can kick MAX_BUCKET nodes at once, and MAX_DAILY_KICKS nodes each day.
 MAX_BUCKET, MAX_DAILY_KICKS = 12, 96
 _DAY = 86_400
-# The longest time, in seconds, for which the pauser's tightest limits may delay a kickout.
+# The pauser's tightest limits may delay a kickout by at most this many seconds.
 MAX_KICK_DELAY = 7 * _DAY
-# The minimum number of newer rounds after which a root counts: a wrong root can be struck before.
+# A root must be used only after at least this many newer rounds, so that a wrong root can be
+# struck before.
 MIN_LAG_ROUNDS = 2
 
 
@@ -101,15 +102,15 @@ def find_timelock_weaknesses(
 ) -> list[ContractMismatch]:
     """Return the weaknesses of the timelock that administers an oracle.
 
-    The vetoer cancels operations through the oracle, so the oracle is a canceller. A vetoer that
-    is a canceller itself could cancel operations forever, after its replacement too. Two of the
-    three parties replace the third, so no proposer is the vetoer or the pauser. If
-    `expected_proposers` is empty, any single proposer is accepted.
+    The vetoer cancels operations through the oracle, so the oracle must be a canceller. A vetoer
+    that is a canceller itself could cancel operations forever, even after its replacement.
+    Proposers, vetoer and pauser must be different accounts, because two of these parties can
+    replace the third. If `expected_proposers` is empty, any single proposer is accepted.
     """
     proposers = expected_proposers or roles.get_accounts_with_role(PROPOSER_NAME)
     allowed_by_role = {
         PROPOSER_NAME: (proposers, "an address in --proposers"),
-        # Anyone may execute a call after its delay.
+        # After its delay, anyone may execute a call.
         EXECUTOR_NAME: ([*proposers, ZERO_ADDRESS], "anyone, or a proposer"),
         CANCELLER_NAME: ([*proposers, oracle], "a proposer or the oracle"),
         ADMIN_NAME: ([roles.timelock], "only the timelock itself"),
@@ -165,7 +166,7 @@ def _find_admin_weaknesses(
             "admin", expected, f"{configuration.admin}, a contract without a delay"
         )
     elif code != load_timelock_code():
-        # Only the shipped code is known to enforce the delay that it returns.
+        # Only the shipped code is known to enforce the delay that the contract returns.
         shipped = "the shipped TimelockController's"
         yield ContractMismatch(
             "code of the timelock", shipped, f"other code at {configuration.admin}"
@@ -223,7 +224,7 @@ def _find_kick_bucket_weaknesses(
 def _find_unbounded_limits(
     name: str, limits: RootsLimits, bounds: RootsLimits
 ) -> Iterator[ContractMismatch]:
-    """Yield each limit outside its bound, with which a stolen quorum could do more harm."""
+    """Yield each limit that exceeds its bound, because a stolen quorum could then do more harm."""
     for limit_field in fields(bounds):
         bound = getattr(bounds, limit_field.name)
         value = getattr(limits, limit_field.name)
@@ -263,7 +264,7 @@ def _find_score_age_weaknesses(
 def _find_tightest_limit_weaknesses(
     tightest: RootsLimits, settings: ReportSettings
 ) -> Iterator[ContractMismatch]:
-    """Yield the limits with which the pauser alone could stop the rounds or all kickouts."""
+    """Yield the limits by which the pauser alone could stop the rounds or all kickouts."""
     period = settings.period_seconds
     if tightest.min_interval > period:
         yield ContractMismatch(

@@ -1,4 +1,4 @@
-"""Calldata for system tasks: TaskNetwork's `probe`, and the calls that end them.
+"""Encodes the calls for system tasks: TaskNetwork's `probe`, and the calls that end the tasks.
 
 See docs/explanation/dispatch.md#how-system-tasks-are-sent.
 """
@@ -20,7 +20,10 @@ _KINDS = tuple(TaskKind)
 
 @dataclass(frozen=True, slots=True)
 class ProbeOrder:
-    """Parameters of a system task: `size` in units of work, `timeout` in seconds, `fee` in wei."""
+    """The parameters of a system task.
+
+    `size` is in units of work, `timeout` in seconds, and `fee` in wei.
+    """
 
     kind: TaskKind
     models: tuple[str, ...]
@@ -32,13 +35,13 @@ class ProbeOrder:
 def encode_probe_call(
     order: ProbeOrder, window: int, nodes: Sequence[Address], version: Version
 ) -> str:
-    """Return the calldata that creates a window's system task and starts it on these nodes.
+    """Return the calldata that creates the system task of a window and starts it on these nodes.
 
     The task id is derived from the window and the first node, so that the contract rejects a
     duplicate.
     """
     seed = f"probe {window} {nodes[0]}".encode()
-    # The last byte is the index of a task in its group.
+    # The last byte of the id is the index of a task in its group.
     task_id = sha256(seed).digest()[:-1] + b"\0"
     is_group = len(nodes) > 1
     task_order = (
@@ -58,7 +61,7 @@ def encode_probe_call(
 def encode_second_group_call(
     task: Task, fee: int, nodes: Sequence[Address], contested: GroupKey
 ) -> str:
-    """Return the calldata that makes these nodes repeat the work of a contested group.
+    """Return the calldata of a task in which these nodes repeat the work of a contested group.
 
     `task` is one of the contested group's tasks. The ids are derived from the contested group, so
     that the contract rejects another second group of the same creator.
@@ -79,19 +82,19 @@ def encode_second_group_call(
 
 
 def decode_probe_nodes(calldata: str) -> tuple[Address, ...]:
-    """Return a system task's nodes in task order."""
+    """Return the nodes of a system task, in the order of its tasks."""
     nodes = decode_arguments(CONTRACT, "probe", calldata)["nodes"]
     return tuple(Address(str(node).lower()) for node in nodes)
 
 
 def compute_total_probe_fee(calldata: str) -> int:
-    """Return the total fee that a system task locks in the contract, in wei."""
+    """Return the total of the fees that a system task locks in the contract, in wei."""
     arguments = decode_arguments(CONTRACT, "probe", calldata)
     return int(arguments["fee"]) * len(arguments["nodes"])
 
 
 def compute_probe_task_keys(calldata: str, creator: Address) -> list[TaskKey]:
-    """Return the task keys that a system task's events will have, in node order."""
+    """Return the task keys that the events of a system task will have, in the order of nodes."""
     arguments = decode_arguments(CONTRACT, "probe", calldata)
     first_id = int.from_bytes(arguments["order"][0])
     owner = bytes.fromhex(creator[2:].rjust(2 * _WORD_BYTES, "0"))
@@ -110,12 +113,12 @@ def encode_accept_error_call(key: TaskKey) -> str:
 
 
 def encode_time_out_task_call(key: TaskKey) -> str:
-    """Return the calldata that ends a task whose node did not answer or reveal."""
+    """Return the calldata that ends a task whose node did not answer, or did not reveal."""
     return encode_call(CONTRACT, "timeOutTask", bytes.fromhex(key[2:]))
 
 
 def encode_validate_group_call(calldata: str, creator: Address) -> str:
-    """Return the calldata that makes the contract compare the answers of a system task."""
+    """Return the calldata by which the contract compares the answers of a system task."""
     keys = [bytes.fromhex(key[2:]) for key in compute_probe_task_keys(calldata, creator)]
     group = decode_arguments(CONTRACT, "probe", calldata)["order"][1]
     return encode_call(CONTRACT, "validateGroup", group, keys)

@@ -1,6 +1,6 @@
-"""The oracle contract QoSRoots: reads its state, and encodes the calls that are sent to it.
+"""Reads the state of the oracle contract QoSRoots, and encodes the calls that are sent to it.
 
-A round is one Merkle root. Everything else about a node is proven by its leaf
+A round is a single Merkle root. Everything else about a node is proven by the node's leaf
 (docs/reference/report-format.md#roots).
 """
 
@@ -29,7 +29,7 @@ from oracle.txmgr.client.receipts import fetch_newest_block
 
 CONTRACT = "roots/QoSRoots"
 
-# A node's leaf as the contract takes it: node, next node, fields, hash of the scores.
+# A node's leaf in the form of the contract's struct: node, next node, fields, hash of the scores.
 LeafValues = tuple[Address, Address, int, bytes]
 
 _WORD_BYTES = 32
@@ -39,8 +39,8 @@ _WORD_BYTES = 32
 class RootsHead:
     """The fields of the contract's struct `Head`; times are in unix seconds.
 
-    `config_count` counts the configurations of signers and rules; the last round was signed under
-    number `round_config`.
+    `config_count` is the number of configurations of signers and rules so far, and `round_config`
+    is the number of the configuration under which the last round was signed.
     """
 
     round: int
@@ -58,8 +58,9 @@ class RootsHead:
 class KickBucket:
     """The contract's kick bucket, which limits the rate of kickouts.
 
-    `left` of at most `most` kickouts remain, and `per_frame` are added every `frame` seconds.
-    `since` is the start of the current frame in unix seconds.
+    `left` is the number of kickouts that are possible now, and `most` is its maximum. `per_frame`
+    kickouts are added every `frame` seconds. `since` is the start of the current frame in unix
+    seconds.
     """
 
     most: int
@@ -74,8 +75,8 @@ class RootsStatus:
     """The contract's state at the newest block of an endpoint.
 
     `last_root` is the root of the last round, which the next report names as `prev`. It is zero
-    before the first round, and after the last round was struck. `config` is the digest of chain,
-    contract, signers, quorum and rules.
+    before the first round, and after the last round was struck (withdrawn). `config` is the digest
+    of chain, contract, signers, quorum and rules.
     """
 
     block: BlockRef
@@ -90,9 +91,10 @@ class RootsStatus:
 
     @property
     def can_accept_round(self) -> bool:
-        """Return whether the contract accepts a round.
+        """Return whether the contract accepts a round now.
 
-        A round is accepted if the contract is not paused and the minimum interval is over.
+        The contract must not be paused, and the minimum interval since the last round must be
+        over.
         """
         head, now = self.head, self.block.time
         return now >= head.paused_until and now >= head.pushed_at + self.limits.min_interval
@@ -102,11 +104,12 @@ class RootsStatus:
 class RootsConfiguration:
     """The part of the contract that `contract check` compares with the configuration.
 
-    A zero `target` means that kickouts call no contract. `pending_admin` becomes the admin as soon
-    as it accepts the role, `pending_vetoer` the vetoer from `vetoer_offered_from` (unix seconds)
-    on; both are zero if there is none. `tightest` are the tightest limits that the pauser can set,
-    `floors` and `kick_floors` the loosest that the admin can set. `on_arbitrum`: the contract
-    takes block numbers and hashes from ArbSys; `is_arbitrum_chain`: the chain has it.
+    A zero `target` means that kickouts call no contract. `pending_admin` becomes the admin when it
+    accepts the role, and `pending_vetoer` can become the vetoer from `vetoer_offered_from` (unix
+    seconds) on; an address is zero if there is no such account. `tightest` are the tightest limits
+    that the pauser can set, and `floors` and `kick_floors` are the loosest limits that the admin
+    can set. `on_arbitrum` is whether the contract takes block numbers and hashes from ArbSys, and
+    `is_arbitrum_chain` is whether the chain has ArbSys.
     """
 
     code: str
@@ -140,7 +143,7 @@ class RootsConfiguration:
 
 
 class RootsContract:
-    """Reads the contract at an address; every read is pinned to one block."""
+    """Reads the oracle contract at an address; all values of a read are as of one block."""
 
     def __init__(self, pool_view: PoolView, address: Address) -> None:
         self._pool_view = pool_view
@@ -183,9 +186,10 @@ class RootsContract:
         )
 
     def fetch_root(self, round_number: int) -> tuple[BlockRef, Hash | None]:
-        """Return the newest block, and the root that the contract stores for a round as of it.
+        """Return the newest block, and the root that the contract stores there for a round.
 
-        The root is None if it is not kept or was struck.
+        The root is None if the contract no longer keeps it, or if the round was struck
+        (withdrawn).
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -201,7 +205,7 @@ class RootsContract:
         return block, root
 
     def fetch_configuration(self) -> RootsConfiguration:
-        """Return the contract's accounts, limits and code.
+        """Return the accounts, the limits and the code of the contract.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -264,10 +268,10 @@ def encode_push_report_call(
 
 
 def decode_push_report_call(calldata: str, config: Hash, prev: Hash) -> ReportStatement:
-    """Return the report statement in a push call, completed with `config` and `prev`.
+    """Return the report statement in the calldata of a push, completed with `config` and `prev`.
 
     Raises:
-        ValueError: the calldata is not of `push`.
+        ValueError: the calldata does not call `push`.
     """
     arguments = decode_arguments(CONTRACT, "push", calldata)
     number, _, as_of, as_of_hash, deadline, root = arguments["report"]
@@ -283,24 +287,24 @@ def decode_push_report_call(calldata: str, config: Hash, prev: Hash) -> ReportSt
 
 
 def encode_accuse_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str:
-    """Return the calldata that accuses a node by its leaf in the last root."""
+    """Return the calldata that accuses a node, by the node's leaf in the last root."""
     return encode_call(CONTRACT, "accuse", build_leaf_values(leaf), hashes)
 
 
 def encode_execute_kick_call(
     leaf: NodeLeaf, hashes: Sequence[bytes], summary: RoundSummary
 ) -> str:
-    """Return the calldata that executes a kickout by the node's leaf in the last root."""
+    """Return the calldata that executes a kickout, by the node's leaf in the last root."""
     return encode_call(CONTRACT, "executeKick", build_leaf_values(leaf), hashes, astuple(summary))
 
 
 def encode_clear_accusation_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str:
-    """Return the calldata that ends an accusation whose interval the last root lacks."""
+    """Return the calldata that ends an accusation whose interval is not in the last root."""
     return encode_call(CONTRACT, "clear", build_leaf_values(leaf), hashes)
 
 
 def encode_retry_kick_call(node: Address) -> str:
-    """Return the calldata that repeats the request to the network to end a node's membership."""
+    """Return the calldata that requests the network again to end a node's membership."""
     return encode_call(CONTRACT, "retryKick", node)
 
 

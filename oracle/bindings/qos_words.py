@@ -1,6 +1,7 @@
-"""The contract QoSWords, from which consumers read scores without a proof: its words and calls.
+"""Reads and writes the contract QoSWords, from which consumers read scores without a proof.
 
-Anyone writes words here, sixteen lanes each, by a proof against a root of the oracle.
+A word has sixteen lanes. Anyone may write words into this contract, with a proof against a root of
+the oracle.
 """
 
 from bisect import bisect_left
@@ -24,17 +25,18 @@ from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format
 from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 
 CONTRACT = "roots/QoSWords"
-# The contract takes up to this many words in one call.
+# The contract takes at most this many words in one call.
 MAX_RUN_WORDS = 2048
-# RPC nodes limit the gas of a view call; each word takes 2,100.
+# A view returns at most this many words, because RPC nodes limit the gas of a call, and each word
+# takes 2,100 gas.
 _MAX_VIEWED_WORDS = 2048
-# The fixed gas of a call equals the gas of six words (docs/reference/gas.md#the-hot-set).
+# The fixed gas of a call, in terms of the gas of a word (docs/reference/gas.md#the-hot-set).
 _CALL_COST_WORDS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class StoredWord:
-    """Sixteen lanes in the contract, and the round that they come from; 0 if never written."""
+    """Sixteen lanes in the contract, and the round that they come from (0 if never written)."""
 
     lanes: int
     round: int
@@ -42,10 +44,10 @@ class StoredWord:
 
 @dataclass(frozen=True, slots=True)
 class FallLimit:
-    """How many lanes words of the last round lowered today (UTC), and the daily maximum.
+    """The number of lanes that words of the last round lowered today (UTC), and its maximum.
 
-    A word that would exceed the maximum is skipped; words of the round LAG rounds before the last
-    one have no limit.
+    A word that would exceed the maximum is skipped. Words of the round that is LAG rounds older
+    than the last round have no limit.
     """
 
     falls: int
@@ -65,14 +67,14 @@ class WordsConfiguration:
 
 
 class WordsContract:
-    """Reads the contract at an address; every read is pinned to one block."""
+    """Reads the QoSWords contract at an address; all values of a read are as of one block."""
 
     def __init__(self, pool_view: PoolView, address: Address) -> None:
         self._pool_view = pool_view
         self.address = address
 
     def fetch_words(self, first: int, count: int, block: BlockRef) -> list[StoredWord]:
-        """Return `count` words, starting at index `first`, as stored at a block.
+        """Return `count` words, from the index `first` on, as stored at a block.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -90,7 +92,7 @@ class WordsContract:
         ]
 
     def fetch_seats(self, nodes: Sequence[Address], block: BlockRef) -> list[int | None]:
-        """Return each node's seat (lane index) at a block, or None if the node has no seat.
+        """Return each node's seat (the index of its lane) at a block, or None if it has no seat.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -112,7 +114,7 @@ class WordsContract:
         return self._pool_view.read_from_first(read_seats)
 
     def fetch_fall_limit(self, block: BlockRef) -> FallLimit:
-        """Return the number of lanes lowered today (UTC) and the daily maximum, at a block.
+        """Return how many lanes were lowered today (UTC), and the daily maximum, at a block.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
@@ -166,8 +168,8 @@ def find_outdated_words(
 ) -> list[int]:
     """Return the indexes of words that differ from a round, or are older than `min_round`.
 
-    Both lists begin with word 0. Words from this or a later round are not outdated. A word without
-    a node is 0, which the contract never stores.
+    Both lists begin with the word 0. Words of this or a later round are not outdated. A word
+    without nodes is 0, which the contract never stores.
     """
     return [
         index
@@ -181,7 +183,7 @@ def find_outdated_words(
 def group_words_into_runs(
     indexes: Iterable[int], max_words: int = MAX_RUN_WORDS
 ) -> list[tuple[int, int]]:
-    """Return the cheapest runs that write these words, as (first index, word count) pairs.
+    """Return the cheapest runs that write these words, as pairs (first index, number of words).
 
     A run has 2^k words, at most `max_words`, and begins at a multiple of its length. Because each
     call has a fixed cost, a run may include words that need not be written.
@@ -198,7 +200,7 @@ def group_words_into_runs(
 def _find_cheapest_runs(
     indexes: Sequence[int], first: int, count: int
 ) -> tuple[int, list[tuple[int, int]]]:
-    """Return the cost, in words, and the runs that cover sorted indexes in an aligned run."""
+    """Return the cost, in words, and the runs that cover the sorted indexes of an aligned run."""
     if not indexes:
         return 0, []
     whole_cost = _CALL_COST_WORDS + count
@@ -223,7 +225,7 @@ def encode_write_words_call(
 def encode_bind_seats_call(proofs: Sequence[NodeProof]) -> str:
     """Return the calldata that binds nodes to their seats.
 
-    The proofs are of the round LAG rounds before the last one.
+    The proofs are of the round that is LAG rounds older than the last round.
     """
     leaves = [build_leaf_values(proof.leaf) for proof in proofs]
     return encode_call(CONTRACT, "bind", leaves, [proof.hashes for proof in proofs])

@@ -1,4 +1,4 @@
-"""The network contract TaskNetwork: checks its dispatcher, and encodes the dispatcher's calls."""
+"""Checks the dispatcher of the contract TaskNetwork, and encodes the dispatcher's calls."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -12,23 +12,23 @@ from oracle.rpc.rpc_errors import RevertError
 
 CONTRACT = "TaskNetwork"
 
-# Gas of a task start, within a few percent: `startTaskAsOf` of a group's task on the reference
-# network, which also reads its oracle contract.
+# The gas of a task start, within a few percent, measured for `startTaskAsOf` of a group's task on
+# the reference network, which also reads its oracle contract.
 START_GAS = 145_000
-# Gas of `startGroup` for three tasks, within a few percent.
+# The gas of `startGroup` for three tasks, within a few percent.
 START_GROUP_GAS = 375_000
 
-# Hex digits of a word.
+# The number of hex digits of a word.
 _WORD_DIGITS = 64
 
-# TaskNetwork's Reason.FeeTooLow.
+# The value of Reason.FeeTooLow in TaskNetwork.
 _FEE_TOO_LOW = 4
 
 
 def encode_start_task_as_of_call(
     task: TaskKey, node: Address, block_number: int, block_hash: Hash
 ) -> str:
-    """Return the calldata that starts a task only on a chain that has this block."""
+    """Return the calldata that starts a task, but only on a chain that contains this block."""
     return encode_call(
         CONTRACT, "startTaskAsOf", _decode_hex(task), node, block_number, _decode_hex(block_hash)
     )
@@ -40,9 +40,9 @@ def encode_start_group_call(
     block_number: int = 0,
     block_hash: Hash = ZERO_HASH,
 ) -> str:
-    """Return the calldata that starts a group only on a chain that contains this block.
+    """Return the calldata that starts a group, but only on a chain that contains this block.
 
-    Block 0 means no block: the call then works on any chain.
+    Block 0 means no block, so the call works on any chain.
     """
     task_ids = [_decode_hex(task) for task in tasks]
     return encode_call(
@@ -53,13 +53,13 @@ def encode_start_group_call(
 def strip_as_of_check(calldata: str) -> str:
     """Return a task start's calldata without the check that the chain has the as-of block.
 
-    A call that is simulated on the newest block runs in that block, and a block's own hash cannot
-    be read inside it.
+    A call that is simulated on the newest block runs in that block, in which the block's own hash
+    cannot be read.
     """
     selector = calldata[:SELECTOR_DIGITS]
     arguments = calldata[SELECTOR_DIGITS:]
     if selector == _get_selector("startGroup"):
-        # The block number and its hash follow the offsets of both lists.
+        # The number and the hash of the block follow the offsets of the two lists.
         return (
             selector
             + arguments[: 2 * _WORD_DIGITS]

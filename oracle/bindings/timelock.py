@@ -1,4 +1,4 @@
-"""OpenZeppelin's TimelockController as the admin of an oracle: its state, its calls, its roles.
+"""OpenZeppelin's TimelockController, which is the admin of an oracle.
 
 The timelock delays admin calls, so that anyone whom a call would harm can react in time
 (docs/explanation/kickouts.md#power). The contract has no list of the accounts that may propose,
@@ -20,7 +20,8 @@ from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, 
 from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 
 TIMELOCK = "TimelockController"
-# Delays in seconds, below the longest pause (7 days), so that signers can be replaced in a pause.
+# The delays in seconds. They are below the longest pause (7 days), so that signers can be replaced
+# during a pause.
 DEFAULT_DELAY = 2 * 86_400
 MIN_DELAY = 86_400
 MAX_DELAY = 7 * 86_400
@@ -37,7 +38,7 @@ ROLE_ID_BY_NAME: Mapping[str, bytes] = {
     ADMIN_NAME: bytes(32),
 }
 _ROLE_GRANTED_TOPIC = "0x" + keccak(b"RoleGranted(bytes32,address,address)").hex()
-# Blocks per request; halved if an endpoint refuses a request of this size.
+# A request covers at most this many blocks, and half as many if an endpoint refuses it.
 _MAX_BLOCKS = 100_000
 _NO_PREDECESSOR = bytes(32)
 
@@ -46,7 +47,7 @@ def build_timelock_creation_code(owner: Address, delay: int = DEFAULT_DELAY) -> 
     """Return the creation code of a timelock, including the constructor arguments.
 
     `owner` (a multisig) proposes and cancels calls; anyone may execute a call after `delay`
-    seconds. The timelock is its only admin, so changes to the timelock are delayed too.
+    seconds. The timelock is its own only admin, so changes to the timelock are delayed, too.
     """
     return build_creation_code(TIMELOCK, delay, [owner], [ZERO_ADDRESS], ZERO_ADDRESS)
 
@@ -60,16 +61,16 @@ class TimelockedCall:
     salt: int = 0
 
     def encode_schedule_call(self, delay: int) -> str:
-        """Return the calldata with which a proposer schedules the call."""
+        """Return the calldata by which a proposer schedules the call."""
         return encode_call(TIMELOCK, "schedule", *self._operation_arguments, delay)
 
     def encode_execute_call(self) -> str:
-        """Return the calldata with which anyone executes the call after its delay."""
+        """Return the calldata by which anyone executes the call after its delay."""
         return encode_call(TIMELOCK, "execute", *self._operation_arguments)
 
     @property
     def operation_id(self) -> Hash:
-        """Return the timelock's id of the scheduled call, by which the call is cancelled."""
+        """Return the timelock's id of the scheduled call, which is needed to cancel the call."""
         encoded_operation = encode_call(TIMELOCK, "hashOperation", *self._operation_arguments)
         return Hash("0x" + keccak(bytes.fromhex(encoded_operation[SELECTOR_DIGITS:])).hex())
 
@@ -95,7 +96,7 @@ def fetch_timelock_delay(pool_view: PoolView, admin: Address) -> int | None:
 
 
 def fetch_account_code(pool_view: PoolView, address: Address) -> str:
-    """Return the `0x` code of an account, "0x" if the account has no code.
+    """Return the `0x` code of an account, which is "0x" if the account has no code.
 
     Raises:
         TransientError: no endpoint responds.
@@ -117,7 +118,7 @@ def build_grant_canceller_call(timelock: Address, account: Address) -> Timelocke
 
 
 class RoleHolder(NamedTuple):
-    """An account with a role, one of ROLE_ID_BY_NAME; the zero account means anyone."""
+    """An account with a role from ROLE_ID_BY_NAME; the zero account means anyone."""
 
     role: str
     account: Address
@@ -125,9 +126,10 @@ class RoleHolder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimelockRoles:
-    """Holders of a timelock's roles, according to its logs from block `start_block` on.
+    """The holders of a timelock's roles, according to its logs from block `start_block` on.
 
-    `is_complete`: the logs begin with those of the constructor, so no holder is missing.
+    `is_complete` is whether the logs include those of the constructor, so that no holder is
+    missing.
     """
 
     timelock: Address
@@ -154,7 +156,7 @@ class TimelockRoles:
 def fetch_timelock_roles(
     pool_view: PoolView, timelock: Address, start_block: int
 ) -> TimelockRoles:
-    """Return the holders of the timelock's roles, as reported by any endpoint.
+    """Return the holders of the timelock's roles that any endpoint reports.
 
     All endpoints are queried, because one may return logs that another lacks. An endpoint that
     lags behind may still report a revoked role.
@@ -170,7 +172,8 @@ def fetch_timelock_roles(
         lambda endpoint: _fetch_current_role_holders(endpoint, timelock, granted)
     )
     current_holders = frozenset(holder for _, holders in held_by_endpoint for holder in holders)
-    # The constructor makes the timelock its own admin, exactly once.
+    # The constructor grants the timelock the role of its own admin, and does so only once, so this
+    # log shows that no log is missing.
     return TimelockRoles(
         timelock, start_block, current_holders, RoleHolder(ADMIN_NAME, timelock) in granted
     )
@@ -179,7 +182,7 @@ def fetch_timelock_roles(
 def _fetch_granted_roles(
     endpoint: EndpointCaller, timelock: Address, start_block: int
 ) -> set[RoleHolder]:
-    """Return every role granted since `start_block`, including revoked ones."""
+    """Return every role that was granted since `start_block`, including revoked roles."""
     with expect_response_format("the number of the newest block"):
         head = parse_quantity(endpoint.request("eth_blockNumber"))
     granted: set[RoleHolder] = set()
@@ -204,7 +207,7 @@ def _fetch_granted_roles(
 
 
 def _decode_role_holder(log: Json) -> RoleHolder | None:
-    """Return the account and role of a RoleGranted log, or None if the role is unknown."""
+    """Return the account and the role of a RoleGranted log, or None if the role is unknown."""
     _, role, account, _ = log["topics"]
     name = next(
         (name for name, role_id in ROLE_ID_BY_NAME.items() if role_id.hex() == role[2:].lower()),

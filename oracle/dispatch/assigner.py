@@ -1,8 +1,10 @@
-"""Draws nodes for waiting tasks at the end of every block, in the transaction that folds it.
+"""Draws nodes for waiting tasks at the end of every block, while the block is folded.
 
-The same hook plans model downloads when a task starts. Draws are stored in `draw` and planned
-downloads in `planned_download`; a rewind undoes both exactly. Armed tasks are not stored, because
-they can be computed from the state at the cursor (decision 0060).
+The draws are committed in the transaction that folds the block. The same hook plans model
+downloads when a task starts. Draws are stored in the table `draw` and planned downloads in
+`planned_download`, and a rewind undoes both exactly. Armed tasks, which have a candidate but no
+draw yet, are not stored, because they can be computed from the state at the cursor (decision
+0060).
 """
 
 from collections.abc import Iterable, Sequence, Set as AbstractSet
@@ -31,7 +33,7 @@ from oracle.systems.pocket.pocket_policy import PocketFollower, PocketPolicy
 
 @dataclass(slots=True)
 class _FollowerState:
-    """A follower that has applied every stored event up to the end of block `block`."""
+    """A follower that has applied every stored event up to the end of the block `block`."""
 
     follower: PocketFollower
     block: int = -1
@@ -47,7 +49,7 @@ class _FollowerState:
 class FollowerCache:
     """Keeps the follower of a stateful policy (Pocket's) up to date with the fold.
 
-    A separate follower of the final blocks is kept, so that a reorg is cheap. Nothing is stored,
+    A second follower is kept at the final block, so that a reorg is cheap. Nothing is stored,
     because the same events always give the same follower. After the daemon starts, the stored
     events are read once from the beginning (docs/explanation/pocket.md#in-the-daemon).
     """
@@ -59,7 +61,7 @@ class FollowerCache:
         self._final: _FollowerState | None = None
 
     def get_follower(self, uow: UnitOfWork, block: int) -> PocketFollower:
-        """Return the follower as of the end of `block`; the logs of `block` must be stored.
+        """Return the follower as of the end of `block`, whose logs must be stored.
 
         Callers must not change the follower.
         """
@@ -91,15 +93,15 @@ class FollowerCache:
         return _FollowerState(self._policy.create_follower())
 
 
-# Bookmarks: the fingerprint of the settings of the draws, and the last block whose draws are
-# stored.
+# Two bookmarks: the fingerprint of the settings with which nodes are drawn, and the last block
+# whose draws are stored.
 _SETTINGS_BOOKMARK = "dispatch_settings"
 _THROUGH_BOOKMARK = "dispatch_through"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredNetworkView:
-    """The tasks and nodes in the database, as a drawer reads them.
+    """The tasks and nodes in the database, in the form in which a drawer reads them.
 
     `follower_cache` is set only for a stateful policy (Pocket's). `changed_by_key` has the tasks
     that changed since the last draw.
@@ -132,24 +134,24 @@ class StoredNetworkView:
 
 
 class DrawHook(BlockHook):
-    """Draws nodes at the end of each folded block, from `start_block` on."""
+    """Draws nodes at the end of each folded block, from the block `start_block` on."""
 
     def __init__(self, settings: DispatchSettings | None, reader: EventReader) -> None:
-        """Create the hook; if `settings` is None, it draws nothing, but a rewind undoes old draws.
+        """Create the hook; without `settings`, it draws nothing, but a rewind undoes old draws.
 
         `reader` decodes the stored events for a stateful policy.
         """
         self._drawer = None if settings is None else BlockDrawer(settings)
         policy = None if settings is None else settings.pocket_policy
         self._follower_cache = None if policy is None else FollowerCache(policy, reader)
-        # Tasks that changed since the last draw; recorded only while the drawer tracks waiting
+        # The tasks that changed since the last draw, recorded only while the drawer tracks waiting
         # tasks.
         self._changed_by_key: dict[TaskKey, Task] = {}
         self.first_block = None if settings is None else settings.start_block
 
     @override
     def reset(self) -> None:
-        """Discard the data in memory, because a rewind or a rollback made it wrong."""
+        """Discard the data in memory, because a rewind or a rollback has invalidated it."""
         self._changed_by_key.clear()
         if self._drawer is not None:
             self._drawer.reset()
@@ -178,7 +180,7 @@ class DrawHook(BlockHook):
     def on_block(
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef, final_number: int
     ) -> None:
-        """Draw at the end of a block; if its draws are already stored, restore the plan."""
+        """Draw at the end of a block, or restore the plan if its draws are already stored."""
         if self._drawer is None:
             return
         view = StoredNetworkView(uow, self._follower_cache, self._changed_by_key)
@@ -211,7 +213,7 @@ class DrawHook(BlockHook):
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
-        """Undo the draws, ends of draws and planned downloads of blocks above the ancestor."""
+        """Undo draws, ends of draws and planned downloads of the blocks above the ancestor."""
         if self._follower_cache is not None:
             self._follower_cache.discard_followers_above(ancestor)
         uow.draws.rollback_to(ancestor)
@@ -273,14 +275,14 @@ def check_draw_settings(uow: UnitOfWork, settings: DispatchSettings) -> None:
 
 
 def _format_rewind_hint(block: int) -> str:
-    """Return a hint on how to rewind to `block`, where -1 stands for an empty index."""
+    """Return a hint on how to rewind to `block`; the block -1 means an empty index."""
     if block < 0:
         return "start with an empty database"
     return f"run `qos-oracle resync rewind --to-block {block}`"
 
 
 def load_active_draws(uow: UnitOfWork) -> dict[TaskKey, Address]:
-    """Return the node drawn for each task whose draw is active at the cursor."""
+    """Return the drawn node of each task whose draw is active at the cursor."""
     return {draw.task: draw.node for draw in uow.draws.list_active()}
 
 

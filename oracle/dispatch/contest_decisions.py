@@ -1,7 +1,7 @@
-"""Settles contests before their window ends, by the verdict of the second group.
+"""Settles contests by the verdict of the second group, before their window ends.
 
-The call that waits for the end of the window is replaced in one commit by a call with the result,
-so that a contest never has two calls. See docs/explanation/dispatch.md#results.
+The planned call that waits for the end of the window is replaced in one commit by a call with the
+result, so that a contest never has two calls. See docs/explanation/dispatch.md#results.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,11 +21,12 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.txmgr.context import StepResult, format_name_counts
 
-# Why a call that waits for the end of the window is superseded.
+# The reason for which a call that waits for the end of the window is superseded.
 DECIDED_REASON = (
     "overtaken(the second group has decided, and the contest is settled by its verdict)"
 )
-# After the starts of tasks, but before new orders, because honest nodes wait for their stakes.
+# These calls come after the starts of tasks, but before new orders, because honest nodes wait for
+# their stakes.
 _PRIORITY = 200
 _ORDERED = frozenset({IntentState.MINED, IntentState.FINAL})
 
@@ -33,8 +34,8 @@ _ORDERED = frozenset({IntentState.MINED, IntentState.FINAL})
 def plan_decided_contest_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
     """Plan the settlement of each contest that its second group has decided, once per block.
 
-    Return None if no contest is decided. The second group is read at the final block, so that no
-    reorg changes its verdict.
+    The result is None if no contest is decided. The second group is read at the final block, so
+    that no reorg changes its verdict.
 
     Raises:
         TransientError: no endpoint returns the state of a group.
@@ -70,7 +71,7 @@ def plan_decided_contest_settlements(context: DispatchContext, heads: Heads) -> 
 def _find_contests_with_second_group(
     uow: UnitOfWork, context: DispatchContext, time: int
 ) -> Iterator[Intent]:
-    """Yield the open contests whose second group was ordered, by this daemon or another."""
+    """Yield the open contests whose second group was ordered by this daemon or another account."""
     calls = load_second_group_calls(uow, context.account_context.account, time)
     ordered_subjects = {
         call.request.subject
@@ -85,11 +86,11 @@ def _find_contests_with_second_group(
 def _classify_contests(
     context: DispatchContext, heads: Heads, contests: Sequence[Intent]
 ) -> tuple[list[Intent], list[tuple[Intent, CallRequest]]]:
-    """Return the settled contests and the decided contests as of the final block.
+    """Return the contests that are settled, and those that are decided, as of the final block.
 
     A contest is decided if its second group has been compared, and a result that the contract
     accepts for the verdict is known. A decided contest is returned with the call that replaces the
-    waiting one.
+    waiting call.
     """
     endpoints = context.account_context.get_synced_pool_view()
     network = context.account_context.sender_account.domain.contract
@@ -117,8 +118,8 @@ def _find_accepted_result(
 ) -> Hash | None:
     """Return the result that the contract accepts for this verdict, or None if it is unknown.
 
-    If the second group has no majority, no node is slashed, whatever the result is. The zero hash
-    is then returned, so that the stakes are released at once.
+    If the second group has no majority, no node is slashed, regardless of the result. The zero
+    hash is then returned, so that the stakes are released at once.
     """
     if verdict is None or verdict == ZERO_HASH:
         return ZERO_HASH
@@ -148,7 +149,7 @@ def _build_request(waiting_request: CallRequest, result: Hash) -> CallRequest:
         account=waiting_request.account,
         contract=waiting_request.contract,
         kind=SETTLE_CONTEST,
-        # A contest is decided only once, so the outbox never accepts this key a second time.
+        # The outbox never gets this key a second time, because a contest is decided only once.
         dedup_key=f"{waiting_request.dedup_key}:decided",
         calldata=encode_settle_contest_call(group, tasks, result),
         subject=waiting_request.subject,

@@ -1,4 +1,4 @@
-"""Settles contests, which releases the held stakes, when the window for a second group closes.
+"""Settles contests when the window for a second group closes, which releases the held stakes.
 
 Only groups of final blocks are searched for contests, so that no reorg removes a contest. The call
 is planned at once and waits in the outbox until the window closes. Meanwhile a second group may be
@@ -23,20 +23,21 @@ from oracle.txmgr.context import StepResult, format_name_counts
 # The kind of these calls in the outbox.
 SETTLE_CONTEST = "settle_contest"
 SETTLED_REASON = "overtaken(the contest is settled already)"
-# Bookmark of the last block that was searched for contested groups.
+# The bookmark of the last block that was searched for contested groups.
 _SCANNED_BOOKMARK = "contests_scanned"
 _PRIORITY = 275
-# Percent of the budget that is reserved for starting tasks that others pay for.
+# The percentage of the budget that is reserved for starting tasks that others pay for.
 _RESERVE_PERCENT = 50
-# Maximum number of groups, or open contests, per step; each takes a request to the contract.
+# The maximum number of groups, or of open contests, in a step, because each needs a request to the
+# contract.
 _MAX_PER_STEP = 20
 _RETRY_SECONDS = 60
-# Contests of groups that closed earlier than this are left to the owners of the stakes.
+# If a group closed longer ago than this, its contest is left to the owners of the stakes.
 _MAX_AGE_SECONDS = 30 * 86_400
 
 
 def plan_contest_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan a call to settle each contest in new final blocks; return None if there is no contest.
+    """Plan a call to settle each contest in new final blocks, or return None without contests.
 
     Raises:
         TransientError: no endpoint returns the state of a group.
@@ -67,7 +68,7 @@ def plan_contest_settlements(context: DispatchContext, heads: Heads) -> StepResu
 
 
 def find_open_contests(uow: UnitOfWork, account: Account, time: int) -> list[Intent]:
-    """Return the settlement calls whose window is still open at block time `time`.
+    """Return the settlement calls whose window is still open at the block time `time`.
 
     Calls that settle by a verdict are left out, because their contest is decided.
     """
@@ -86,7 +87,7 @@ def _load_next_contested_groups(
 ) -> tuple[list[GroupResult], int]:
     """Return the possibly contested groups of the next blocks, and the last of these blocks.
 
-    The groups of a block are never split between two steps.
+    The groups of a block are never split over two steps.
     """
     groups = uow.results.list_with_unaccepted_tasks(first, last, _MAX_PER_STEP)
     if len(groups) < _MAX_PER_STEP:
@@ -100,14 +101,14 @@ def _load_next_contested_groups(
 def _build_requests(
     context: DispatchContext, groups: Sequence[GroupResult], now: int
 ) -> list[CallRequest]:
-    """Return a settlement call for each group whose stakes the contract holds."""
+    """Return a settlement call for each group whose stakes are held by the contract."""
     endpoints = context.account_context.get_synced_pool_view()
     network = context.account_context.sender_account.domain.contract
     requests = []
     for result in groups:
         if result.time < now - _MAX_AGE_SECONDS:
             continue
-        # The last second of the window, in block time.
+        # The last second of the window, in block time, or None if the group is not contested.
         window_end = fetch_contest_end(endpoints, network, result.group)
         if window_end is None:
             continue
@@ -118,8 +119,8 @@ def _build_requests(
                 account=context.account_context.account,
                 contract=network,
                 kind=SETTLE_CONTEST,
-                # A group is contested only once, so the outbox never accepts this key a second
-                # time.
+                # The outbox never gets this key a second time, because a group is contested only
+                # once.
                 dedup_key=f"{SETTLE_CONTEST}:{subject}",
                 calldata=encode_settle_contest_call(result.group, tasks),
                 subject=subject,
@@ -131,7 +132,7 @@ def _build_requests(
 
 
 class SettleContestCall(CallKind):
-    """The call that settles a contest, by the second group's verdict or after the window."""
+    """The call that settles a contest by the verdict of the second group, or after the window."""
 
     name = SETTLE_CONTEST
     reserve_share = _RESERVE_PERCENT
@@ -141,7 +142,7 @@ class SettleContestCall(CallKind):
         """End the call if its contest is over, else let the call wait.
 
         The contract refuses a wrong result, and any result before the second group was compared.
-        After the window it accepts the call and slashes no node.
+        After the window, the contract accepts the call and slashes no node.
         """
         name = "" if result.refusal is None else result.refusal.name
         if name == "NotContested":

@@ -1,4 +1,4 @@
-"""The dispatcher's calls: starts of drawn tasks, queue updates, and download requests.
+"""Plans and reviews the dispatcher's calls: task starts, queue updates, download requests.
 
 A call that is no longer planned is never sent.
 """
@@ -40,23 +40,23 @@ from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import AccountContext, StepResult, format_name_counts
 from oracle.txmgr.deferral import find_held_subjects
 
-# Kinds of these calls in the outbox.
+# The kinds of these calls in the outbox.
 START_TASK, START_GROUP = "start_task", "start_group"
 QUEUE_TASK, DROP_TASK = "queue_task", "drop_task"
 STARTS = frozenset({START_TASK, START_GROUP})
 REQUEST_DOWNLOAD = "request_download"
-# Why a call of the dispatcher is superseded.
+# The reason for which a call of the dispatcher is superseded.
 NOT_PLANNED_REASON = (
     "overtaken(the draw, the place in the queue, or the want of a model is no longer so)"
 )
-# Priorities: starts come first, then drops from the queue, then queue notices, then downloads for
-# later tasks.
+# Starts have the highest priority, followed by drops from the queue, queue notices, and downloads
+# for later tasks.
 _START_PRIORITY, _DROP_PRIORITY, _QUEUE_PRIORITY, _DOWNLOAD_PRIORITY = 100, 150, 200, 250
-# A final seed block more than this many blocks below the head is not checked, because the contract
-# may be unable to read its hash.
+# A final seed block that is more than this many blocks below the head is not checked, because the
+# contract may be unable to read its hash.
 _SEED_CHECK_BLOCKS = 200
-# Percent of the budget reserved for starts, so that queue spam or invented models cannot use it
-# up.
+# The percentage of the budget that is reserved for starts, so that queue spam or invented models
+# cannot use up the budget.
 _RESERVE_PERCENT = 50
 
 
@@ -64,7 +64,7 @@ _RESERVE_PERCENT = 50
 class DispatchContext:
     """The dispatcher's account and its settings, such as the policy and the size of the queue.
 
-    If `probing` is None, no system task is created. If `results` is None, only the results on the
+    If `probing` is None, no system tasks are created. If `results` is None, only the results on
     chain are known.
     """
 
@@ -72,11 +72,11 @@ class DispatchContext:
     settings: DispatchSettings
     probing: ProbeSettings | None = None
     results: ResultsFolder | None = None
-    # Per kind of call: the hash of the block at which its planner last checked the network.
+    # For each kind of call, the hash of the block at which its planner last checked the network.
     checked_at: dict[str, Hash] = field(default_factory=dict)
 
     def get_cursor_unless_checked(self, uow: UnitOfWork, heads: Heads, kind: str) -> Cursor | None:
-        """Return the cursor, or None if it is behind the head or was checked for `kind` before."""
+        """Return the cursor, or None if it is behind the head or already checked for `kind`."""
         cursor = uow.cursor.get()
         if cursor is None or not self.account_context.is_at_head(uow, heads):
             return None
@@ -85,7 +85,7 @@ class DispatchContext:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """A call that is currently valid, with its tasks.
+    """A call that is valid at the cursor, with its tasks.
 
     Equal calls have the same `kind` and `subject` at any time. `draws` holds the draws of the
     tasks that the call starts; the draws of a group are in the order of its tasks and have the
@@ -101,12 +101,12 @@ class PlannedCall:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The kind and the subject of the call, as `get_call_key` returns them for an intent."""
+        """The kind and the subject of the call, in the form that `get_call_key` returns."""
         return self.kind, self.subject
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether at most one such call may be ready, as it has a cost or an effect."""
+        """Whether at most one such call may be ready, because the call has a cost or an effect."""
         return bool(self.draws) or self.download is not None
 
 
@@ -123,12 +123,12 @@ def build_planned_calls(
 
 
 def get_call_key(call: Intent) -> tuple[str, str]:
-    """Return the kind and the subject of a call, which equal calls share."""
+    """Return the kind and the subject of a call, which are the same for equal calls."""
     return call.request.kind, call.request.subject
 
 
 def find_pending_call_keys(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
-    """Return the keys of the calls that are unfinished, or held by the operator."""
+    """Return the keys of the calls that are unfinished, or that the operator holds."""
     unfinished = uow.outbox.intents.list_unfinished(account)
     return {get_call_key(intent) for intent in unfinished} | find_held_subjects(uow, account)
 
@@ -136,7 +136,7 @@ def find_pending_call_keys(uow: UnitOfWork, account: Account) -> set[tuple[str, 
 def enqueue_calls(
     context: DispatchContext, action: str, requests: Sequence[CallRequest]
 ) -> StepResult | None:
-    """Store each call as a planned intent with its next try, or return None without calls."""
+    """Store each call as a planned intent, or return None if there are no calls."""
     if not requests:
         return None
     stamp = context.account_context.stamp
@@ -176,9 +176,9 @@ def _plan_group_starts(
 
 
 def _plan_download_requests(uow: UnitOfWork) -> Iterator[PlannedCall]:
-    """Yield a call for each pending download request, with a subject that survives a reorg."""
+    """Yield a call for each pending download, with a subject that a reorg does not change."""
     for download in find_pending_downloads(uow):
-        # The name comes from the chain and may hold characters that no database accepts.
+        # The model's name comes from the chain, and may have characters that databases reject.
         model = download.model.encode("unicode_escape").decode()
         subject = f"node={download.node}:model={model}"
         yield PlannedCall(
@@ -189,9 +189,10 @@ def _plan_download_requests(uow: UnitOfWork) -> Iterator[PlannedCall]:
 def _plan_queue_notices_and_drops(
     uow: UnitOfWork, settings: DispatchSettings
 ) -> Iterator[PlannedCall]:
-    """Yield notices of tasks without a free node, and drops of tasks beyond the queue's capacity.
+    """Yield notices of tasks without a free node, and drops of tasks beyond the capacity.
 
-    A group is dropped as a whole, but not while a node runs one of its tasks or was drawn for one.
+    A group is dropped as a whole, but not while a node runs a task of the group, or was drawn for
+    a task of the group.
     """
     cursor = uow.cursor.get()
     if cursor is None:
@@ -224,7 +225,7 @@ def _compute_queue_capacity(uow: UnitOfWork, settings: DispatchSettings) -> int:
 def build_calldata(planned_call: PlannedCall, heads: Heads) -> str:
     """Return the calldata of a planned call.
 
-    A start checks its seed block, except if that block is final and old.
+    A start checks its seed block on chain, unless this block is final and old.
     """
     if planned_call.draws:
         return _build_start_calldata(planned_call, heads)
@@ -259,10 +260,11 @@ def _build_start_calldata(planned_call: PlannedCall, heads: Heads) -> str:
 
 
 class DispatcherCall(ContractCall):
-    """A call of the dispatcher; a refused call waits for the next block.
+    """A call of the dispatcher; if the contract refuses the call, it waits for the next block.
 
-    The index may lag behind the contract; once it has caught up, a refused call is no longer
-    planned. If a refusal ended the call instead, the same call would be planned again and again.
+    The index may lag behind the contract; once the index has caught up, the refused call is no
+    longer planned. If a refusal ended the call instead, the same call would be planned again and
+    again.
     """
 
     def __init__(self, context: DispatchContext) -> None:
@@ -283,7 +285,7 @@ class DispatcherCall(ContractCall):
     def _decide_at_head(
         self, uow: UnitOfWork, calls: Sequence[Intent], heads: Heads
     ) -> Sequence[Decision]:
-        """Return the decision about each call; the index has caught up with the head."""
+        """Return the decision about each call, for an index that has caught up with the head."""
         raise NotImplementedError
 
     @override
@@ -293,7 +295,7 @@ class DispatcherCall(ContractCall):
 
 
 class _QueuedTaskCall(DispatcherCall):
-    """A call about queued tasks, valid while the current plan contains the same call."""
+    """A call about queued tasks, which is valid while the current plan contains the same call."""
 
     @override
     def _decide_at_head(
@@ -318,7 +320,7 @@ class StartCall(_QueuedTaskCall):
 
     @override
     def build_simulation_calldata(self, call: Intent, heads: Heads) -> str:
-        """Return the calldata to simulate; if the seed block is the newest, it is not checked."""
+        """Return the calldata to simulate, without the check of a seed block that is newest."""
         request = call.request
         is_newest = request.as_of_block is not None and request.as_of_block >= heads.latest.number
         return strip_as_of_check(request.calldata) if is_newest else request.calldata
@@ -338,7 +340,7 @@ class QueueCall(_QueuedTaskCall):
 
 
 class DropCall(_QueuedTaskCall):
-    """The call that removes a task or a group from the queue, for example if the queue is full."""
+    """The call that removes a task or a group from the queue, for example from a full queue."""
 
     name = DROP_TASK
     reserve_share = _RESERVE_PERCENT

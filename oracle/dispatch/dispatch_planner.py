@@ -1,7 +1,7 @@
-"""Plans the dispatcher's calls: task starts, queue updates, download requests and system tasks.
+"""Plans the dispatcher's calls: task starts, queue updates, downloads and system tasks.
 
-A node gets at most one system task in a window; the contract refuses a second one with the same
-node and window number. See docs/explanation/dispatch.md#system-tasks.
+A node gets at most one system task in a window, because the contract refuses a second task with
+the same node and window number. See docs/explanation/dispatch.md#system-tasks.
 """
 
 from collections.abc import Iterator
@@ -34,14 +34,15 @@ from oracle.store.outbox.records import PENDING_STATES, CallRequest
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import find_held_subjects
 
-# Sent after the starts of drawn tasks and the queue updates; ends of tasks are sent before probes.
+# These calls come after the starts of drawn tasks and the queue updates. Ends of system tasks come
+# before new system tasks.
 _END_PRIORITY, _PROBE_PRIORITY = 250, 300
-# The dispatcher ends the tasks of this many earlier windows.
+# The dispatcher ends the system tasks of this many earlier windows.
 _WINDOWS_BACK = 1
 
 
 def plan_next_calls(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan the dispatcher's due calls, or return None if no call is due.
+    """Plan the dispatcher's calls that are due, or return None if no call is due.
 
     Tasks that others pay for come first.
     """
@@ -57,8 +58,8 @@ def plan_next_calls(context: DispatchContext, heads: Heads) -> StepResult | None
 def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
     """Plan the calls that are due and not yet pending, up to `max_in_flight`.
 
-    Return None if there are none. Nothing is planned while the index is behind the head, because a
-    draw may have ended since.
+    The result is None if there are no such calls. Nothing is planned while the index is behind the
+    head, because a draw may have ended since.
     """
     if context.account_context.is_halted():
         return None
@@ -72,7 +73,7 @@ def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
 def _build_requests(
     context: DispatchContext, uow: UnitOfWork, heads: Heads
 ) -> Iterator[CallRequest]:
-    """Yield the requests of planned calls; only starts count against the limit for starts."""
+    """Yield the requests of planned calls, where only starts count towards the limit of starts."""
     settings = context.settings
     intents = uow.outbox.intents.list_unfinished(context.account_context.account)
     abandoned_ids = _find_abandoned_intent_ids(context, uow, heads)
@@ -97,9 +98,9 @@ def _find_abandoned_intent_ids(
 ) -> set[int]:
     """Return the ids of the mined calls that failed long enough ago to be tried again.
 
-    The wait is 2, 4, 8, ... blocks and doubles with every try. A call is tried again before its
-    failure is final, because a task and a node may be waiting for it. If a reorg lets both calls
-    succeed, the contract refuses the second one.
+    The wait is 2, 4, 8, … blocks and doubles with every try. A call is tried again before its
+    failure is final, because a task and a node may be waiting for the call. If a reorg would let
+    both calls succeed, the contract refuses the second call.
     """
     abandoned_ids = set()
     for slot in uow.outbox.slots.list_unfinished(context.account_context.account):
@@ -133,7 +134,7 @@ def _build_request(
 def plan_probes(context: DispatchContext, heads: Heads) -> StepResult | None:
     """Plan the system tasks that are due and not yet pending.
 
-    Return None if there are none, or if this block was already checked.
+    The result is None if there are no such tasks, or if this block was already checked.
     """
     if context.probing is None or context.account_context.is_halted():
         return None

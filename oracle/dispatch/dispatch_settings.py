@@ -1,4 +1,4 @@
-"""The dispatch settings of a network: the first block, the policy, weights and prices."""
+"""The settings by which tasks are dispatched: the first block, the policy, weights and prices."""
 
 import hashlib
 import json
@@ -17,14 +17,14 @@ from oracle.systems.registry import get_policies, get_policy
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    """The settings of `[dispatch]`; `fingerprint` covers those that decide which node is drawn.
+    """The settings of `[dispatch]`; `fingerprint` covers the settings that decide about draws.
 
-    `policy` is the name of the policy. `weighting` is ignored for `legacy` and Pocket's policies.
-    `start_block` is the first block at whose end a task may be armed (decision 0060). The queue
-    holds floor(`alpha` * members) tasks, at least 1. `max_in_flight` is the maximum number of
-    starts that are pending at the same time. `spread` limits model downloads and is used only by
-    Crynux's policies. `change` holds the policy parameters that differ from the published ones, as
-    text.
+    `policy` is the name of the policy. The policies `legacy` and Pocket's ignore `weighting`.
+    `start_block` is the first block at whose end a task may be armed, so that a node is drawn for
+    it with the next block (decision 0060). The queue holds floor(`alpha` * members) tasks, but at
+    least 1. `max_in_flight` is the maximum number of starts that are pending at the same time.
+    `spread` limits model downloads and is used only by Crynux's policies. `change` holds the
+    policy parameters that differ from the published values, as text.
     """
 
     start_block: int
@@ -51,7 +51,7 @@ class DispatchSettings:
 
     @property
     def fingerprint(self) -> str:
-        """Return a fingerprint of all settings that decide which node is drawn."""
+        """Return a fingerprint of all settings that decide which nodes are drawn."""
         values = {
             "start_block": self.start_block,
             "rules": hashlib.sha256(self.rules.to_json().encode()).hexdigest(),

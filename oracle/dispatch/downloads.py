@@ -1,8 +1,8 @@
-"""Plans model downloads as tasks start, and finds the planned downloads that are still due.
+"""Plans model downloads when tasks start, and finds the planned downloads that are still due.
 
 Downloads are planned at the end of every block and, like the draws, depend only on the chain. A
-planned download is due until its request is on-chain, for at most `PLANNED_DOWNLOAD_SECONDS`. See
-docs/explanation/dispatch.md#pre-download.
+planned download is due until its request is on chain, but for at most `PLANNED_DOWNLOAD_SECONDS`.
+See docs/explanation/dispatch.md#pre-download.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from oracle.store.state.draw_repository import PlannedDownload
 from oracle.systems.crynux.predownload import has_scarce_model, plan_predownloads
 from oracle.systems.policy import PolicyInput
 
-# The lifetime of a planned download in seconds of block time; afterwards the model may no longer
+# The lifetime of a planned download in seconds of block time, after which the model may no longer
 # be needed. The network gives a node the same time for a download.
 PLANNED_DOWNLOAD_SECONDS = 1_800
 
@@ -27,7 +27,8 @@ def plan_model_downloads(
 ) -> None:
     """Plan model downloads for the tasks that started in `block`, and store the plan.
 
-    `drawer` must be at the end of the block; `ended_draws` are the tasks whose draws ended in it.
+    `drawer` must be at the end of the block, and `ended_draws` are the tasks whose draws ended in
+    the block.
     """
     spread, weighting = drawer.settings.spread, drawer.settings.weighting
     for task in _find_started_tasks(uow, block, ended_draws) if spread.per_day else ():
@@ -46,7 +47,7 @@ def plan_model_downloads(
 
 
 def find_pending_downloads(uow: UnitOfWork) -> list[PlannedDownload]:
-    """Return the download requests that are due at the cursor, the oldest first.
+    """Return the download requests that are due at the cursor, oldest first.
 
     A request is due if its node is a member, lacks the model, and has received no request for the
     model since the download was planned.
@@ -93,7 +94,7 @@ def _is_download_pending(planned: PlannedDownload, node: Node | None) -> bool:
 def _find_started_tasks(
     uow: UnitOfWork, block: BlockRef, ended_draws: Sequence[TaskKey]
 ) -> list[Task]:
-    """Return the tasks of `ended_draws` that started in the block, in order of start."""
+    """Return the tasks of `ended_draws` that started in the block, in the order of starts."""
     starts = [
         (started_task.started_at, started_task)
         for started_task in uow.tasks.get_many(ended_draws).values()

@@ -1,4 +1,4 @@
-"""Plans the draws of one block after another, over any view of the network."""
+"""Plans the draws of consecutive blocks, for any source of the network's tasks and nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -65,7 +65,7 @@ class NetworkView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _CrynuxPool:
-    """The candidate pool of a Crynux policy at one block time, with the free nodes.
+    """The candidates of a Crynux policy at one block time, and the free nodes.
 
     With `explains`, every draw lists its candidates, which makes draws several times slower.
     """
@@ -88,8 +88,8 @@ class _CrynuxPool:
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
         """Return whether any free node fits the task.
 
-        The pool is not used, because it would build an index for every kind of waiting task, and
-        creators can invent thousands of kinds.
+        The pool is not used, because it would build an index for every kind of waiting task, and a
+        creator can invent thousands of kinds.
         """
         return self.free.has_matching_node(item.criteria.requirement, reserved)
 
@@ -104,7 +104,7 @@ class _CrynuxPool:
 
 @dataclass(frozen=True, slots=True)
 class PocketPool:
-    """A `Pool` whose `follower` has applied every event up to the end of the block.
+    """The `Pool` of Pocket's policies, whose `follower` has applied all events of the block.
 
     `network` has the rows of all members at the block's time, and `free` the members without a
     running task. With `explains`, every draw lists its candidates. See
@@ -119,14 +119,14 @@ class PocketPool:
     def draw_nodes(
         self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
     ) -> DrawResult:
-        """Draw one node by tickets; the candidates are sorted by address, as in every draw."""
+        """Draw one node by tickets; candidates are sorted by address, as in every draw."""
         network = replace(self.network, reserved=reserved)
         ranking = self.follower.rank_candidates(item.task, network)
         candidates = sorted((row.node, row.chances) for row in ranking.rows)
         return DrawResult(draw_nodes(candidates, seed, 1), candidates if self.explains else ())
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
-        """Return whether a free node is eligible; every eligible node can be drawn."""
+        """Return whether a free node is eligible, because every eligible node can be drawn."""
         network = replace(self.network, reserved=reserved)
         return any(
             self.follower.find_ineligibility_reason(node, item.task, network) is None
@@ -141,7 +141,7 @@ class PocketPool:
 
 
 class BlockDrawer:
-    """Draws nodes block by block; `plan` is the plan at the end of block `block_number`.
+    """Draws nodes block by block; `plan` is the plan at the end of the block `block_number`.
 
     The drawer stays in memory between two blocks; `resume` restores it after a reset.
     """
@@ -150,20 +150,20 @@ class BlockDrawer:
         """Create a drawer; with `explains`, every draw lists its candidates and their weights."""
         self.settings = settings
         self.explains = explains
-        # Computed once, because every change of a node reads it.
+        # The value is computed once, because every change of a node reads it.
         self._has_memory = settings.pocket_policy is not None
         self._legacy_policy = settings.legacy_policy
         self.reset()
 
     def reset(self) -> None:
-        """Discard everything in memory, because a rewind or a rollback made it wrong."""
+        """Discard everything in memory, because a rewind or a rollback has invalidated it."""
         self.block_number: int | None = None
         self.plan = EMPTY_PLAN
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
         self._free_nodes = FreeNodes(self.settings.rules, self.settings.weighting)
-        # Used by policies that compare each node with all others: Pocket's and `legacy`.
+        # The members, for policies that compare each node with all others (Pocket's and `legacy`).
         self._members: dict[Address, Node] = {}
-        # The block up to which changes of nodes were applied to the pool.
+        # The block up to which the changes of nodes were applied to the pool.
         self._nodes_seen_through: int | None = None
         self._waiting_tasks: WaitingTasks | None = None
 
@@ -186,7 +186,7 @@ class BlockDrawer:
     def skip_to_block(self, block: int) -> None:
         """Advance to the end of `block`.
 
-        Until then no task may be waiting, and no draw may be active.
+        Until then, no task may wait, and no draw may be active.
         """
         self.plan, self.block_number = EMPTY_PLAN, block
 
@@ -214,7 +214,7 @@ class BlockDrawer:
     def iter_free_nodes(self, time: int) -> Iterator[Node]:
         """Yield the nodes that are free at `time`.
 
-        Changes of nodes are known up to the last block that had waiting tasks or active draws.
+        The nodes are as of the last block that had waiting tasks or active draws.
         """
         self._free_nodes.advance_to(time)
         return iter(self._free_nodes.nodes.values())
@@ -263,7 +263,7 @@ class BlockDrawer:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """The waiting tasks, and every task of their groups, as of the cursor."""
+    """The waiting tasks and all tasks of their groups, as of the cursor."""
 
     settings: DispatchSettings
     waiting_tasks: Sequence[Task]
@@ -280,8 +280,8 @@ class QueueView:
         """Return the drops of the tasks in `overflow`, and of tasks that can never start.
 
         A task can never start if the policy cannot start it on any node, or if its group can no
-        longer reach a verdict. Its fee would be locked for nothing. A group is listed once, and is
-        left out while a node runs one of its tasks.
+        longer reach a verdict; its fee would be locked for nothing. A group is listed once, and is
+        left out while a node runs a task of the group.
         """
         groups = collect_tasks_by_group(self.group_tasks)
         if self.settings.legacy_policy is not None:

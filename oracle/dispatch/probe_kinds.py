@@ -29,7 +29,7 @@ from oracle.store.outbox.records import Intent, IntentState
 from oracle.txmgr.call_registry import Decision
 from oracle.txmgr.client.preflight import PreflightResult
 
-# Why a call about a system task is superseded.
+# The reason for which a call about a system task is superseded.
 NOT_DUE_REASON = "overtaken(the system task, or its end, is no longer wanted)"
 # The percentage of the budget that is reserved for starting tasks that others pay for.
 _RESERVE_PERCENT = 50
@@ -109,7 +109,7 @@ class SecondGroupCall(_SystemTaskCall):
 
 
 class EndSecondGroupCall(_SystemTaskCall):
-    """The call that compares a second group's results, or times out one of its tasks."""
+    """The call that compares the results of a second group, or times out a task of the group."""
 
     name = END_SECOND_GROUP
 

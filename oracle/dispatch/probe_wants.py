@@ -1,4 +1,4 @@
-"""Finds the system tasks that are due, and the running system tasks that are due to end.
+"""Finds the system tasks that are due, and the running system tasks that should end now.
 
 Both are computed from the folded state at the cursor and from the calls in the outbox.
 """
@@ -32,18 +32,18 @@ from oracle.store.outbox.records import (
 from oracle.systems.crynux.requirements import find_unavailability_reason
 from oracle.systems.probing import Probe, is_idle_in_window, select_due_probes
 
-# Kinds of these calls in the outbox.
+# The kinds of these calls in the outbox.
 PROBE, END_PROBE = "probe", "end_probe"
-# The minimum time in seconds that the contract gives a group's nodes to reveal; a simulation of
-# the call shows the exact limit.
+# The minimum time in seconds that the contract gives the nodes of a group to reveal. The exact
+# limit shows when the call is simulated.
 _MIN_REVEAL_SECONDS = 60
-# States of calls that locked up no fee.
+# The states of calls that have not locked a fee.
 _INEFFECTIVE_STATES = frozenset({*FAILED_STATES, IntentState.CANCELLED})
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeState:
-    """The network state at a block time, from which due system tasks are computed."""
+    """The state of the network at a block time, from which the due system tasks are computed."""
 
     uow: UnitOfWork
     time: int
@@ -53,8 +53,8 @@ class ProbeState:
     def find_due_probes(self, calls: Sequence[Intent]) -> list[Probe]:
         """Return the system tasks of the open window that are due and not yet planned.
 
-        The list is limited by the remaining part of `max_fee_wei`. `calls` must have every `probe`
-        call of the window.
+        The remaining part of `max_fee_wei` limits the list. `calls` must have every `probe` call
+        of the window.
         """
         window = get_open_window(self.uow, self.settings, self.time)
         if window is None:
@@ -90,7 +90,7 @@ class ProbeState:
         )
 
     def is_probe_still_due(self, call: Intent) -> bool:
-        """Return whether a system task that is planned but not sent is still due."""
+        """Return whether a system task that was planned but not sent is still due."""
         window = get_open_window(self.uow, self.settings, self.time)
         if window is None or call.request.period != window.number:
             return False
@@ -121,7 +121,7 @@ def load_probe_state(
 
 
 def load_probe_calls(uow: UnitOfWork, account: Account, window: int) -> list[Intent]:
-    """Return every `probe` call of this window and later ones."""
+    """Return every `probe` call of this window and of later windows."""
     return uow.outbox.intents.list_intents_from_period(account, PROBE, window)
 
 
@@ -160,7 +160,7 @@ def _iter_due_end_calls(
 
 
 def _has_missed_deadline(task: Task, group_tasks: Sequence[Task], time: int) -> bool:
-    """Return whether the task's node missed its deadline to answer or to reveal."""
+    """Return whether the node of a task missed its deadline to answer or to reveal."""
     if task.stopped_time is None:
         return time > (task.started_time or 0) + (task.timeout or 0)
     end_times = [member.stopped_time or member.ended_time for member in group_tasks]
@@ -179,7 +179,7 @@ def _is_answered_or_ended(task: Task) -> bool:
 
 
 def _limit_probes_to_budget(probes: Sequence[Probe], remaining_tasks: int) -> Iterator[Probe]:
-    """Yield the probes, in order, up to the first one whose tasks exceed the limit."""
+    """Yield the probes, in order, until the first probe whose tasks exceed the limit."""
     for probe in probes:
         remaining_tasks -= len(probe.nodes)
         if remaining_tasks < 0:

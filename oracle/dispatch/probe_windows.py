@@ -1,7 +1,7 @@
 """The settings of system tasks, and the block that opened the current window.
 
-The hash of this block sets each node's due time in the window. A bookmark stores the block. A
-rewind below the block deletes the bookmark, and the block that then opens the window is stored
+The hash of this block determines when each node is due in the window. A bookmark stores the block.
+A rewind below the block deletes the bookmark, and the block that then opens the window is stored
 instead. See docs/explanation/dispatch.md#due-nodes.
 """
 
@@ -20,10 +20,10 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.systems.probing import ProbeWindow
 
-# The bookmark holds "window seconds block hash".
+# The bookmark has the form "window seconds block hash".
 _WINDOW_BOOKMARK = "probe_window"
-# A daemon that missed more than this many blocks at the start of a window probes from the next
-# window on.
+# A daemon that missed more than this many blocks at the start of a window creates system tasks
+# only from the next window on.
 _HEADER_DEPTH = 256
 
 
@@ -32,9 +32,9 @@ class ProbeSettings:
     """The settings of `[probing]`.
 
     A member without a task for a whole window of `window_seconds` gets a system task.
-    `max_fee_wei` is the maximum fees that the tasks of a window may lock up, including fees
-    refunded later. With `group`, two other nodes with the same card do the same work, so that a
-    task score results.
+    `max_fee_wei` is the maximum total of the fees that the tasks of a window may lock, including
+    fees that are refunded later. With `group`, two other nodes with the same GPU do the same work,
+    so that the task gets a score.
     """
 
     window_seconds: int
@@ -55,7 +55,7 @@ class ProbeWindowHook(BlockHook):
     """Records the first block of each window as blocks are folded."""
 
     def __init__(self, settings: ProbeSettings | None) -> None:
-        """Create the hook; even if `settings` is None, a rewind clears an old window."""
+        """Create the hook; even without `settings`, a rewind clears an old window."""
         self._settings = settings
         self.header_depth = 0 if settings is None else _HEADER_DEPTH
 
@@ -93,7 +93,7 @@ class ProbeWindowHook(BlockHook):
 
 
 def get_open_window(uow: UnitOfWork, settings: ProbeSettings, time: int) -> ProbeWindow | None:
-    """Return the window that contains `time`, or None if the block that opened it was not seen."""
+    """Return the window that contains `time`, or None if its first block was not seen."""
     bookmark = uow.bookmarks.get(_WINDOW_BOOKMARK)
     if bookmark is None:
         return None

@@ -1,6 +1,6 @@
 """Folds history in memory and repeats its draws, block by block, to verify the daemon's draws.
 
-Block hashes and times come from the chain; nothing stored by the daemon is used.
+Block hashes and times are read from the chain, and nothing that the daemon stored is used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
@@ -20,12 +20,12 @@ from oracle.systems.assignment import TaskDraw
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.task_queue import is_waiting
 
-# Headers of one request.
+# The number of headers in a request.
 _HEADER_BATCH = 128
 
 
 class TaskStart(NamedTuple):
-    """A task that `node` started in `block`; `drawn_node` is the node that was drawn, or None."""
+    """A task that `node` started in `block`, and the node that was drawn for it, or None."""
 
     task: TaskKey
     node: Address | None
@@ -43,7 +43,7 @@ def is_started_at_creation(task: Task) -> bool:
 
 
 class HeaderReader:
-    """Reads the chain's headers ahead in batches, and compares them with the stored headers."""
+    """Reads the chain's headers in batches, and compares them with the stored headers."""
 
     def __init__(
         self, chain: ChainSource, stored_by_number: Mapping[int, BlockRef], last: int
@@ -51,14 +51,14 @@ class HeaderReader:
         self._chain = chain
         self._stored_by_number = stored_by_number
         self._last = last
-        # By height; None if the chain skipped the height.
+        # The headers by height; a header is None if the chain skipped the height.
         self._prefetched: dict[int, BlockRef | None] = {}
 
     def get_header(self, number: int) -> BlockRef | None:
         """Return the chain's block at a height, or None if the chain skipped the height.
 
         Raises:
-            TransientError: the block is missing, or differs from the stored one.
+            TransientError: the block is missing, or differs from the stored block.
         """
         if number not in self._prefetched:
             blocks = BlockRange(number, min(self._last, number + _HEADER_BATCH - 1))
@@ -85,7 +85,7 @@ class HeaderReader:
 
 
 class Redrawer:
-    """Folds history in memory, and draws at the end of every block that has waiting tasks."""
+    """Folds history in memory, and draws at the end of every block in which tasks wait."""
 
     def __init__(self, settings: DispatchSettings, headers: HeaderReader) -> None:
         self._start = settings.start_block
@@ -95,13 +95,13 @@ class Redrawer:
 
     @property
     def active_draws(self) -> Mapping[TaskKey, Address]:
-        """Return the node drawn for each task whose draw is active."""
+        """Return the drawn node of each task whose draw is active."""
         return self._drawer.plan.active_draws
 
     def iter_draws_and_starts(
         self, last: int, events: Iterable[DomainEvent]
     ) -> Iterator[TaskDraw | TaskStart]:
-        """Yield all draws and starts up to the end of block `last`, in block order."""
+        """Yield all draws and starts up to the end of the block `last`, in the order of blocks."""
         drawn_through = self._start - 1
         for number, block_events in groupby(events, key=lambda event: event.at.block):
             if number > last:
@@ -116,7 +116,7 @@ class Redrawer:
         yield from self._draw_in_block_range(drawn_through + 1, last)
 
     def _draw_in_block_range(self, first: int, last: int) -> Iterator[TaskDraw]:
-        """Yield the draws at the end of each block, skipping blocks while no task waits."""
+        """Yield the draws at the end of each block; blocks in which no task waits are skipped."""
         for number in range(max(first, self._start), last + 1):
             if self._view.is_idle and not self._drawer.plan.active_draws:
                 self._drawer.skip_to_block(last)
@@ -127,7 +127,7 @@ class Redrawer:
 
 
 class WorkingSetView:
-    """The tasks and nodes of a fold in memory, as a drawer reads them."""
+    """The tasks and nodes of a fold in memory, in the form in which a drawer reads them."""
 
     def __init__(self, settings: DispatchSettings) -> None:
         self._fold = Fold(settings.rules)
@@ -145,7 +145,7 @@ class WorkingSetView:
         return not self._waiting
 
     def fold_block(self, number: int, events: Sequence[DomainEvent]) -> list[Task]:
-        """Advance to the end of a block, and return the tasks that started in it."""
+        """Advance to the end of a block, and return the tasks that started in the block."""
         self._fold.fold_block(number, events, journal=False)
         if self._follower is not None:
             for event in events:
@@ -181,7 +181,7 @@ class WorkingSetView:
     def get_nodes_changed_since(self, block: int | None) -> Iterable[Node]:
         """Return all nodes if `block` is None, else the nodes that changed since the last call.
 
-        The drawer passes the block of its last call, because its calls are in block order.
+        The drawer calls in the order of blocks, and passes the block of its last call.
         """
         rows = self._fold.ledger.nodes
         nodes = (

@@ -1,7 +1,7 @@
 """Reads the hashes of results that the operator's storage delivers to the dispatcher.
 
-The chain holds the nodes' answers, but never their results. An answer is bound to its group, so
-that it cannot be copied into another group. See docs/explanation/dispatch.md#results.
+The chain has the answers of the nodes, but never their results. An answer is bound to its group,
+so that it cannot be copied into another group. See docs/explanation/dispatch.md#results.
 """
 
 import os
@@ -15,19 +15,20 @@ from oracle.domain.ids import Hash, TaskKey
 from oracle.errors import InputError
 
 _HASH = re.compile(r"0x[0-9a-f]{64}")
-# The maximum length of a hash with a line end. A longer file cannot be a hash.
+# A hash with a line end is not longer than this, so a longer file is not a hash.
 _MAX_BYTES = 80
 
 
 class ResultsFolder:
-    """A folder with one file per task, named by the task, that holds the hash of the result.
+    """A folder with a file for each task, which is named after the task and has the result's hash.
 
-    The files are not trusted: a result counts only if its hash matches the verdict on the chain.
+    The files are not trusted, so a result counts only if its hash matches the verdict on chain.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Each faulty file is logged once, and again if it becomes faulty after a good read.
+        # The last fault of each file, so that a faulty file is logged only once until it was read
+        # successfully.
         self._logged: dict[Path, str] = {}
 
     @classmethod

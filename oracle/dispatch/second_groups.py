@@ -1,6 +1,6 @@
 """Orders the second group of each open contest, and ends its tasks.
 
-An open contest is a `settle_contest` call that waits for the end of its window. The contested
+A contest is open while its `settle_contest` call waits for the end of its window. The contested
 group is in a final block. The ids of the second group are derived from the contested group, so
 that the contract refuses a duplicate. `contest_decisions` settles the contest by the second
 group's verdict. See docs/explanation/dispatch.md#second-groups.
@@ -40,20 +40,21 @@ from oracle.txmgr.deferral import find_held_subjects
 
 # The kinds of these calls in the outbox.
 SECOND_GROUP, END_SECOND_GROUP = "second_group", "end_second_group"
-# Why a call is superseded if its contest is over, or if another account ordered the second group.
+# The reason for which a call is superseded if its contest is over, or if another account ordered
+# the second group.
 NOT_OPEN_REASON = "overtaken(the contest is over, or has its second group)"
-# A call that was not sent for this many blocks is replaced by one with newly drawn nodes.
+# A call that was not sent for this many blocks is replaced by a call with newly drawn nodes.
 MAX_DRAW_AGE_BLOCKS = 32
 _END_PRIORITY, _START_PRIORITY = 251, 252
 _DAY_SECONDS = 86_400
-# The tasks of a second group end within this many days: the window is a day, and the longest
-# timeout is another.
+# The tasks of a second group end within this many days, because the window is one day, and the
+# longest timeout another.
 _DAYS_BACK = 4
 _UNSENT_STATES = frozenset({*FAILED_STATES, IntentState.CANCELLED})
 
 
 class PlannedSecondGroup(NamedTuple):
-    """A contested group, one of its tasks, and the nodes that repeat the work.
+    """A contested group, a task of this group, and the nodes that repeat the work.
 
     `window_end` is the last second of the window, in block time.
     """
@@ -65,7 +66,7 @@ class PlannedSecondGroup(NamedTuple):
 
 
 def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan second groups and the ends of their tasks, once per block; return None if none is due.
+    """Plan second groups and the ends of their tasks once per block, or return None without any.
 
     Raises:
         TransientError: no endpoint returns the minimum fee.
@@ -103,7 +104,7 @@ def find_due_second_group_ends(uow: UnitOfWork, account: Account, time: int) -> 
 
 
 def is_group_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor: Cursor) -> bool:
-    """Return whether an unsent call is recent and its nodes are still available."""
+    """Return whether an unsent call is recent, and its nodes are still available."""
     request = call.request
     if cursor.number - (request.as_of_block or 0) > MAX_DRAW_AGE_BLOCKS:
         return False
@@ -159,7 +160,7 @@ def _iter_planned_second_groups(
 
 
 def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tuple[Address, ...]:
-    """Return `count` nodes that can run the task, drawn by the seed; none if there are too few.
+    """Return `count` nodes that can run the task, drawn by the seed, or none if there are too few.
 
     Nodes with the task's models on disk are preferred.
     """

@@ -1,7 +1,7 @@
 """Holds the signature of a report until the blocks behind its newly due kickouts are verified.
 
-Anyone can accuse a node by a signed root, so that a reporter must not sign one whose kickouts it
-has not verified. See docs/explanation/kickouts.md#what-a-reporter-signs.
+Anyone can accuse a node by a signed root, so a reporter must not sign a root whose kickouts it has
+not verified. See docs/explanation/kickouts.md#what-a-reporter-signs.
 """
 
 from typing import NamedTuple
@@ -42,10 +42,10 @@ def find_unverified_kickout(
 ) -> UnverifiedKickout | None:
     """Return an unverified kickout that became due since the last round, or None.
 
-    The result is None if the rules of the network do not require the verification.
+    The result is also None if the rules of the network do not require the verification.
 
     Raises:
-        TransientError: it is unknown which kickouts are newly due, or since when.
+        TransientError: it is not known which kickouts are newly due, or since when.
     """
     if not context.report_settings.requires_proof:
         return None
@@ -61,7 +61,7 @@ def find_unverified_kickout(
 def verify_next_blocks(
     context: ReportingContext, unverified: UnverifiedKickout
 ) -> StepResult | None:
-    """Verify some blocks behind a kickout; return None if no block was verified."""
+    """Verify some of the blocks behind a kickout, or return None if no block was verified."""
     node, verification = unverified
     if context.verifier is None or verification.obstacle is not None:
         return None
@@ -76,7 +76,7 @@ def verify_next_blocks(
 def _list_newly_due_leaves(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> list[NodeLeaf]:
-    """Return the leaves whose due interval differs from that in the last round."""
+    """Return the leaves whose due interval differs from the node's leaf in the last round."""
     leaves = load_report_leaves(context, uow, report)
     if leaves is None:
         raise TransientError(f"period {report.period}: the leaves of its report are not stored")
@@ -102,7 +102,7 @@ def _load_kickout_verification(
     address: Address,
     level: VerificationLevel,
 ) -> EvidenceVerification:
-    """Return how well the newest interval up to the report is verified."""
+    """Return how well the blocks behind the node's newest interval are verified."""
     intervals = [
         interval
         for interval in uow.kickouts.list_for_node(address)

@@ -17,17 +17,17 @@ from oracle.store.report_repository import (
 )
 from oracle.txmgr.context import StepResult
 
-# The `action` of a StepResult that only marked reports as missed.
+# The `action` of a StepResult whose step only marked reports as missed.
 REPORT_MISSED = "report missed"
 
 
 def mark_landed_reports(
     context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader]
 ) -> StepResult | None:
-    """Mark reports as landed once their round is final; return None if there are none.
+    """Mark reports as landed once their round is final, or return None if there are none.
 
-    An accepted round counts whoever sent it. It also counts if the report is stored as `missed`
-    because this reporter's own push was too late.
+    An accepted round counts regardless of its sender. It also counts if the report is stored as
+    `missed`, because this reporter's own push was too late.
     """
     open_cuts = [
         stored_cut
@@ -57,7 +57,7 @@ def mark_landed_reports(
 def mark_missed_reports(
     context: ReportingContext, cuts: list[StoredReportHeader]
 ) -> StepResult | None:
-    """Mark signed reports that can no longer land as missed; return None if there are none.
+    """Mark signed reports that can no longer land as missed, or return None if there are none.
 
     A report whose push is still unfinished is skipped, because the push decides its outcome.
     """
@@ -91,8 +91,9 @@ def mark_unsigned_reports_as_missed(
 ) -> StepResult | None:
     """Mark unsigned reports that can no longer be accepted as missed.
 
-    Return None if there are none. `status` is one endpoint's response, so nothing is marked unless
-    the indexed blocks show the same last round, and only a final block ends a report by its time.
+    The result is None if there are no such reports. `status` is the response of a single endpoint,
+    so nothing is marked unless the indexed blocks show the same last round, and only the time of a
+    final block can end a report.
     """
     unsigned_cuts = [
         stored_cut.cut
@@ -114,7 +115,7 @@ def mark_unsigned_reports_as_missed(
 def _store_missed_reports(
     context: ReportingContext, missed: list[tuple[int, str]], detail: str
 ) -> StepResult | None:
-    """Store the reports of these periods as missed; return None if there are none."""
+    """Store the reports of these periods as missed, or return None if there are no periods."""
     if not missed:
         return None
     with context.account_context.write_transaction() as uow:
@@ -124,7 +125,7 @@ def _store_missed_reports(
 
 
 def format_missed_periods(missed: Sequence[tuple[int, str]]) -> str:
-    """Format missed periods, in ascending order; neighbours with the same reason are merged."""
+    """Format missed periods, which are in ascending order; equal neighbours are merged."""
     return "; ".join(_iter_missed_spans(missed))
 
 
@@ -145,7 +146,7 @@ def find_missed_reason(
     """Return why a report cannot be accepted after `newest_block`, or None if it may be."""
     head = contract_status.head
     if (head.round, contract_status.last_root) != (report.head_round, report.prev):
-        # A lower round comes from an endpoint that lags behind.
+        # An endpoint that reports a lower round lags behind.
         return SUPERSEDED_REASON if head.round >= report.head_round else None
     if newest_block.number + 1 - report.as_of > contract_status.limits.anchor_window:
         return "as-of left the anchor window"
@@ -155,13 +156,14 @@ def find_missed_reason(
 
 
 def is_report_accepted(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:
-    """Return whether the contract accepted the signed report, in a final round or not."""
+    """Return whether the contract accepted the signed report, even if its round is not final."""
     accepted = uow.rounds.find_accepted_round(stored_cut.cut.head_round + 1)
     return accepted is not None and accepted.root == stored_cut.cut.root
 
 
 def _find_missed_reason_in_index(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
-    # A missed report is not sent, so no block that one endpoint may have invented decides.
+    # Only the final block decides, because a missed report is not sent, and a single endpoint may
+    # have invented a newer block.
     final_block = find_final_block(uow)
     if final_block is None:
         return None
@@ -177,7 +179,7 @@ def _has_report_landed(
     context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
 ) -> bool:
     accepted = uow.rounds.find_accepted_round(stored_cut.cut.head_round + 1)
-    # The root holds the as-of block; its hash was checked by the contract.
+    # The root depends on the as-of block, whose hash the contract has checked.
     return (
         accepted is not None
         and accepted.root == stored_cut.cut.root

@@ -1,4 +1,4 @@
-"""Stores the leaves of cut reports in pieces, and deletes those that no proof needs.
+"""Stores the leaves of reports in pieces, and deletes the pieces that no proof needs.
 
 See docs/explanation/storage.md#leaf-pieces.
 """
@@ -18,7 +18,7 @@ from oracle.store.database import UnitOfWork
 
 
 def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> None:
-    """Store the pieces of the tree that differ from those of the last cut.
+    """Store the pieces of the tree that differ from the pieces of the last report.
 
     Pieces whose changed leaves the tree did not keep are left out (`PieceEdits.dropped_pieces`).
     """
@@ -27,7 +27,7 @@ def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> N
         digest = tree.get_piece_digest(piece)
         if last_digests.get(piece) == digest:
             continue
-        # After a start, a rewind or a restart of the rules, the edit has all leaves.
+        # After a start, a rewind or a restart of pools by the rules, the edit has all leaves.
         is_whole = edit.has_all_leaves(digest.leaf_count)
         base = b"" if is_whole else uow.leaf_pieces.load_leaves(piece, as_of.number)
         uow.leaf_pieces.add(piece, as_of.number, digest, edit.apply(base))
@@ -36,11 +36,11 @@ def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> N
 def prune_pieces(
     uow: UnitOfWork, settings: ReportSettings, as_of: BlockRef, final_number: int
 ) -> None:
-    """Delete the pieces that neither a kept round nor a possible future round needs.
+    """Delete the pieces that are needed neither for a kept round nor for a possible future round.
 
-    A cut can no longer be accepted once a final block is later than its deadline. The cut as of
-    `as_of` is kept. A report that an operator released is kept until a later report lands, because
-    the sanity gate compares later reports with it.
+    A report can no longer be accepted once a final block is later than its deadline. The report as
+    of `as_of` is kept. A report that an operator released is kept until a later report lands,
+    because the sanity gate compares later reports with it.
 
     `final_number` is the chain's final block and not the cursor's, which lags by a window, so that
     databases that read the chain in different windows keep the same pieces.
@@ -60,7 +60,7 @@ def prune_pieces(
 
 
 def find_released_report(uow: UnitOfWork) -> Report | None:
-    """Return the newest report that an operator released, or None if a later one landed."""
+    """Return the newest report that an operator released, or None if a later report landed."""
     period = uow.holds.find_newest_released_period()
     newest_landed = uow.reports.find_newest_landed_period()
     if period is None or (newest_landed is not None and newest_landed >= period):
@@ -70,13 +70,13 @@ def find_released_report(uow: UnitOfWork) -> Report | None:
 
 
 def load_report_leaves(context: ReportingContext, uow: UnitOfWork, report: Report) -> bytes | None:
-    """Return the encoded leaves of a cut report, by seat, or None if they are not stored."""
+    """Return the encoded leaves of a report, by seat, or None if they are not stored."""
     pieced_round = load_pieced_round_of_report(uow, context.leaf_cache, report)
     return None if pieced_round is None else load_leaves(uow, pieced_round)
 
 
 def load_report_lanes(context: ReportingContext, uow: UnitOfWork, report: Report) -> Lanes | None:
-    """Return the lanes of a cut report, by seat, or None if its leaves are not stored."""
+    """Return the lanes of a report, by seat, or None if its leaves are not stored."""
     pieced_round = load_pieced_round_of_report(uow, context.leaf_cache, report)
     return None if pieced_round is None else load_lanes_of_round(uow, pieced_round)
 
@@ -86,7 +86,7 @@ def load_last_round_leaves(
 ) -> bytes | None:
     """Return the encoded leaves of the round that a report follows, or None if not stored.
 
-    Before the first round there are none, and the result is empty.
+    Before the first round, there are no leaves, so the result is empty.
     """
     accepted = uow.rounds.find_accepted_round(report.head_round)
     if accepted is None:

@@ -1,17 +1,17 @@
-"""The tree of the leaves of all nodes, which follows the database from cut to cut.
+"""The tree of the leaves of all nodes, which is updated from report to report.
 
-Only nodes that changed since the last evaluation, or whose reliability is still recovering, are
-evaluated at a cut, because the leaves of other nodes cannot have changed. After a start or a
-rewind, the tree is built from the stored leaves of the last cut, if their root is that of its
-report; after a refold, which may change any node, all nodes are evaluated. Legacy rules compare
-nodes with each other, so under these rules all nodes are evaluated after any change.
+A report evaluates only the nodes that changed since the last evaluation, or whose reliability is
+still recovering, because the leaves of other nodes cannot have changed. After a start or a rewind,
+the tree is built from the stored leaves of the last report, if they have the report's root. After
+a refold, which may change any node, all nodes are evaluated. Legacy rules compare nodes with each
+other, so under these rules all nodes are evaluated after any change.
 
-Leaves that another process stored are compared once with those of all nodes, because a faulty
-process may have stored wrong ones, and every later root would have them.
+Leaves that another process stored are compared once with the leaves computed from all nodes. A
+faulty process may have stored wrong leaves, which every later root would contain.
 
-Between two cuts, a thread evaluates the nodes that changed in each window, so that a cut need not
-do it in the loop of the daemon. The root does not depend on when a leaf was computed, because the
-leaf of a node that neither changes nor recovers is the same at any time.
+Between two reports, a thread evaluates the nodes that changed in each window, so that this need
+not be done in the loop of the daemon when a report is due. The root does not depend on when a leaf
+was computed, because the leaf of a node that neither changes nor recovers is the same at any time.
 """
 
 from concurrent.futures import Future, wait
@@ -40,8 +40,9 @@ from oracle.reporting.leaf_storage import store_changed_pieces
 from oracle.rpc.background import run_in_background
 from oracle.store.database import Store, UnitOfWork
 
-# When all nodes are evaluated, the leaves of these seats are kept until the next cut stores them:
-# 32 MiB. The cut computes the leaves of the other pieces again, one piece at a time.
+# When all nodes are evaluated, the leaves of these seats (32 MiB) are kept until the next report
+# stores them. The leaves of the other pieces are computed again for the report, one piece at a
+# time.
 _MAX_KEPT_SEATS = 32 * PIECE_LEAVES
 
 Batch = TypeVar("Batch")
@@ -52,11 +53,12 @@ class _UpdateStoppedError(Exception):
 
 
 class LeafTree:
-    """The tree of all leaves, and the state up to which they are computed.
+    """The tree of all leaves, and the state up to which the leaves are computed.
 
-    All methods are called by one thread. Each method except `start_update` waits for the update
-    that runs in the background. Call `discard_edits` only after `refresh`. `edits_are_complete`:
-    the tree's edits have every leaf that changed since the pieces of the last cut were stored.
+    All methods are called by the same thread. Each method except `start_update` waits for the
+    update that runs in the background. `discard_edits` may be called only after `refresh`.
+    `edits_are_complete` is whether the tree's edits have every leaf that changed since the pieces
+    of the last report were stored.
     """
 
     def __init__(self, rules: Rules, policy: KickoutPolicy) -> None:
@@ -64,15 +66,15 @@ class LeafTree:
         self._reviews = KickoutReviewCache(policy)
         self._running_update: Future[None] | None = None
         self._must_stop = False
-        # The block of the first cut of this process, whose leaves need no comparison.
+        # The block of the first report of this process, whose leaves need no comparison.
         self._first_own_cut: int | None = None
         self._clear()
 
     def refresh(self, uow: UnitOfWork, as_of: BlockRef, *, needs_edits: bool) -> RoundTree:
-        """Return the tree as of block `as_of`, which is the state of `uow`.
+        """Return the tree as of the block `as_of`, which is the state of `uow`.
 
         If `needs_edits` is set, the tree's edits have every leaf that changed since the pieces of
-        the last cut were stored.
+        the last report were stored.
         """
         self._finish_update()
         if needs_edits and not self.edits_are_complete:
@@ -83,7 +85,7 @@ class LeafTree:
         return self._tree
 
     def store_pieces(self, uow: UnitOfWork, as_of: BlockRef) -> None:
-        """Store the pieces that differ from those of the last cut; call `refresh(as_of)` first."""
+        """Store the pieces that changed since the last report; `refresh(as_of)` must precede."""
         if self._first_own_cut is None:
             self._first_own_cut = as_of.number
         dropped_pieces = self._tree.edits.dropped_pieces
@@ -95,7 +97,7 @@ class LeafTree:
             uow.bookmarks.set(FIRST_CUT_KEY, f"{refold_count} {as_of.number}")
 
     def _store_dropped_pieces(self, uow: UnitOfWork, as_of: BlockRef, pieces: set[int]) -> None:
-        """Compute and store the leaves of pieces whose changed leaves were not kept."""
+        """Compute and store the leaves of the pieces whose changed leaves were not kept."""
         context = self._build_context(uow, as_of.time)
         last_digests = uow.leaf_pieces.get_digest_by_piece(as_of.number)
         for piece in sorted(pieces):
@@ -108,15 +110,15 @@ class LeafTree:
             uow.leaf_pieces.add(piece, as_of.number, digest, sort_leaves(leaves))
 
     def discard_edits(self) -> None:
-        """Discard the changed leaves, because they are not to be stored."""
+        """Discard the changed leaves, because they are not going to be stored."""
         self._tree.edits.discard()
         self.edits_are_complete = False
 
     def start_update(self, store: Store) -> None:
         """Evaluate the nodes that have changed up to the cursor, in the background.
 
-        Nothing is started while an earlier update is running. Under legacy rules, a report
-        depends on its time, so that nothing can be computed before it is cut.
+        Nothing is started while an earlier update is running. Under legacy rules, all leaves
+        depend on the time of the report, so nothing can be computed before the report is due.
         """
         if self._rules.legacy is not None:
             return
@@ -137,7 +139,7 @@ class LeafTree:
         self._clear()
 
     def follow_rewind(self, uow: UnitOfWork, ancestor: int) -> None:
-        """Discard the tree, and the reviews above block `ancestor`."""
+        """Discard the tree, and the reviews of kickouts above the block `ancestor`."""
         self.reset()
         self._reviews.follow_rewind(uow, ancestor)
 
@@ -149,11 +151,11 @@ class LeafTree:
     def _clear(self) -> None:
         self._tree = RoundTree((), keccak)
         self.edits_are_complete = True
-        # The block up to which changed nodes are evaluated, or None if no node is.
+        # The block up to which changed nodes are evaluated, or None if no node is evaluated.
         self._number: int | None = None
-        # The time as of which all nodes, or all recovering ones, were last evaluated.
+        # The time as of which all nodes, or all recovering nodes, were last evaluated.
         self._time = 0
-        # Whether the tree has leaves of another process that are not compared yet.
+        # Whether the tree has leaves of another process that have not been compared yet.
         self._needs_comparison = False
         # Under legacy rules, the population maxima at the last evaluation of all nodes.
         self._population_maxima: PopulationMaxima | None = None
@@ -171,10 +173,10 @@ class LeafTree:
         self._tree.hash_changed()
 
     def _restore_last_cut(self, uow: UnitOfWork) -> None:
-        """Restore the tree from the stored leaves of the last cut, unless it has leaves.
+        """Restore the tree from the stored leaves of the last report, unless the tree has leaves.
 
-        Nothing is done if the state does not continue that cut, or if the stored leaves do not
-        have the root of its report.
+        Nothing is done if the state does not continue that report, or if the stored leaves do not
+        have the root of the report.
         """
         report = self._find_resumable_cut(uow) if self._number is None else None
         if report is None:
@@ -197,10 +199,10 @@ class LeafTree:
         self._needs_comparison = self._first_own_cut is None or number < self._first_own_cut
 
     def _find_resumable_cut(self, uow: UnitOfWork) -> Report | None:
-        """Return the last cut, or None if the state may differ from it by more than new blocks.
+        """Return the last report, or None if the state may differ from it by more than new blocks.
 
         A refold may change any node. A rewind leaves no report above its block, except accepted
-        ones, whose blocks may have left the chain.
+        reports, whose blocks may have left the chain.
         """
         stored_report = next(iter(uow.reports.list_newest(1)), None)
         first_cut = uow.bookmarks.get(FIRST_CUT_KEY)
@@ -227,7 +229,7 @@ class LeafTree:
             self._clear()
 
     def _cancel_update(self) -> None:
-        """End the running update, whatever its result, within a batch of rows."""
+        """End the running update within a batch of rows, regardless of its result."""
         update, self._running_update = self._running_update, None
         if update is not None:
             self._must_stop = True
@@ -237,9 +239,9 @@ class LeafTree:
     def _evaluate_nodes(
         self, uow: UnitOfWork, number: int, time: int, *, is_cut: bool, keeps_leaves: bool
     ) -> None:
-        """Evaluate the nodes changed up to block `number` and, at a cut, recovering nodes.
+        """Evaluate the nodes that changed up to block `number`, and at a report, recovering nodes.
 
-        Unless `keeps_leaves` is set, no changed leaves are kept in the tree's edits.
+        Unless `keeps_leaves` is set, the tree's edits keep no changed leaves.
         """
         max_kept_seats = None if keeps_leaves else 0
         self._reviews.refresh(uow)
@@ -270,7 +272,7 @@ class LeafTree:
     def _compare_with_all_nodes(
         self, uow: UnitOfWork, context: ScoringContext, max_kept_seats: int | None
     ) -> None:
-        """Replace leaves that differ from those of the nodes; all changed nodes are evaluated."""
+        """Replace the leaves that differ from the nodes; all changed nodes must be evaluated."""
         with closing(uow.nodes.iterate_leaf_rows()) as batches:
             wrong_count = self._tree.update(
                 (self._encode_leaves(rows, context) for rows in batches), max_kept_seats
@@ -290,7 +292,7 @@ class LeafTree:
         )
 
     def _encode_leaves(self, rows: list[LeafRow], context: ScoringContext) -> bytes:
-        """Encode leaves; discard the reviews of the nodes whose kickout is no longer due."""
+        """Encode leaves, and discard the reviews of nodes whose kickout is no longer due."""
         self._reviews.discard_settled_reviews(self._pass_batch_unless_stopped(rows))
         return encode_leaves(rows, context, keccak)
 
@@ -303,8 +305,8 @@ class LeafTree:
     def _needs_full_evaluation(
         self, uow: UnitOfWork, last_number: int, number: int, time: int
     ) -> bool:
-        """Return whether all nodes must be evaluated again, for block `number` at `time`."""
-        # A restart may end the kickouts that are due, although no event reports it.
+        """Return whether all nodes must be evaluated again for block `number` at `time`."""
+        # A restart of pools may end the kickouts that are due, although no event reports this.
         has_restarted = count_pool_restarts(self._time, self._rules) != count_pool_restarts(
             time, self._rules
         )

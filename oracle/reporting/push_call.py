@@ -1,8 +1,8 @@
-"""The call kind of report pushes; decides when a push can no longer land or is sent again.
+"""The call that pushes a report; decides when a push can no longer land or is sent again.
 
-For example, a push can no longer land if a signer was removed or the quorum changed before its
-inclusion. A push is sent again if the contract was paused in the block that included the push, and
-is open now.
+For example, a push can no longer land if a signer was removed or the quorum changed before the
+push was included. A push is sent again if the contract was paused in the block that included the
+push, and accepts reports now.
 """
 
 from typing_extensions import override
@@ -27,10 +27,10 @@ from oracle.store.report_repository import ReportState
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.receipts import SimulatedCall, fetch_refusal
 
-# How many of the newest pushes are searched for the pushes of a statement, and the maximum number
-# of pushes of a statement.
+# The number of the newest pushes that are searched for the pushes of a statement, and the maximum
+# number of pushes of a statement.
 MAX_SCANNED_PUSHES, MAX_TRIES = 50, 5
-# States of pushes that may be retried: they were not sent, because the round was taken or the
+# Pushes in these states may be tried again. They were not sent, because the round was taken or the
 # block was reorged.
 RETRYABLE_STATES = frozenset({IntentState.SUPERSEDED, IntentState.EXPIRED})
 # A report whose round another report took counts as missed, even if a reorg frees the round.
@@ -71,9 +71,9 @@ def has_same_statement(push: Intent, other_push: Intent) -> bool:
 def should_retry_push(context: ReportingContext, push: Intent) -> bool:
     """Return whether a push failed because the contract was paused, so that it may be sent again.
 
-    Call this function only while the contract is open. A push that reverted for another reason is
-    not paid for again. If a reorg revives the failed push, both pushes may land, and the contract
-    refuses the later one.
+    The function may be called only while the contract accepts reports. A push that reverted for
+    another reason is not paid for again. If a reorg revives the failed push, both pushes may be
+    mined, but the contract refuses the later push.
     """
     if push.state not in _MINED_STATES or push.nonce is None:
         return False
@@ -92,8 +92,8 @@ def should_retry_push(context: ReportingContext, push: Intent) -> bool:
 def find_abandoned_pushes(uow: UnitOfWork) -> list[Intent]:
     """Return the last push of each abandoned statement, newest first.
 
-    An abandoned statement could still land, because its round is free, but it has no pushes left.
-    After its deadline (chain time), the next statement may replace it.
+    An abandoned statement could still land, because its round is free, but no further push of it
+    is planned. After its deadline (in chain time), the next statement may replace it.
     """
     pushes_by_digest: dict[Hash, list[Intent]] = {}
     for push in uow.outbox.intents.list_newest(MAX_SCANNED_PUSHES, kind=PUSH):
@@ -114,7 +114,7 @@ def _is_statement_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
         return False
     stored = uow.reports.get(request.period)
     cursor = uow.cursor.get()
-    # If the report was cut again on another block, it has another statement.
+    # If the report was built again on another block, it has another statement.
     if stored is None or stored.state not in _OPEN_STATES or stored.digest != request.digest:
         return False
     is_taken = uow.rounds.find_accepted_round(request.round) is not None
@@ -122,7 +122,7 @@ def _is_statement_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
 
 
 class PushCall(ContractCall):
-    """The call that pushes a report to the contract; one is in flight at a time.
+    """The call that pushes a report to the contract; only one push is in flight at a time.
 
     The next push may take the nonce of a push that cannot land.
     """
@@ -140,7 +140,7 @@ class PushCall(ContractCall):
     def review_call(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
-        """End a push if the indexed state shows that any report became its round.
+        """End a push if the indexed state shows that a report was accepted as its round.
 
         A held report is not sent, and a push whose change has become too small waits.
         """
@@ -159,7 +159,7 @@ class PushCall(ContractCall):
 
     @override
     def can_take_over(self, stuck_call: Intent, ready_call: Intent) -> bool:
-        """Return whether the stuck push can no longer land, or both push the same statement."""
+        """Return whether the stuck push cannot land, or both pushes have the same statement."""
         contract_status = self._context.quorum.fetch_contract_status()
         with self._context.account_context.store.read_transaction() as uow:
             is_hopeless = (
@@ -214,8 +214,8 @@ class PushCall(ContractCall):
     ) -> None:
         """Mark the report of a push that has ended as landed or missed.
 
-        Another transmitter may have pushed the same report; its accepted round counts once it is
-        final (`reporting.landing`). Until then the report stays due, because a reorg may remove
+        If another transmitter has pushed the same report, its accepted round counts once the round
+        is final (`reporting.landing`). Until then the report stays due, because a reorg may remove
         the round.
         """
         period, round_number = call.request.period, call.request.round
@@ -226,7 +226,7 @@ class PushCall(ContractCall):
         if stored_report is None or stored_report.state is not ReportState.DUE:
             return
         if stored_report.digest != call.request.digest:
-            # The report was cut again after a reorg; this push was for another block.
+            # The report was built again after a reorg, so this push was for another block.
             return
         accepted = uow.rounds.find_accepted_round(round_number)
         if reason is None:

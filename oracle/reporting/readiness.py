@@ -15,7 +15,8 @@ def find_reporting_obstacle(
 ) -> str | None:
     """Return why nothing may be reported from the indexed state, or None if reports are allowed.
 
-    The contract's last round is known from the logs and from a call, and both must be equal.
+    The contract's last round is known from the logs and from a call, and both rounds must be
+    equal.
     """
     if not context.account_context.is_at_head(uow, heads):
         return "the database is behind the head"
@@ -32,7 +33,7 @@ def find_reporting_obstacle(
 
 
 def find_first_unread_block(uow: UnitOfWork) -> int | None:
-    """Return the lowest block, up to the last folded one, that was never read, or None."""
+    """Return the lowest block up to the last folded block that was never read, or None."""
     identity = uow.identity.get()
     cursor = uow.cursor.get()
     scope = uow.coverage.get_current_scope()
@@ -43,7 +44,7 @@ def find_first_unread_block(uow: UnitOfWork) -> int | None:
 
 
 def find_unsent_report_reason(context: ReportingContext) -> str | None:
-    """Return why the newest report is held, cannot be signed or lacks signatures, or None."""
+    """Return why the newest report is held, cannot be signed, or lacks signatures; or None."""
     with context.account_context.store.read_transaction() as uow:
         waiting_holds = uow.holds.list_awaiting_operator()
         if waiting_holds:

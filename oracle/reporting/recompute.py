@@ -30,9 +30,9 @@ def build_report(
     rules: Rules,
     settings: ReportSettings,
 ) -> Report:
-    """Return the report as of `as_of`, which is the last block of the state in `folded`.
+    """Return the report as of the block `as_of`, which is the last block of the state in `folded`.
 
-    What the report changes is not computed, because it needs the leaves of the last round.
+    The report's changes are not computed, because this would need the leaves of the last round.
     """
     contract_state = folded.contract_state
     domain = load_domain(uow)
@@ -46,7 +46,7 @@ def build_report(
 def build_tree_of_folded_state(
     uow: UnitOfWork, reader: EventReader, folded: FoldedState, time: int, rules: Rules
 ) -> RoundTree:
-    """Return the tree of all nodes of a folded state, whose time is `time`."""
+    """Return the tree of all nodes of a folded state, as of the block time `time`."""
     policy = KickoutPolicy(rules, reader.holds_kickouts)
     nodes = folded.fold.ledger.nodes
     leaves = iter_linked_leaves(
@@ -72,7 +72,7 @@ def fold_round_tree(
 
 
 def find_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef | None:
-    """Return a round's as-of block from a report, header or log, or None if it is not stored.
+    """Return a round's as-of block from a report, header or log, or None if none is stored.
 
     The contract checked the hash of the block when it accepted the round.
     """
@@ -89,8 +89,9 @@ def find_last_block_of_period(
 ) -> BlockRef:
     """Return the last block of a period, which is the as-of block of its report.
 
-    The block is taken from the stored report. If there is no such report, or if it was missed and
-    its block may therefore have left the chain, the block is found by bisection on the chain.
+    The block is taken from the stored report. If there is no such report, or if the report was
+    missed, so that its block may have left the chain, the block is found on the chain by
+    bisection.
 
     Raises:
         InputError: the period has not ended in the indexed blocks, or lies before the start block.

@@ -1,7 +1,7 @@
-"""Cuts a report at the end of a period, inside the transaction that folds the next block.
+"""Cuts (builds) a report at the end of a period, in the transaction that folds the next block.
 
-The tree of all leaves is updated after each window in the background
-(`oracle.reporting.leaf_tree`), so that a cut evaluates only the nodes that changed since.
+The tree of all leaves is updated in the background after each window
+(`oracle.reporting.leaf_tree`), so that a report evaluates only the nodes that changed since then.
 """
 
 from array import array
@@ -39,7 +39,7 @@ from oracle.store.report_repository import ReportState
 
 
 class ReportCutter(BlockHook):
-    """Cuts a report at the end of each period; keeps the tree of all leaves up to date."""
+    """Cuts a report at the end of each period, and keeps the tree of all leaves up to date."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ReportCutter(BlockHook):
         *,
         anchor_window: int,
     ) -> None:
-        """Create the cutter of the reports for the contract of `domain`.
+        """Create the object that cuts the reports for the contract of `domain`.
 
         The contract can check `anchor_window` blocks below the head.
         """
@@ -59,16 +59,17 @@ class ReportCutter(BlockHook):
         self._leaf_tree = LeafTree(rules, KickoutPolicy(rules, reader.holds_kickouts))
         self._domain = domain
         self.settings = settings
-        # All headers at most this far below the head are fetched, to find the ends of periods.
+        # All headers down to this many blocks below the head are fetched, to find the ends of
+        # periods.
         self.header_depth = anchor_window
-        # The root of the newest round whose lanes were loaded, and these lanes.
+        # The root of the newest round whose lanes were loaded, and the lanes of this round.
         self._round_lanes: tuple[Hash, Lanes] = ZERO_HASH, array("H")
 
     def is_due(self, parent: BlockRef, block: BlockRef, newest_block: int) -> bool:
         """Return whether a report is due as of `parent`, because `block` opens a later period.
 
-        `newest_block` is the height of the newest known header. No reports are cut during
-        backfill. See docs/explanation/reports.md#cut-at-period-end.
+        `newest_block` is the height of the newest known header. During backfill, no reports are
+        cut. See docs/explanation/reports.md#cut-at-period-end.
         """
         length = self.settings.period_seconds
         opens_period = compute_period_number(block.time, length) > compute_period_number(
@@ -84,10 +85,10 @@ class ReportCutter(BlockHook):
     def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last_block: BlockRef, newest_block: int
     ) -> None:
-        """Record the first period since which no report is missing.
+        """Record the first period from which on no report is missing.
 
-        Reports of earlier periods are missing, because none are cut during backfill. The
-        submission schedule needs this period (`domain.reports.round_schedule`).
+        Reports of earlier periods are missing, because no reports are cut during backfill. The
+        schedule of submissions needs this period (`domain.reports.round_schedule`).
         """
         too_old = [old for old in headers if newest_block - old.number > self.header_depth]
         if headers and not too_old:
@@ -103,8 +104,8 @@ class ReportCutter(BlockHook):
     ) -> HookNote | None:
         """Store the report as of `block`.
 
-        If a report of this or a later period exists, write nothing and return None. As reports are
-        cut once per period, that happens only if block time went back.
+        If a report of this or a later period exists, nothing is written and the result is None.
+        This happens only if block time went back, because reports are cut once per period.
         """
         period = compute_period_number(block.time, self.settings.period_seconds)
         newest_period = uow.reports.find_newest_period()
@@ -113,7 +114,8 @@ class ReportCutter(BlockHook):
         lanes = self._load_round_lanes(uow, contract_state)
         tree = self._leaf_tree.refresh(uow, block, needs_edits=True)
         report = self._build_report(tree, contract_state, block, lanes)
-        # A daemon that publishes nothing marks reports that are too old to be sent only here.
+        # A daemon that publishes nothing marks reports that are too old to be sent only at this
+        # place.
         oldest_block = block.number + 1 - self.header_depth
         uow.reports.mark_unsigned_missed_below(oldest_block, "as-of left the anchor window")
         uow.reports.add(report)
@@ -123,7 +125,7 @@ class ReportCutter(BlockHook):
 
     @override
     def on_committed(self, store: Store, last_block: BlockRef, newest_block: int) -> None:
-        """Bring the leaves up to date in the background, unless the next cut is far away."""
+        """Update the leaves in the background, unless the next report is far away."""
         if newest_block - last_block.number <= self.header_depth:
             self._leaf_tree.start_update(store)
 
@@ -137,17 +139,17 @@ class ReportCutter(BlockHook):
     ) -> HookNote | None:
         (kept,) = _load_reproducible_reports(uow, BlockRange(block.number, block.number))
         is_same = self.build_report(uow, contract_state, block) == kept
-        # The refold may still fail and be rolled back.
+        # The reviews are cleared now, because the refold may still fail and be rolled back.
         self._leaf_tree.clear_kickout_reviews()
         return None if is_same else HookNote("reports", kept.period)
 
     def build_report(
         self, uow: UnitOfWork, contract_state: ContractState, as_of: BlockRef
     ) -> Report:
-        """Compute the report at block `as_of` without its list of changed nodes; write nothing."""
+        """Compute the report at the block `as_of` without its changes, and write nothing."""
         tree = self._leaf_tree.refresh(uow, as_of, needs_edits=False)
-        # With few changes, comparing the lanes of a million nodes takes longer than computing
-        # the root.
+        # If few nodes changed, it would take longer to compare the lanes of a million nodes than
+        # to compute the root, so the lanes are not compared.
         report = self._build_report(tree, contract_state, as_of, tree.lanes)
         self._leaf_tree.discard_edits()
         return report
@@ -178,10 +180,10 @@ class ReportCutter(BlockHook):
         return self._round_lanes[1]
 
     def _load_or_fold_lanes(self, uow: UnitOfWork, accepted: RoundAccepted) -> Lanes:
-        """Return the lanes of a round; empty if they cannot be computed.
+        """Return the lanes of a round, which are empty if they cannot be computed.
 
-        A database that did not cut the report of the round, for example a new one, folds the
-        round's state once and stores its leaves.
+        A database in which the report of the round was not cut, for example a new database, folds
+        the state of the round once and stores its leaves.
         """
         cache = LeafCache()
         pieced_round = load_pieced_round(uow, cache, accepted)
@@ -212,8 +214,8 @@ class ReportCutter(BlockHook):
 def _load_reproducible_reports(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
     """Return the stored reports as of these blocks that the present rules should reproduce.
 
-    The block of a missed report may have left the chain. Reports before the replacement of the
-    rules were cut under others.
+    Missed reports are left out, because their block may have left the chain. Reports before the
+    replacement of the rules are left out, because they were cut under other rules.
     """
     first_block = max(blocks.first, get_rules_replacement_block(uow) + 1)
     return [

@@ -1,4 +1,4 @@
-"""Signs the scheduled report and plans a push once a quorum has signed it.
+"""Signs the scheduled report, and plans its push once a quorum has signed it.
 
 The signed content follows from the chain alone (decision 0088). The transmitter decides when the
 report is sent and whether it is worth its gas, but this does not change the content.
@@ -65,7 +65,7 @@ from oracle.txmgr.deferral import find_deadline_obstacle
 
 @dataclass(frozen=True, slots=True)
 class _ScheduledReport:
-    """The scheduled report, its statement for the next round, and the contract status."""
+    """The scheduled report, its statement for the next round, and the state of the contract."""
 
     report: Report
     contract_status: RootsStatus
@@ -76,19 +76,19 @@ class _ScheduledReport:
 def plan_push(
     context: ReportingContext, heads: Heads, *, mark_outcomes: bool = True
 ) -> StepResult | None:
-    """Sign the scheduled report, collect a quorum and plan its push; return None if idle.
+    """Sign the scheduled report, collect a quorum and plan the push, or return None if idle.
 
-    With `mark_outcomes`, the outcomes of other reports are stored first; a read-only caller
-    passes False.
+    With `mark_outcomes`, the outcomes of other reports are stored first; a read-only caller passes
+    False.
 
     Raises:
-        TransientError: no endpoint answers, or the contract's rules differ from the configured
+        TransientError: no endpoint responds, or the contract's rules differ from the configured
             rules.
     """
     if context.account_context.is_halted():
         return None
     with context.account_context.store.read_transaction() as uow:
-        # A report that landed may have ended a hold.
+        # A hold may have ended, because a report has landed.
         update_hold_metrics(uow.holds.list_awaiting_operator())
         cuts = load_current_cuts(uow, context.report_settings)
         push_in_flight = _find_push_in_flight(context, uow)
@@ -135,7 +135,7 @@ def _sign_and_plan_push(
 
 
 def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredReportHeader]:
-    """Return the cut reports of the last submission windows, and all since the first due one."""
+    """Return the reports of the last submission windows, and all since the first due report."""
     newest_period = uow.reports.find_newest_period()
     first_due_period = uow.reports.find_first_due_period()
     if newest_period is None:
@@ -162,7 +162,7 @@ def _needs_work(
 def _find_push_in_flight(context: ReportingContext, uow: UnitOfWork) -> Intent | None:
     """Return the newest push in flight, or None if there is none.
 
-    No other push is planned while this one may land.
+    No other push is planned while this push may land.
     """
     if not context.account_context.sender_account.has_payer:
         return None
@@ -187,7 +187,7 @@ def _is_push_stuck(context: ReportingContext, push: Intent, status: RootsStatus)
 def _find_publishable_report(
     context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: RootsStatus
 ) -> _ScheduledReport | None:
-    """Return the scheduled report, or None if there is none or nothing may be reported.
+    """Return the scheduled report, or None if there is none or reporting is not allowed now.
 
     Raises:
         TransientError: the contract's rules differ from the configured rules.
@@ -251,7 +251,7 @@ def load_scheduled_report(
 def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> StepResult | None:
     """Sign the report if there is a signer and the report is not held.
 
-    Return None if nothing is new.
+    The result is None if there is nothing new.
     """
     if not context.account_context.sender_account.has_signer:
         return None
@@ -343,11 +343,11 @@ def _plan_push_of_signed_report(
 
 
 def _count_push_tries(context: ReportingContext, record: SignedStatement) -> int | None:
-    """Count the pushes of this statement so far; return None if it may not be pushed again.
+    """Return the number of pushes of this statement, or None if it may not be pushed again.
 
     An unsent push whose round was taken is tried again, because a reorg may have freed the round.
     A push that was mined while the contract was paused is also tried again. After any other
-    outcome the statement is not pushed again.
+    outcome, the statement is not pushed again.
     """
     with context.account_context.store.read_transaction() as uow:
         pushes = uow.outbox.intents.list_newest(MAX_SCANNED_PUSHES, kind=PUSH)
@@ -365,7 +365,7 @@ def _hold_disputed_report(
 ) -> StepResult | None:
     """Hold a report that can no longer get a quorum.
 
-    Return None if the report may still get a quorum, or if it is already held.
+    The result is None if the report may still get a quorum, or if the report is already held.
     """
     if scheduled.contract_status.head.quorum == 1:
         return None

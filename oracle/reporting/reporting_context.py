@@ -22,11 +22,12 @@ PUSH = "push"
 class ReportingContext:
     """The settings and limits of reporting.
 
-    `level` limits a report's as-of block: to 2 blocks below the head (`soft`), or to the chain's
-    safe block. `submission_policy` decides when a report is worth its gas, and `sanity` when it is
-    held for an operator. `verifier` verifies the blocks behind newly due kickouts; without a
-    verifier, reports that make a kickout due are not signed where the rules require the
-    verification. `leaf_cache` keeps the leaves of the last rounds from one tick to the next.
+    `level` limits a report's as-of block, either to 2 blocks below the head (`soft`) or to the
+    chain's safe block (`safe`). `submission_policy` decides when a report is worth its gas, and
+    `sanity` decides when a report is held for an operator. `verifier` verifies the blocks behind
+    newly due kickouts; without a verifier, reports that make a kickout due are not signed where
+    the rules require the verification. `leaf_cache` keeps the leaves of the last rounds from one
+    tick to the next.
     """
 
     quorum: QuorumContext

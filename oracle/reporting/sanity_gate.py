@@ -1,4 +1,4 @@
-"""The sanity gate: holds a report that changes too much at once until an operator reviews it.
+"""The sanity gate, which holds a report with too many changes until an operator reviews it.
 
 The gate only decides whether this reporter signs. It never changes the content of a report.
 """
@@ -36,9 +36,9 @@ from oracle.txmgr.context import StepResult
 def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[Activity]:
     """Return the activity of a report's period and of up to `periods` earlier ones, oldest first.
 
-    A period ends at the block where its report was cut. If no report was cut for some periods
-    between two reports (no block, or the daemon was not at the head), the tasks that ended in them
-    are distributed evenly. The list is empty if this is the first report.
+    A period ends at the block of its report. If some periods between two reports have no report
+    (because they had no block, or because the daemon was not at the head), the tasks that ended in
+    these periods are distributed evenly over them. The list is empty if this is the first report.
     """
     activity = []
     for (earlier, first_end), (later, last_end) in pairwise(
@@ -53,7 +53,10 @@ def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[
 
 
 def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple[int, int]]:
-    """Return (period, as-of block) of a report and of up to `limit` earlier ones, oldest first."""
+    """Return the period and the as-of block of a report and of up to `limit` earlier reports.
+
+    The pairs are sorted, oldest first.
+    """
     earlier_ends = [
         (stored.report.period, stored.report.as_of.number)
         for stored in uow.reports.list_newest(limit)
@@ -65,7 +68,7 @@ def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple
 def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report) -> str | None:
     """Return why an operator must release a report before it is signed, or None.
 
-    A released period is never held again. The function only reads; `hold_report` writes.
+    A released period is never held again. This function only reads, and `hold_report` writes.
     """
     hold = uow.holds.get(report.period)
     if hold is not None:
@@ -78,7 +81,7 @@ def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report)
 def mark_unsignable_reports_not_due(
     uow: UnitOfWork, headers: Sequence[StoredReportHeader]
 ) -> list[ReportHeader]:
-    """Return the headers of cut reports, with unsignable reports marked as not due.
+    """Return the headers of reports, in which unsignable reports are marked as not due.
 
     A report that was cut under replaced rules is not due either. A disputed report stays due,
     because it was already signed. No other report may take its round until the disputed report can
@@ -95,7 +98,7 @@ def mark_unsignable_reports_not_due(
 
 
 def hold_report(context: ReportingContext, report: Report, reason: str) -> StepResult | None:
-    """Store and log that a report is held; return None if the hold is already stored."""
+    """Store and log that a report is held, or return None if the hold is already stored."""
     with context.account_context.write_transaction() as uow:
         activity = load_period_activity(uow, report, context.sanity.periods)
         facts = {
@@ -123,9 +126,10 @@ def update_hold_metrics(holds: list[ReportHold]) -> None:
 def _find_change_hold_reason(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> str | None:
-    """Return why the report changes too many members, or None.
+    """Return why the report changes too many members, or None if it does not.
 
-    The report is compared with the last round, or with a report released after that round.
+    The report is compared with the last round, or with a report that was released after that
+    round.
     """
     released_report = find_released_report(uow)
     old_leaves = (
@@ -141,7 +145,7 @@ def _find_change_hold_reason(
         )
     if new_leaves is None:
         return "its leaves are not stored; `qos-oracle resync rebuild` computes them"
-    # A node without an old leaf does not count as a change.
+    # A node that has no old leaf does not count as a change.
     changes = [
         (read_leaf_lane(old_leaf), read_leaf_lane(new_leaf))
         for old_leaf, new_leaf in zip(
@@ -196,8 +200,8 @@ def _count_members(uow: UnitOfWork) -> int:
 def release_held_report(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHold:
     """Release the report of a period, so that it is signed if it can still land.
 
-    Until a later report lands, reports are then held only for changes relative to the released
-    report, even if it expires.
+    Until a later report lands, reports are compared with the released report, even if that report
+    expires.
 
     Raises:
         InputError: no report of this period is held.

@@ -1,4 +1,4 @@
-"""Decides whether what a report changes is worth its gas.
+"""Decides whether a report's changes are worth its gas.
 
 The decision is made when a push is planned, and again whenever the push is reviewed before it is
 sent.
@@ -21,8 +21,8 @@ def decide_report_submission(
     """Return whether to send a report now, and the maximum fee per gas, in wei.
 
     If the report is not sent now, it is evaluated again at the next block. The maximum fee never
-    exceeds the cap. A report that the sanity gate holds is not sent, whoever signed it. In that
-    case this function stores the hold. See docs/explanation/reports.md#when-to-publish.
+    exceeds the cap. A report that the sanity gate holds is not sent, regardless of who signed it.
+    In this case, the function stores the hold. See docs/explanation/reports.md#when-to-publish.
     """
     with context.account_context.store.read_transaction() as uow:
         reason = find_hold_reason(context, uow, report)
@@ -40,7 +40,7 @@ def decide_report_submission(
 def _is_current_fee_too_high(context: ReportingContext, value: SubmissionDecision) -> bool:
     """Return whether the current fee exceeds the maximum fee for the report."""
     if value.max_fee_per_gas >= context.account_context.sender_account.caps.fee_per_gas:
-        # No endpoint is queried if only the cap counts, because pricing the call checks the cap.
+        # Pricing the call checks the cap, so no endpoint is queried if only the cap counts.
         return False
     fee_market = context.account_context.fetch_fee_market()
     return fee_market.base_fee + fee_market.tip > value.max_fee_per_gas
@@ -49,11 +49,11 @@ def _is_current_fee_too_high(context: ReportingContext, value: SubmissionDecisio
 def find_submission_obstacle(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> tuple[str, str] | None:
-    """Return why a planned push may not be sent now, as (class, text), or None.
+    """Return the class and the text of the reason not to send a planned push now, or None.
 
-    A held report is not sent, and a report whose change became too small waits. No endpoint is
-    queried, because the commit that assigns the nonce calls this function, too. `now` is the
-    newest block's time.
+    A held report is not sent, and a report whose change has become too small waits. No endpoint is
+    queried, because the commit that assigns the nonce calls this function, too. `now` is the time
+    of the newest block.
     """
     value = decide_push_submission(context, uow, intent, now)
     if value is None or value.should_send:
@@ -86,7 +86,7 @@ def decide_push_submission(
 def _decide_submission_by_change(
     context: ReportingContext, report: Report, times: tuple[int, int]
 ) -> SubmissionDecision:
-    """Return whether a report is worth sending, given the last round's time and now."""
+    """Return whether a report is worth sending, for the last round's time and the present time."""
     pushed_at, now = times
     return decide_submission(
         report.change,

@@ -1,1 +1,1 @@
-"""Logs, metrics and traces."""
+"""Logs, metrics and traces of the daemon."""

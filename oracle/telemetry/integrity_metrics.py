@@ -47,7 +47,7 @@ AUDITS = Counter(
     registry=REGISTRY,
 )
 for _result in ("equal", "repaired", "denied", "unproven", "unanswered"):
-    # Initialise to zero, so that alerts see the first increase.
+    # The counters start at zero, so that alerts see the first increase.
     AUDITS.labels(_result)
 COUNTER_DIFFERENCE = Gauge(
     "oracle_contract_count_difference",
@@ -74,7 +74,7 @@ STATE_SAMPLES = Counter(
 
 @dataclass(frozen=True, slots=True)
 class IntegrityStatistics:
-    """Statistics of data integrity, counted from the database."""
+    """Statistics of data integrity, which are counted from the database."""
 
     block_count_by_level: Mapping[VerificationLevel, int] = field(default_factory=dict)
     audited_blocks: int = 0
@@ -84,8 +84,8 @@ class IntegrityStatistics:
 
 
 def publish_statistics(statistics: IntegrityStatistics) -> None:
-    """Set the integrity metrics."""
-    # A level without blocks shows 0.
+    """Set the integrity metrics from these statistics."""
+    # A level without blocks is exported as 0.
     for level in VerificationLevel:
         COVERED.labels(level.name.lower()).set(statistics.block_count_by_level.get(level, 0))
     AUDITED.set(statistics.audited_blocks)

@@ -1,6 +1,6 @@
-"""All events of the log, each with its meaning, its effect and what to do.
+"""Declares all events of the log, each with its meaning, its effect and the action to take.
 
-A test compares this list with the log calls in the code; `make reference` writes
+A test compares this list with the log calls in the code, and `make reference` generates
 docs/reference/log-events.md from it.
 """
 

@@ -1,7 +1,7 @@
-"""Log output: readable text on a terminal, JSON otherwise, without secrets in either format.
+"""Writes the log as readable text on a terminal and as JSON otherwise, both without secrets.
 
-Every line passes `_redact_event`, which replaces the values of fields with a secret name and
-redacts all other texts by `safe_text`.
+Every line passes through `_redact_event`, which replaces the value of a field whose name means a
+secret, and redacts all other texts by `safe_text`.
 """
 
 import logging
@@ -51,15 +51,16 @@ def configure_logging(log_format: str, level: str, stream: TextIO | None = None)
 class LogStream:
     """A log stream that counts lines that cannot be written instead of raising an error.
 
-    The daemon survives a full disk under its log, because its work does not depend on the log. The
-    next written line is preceded by the number of lost lines. A broken pipe still raises an error,
-    because nothing can read the log then.
+    The daemon continues if the disk of its log is full, because its work does not depend on the
+    log. The next line that can be written is preceded by the number of lost lines. A broken pipe
+    still raises an error, because nothing can read the log then.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.lost_line_count = 0
-        # Python's buffer would keep a failed line, and fail with it again at exit.
+        # Lines are written without Python's buffer, which would keep a failed line and fail with
+        # it again at exit.
         self._file_descriptor = _get_file_descriptor(stream)
         self._lock = Lock()
 
@@ -108,7 +109,7 @@ def _get_file_descriptor(stream: TextIO) -> int | None:
 def _configure_library_logging(
     log_stream: LogStream, shared_processors: list[Processor], *, is_readable: bool
 ) -> None:
-    """Log the warnings and errors of libraries, which use stdlib logging, in the same format."""
+    """Log the warnings and errors of libraries (which use stdlib logging) in the same format."""
     handler = logging.StreamHandler(cast("TextIO", log_stream))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -148,13 +149,14 @@ def _redact_value(key: str, value: object) -> object:
 def is_power_of_two(count: int) -> bool:
     """Return whether `count` is a power of two.
 
-    A repeated fault is logged at these counts, so that the log stays small if the fault persists.
+    A repeated fault is logged only at these counts, so that the log stays small if the fault
+    persists.
     """
     return count & (count - 1) == 0
 
 
 class RepeatedWarning:
-    """Logs a repeated warning about an endpoint only at its 1st, 2nd, 4th, 8th … occurrence."""
+    """Logs a repeated warning about an endpoint only at its 1st, 2nd, 4th, 8th, … occurrence."""
 
     def __init__(self, event: str) -> None:
         self._event = event
@@ -163,7 +165,7 @@ class RepeatedWarning:
     def warn(self, endpoint: str, reason: str, instance: str | None = None) -> None:
         """Count the warning, and log it if it is due; `instance` is an example for the log line.
 
-        The count starts again if the reason differs from the endpoint's previous warning.
+        The count restarts if the reason differs from the endpoint's previous warning.
         """
         last_reason, count = self._last_warning_by_endpoint.get(endpoint, ("", 0))
         count = count + 1 if last_reason == reason else 1

@@ -1,10 +1,10 @@
 """Base metrics of the daemon, and the registry of all metrics (docs/reference/metrics.md).
 
 Metric names begin with `oracle_` and values are in base units. Labels have a bounded number of
-values: never a node, an address or a hash. Values that are not in the database are counted where
-they arise. All other values are counted from the database, so that a restart does not change them.
-They are published together (`IndexStatistics`, `OutboxStatistics`), and a scrape reads them from
-memory.
+values, so a label never is a node, an address or a hash. Values that are not in the database are
+counted where they arise. All other values are counted from the database, so that a restart does
+not change them. These are published together (`IndexStatistics`, `OutboxStatistics`), and a scrape
+reads them from memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,8 @@ from typing_extensions import override
 from oracle import __version__
 from oracle.telemetry.outbox_counts import BucketCounts
 
-# The creation times of counters would double the number of series, and nothing uses them.
+# The creation times of counters are switched off, because they would double the number of series,
+# and nothing uses them.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no annotations
 
 REGISTRY = CollectorRegistry()
@@ -107,9 +108,9 @@ _BUILD = Gauge(
 )
 STARTED = Gauge("oracle_start_time_seconds", "Unix time of the daemon's start.", registry=REGISTRY)
 
-# States of requests to download a model.
+# The states of requests to download a model.
 DOWNLOAD_STATES = ("planned", "open", "answered", "unanswered")
-# Upper bounds of the histogram buckets, as shares of the best possible value.
+# The upper bounds of the histogram buckets, as shares of the best possible value.
 SHARE_BOUNDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
@@ -131,7 +132,7 @@ class DispatchStatistics:
 
 
 def count_shares(shares: Iterable[float] = ()) -> BucketCounts:
-    """Count shares (0 to 1) in buckets with the bounds `SHARE_BOUNDS`."""
+    """Count shares (from 0 to 1) in buckets with the upper bounds `SHARE_BOUNDS`."""
     return BucketCounts.from_values(SHARE_BOUNDS, shares)
 
 
@@ -139,11 +140,11 @@ def count_shares(shares: Iterable[float] = ()) -> BucketCounts:
 class IndexStatistics:
     """Statistics counted from the database, as of one folded block.
 
-    `nodes` are counts by status, `kickouts` by state (`due`; `held` and `objected`, which are also
-    due; `done`),
-    `outbox` by (kind, state). The three distributions have one share per member. `round_age` is in
-    seconds of block time, and None before the first round. `balance_wei` is None while unknown;
-    `dispatch` is None if dispatching is off.
+    `nodes` are counts by status, `outbox` are counts by (kind, state), and `kickouts` are counts
+    by state: `due`, `held` and `objected` (which are also due), and `done`. The three
+    distributions have one share per member. `round_age` is in seconds of block time, and None
+    before the first round. `balance_wei` is None while unknown; `dispatch` is None if dispatching
+    is off.
     """
 
     nodes: Mapping[str, int] = field(default_factory=dict)
@@ -245,7 +246,7 @@ def _collect_dispatch_metrics(statistics: DispatchStatistics) -> Iterator[Metric
         "gas.",
         labels=["reason"],
     )
-    # Initialise to zero, so that alerts see the first increase.
+    # The series starts at zero, so that alerts see the first increase.
     for reason, count in sorted({"reverted": 0, **statistics.failures_by_reason}.items()):
         failures.add_metric([reason], count)
     yield failures
@@ -272,12 +273,12 @@ REGISTRY.register(_COLLECTOR)
 
 
 def publish_statistics(statistics: IndexStatistics | None) -> None:
-    """Set the statistics that `/metrics` exports; None removes them from `/metrics`."""
+    """Set the statistics that `/metrics` exports; None removes their series from `/metrics`."""
     _COLLECTOR.statistics = statistics
 
 
 def set_build_info(rules_hash: str, *, is_dry_run: bool) -> None:
-    """Set the build metric with the rules hash that contracts and reporters compare."""
+    """Set the build metric, with the rules hash that contracts and reporters compare."""
     _BUILD.clear()
     _BUILD.labels(__version__, rules_hash, str(int(is_dry_run))).set(1)
 
@@ -285,8 +286,8 @@ def set_build_info(rules_hash: str, *, is_dry_run: bool) -> None:
 def render_metrics(accept_header: str = "") -> tuple[bytes, str]:
     """Return all metrics and their media type, without reading the database.
 
-    The format is OpenMetrics, which has exemplars, if the client accepts it, as Prometheus does;
-    otherwise it is Prometheus' text format.
+    If the client accepts it, as Prometheus does, the format is OpenMetrics, which has exemplars.
+    Otherwise it is the Prometheus text format.
     """
     encode, media_type = choose_encoder(accept_header)
     return encode(REGISTRY), media_type
@@ -307,7 +308,7 @@ def build_gauge(
 
 
 def _build_histogram(name: str, description: str, bucket_counts: BucketCounts) -> Metric:
-    """Return a histogram of current values, whose buckets can also decrease."""
+    """Return a histogram of present values, whose buckets can also decrease."""
     family = HistogramMetricFamily(
         name, f"Distribution of {description} over the members, 0 to 1."
     )

@@ -1,4 +1,4 @@
-"""Metrics of single nodes, exported only if `[metrics] nodes` is set.
+"""Metrics of single nodes, which are exported only if `[metrics] nodes` is set.
 
 Each node has its own series, so `[metrics] max_nodes` limits the number of nodes.
 """
@@ -41,7 +41,7 @@ _NODE_GAUGES = (_QOS, _RELIABILITY, _EXCLUDED)
 def publish_node_metrics(scores_by_node: Mapping[Address, NodeScores], omitted_count: int) -> None:
     """Set the series of these members, and remove the series of all other nodes.
 
-    `omitted_count` is the number of members without their own series.
+    `omitted_count` is the number of members without series.
     """
     for gauge in _NODE_GAUGES:
         shown_nodes = {

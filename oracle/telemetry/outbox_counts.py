@@ -30,7 +30,7 @@ BUMP_BOUNDS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 
 
 class BucketCounts:
-    """Counts of values per bucket; `bounds` are the buckets' upper bounds."""
+    """The numbers of values in buckets; `bounds` are the upper bounds of the buckets."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
@@ -38,7 +38,7 @@ class BucketCounts:
         self.value_sum = 0.0
 
     def add_value(self, value: float) -> None:
-        """Count one value, or zero if the value is negative because a clock was set back."""
+        """Count one value; a negative value (because a clock was set back) counts as zero."""
         value = max(0.0, value)
         self._counts[bisect_left(self.bounds, value)] += 1
         self.value_sum += value
@@ -57,7 +57,7 @@ class BucketCounts:
         return duplicate
 
     def iterate_cumulative_buckets(self) -> Iterator[tuple[str, float]]:
-        """Yield (upper bound, number of values up to it), as Prometheus expects."""
+        """Yield pairs (upper bound, number of values up to the bound), as Prometheus expects."""
         cumulative_count = 0
         for bound, count in zip((*self.bounds, float("inf")), self._counts, strict=True):
             cumulative_count += count
@@ -66,7 +66,7 @@ class BucketCounts:
 
 @dataclass(frozen=True, slots=True)
 class AccountStatistics:
-    """Metrics of one account; a value that is read from an endpoint is None while unknown.
+    """The metrics of an account; a value that is read from an endpoint is None while unknown.
 
     `runway_seconds` is how long the balance lasts at the rate of the last day, or None if nothing
     was spent. `nonce_gap` counts the allocated nonces without a transaction, between the chain's
@@ -85,21 +85,21 @@ class AccountStatistics:
 
     @property
     def nonce_gap(self) -> int | None:
-        """Return the number of missing nonces, which block later ones, or None if unknown."""
+        """Return the number of missing nonces, which block later nonces, or None if unknown."""
         if self.latest_chain_nonce is None or self.latest_chain_nonce > self.next_nonce:
             return None
         return max(0, self.next_nonce - self.latest_chain_nonce - self.open_nonces)
 
 
-# The lag of the hot set is measured up to this many rounds; more rounds count as this many.
+# The lag of the hot set is measured up to this many rounds; a larger lag counts as this many.
 MAX_LAG_ROUNDS = 7
 
 
 class HotSetLag(NamedTuple):
-    """How far the words of the hot set are behind the last accepted round.
+    """How far the stored score words of the hot set are behind the last accepted round.
 
     `rounds_behind` is the number of newest rounds of which a word is missing, at most
-    `MAX_LAG_ROUNDS`, and `words_left` the number of words that the last round would change.
+    `MAX_LAG_ROUNDS`. `words_left` is the number of words that the last round would change.
     """
 
     rounds_behind: int
@@ -108,7 +108,7 @@ class HotSetLag(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContractStatistics:
-    """Metrics of the oracle contract at the last check; times are in unix seconds."""
+    """The metrics of the oracle contract at the last check; times are in unix seconds."""
 
     round: int
     as_of_lag_blocks: int
@@ -116,9 +116,9 @@ class ContractStatistics:
     kicks_paused: bool
     rules_agree: bool
     kick_tokens: int
-    # Time of the last accepted round.
+    # The time of the block that accepted the last round.
     pushed_at: int = 0
-    # None if no hot set is kept or its lag is unknown.
+    # None if no hot set is kept, or if its lag is unknown.
     hot_set_lag: HotSetLag | None = None
 
 
@@ -126,12 +126,13 @@ class ContractStatistics:
 class OutboxStatistics:
     """The outbox metrics of `/metrics`; the keys of each mapping are the labels of its metric.
 
-    The first seven fields count all finished nonces since the creation of the database: `outcomes`
-    by (kind, `success` | `reverted` | `superseded` | `foreign`), the others by kind of call, with
-    fees in wei. `ages` are in seconds by (kind, state); `attempts` are counts by (kind, reason),
-    `kickouts` by their outcome on chain; `accounts` are by role (`transmitter`, `dispatcher`).
-    `report_nodes` and `report_deviation` (in units of 0.0001 of QoS) describe the newest report.
-    `abandoned_statements` counts the statements that could still land but are not sent again.
+    The first seven fields count all finished nonces since the creation of the database. `outcomes`
+    are by (kind, `success` | `reverted` | `superseded` | `foreign`), and the others are by kind of
+    call, with fees in wei. `ages` are in seconds by (kind, state). `attempts` are counts by (kind,
+    reason), and `kickouts` are counts by outcome on chain. `accounts` are by role (`transmitter`,
+    `dispatcher`). `report_nodes` and `report_deviation` (in units of 0.0001 of QoS) describe the
+    newest report. `abandoned_statements` counts the statements that could still land but are not
+    sent again.
     """
 
     outcomes: Tally[tuple[str, str]] = field(default_factory=Tally)
@@ -152,7 +153,7 @@ class OutboxStatistics:
     abandoned_statements: int = 0
 
     def add_finished_nonce(self, kind: str, outcome: str, *, gas_used: int, cost_wei: int) -> None:
-        """Count a finished nonce and its cost, which includes a rollup's data fee."""
+        """Count a finished nonce, and its cost including a rollup's data fee."""
         self.outcomes[kind, outcome] += 1
         self.gas[kind] += gas_used
         self.wei[kind] += cost_wei
@@ -162,8 +163,8 @@ class OutboxStatistics:
     ) -> None:
         """Count how long a nonce took from its allocation, and its fee bumps.
 
-        `seconds` and `blocks` end at the receipt, `final_seconds` at finality. Values that the
-        rows do not contain are None.
+        `seconds` and `blocks` end at the receipt, and `final_seconds` at finality. A value that
+        the rows do not contain is None.
         """
         self.to_mined.setdefault(kind, BucketCounts(SECOND_BOUNDS)).add_value(seconds)
         if final_seconds is not None:

@@ -1,6 +1,6 @@
 """Metrics of sent transactions, counted from the rows of the outbox.
 
-A restart does not change them (docs/explanation/transactions.md#i14,
+A restart does not change these metrics (docs/explanation/transactions.md#i14,
 docs/explanation/daemon.md#metrics).
 """
 
@@ -140,7 +140,8 @@ def _collect_account_metrics(accounts: Mapping[str, AccountStatistics]) -> Itera
     )
 
 
-# Name, description, and getter, which returns None while the value is unknown.
+# The name, the description, and the getter of each gauge; a getter returns None while the value is
+# unknown.
 _ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountStatistics], float | None]], ...] = (
     ("oracle_txmgr_nonce_next", "Nonce of the next call.", lambda a: a.next_nonce),
     (

@@ -43,7 +43,7 @@ PEER_ANSWERS = Counter(
 
 
 def init_signer_metrics(signers: Iterable[str]) -> None:
-    """Initialise the metrics of each signer to zero, so that alerts see the first increase."""
+    """Start the metrics of each signer at zero, so that alerts see the first increase."""
     for signer in signers:
         DISAGREEMENT.labels(signer)
         EQUIVOCATION.labels(signer)

@@ -78,9 +78,9 @@ INCONSISTENT = Counter(
     ["endpoint", "check"],
     registry=REGISTRY,
 )
-# Values of `check`: the content of a block that a header field or another endpoint contradicts,
-# the signer of a call, the outcome of a simulation, the oracle contract's last round and
-# configuration, or the order of the heads.
+# The values of the label `check`: the content of a block that a header field or another endpoint
+# contradicts, the signer of a call, the result of a simulation, the oracle contract's last round
+# and configuration, or the order of the heads.
 CHECKS = (
     "bloom",
     "receipts_root",
@@ -117,7 +117,7 @@ WEBSOCKET_FAILURES = Counter(
 
 
 def init_endpoint_metrics(endpoint: str) -> None:
-    """Initialise the metrics of this endpoint to zero, so that alerts see the first increase."""
+    """Start the metrics of this endpoint at zero, so that alerts see the first increase."""
     QUARANTINED.labels(endpoint).set(0)
     PROVEN_WRONG.labels(endpoint).set(0)
     for check in CHECKS:

@@ -1,7 +1,7 @@
-"""Redaction of displayed text: removes secrets and terminal control characters.
+"""Redacts displayed text, by removing secrets and terminal control characters.
 
-Values registered with `register_secret` are replaced; URLs of endpoints and databases are cut to
-scheme, host and port. This module imports only fast modules, because every command uses it for
+Values registered with `register_secret` are replaced, and URLs of endpoints and databases are cut
+to scheme, host and port. This module imports only fast modules, because every command uses it for
 the last line of its output.
 """
 
@@ -10,36 +10,36 @@ from urllib.parse import urlsplit
 
 REDACTED = "[redacted]"
 
-# Does not match the punctuation mark after a URL in a sentence.
+# The pattern does not match the punctuation mark after a URL in a sentence.
 _URL = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>)\]}]*[^\s'\"<>)\]}:;,]", re.IGNORECASE)
 _KEY_POSITION = re.compile(r"\d{1,3}")
-# A part of a host name that is as long as a key and mixes letters and digits, unlike ordinary
-# words and names of machines.
+# This pattern matches a part of a host name that is as long as a key and mixes letters and digits,
+# unlike ordinary words and names of machines.
 _TOKEN_IN_HOST = re.compile(r"(?=[a-z0-9]*[0-9])(?=[a-z0-9]*[a-z])[a-z0-9]{16,}", re.IGNORECASE)
 
 _hidden: set[str] = set()
 
 
 def register_secret(value: str) -> None:
-    """Redact this value in all later output, unless it is blank."""
+    """Redact this value in all later output, unless the value is blank."""
     if value.strip():
         _hidden.add(value)
 
 
 def find_api_keys_in_host(host: str) -> list[str]:
-    """Return the parts of a host name that look like API keys, which some providers put there."""
+    """Return the parts of a host name that look like API keys, as some providers have."""
     return _TOKEN_IN_HOST.findall(host)
 
 
 def redact_secrets(text: str) -> str:
     """Return the text with URLs cut to scheme, host and port, and secrets redacted."""
-    # URLs are cut first, because a URL with a redacted part is no longer recognised as one.
+    # URLs are cut first, because a URL with a redacted part would no longer be recognised.
     return redact_registered_secrets(_URL.sub(lambda match: _strip_url(match.group()), text))
 
 
 def redact_registered_secrets(text: str) -> str:
     """Return the text with registered secrets redacted, in any letter case."""
-    # A copy, because other threads may register more secrets meanwhile.
+    # The set is copied, because other threads may register more secrets meanwhile.
     for secret in _hidden.copy():
         if secret.lower() in text.lower():
             text = re.sub(re.escape(secret), REDACTED, text, flags=re.IGNORECASE)
@@ -63,7 +63,7 @@ def _strip_url(url: str) -> str:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
         port = ""
-    # SQLite URLs are file paths without secrets.
+    # A SQLite URL is a file path, which has no secrets.
     if parts.scheme.startswith("sqlite"):
         return url
     # A numeric fragment distinguishes the endpoints of one host (rpc/endpoints/endpoint_list.py).

@@ -1,7 +1,7 @@
-"""Metrics of the service itself: its health, its HTTP listeners and its notifications.
+"""Metrics of the daemon's health, its HTTP listeners and its notifications.
 
-There is one series for each possible health condition. A target of notifications is labelled by
-its name in the settings.
+There is one series for each possible health condition. A notification target is labelled by its
+name in the settings.
 """
 
 from collections.abc import Mapping
@@ -38,10 +38,11 @@ def publish_health_metrics(health: HealthReport) -> None:
     HEALTH_SEVERITY.set(health.severity)
 
 
-# slow: no complete request arrived in time. address, total: an older connection, of this address
-# or of all, was closed to make room for a newer one. answers: all response slots are in use.
-# large: the headers are too large. descriptors: no file descriptor is left. rate: too many
-# requests from one address. deadline: the client did not read the response in time.
+# slow: no complete request arrived in time. address, total: an older connection (of this address,
+# or of all addresses) was closed to make room for a newer connection. answers: all response slots
+# are in use. large: the headers are too large. descriptors: no file descriptor is left. rate:
+# there were too many requests from one address. deadline: the client did not read the response in
+# time.
 RefusalReason = Literal[
     "slow", "address", "total", "answers", "large", "descriptors", "rate", "deadline"
 ]
@@ -58,7 +59,7 @@ HTTP_REFUSED = Counter(
 
 
 def get_refusal_counters(listener: str) -> Mapping[RefusalReason, Counter]:
-    """Return a listener's counters of refusals by reason, each initialised to zero."""
+    """Return a listener's counters of refusals by reason, each of which starts at zero."""
     return {reason: HTTP_REFUSED.labels(listener, reason) for reason in get_args(RefusalReason)}
 
 
@@ -83,7 +84,7 @@ NOTIFY_WAITING = Gauge(
 
 
 def init_target_metrics(target: str) -> None:
-    """Initialise a target's metrics to zero, so that alerts see the first increase."""
+    """Start the metrics of a target at zero, so that alerts see the first increase."""
     NOTIFY_SENT.labels(target)
     NOTIFY_FAILED.labels(target)
     NOTIFY_WAITING.labels(target)

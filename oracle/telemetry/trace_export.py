@@ -22,7 +22,7 @@ from oracle.telemetry.tracing import TraceSpan, set_span_exporter
 
 _SERVICE = "qos-oracle"
 _PREFIX = "qos."
-# Signed 64 bits: the range of integers in the protocol.
+# The largest signed 64-bit integer, which is also the largest integer of the protocol.
 _MAX_INTEGER = 2**63 - 1
 
 
@@ -51,7 +51,7 @@ def export_spans(endpoint: str) -> Iterator[None]:
 
 @contextmanager
 def export_spans_to_processor(processor: SpanProcessor) -> Iterator[None]:
-    """Pass every finished span to this span processor."""
+    """Pass every finished span to the given span processor."""
     resource = Resource.create({"service.name": _SERVICE, "service.version": __version__})
     trace_ids = _RecordedTraceIds()
     provider = TracerProvider(resource=resource, shutdown_on_exit=False, id_generator=trace_ids)

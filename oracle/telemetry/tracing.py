@@ -1,4 +1,4 @@
-"""Trace spans of the daemon's steps, recorded only if an exporter is set.
+"""Records trace spans of the daemon's steps, if an exporter is set.
 
 `[tracing]` sets the exporter, which is in `trace_export.py`. The trace of a tick without work is
 discarded, because there are many such ticks per second.
@@ -14,7 +14,7 @@ from random import getrandbits
 from oracle.telemetry.safe_text import redact_secrets
 
 _TRACE_ID_BITS = 128
-# Values worth searching for, such as block numbers, hashes and nonces; never keys.
+# Values that are worth searching for, such as block numbers, hashes and nonces, but never keys.
 SpanAttributes = Mapping[str, object]
 
 
@@ -23,7 +23,7 @@ class TraceSpan:
     """One timed piece of work; times are unix nanoseconds, and a root span has no `parent`.
 
     `trace_id` is the id under which a root span is exported, or 0 if nothing is exported. `error`
-    is the exception that ended the work, without secrets. An idle span found no work to
+    is the exception that ended the work, without secrets. A span is idle if there was no work to
     do; an idle root span is discarded with its child spans.
     """
 
@@ -43,7 +43,7 @@ class TraceSpan:
         return {"trace_id": f"{self.trace_id:032x}"}
 
     def record_result(self, attributes: SpanAttributes | None) -> None:
-        """Record the attributes of the result, or that there was no work if they are None."""
+        """Record the attributes of the result; None means that there was no work."""
         self.is_idle = attributes is None
         self.attributes.update(attributes or {})
 
@@ -52,7 +52,7 @@ Exporter = Callable[[Sequence[TraceSpan]], None]
 
 
 class _ThreadSpans(threading.local):
-    """Spans of one thread: the open ones, outermost first, and all spans of the current trace."""
+    """The open spans of one thread, outermost first, and all spans of its current trace."""
 
     def __init__(self) -> None:
         self.open_spans: list[TraceSpan] = []

@@ -1,7 +1,7 @@
-"""Metrics of sending transactions that are not in the database: fees, broadcasts, reorgs.
+"""Metrics of sending transactions whose values are not in the database: fees, broadcasts, reorgs.
 
 Values that can be counted from the outbox are in `outbox_metrics.py`, because a restart would
-reset them here.
+reset them if they were counted here.
 """
 
 from prometheus_client import Counter, Gauge
@@ -64,7 +64,7 @@ WITHOUT_EFFECT = Counter(
 )
 
 
-# `account` is the role of the key: transmitter or dispatcher.
+# The label `account` is the role of the key, which is transmitter or dispatcher.
 FEE_CAPPED = Gauge(
     "oracle_txmgr_fee_capped",
     "1 while a transaction is pending and its fee cannot be bumped by 10 %, because of a cap in "
