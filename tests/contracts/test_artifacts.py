@@ -43,7 +43,7 @@ def test_fresh_compilation_equals_committed_artifacts():
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_build_check_reports_missing_stale_and_orphaned_artifacts(copy: Path):
+def test_build_check_reports_missing_stale_or_orphaned_artifact(copy: Path):
     missing = build(copy, "--check")
     # The timelock's source is in OpenZeppelin's package, not among the copied sources.
     expected_lines = [
@@ -115,14 +115,14 @@ def test_unknown_contract_name_is_rejected(copy: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--layout", "--standard-json"])
-def test_flag_that_prints_one_contract_needs_its_name(flag: str):
+def test_layout_flag_requires_contract_name(flag: str):
     refused = build(ROOT, flag)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert f"{flag}: needs the name of one contract" in refused.stderr
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_artifact_has_expected_name_and_settings_and_deployable_size(name: str):
+def test_artifact_has_expected_name_settings_and_code_size(name: str):
     compiled = load_artifact(name)
     assert compiled["contractName"] == name.rsplit("/", maxsplit=1)[-1]
     assert compiled["settings"]["evmVersion"] == "shanghai"
@@ -130,7 +130,7 @@ def test_artifact_has_expected_name_and_settings_and_deployable_size(name: str):
     assert str(ROOT) not in json.dumps(compiled)
 
 
-def test_every_node_and_task_event_indexes_its_node_or_task():
+def test_every_event_indexes_its_node_or_task():
     def first(event: dict[str, Any]) -> tuple[str, bool]:
         return event["inputs"][0]["name"], event["inputs"][0]["indexed"]
 

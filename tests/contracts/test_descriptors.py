@@ -117,13 +117,13 @@ def test_every_descriptor_is_tested():
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
-def test_descriptor_shows_every_call_and_no_other(name: str):
+def test_descriptor_covers_exactly_contract_calls(name: str):
     formats = read_descriptor(name)["display"]["formats"]
     assert set(formats) == {call.signature for call in iter_calls(name)}
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
-def test_descriptor_has_the_sections_of_the_format(name: str):
+def test_descriptor_has_required_sections(name: str):
     """An operator's own file includes it and adds the deployments, as for ERC-20."""
     descriptor = read_descriptor(name)
     assert descriptor["$schema"].endswith("erc7730-v2.schema.json")
@@ -134,13 +134,13 @@ def test_descriptor_has_the_sections_of_the_format(name: str):
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_descriptor_names_the_purpose_of_the_call(call: Call):
+def test_descriptor_states_purpose_of_call(call: Call):
     assert set(call.display_format) == {"intent", "fields"}
     assert re.fullmatch(r"[A-Z][^{}]{3,70}[a-z]", call.display_format["intent"])
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_descriptor_has_one_field_for_each_value_of_the_call(call: Call):
+def test_descriptor_has_one_field_per_call_value(call: Call):
     paths = [field["path"] for field in call.fields]
     assert sorted(paths) == sorted(call.types)
     labels = [field["label"] for field in call.fields]
@@ -149,7 +149,7 @@ def test_descriptor_has_one_field_for_each_value_of_the_call(call: Call):
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_format_fits_the_type_in_the_abi(call: Call):
+def test_display_format_fits_abi_type(call: Call):
     for field in call.fields:
         assert TYPES[field["format"]].fullmatch(call.types[field["path"]]), field
         params = set(field.get("params", ()))
@@ -158,7 +158,7 @@ def test_format_fits_the_type_in_the_abi(call: Call):
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_embedded_call_names_its_contract_and_amount(call: Call):
+def test_embedded_call_shows_contract_and_amount(call: Call):
     for field in call.fields:
         for param, kind in {"calleePath": "address", "amountPath": "uint256"}.items():
             if field["format"] == "calldata":
@@ -167,7 +167,7 @@ def test_embedded_call_names_its_contract_and_amount(call: Call):
                 assert path.count(".[]") == field["path"].count(".[]")
 
 
-def test_documented_role_values_are_those_of_the_timelock():
+def test_documented_role_values_match_timelock():
     page = (FOLDER.parent / "README.md").read_text("utf-8")
     rows = dict(
         re.findall(r"^\| `([A-Z_]+_ROLE)` \|.*\| `0x([0-9a-f]{64})` \|$", page, re.MULTILINE)
@@ -196,7 +196,7 @@ def render_message(descriptor: dict[str, Any], message: dict[str, Any]) -> list[
     return lines
 
 
-def test_message_descriptor_shows_an_objection_in_words():
+def test_message_descriptor_shows_readable_objection():
     descriptor = json.loads((FOLDER / f"{MESSAGE}.json").read_text("utf-8"))
     (type_text,) = descriptor["display"]["formats"]
     fields = ",".join(f"{field['type']} {field['name']}" for field in FIELDS)
@@ -217,13 +217,13 @@ def test_message_descriptor_shows_an_objection_in_words():
     ]
 
 
-def test_both_descriptors_of_objections_name_the_same_reasons():
+def test_both_objection_descriptors_have_same_reasons():
     message = json.loads((FOLDER / f"{MESSAGE}.json").read_text("utf-8"))
     assert read_descriptor("Objections")["metadata"] == message["metadata"]
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_calls_of_roles_hide_no_value(call: Call):
+def test_role_call_descriptors_hide_no_value(call: Call):
     """Only computed values are hidden: proofs, signatures, the rest of a leaf."""
     hidden = {field["path"] for field in call.fields if field["visible"] == "never"}
     if call.name in OPEN_CALLS:

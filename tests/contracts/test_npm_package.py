@@ -24,14 +24,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_consumer_project_compiles_against_the_package(project: Path):
+def test_consumer_project_compiles_against_package(project: Path):
     compiled = compile_files(project, "Consumer.sol")
 
     assert {"Consumer", "IQoSOracle", "IKickTarget"} <= set(compiled.split())
 
 
 @pytest.mark.slow
-def test_consumer_of_proofs_compiles_against_the_package(project: Path):
+def test_consumer_of_proofs_compiles_against_package(project: Path):
     compiled = compile_files(project, "RootConsumer.sol")
 
     assert {"RootConsumer", "IQoSRoots", "QoSProof"} <= set(compiled.split())
@@ -39,7 +39,7 @@ def test_consumer_of_proofs_compiles_against_the_package(project: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_of_the_package_are_those_that_are_tested(project: Path, name: str):
+def test_packaged_examples_equal_tested_examples(project: Path, name: str):
     """The artifacts that tests/contracts/roots deploys have the bytecode of the package."""
     built = ROOT / "abi" / "roots" / "consumers" / f"{name}.json"
     source = f"@qos-oracle/contracts/roots/consumers/{name}.sol"
@@ -50,7 +50,7 @@ def test_examples_of_the_package_are_those_that_are_tested(project: Path, name: 
 
 
 @pytest.mark.slow
-def test_example_of_the_documentation_compiles_against_the_package(project: Path):
+def test_example_of_documentation_compiles_against_package(project: Path):
     page = (ROOT / "docs" / "how-to" / "use-the-scores.md").read_text("utf-8")
     # The other examples are functions of contracts in the package.
     source, *_ = re.findall(r"^```solidity\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
@@ -72,7 +72,7 @@ def test_package_contains_all_contracts_except_test_contracts(project: Path):
 
 
 @pytest.mark.slow
-def test_package_contains_the_descriptors(project: Path):
+def test_package_contains_descriptors(project: Path):
     source = ROOT / "contracts" / "descriptors"
     packed = project / IN_PACKAGE / "descriptors"
 
@@ -83,7 +83,7 @@ def test_package_contains_the_descriptors(project: Path):
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_contracts_compile_from_the_installed_package(project: Path):
+def test_contracts_compile_from_installed_package(project: Path):
     name = "@qos-oracle/contracts/roots/QoSRoots.sol"
 
     assert "QoSRoots" in compile_files(project, name)

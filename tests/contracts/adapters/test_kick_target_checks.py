@@ -89,7 +89,7 @@ def test_adapter_without_role_is_detected(nodes: NodeNetwork):
     assert (mismatch.subject, mismatch.actual) == ("owner of Node", lower(nodes.owner))
 
 
-def test_adapter_with_the_wrong_qos_contract_is_detected(nodes: NodeNetwork):
+def test_adapter_with_wrong_qos_contract_is_detected(nodes: NodeNetwork):
     redeploy_adapter(nodes, qos=nodes.chain.deploy("testing/CrynuxQos", 10, 10).address)
     assert list_mismatch_subjects(nodes, link_target(nodes)) == ["QOS of Node"]
 
@@ -112,7 +112,7 @@ def test_foreign_contract_as_adapter_is_detected(nodes: NodeNetwork):
     ) == ["kick target's code hash"]
 
 
-def test_adapter_owner_that_is_a_plain_account_is_reported(nodes: NodeNetwork):
+def test_externally_owned_adapter_owner_is_reported(nodes: NodeNetwork):
     (finding,) = find_single_key_owner_mismatches(lines_to(nodes), *link_target(nodes)[:2])
     assert finding.subject == "kick target's owner"
     redeploy_adapter(nodes, owner=nodes.caller.address)

@@ -63,7 +63,7 @@ def list_kick_events(receipt: Receipt) -> list[str]:
     return [name for name in receipt.names if name.startswith(("Kick", "Node"))]
 
 
-def test_executed_kickout_expels_the_node_and_returns_its_stake(
+def test_executed_kickout_expels_node_and_returns_its_stake(
     due: DueNode, capsys: pytest.CaptureFixture[str]
 ):
     due.prepare()
@@ -76,7 +76,7 @@ def test_executed_kickout_expels_the_node_and_returns_its_stake(
         print(f"\nexecuteKick through {due.nodes.name}: {receipt.gas:,} gas")  # noqa: T201
 
 
-def test_busy_node_is_expelled_at_once_and_kicked_out_after_its_task(due: DueNode):
+def test_busy_node_is_expelled_immediately_and_kicked_after_task(due: DueNode):
     due.prepare()
     work = due.nodes.work()
     receipt = due.oracle.execute(SEAT)
@@ -89,7 +89,7 @@ def test_busy_node_is_expelled_at_once_and_kicked_out_after_its_task(due: DueNod
     assert due.nodes.status(due.address) == QUIT
 
 
-def test_rejoined_node_can_be_kicked_out_again_without_an_accusation(due: DueNode):
+def test_rejoined_node_can_be_kicked_again_without_accusation(due: DueNode):
     due.prepare()
     due.oracle.execute(SEAT)
     place = due.nodes.chain.accounts.index(due.address)
@@ -101,7 +101,7 @@ def test_rejoined_node_can_be_kicked_out_again_without_an_accusation(due: DueNod
     assert due.nodes.status(due.address) == QUIT
 
 
-def test_kickout_refused_by_an_adapter_without_the_role_succeeds_with_a_new_adapter(
+def test_refused_kickout_succeeds_with_new_adapter(
     due: DueNode,
 ):
     due.prepare()

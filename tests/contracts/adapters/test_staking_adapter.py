@@ -72,7 +72,7 @@ def test_kicked_node_receives_its_stake(network: Staking):
     assert receipt.gas < 150_000
 
 
-def test_kicked_node_with_a_pending_unstake_is_unstaked(network: Staking):
+def test_kicked_node_with_pending_unstake_is_unstaked(network: Staking):
     network.chain.send(network.staking.functions.tryUnstake(), sender=network.node)
     assert network.status(network.node) == PENDING
     assert network.kick(network.node).names[-1] == "Kicked"
@@ -99,7 +99,7 @@ def test_relay_unstakes_and_slashes_through_adapter(network: Staking):
     assert receipt.names == ["NodeSlashed"]
 
 
-def test_accounts_other_than_the_relay_cannot_unstake_or_slash_through_adapter(network: Staking):
+def test_only_relay_can_unstake_or_slash_through_adapter(network: Staking):
     functions = network.adapter.functions
     for call in (functions.unstake(network.node), functions.slashStaking(network.node)):
         for account in (network.owner, network.node):
@@ -110,7 +110,7 @@ def test_accounts_other_than_the_relay_cannot_unstake_or_slash_through_adapter(n
     assert names == own | views | {"unstake", "slashStaking"}
 
 
-def test_only_the_owner_can_change_the_operator(network: Staking):
+def test_only_owner_can_change_operator(network: Staking):
     call = network.adapter.functions.setOperator(network.other)
     assert get_refusal(network, call, network.relay).startswith("NotAllowed")
     network.chain.send(call, sender=network.owner)
@@ -119,7 +119,7 @@ def test_only_the_owner_can_change_the_operator(network: Staking):
     network.chain.send(unstake, sender=network.other)
 
 
-def test_kickouts_are_refused_after_the_adapter_lost_its_admin_role(network: Staking):
+def test_kickout_is_refused_after_adapter_lost_admin_role(network: Staking):
     call = network.parameters.functions.setNodeStakingAdminAddress(network.relay)
     network.chain.send(call, sender=network.writer)
     receipt = network.kick(network.node)
@@ -128,9 +128,7 @@ def test_kickouts_are_refused_after_the_adapter_lost_its_admin_role(network: Sta
 
 
 @pytest.mark.parametrize("code", [BOMB, LOOP])
-def test_kick_with_a_malicious_beneficiary_is_refused_within_the_gas_limit(
-    network: Staking, code: str
-):
+def test_kick_with_malicious_beneficiary_is_refused_within_gas_limit(network: Staking, code: str):
     there = "0x" + 36 * "0" + "7777"
     network.chain.rpc("anvil_setCode", there, code)
     call = network.staking.functions.setBenefitAddress(there)
@@ -141,7 +139,7 @@ def test_kick_with_a_malicious_beneficiary_is_refused_within_the_gas_limit(
     assert receipt.gas < 700_000
 
 
-def test_kick_of_a_node_that_rejects_payment_is_refused_with_the_network_reason(network: Staking):
+def test_kick_of_node_rejecting_payment_returns_network_reason(network: Staking):
     stubborn = network.chain.deploy("testing/StubbornNode")
     say = stubborn.functions.say(
         network.staking.address, encode_calldata(network.staking.functions.stake(STAKE))

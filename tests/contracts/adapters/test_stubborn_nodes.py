@@ -29,9 +29,7 @@ def stubborn(nodes: NodeNetwork) -> Contract:
     return chain.contract("testing/StubbornNode", nodes.first)
 
 
-def test_node_that_rejects_its_stake_payment_stays_and_network_continues(
-    nodes: NodeNetwork, stubborn: Contract
-):
+def test_node_rejecting_stake_payment_stays_member(nodes: NodeNetwork, stubborn: Contract):
     receipt = nodes.kick(stubborn.address)
     # Error(string): the network's own "Token transfer failed".
     assert (receipt.names, nodes.reason(receipt).hex()) == (["Refused"], "08c379a0")
@@ -40,7 +38,7 @@ def test_node_that_rejects_its_stake_payment_stays_and_network_continues(
     assert nodes.kick(other_members[0]).names[-1] == "Kicked"
 
 
-def test_node_can_be_kicked_out_when_it_accepts_its_stake_again(
+def test_node_accepting_stake_payment_again_can_be_kicked_out(
     nodes: NodeNetwork, stubborn: Contract
 ):
     nodes.kick(stubborn.address)
@@ -49,9 +47,7 @@ def test_node_can_be_kicked_out_when_it_accepts_its_stake_again(
     assert nodes.status(stubborn.address) == QUIT
 
 
-def test_node_that_rejoins_during_its_stake_payment_is_a_new_member(
-    nodes: NodeNetwork, stubborn: Contract
-):
+def test_node_rejoining_during_stake_payment_is_new_member(nodes: NodeNetwork, stubborn: Contract):
     place = (
         nodes.chain.accounts.index(stubborn.address) if stubborn.address in nodes.members else 0
     )

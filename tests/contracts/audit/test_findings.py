@@ -26,7 +26,7 @@ SOURCES = {
 }
 
 
-def test_finding_in_the_baseline_is_not_reported():
+def test_finding_in_baseline_is_not_reported():
     assert [*find_differences([KNOWN], Counter([KNOWN]))] == []
 
 
@@ -34,13 +34,13 @@ def test_new_finding_is_reported():
     assert [*find_differences([KNOWN], Counter())] == ["new: timestamp in Rounds.push (1)"]
 
 
-def test_second_finding_at_the_same_place_is_reported_as_new():
+def test_second_finding_at_same_location_is_reported_as_new():
     assert [*find_differences([KNOWN, KNOWN], Counter([KNOWN]))] == [
         "new: timestamp in Rounds.push (1)"
     ]
 
 
-def test_baseline_entry_without_a_finding_is_reported():
+def test_baseline_entry_without_finding_is_reported():
     (line,) = find_differences([], Counter([KNOWN]))
     assert line == "gone, take it out of the baseline: timestamp in Rounds.push (1)"
 
@@ -53,7 +53,7 @@ def test_baseline_entry_without_reason_is_rejected(tmp_path):
 
 
 @pytest.mark.parametrize("tool", ["slither", "solhint"])
-def test_baseline_contracts_exist_in_sources(tool):
+def test_contracts_in_baseline_exist_in_sources(tool):
     text = "\n".join(SOURCES.values())
     stems = {path.stem for path in SOURCES}
     names = {finding.contract for finding in load_baseline(tool)} - {""}
@@ -81,7 +81,7 @@ def test_source_line_is_mapped_to_its_contract_and_function(tmp_path):
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_every_check_contract_has_checks_that_hold_and_checks_that_are_refuted(name):
+def test_every_check_contract_has_proven_and_refuted_checks(name):
     text = (ROOT / f"tests/contracts/audit/checks/{name}.sol").read_text("utf-8")
     checks = re.findall(r"function (check_\w+)", text)
     assert {expected_exit_code(check) for check in checks} == {HOLDS, REFUTED}
@@ -97,7 +97,7 @@ def test_every_check_contract_has_checks_that_hold_and_checks_that_are_refuted(n
         "tests/contracts/audit/tools.py",
     ],
 )
-def test_change_of_a_proven_file_changes_the_digest(tmp_path: Path, path: str):
+def test_change_of_proven_file_changes_digest(tmp_path: Path, path: str):
     file = tmp_path / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("first", "utf-8")

@@ -65,7 +65,7 @@ def test_second_group_decides_contest(first: Group, says: str, slashed: list[Sta
     assert network.owed(network.treasury) == slashed_stake - cost + tolls
 
 
-def test_comparison_alone_does_not_slash_the_contested_minority(network: Network, first: Group):
+def test_contested_minority_is_not_slashed_by_comparison_alone(network: Network, first: Group):
     receipt = first.play("AAB")
 
     assert list_task_ends(receipt, first.tasks) == ["Succeeded", "Refunded", "Invalidated"]
@@ -88,9 +88,7 @@ def test_contested_node_may_take_tasks(network: Network, first: Group):
 
 
 @pytest.mark.parametrize("place", [0, 2])
-def test_quitting_during_a_contest_does_not_save_the_stake(
-    network: Network, first: Group, place: int
-):
+def test_quitting_during_contest_does_not_save_stake(network: Network, first: Group, place: int):
     """Two nodes with the same lie could otherwise leave before the second group has answered."""
     liar = first.nodes[place]
     first.play("AAB")
@@ -118,7 +116,7 @@ def test_node_kicked_out_during_contest_still_loses_stake(network: Network, firs
     assert network.owed(first.nodes[2]) == 0
 
 
-def test_slashing_a_node_aborts_its_running_task(network: Network, first: Group):
+def test_slash_aborts_running_task_of_node(network: Network, first: Group):
     first.play("AAB")
     create_second_group(first).play("AAA")
     running = network.begun(first.nodes[2])
@@ -146,9 +144,7 @@ def test_node_in_two_contests_is_slashed_only_once(network: Network, first: Grou
 # --- the window ---
 
 
-def test_contested_node_is_cleared_after_window_without_a_second_group(
-    network: Network, first: Group
-):
+def test_contested_node_is_cleared_without_second_group(network: Network, first: Group):
     first.play("AAB")
     compared = network.chain.time
     network.chain.at(compared + WINDOW)
@@ -163,7 +159,7 @@ def test_contested_node_is_cleared_after_window_without_a_second_group(
     assert [network.node(node)["open"] for node in first.nodes] == [0, 0, 0]
 
 
-def test_second_group_settled_after_window_slashes_no_node(network: Network, first: Group):
+def test_second_group_settled_after_window_does_not_slash(network: Network, first: Group):
     first.play("AAB")
     second = create_second_group(first)
     second.play("AAA")

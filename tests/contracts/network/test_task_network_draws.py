@@ -53,7 +53,7 @@ def start(network: Network, task: bytes, seed: Block, sender: str = "") -> Recei
     return network.by(sender or network.dispatcher, call)
 
 
-def test_starting_a_drawn_task_emits_draw_block_before_start_event(network: Network):
+def test_drawn_task_start_emits_draw_block_before_start_event(network: Network):
     task = network.create()
     seed = block(network.chain)
     receipt = start(network, task, seed)
@@ -73,7 +73,7 @@ def test_only_dispatcher_may_start_drawn_task(network: Network):
         start(network, task, block(network.chain), network.creator)
 
 
-def test_drawn_task_start_has_the_same_requirements_as_plain_task_start(network: Network):
+def test_drawn_task_start_has_requirements_of_plain_start(network: Network):
     first = network.create()
     second = network.create()
     start(network, first, block(network.chain))
@@ -93,14 +93,14 @@ def test_draw_with_wrong_block_hash_is_rejected(network: Network, wrong: bytes):
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 1000])
-def test_draw_from_a_future_block_is_rejected(network: Network, ahead: int):
+def test_draw_from_future_block_is_rejected(network: Network, ahead: int):
     task = network.create()
     late = network.chain.block + ahead
     with pytest.raises(RevertedError, match=rf"StaleAsOf\({late}\)"):
         start(network, task, Block(late, bytes(32)))
 
 
-def test_draw_is_accepted_only_while_its_block_hash_is_available(network: Network):
+def test_draw_is_rejected_once_its_block_hash_is_unavailable(network: Network):
     task = network.create()
     chain = network.chain
     seed = block(chain)
@@ -113,7 +113,7 @@ def test_draw_is_accepted_only_while_its_block_hash_is_available(network: Networ
         start(network, task, seed)
 
 
-def test_start_of_a_task_drawn_from_a_reorged_block_is_rejected(brittle: Network):
+def test_start_of_task_drawn_from_reorged_block_is_rejected(brittle: Network):
     chain = brittle.chain
     task = brittle.create()
     # A transaction that the reorg removes; an empty block would get the same hash again.

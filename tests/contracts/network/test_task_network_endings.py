@@ -30,7 +30,7 @@ def alice(network: Network) -> str:
     return network.nodes[0]
 
 
-def test_answer_is_accepted_until_the_last_second_of_the_timeout(network: Network, alice: str):
+def test_answer_is_accepted_until_last_second_of_timeout(network: Network, alice: str):
     task = network.begun(alice)
     limit = network.time_limit(task)
     assert limit == network.chain.time + TIMEOUT
@@ -116,14 +116,12 @@ def test_dispatcher_drops_queued_task(network: Network, reason: AbortReasonCode)
 
 
 @pytest.mark.parametrize("reason", [0, 2, 3, 5, 6, 7, 8, 9, 10, 11, 255])
-def test_dropping_a_task_for_a_reason_other_than_timeout_or_low_fee_is_rejected(
-    network: Network, reason: int
-):
+def test_dropping_task_for_other_reason_is_rejected(network: Network, reason: int):
     with pytest.raises(RevertedError, match="BadReason"):
         network.by(network.dispatcher, network.does.dropTask(network.create(), reason))
 
 
-def test_accepted_error_returns_the_fee_to_the_creator(network: Network, alice: str):
+def test_accepted_error_returns_fee_to_creator(network: Network, alice: str):
     task = network.begun(alice)
     reported = network.report_error(task, alice)
     with pytest.raises(RevertedError, match="WrongStatus"):
@@ -145,7 +143,7 @@ def test_result_cannot_be_accepted_as_error(network: Network, alice: str):
 
 
 @pytest.mark.parametrize("last", [LastStatusCode.SUBMITTED, LastStatusCode.ERROR_REPORTED])
-def test_any_account_can_end_task_with_unvalidated_answer_after_deadline(
+def test_any_account_can_end_unvalidated_task_after_deadline(
     network: Network, alice: str, last: LastStatusCode
 ):
     task = network.begun(alice)
@@ -168,7 +166,7 @@ def test_any_account_can_end_task_with_unvalidated_answer_after_deadline(
     assert (network.owed(alice), network.owed(network.creator)) == paid
 
 
-def test_task_without_an_answer_cannot_be_ended_as_unvalidated(network: Network, alice: str):
+def test_task_without_answer_cannot_be_ended_as_unvalidated(network: Network, alice: str):
     for task in (network.create(), network.begun(alice), encode_word(404)):
         with pytest.raises(RevertedError, match="WrongStatus"):
             network.by(alice, network.does.endUnvalidated(task))

@@ -63,7 +63,7 @@ def test_all_tasks_of_group_start_together(network: Network):
     assert [network.read_task(task)["node"] for task in tasks] == nodes
 
 
-def test_group_start_without_a_draw_block_emits_no_draw_event(network: Network):
+def test_group_start_without_draw_block_emits_no_draw_event(network: Network):
     receipt = start(network, order_group(network), network.nodes[:3])
     assert receipt.names == ["GroupStarted", *["TaskStarted"] * 3]
 
@@ -104,9 +104,7 @@ def test_group_start_reverts_when_last_task_cannot_start(
 
 
 @pytest.mark.parametrize("spoil", ["pause", "quit", "updateVersion"])
-def test_group_start_reverts_early_when_a_node_paused_quit_or_changed_version(
-    network: Network, spoil: str
-):
+def test_group_start_reverts_early_if_node_is_unsuitable(network: Network, spoil: str):
     """Without the check it cost the dispatcher 245,670 gas, for 28,614 of the node's own."""
     tasks = order_group(network)
     node = network.nodes[2]
@@ -118,7 +116,7 @@ def test_group_start_reverts_early_when_a_node_paused_quit_or_changed_version(
     assert int(block["gasUsed"], 16) < 80_000
 
 
-def test_group_start_with_the_same_node_twice_is_rejected(network: Network):
+def test_group_start_with_same_node_twice_is_rejected(network: Network):
     tasks = order_group(network)
     (first_node, second_node, *_) = network.nodes
     with pytest.raises(RevertedError, match="TookPart"):
@@ -126,7 +124,7 @@ def test_group_start_with_the_same_node_twice_is_rejected(network: Network):
 
 
 @pytest.mark.parametrize("part", [slice(0), slice(2), slice(1, 3)])
-def test_start_of_only_part_of_a_group_is_rejected(network: Network, part: slice):
+def test_start_of_only_part_of_group_is_rejected(network: Network, part: slice):
     tasks = order_group(network)[part]
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, tasks, network.nodes[: len(tasks)])
@@ -139,7 +137,7 @@ def test_duplicate_or_foreign_task_in_group_start_is_rejected(network: Network):
             start(network, [first_task, second_task, third], network.nodes[:3])
 
 
-def test_group_start_of_a_task_without_a_group_is_rejected(network: Network):
+def test_group_start_of_task_without_group_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, [network.create()], network.nodes[:1])
 
@@ -150,7 +148,7 @@ def test_node_count_must_equal_task_count(network: Network, many: int):
         start(network, order_group(network), network.nodes[:many])
 
 
-def test_start_of_a_group_with_missing_tasks_is_rejected(network: Network):
+def test_start_of_group_with_missing_tasks_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, order_group(network, size=4), network.nodes[:3])
 

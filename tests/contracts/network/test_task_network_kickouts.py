@@ -101,9 +101,7 @@ def test_kickout_aborts_running_task_and_returns_its_fee(watched: Watched, bob: 
     assert network.owed(bob) == MIN_STAKE
 
 
-def test_stake_is_returned_after_kickout_only_when_the_open_answer_is_validated(
-    watched: Watched, bob: str
-):
+def test_kickout_returns_stake_only_after_validation(watched: Watched, bob: str):
     network = watched.network
     network.change(cool_down=0, rejoin=0)
     task = network.submitted(bob)
@@ -129,7 +127,7 @@ def committing_group(network: Network, first: str) -> tuple[list[bytes], list[st
     return tasks, nodes
 
 
-def test_kicked_out_group_member_can_reveal_and_its_answer_counts(watched: Watched, bob: str):
+def test_kicked_out_group_member_can_still_reveal_answer(watched: Watched, bob: str):
     network = watched.network
     tasks, nodes = committing_group(network, bob)
     for task, node in zip(tasks, nodes, strict=True):
@@ -143,7 +141,7 @@ def test_kicked_out_group_member_can_reveal_and_its_answer_counts(watched: Watch
     assert ended.only("StakeReturned")["node"] == bob
 
 
-def test_group_does_not_wait_for_a_member_kicked_out_while_running(watched: Watched, bob: str):
+def test_group_does_not_wait_for_kicked_out_member(watched: Watched, bob: str):
     network = watched.network
     tasks, nodes = committing_group(network, bob)
     for task, node in zip(tasks[1:], nodes[1:], strict=True):
@@ -172,7 +170,7 @@ def test_kicked_out_node_cannot_rejoin_by_default(watched: Watched, bob: str):
     assert refused.value.values == (bob.lower(), 2**40 - 1)
 
 
-def test_kickout_cool_down_ends_exactly_on_time(watched: Watched, bob: str):
+def test_kickout_cooldown_ends_exactly_on_time(watched: Watched, bob: str):
     network = watched.network
     network.change(cool_down=5000)
     watched.kick(bob)
@@ -190,7 +188,7 @@ def test_kickout_cool_down_ends_exactly_on_time(watched: Watched, bob: str):
     network.join(bob)
 
 
-def test_kickout_cool_down_is_at_least_the_rejoin_delay(watched: Watched, bob: str):
+def test_kickout_cooldown_is_at_least_rejoin_delay(watched: Watched, bob: str):
     watched.network.change(cool_down=1)
     watched.kick(bob)
     kicked = watched.network.chain.time
@@ -201,7 +199,7 @@ def test_kickout_cool_down_is_at_least_the_rejoin_delay(watched: Watched, bob: s
 
 
 @pytest.mark.parametrize("later", [5, FOREVER])
-def test_later_cool_down_setting_does_not_change_earlier_kickout(
+def test_new_cooldown_setting_does_not_change_earlier_kickout(
     watched: Watched, bob: str, later: int
 ):
     network = watched.network
@@ -217,7 +215,7 @@ def test_later_cool_down_setting_does_not_change_earlier_kickout(
     network.join(bob)
 
 
-def test_admin_may_readmit_immediately(watched: Watched, bob: str):
+def test_admin_can_readmit_immediately(watched: Watched, bob: str):
     network = watched.network
     watched.kick(bob)
     event = network.by(network.admin, network.does.readmit(bob)).only("NodeReadmitted")
@@ -229,7 +227,7 @@ def test_admin_may_readmit_immediately(watched: Watched, bob: str):
     assert network.standing(bob) is Standing.ACTIVE
 
 
-def test_only_the_admin_can_readmit_and_only_a_kicked_out_node(network: Network, bob: str):
+def test_only_admin_can_readmit_and_only_kicked_out_node(network: Network, bob: str):
     with pytest.raises(RevertedError, match="NotKickedOut"):
         network.by(network.admin, network.does.readmit(bob))
     with pytest.raises(RevertedError, match="NotAdmin"):

@@ -61,7 +61,7 @@ def test_empty_or_oversized_gpu_name_is_rejected(network: Network, name: str):
         network.join(network.nodes[0], gpu=name)
 
 
-def test_names_up_to_the_length_limit_are_accepted(network: Network):
+def test_names_up_to_length_limit_are_accepted(network: Network):
     receipt = network.join(network.nodes[0], gpu="x" * 128, models=["m" * 128] * 64)
     assert len(receipt.only("NodeJoined")["models"]) == 64
 
@@ -96,7 +96,7 @@ def test_zero_stake_increase_is_rejected(network: Network, alice: str):
 
 
 @pytest.mark.parametrize("act", ["pause", "resume", "quit", "addStake", "version", "model"])
-def test_calls_by_a_non_member_are_rejected(network: Network, act: str):
+def test_calls_by_non_member_are_rejected(network: Network, act: str):
     calls = {"version": ("updateVersion", (1, 2, 3)), "model": ("addModel", ("sdxl",))}
     name, args = calls.get(act, (act, ()))
 
@@ -129,7 +129,7 @@ def test_paused_node_may_quit(network: Network, alice: str):
     assert "NodeQuit" in network.by(alice, network.does.quit()).names
 
 
-def test_busy_node_pauses_immediately_and_may_still_answer(network: Network, alice: str):
+def test_busy_node_pauses_immediately_but_can_still_answer(network: Network, alice: str):
     task = network.begun(alice)
 
     assert network.by(alice, network.does.pause()).names == ["NodePaused"]
@@ -142,9 +142,7 @@ def test_busy_node_pauses_immediately_and_may_still_answer(network: Network, ali
     assert network.standing(alice) is Standing.PAUSED
 
 
-def test_quit_of_busy_node_takes_effect_after_its_last_answer_is_validated(
-    network: Network, alice: str
-):
+def test_quit_of_busy_node_takes_effect_after_validation(network: Network, alice: str):
     first = network.submitted(alice)
     second = network.begun(alice)
 
@@ -172,7 +170,7 @@ def test_node_can_start_another_task_after_answering(network: Network, alice: st
     assert network.node(alice)["open"] == 0
 
 
-def test_node_that_quit_may_rejoin_after_a_delay(network: Network, alice: str):
+def test_node_that_quit_may_rejoin_after_delay(network: Network, alice: str):
     network.by(alice, network.does.quit())
     left = network.chain.time
 

@@ -98,7 +98,7 @@ def test_quit_during_veto_period_becomes_kickout(watched: Watched):
         watched.network.join(watched.bob)
 
 
-def test_pending_quit_becomes_kickout_when_a_kick_is_proposed_before_it_ends(watched: Watched):
+def test_pending_quit_becomes_kickout_if_kick_is_proposed(watched: Watched):
     network = watched.network
     task = network.submitted(watched.bob)
     watched.quit()
@@ -109,7 +109,7 @@ def test_pending_quit_becomes_kickout_when_a_kick_is_proposed_before_it_ends(wat
     assert network.standing(watched.bob) is Standing.KICKED_OUT
 
 
-def test_node_with_pending_quit_still_quits_after_kick_proposal_is_cleared(watched: Watched):
+def test_pending_quit_takes_effect_after_kick_proposal_is_cleared(watched: Watched):
     network = watched.network
     task = network.submitted(watched.bob)
     watched.set_oracle("setPending", watched.bob, True)
@@ -121,9 +121,7 @@ def test_node_with_pending_quit_still_quits_after_kick_proposal_is_cleared(watch
 
 
 @pytest.mark.parametrize("quits_first", [True, False])
-def test_quit_and_kickout_in_the_same_block_result_in_kickout(
-    watched: Watched, *, quits_first: bool
-):
+def test_quit_and_kickout_in_same_block_result_in_kickout(watched: Watched, *, quits_first: bool):
     network, chain = watched.network, watched.network.chain
     watched.set_oracle("setPending", watched.bob, True)
     to = network.contract.address
@@ -137,7 +135,7 @@ def test_quit_and_kickout_in_the_same_block_result_in_kickout(
     assert network.owed(watched.bob) == MIN_STAKE
 
 
-def test_low_gas_limit_does_not_bypass_kickout_on_quit(watched: Watched):
+def test_low_gas_limit_does_not_let_accused_node_quit(watched: Watched):
     """Limiting the gas of the query cannot make leaving succeed."""
     network, chain = watched.network, watched.network.chain
     watched.set_oracle("setPending", watched.bob, True)
@@ -157,7 +155,7 @@ def test_failing_oracle_does_not_prevent_return_of_stake(watched: Watched, mood:
     assert watched.network.owed(watched.bob) == MIN_STAKE
 
 
-def test_replaced_oracle_can_no_longer_kick_or_block_a_quit(watched: Watched):
+def test_replaced_oracle_can_neither_kick_nor_block_quit(watched: Watched):
     network = watched.network
     watched.set_oracle("setPending", watched.bob, True)
     another = network.chain.deploy("testing/PlainOracle").address
@@ -171,7 +169,7 @@ def test_replaced_oracle_can_no_longer_kick_or_block_a_quit(watched: Watched):
 # --- giving work ---
 
 
-def test_task_cannot_be_started_on_a_node_that_the_scores_exclude(watched: Watched):
+def test_task_cannot_start_on_node_excluded_by_scores(watched: Watched):
     network = watched.network
     task = network.create()
     watched.set_scores(watched.scores.address)
@@ -182,7 +180,7 @@ def test_task_cannot_be_started_on_a_node_that_the_scores_exclude(watched: Watch
     network.start(task, network.nodes[0])
 
 
-def test_without_scores_task_cannot_be_started_on_an_expelled_node_only(watched: Watched):
+def test_without_scores_only_expelled_node_cannot_start_task(watched: Watched):
     network = watched.network
     task = network.create()
     watched.set_oracle("setExcluded", network.nodes[0], True)
@@ -221,7 +219,7 @@ def test_failing_oracle_does_not_prevent_task_start(watched: Watched, mood: Mood
     assert watched.network.status(task) is Status.STARTED
 
 
-def test_long_answer_of_the_scores_costs_a_task_start_nothing(watched: Watched):
+def test_long_return_data_of_scores_costs_task_start_no_gas(watched: Watched):
     network = watched.network
     watched.set_scores(watched.scores.address)
     gas_by_mood = {}

@@ -67,7 +67,7 @@ def points_of(order: tuple[int, ...], reveals: tuple[int, ...]) -> list[int]:
 @pytest.mark.parametrize(
     ("named", "reveals"), [((0, 1, 2), (0, 1, 2)), ((2, 0, 1), (0, 1, 2)), ((0, 1, 2), (2, 0, 1))]
 )
-def test_group_fee_is_split_by_points_of_commit_and_reveal_order(
+def test_group_fee_is_split_by_commit_and_reveal_ranks(
     network: Network, order: tuple[int, ...], named: tuple[int, ...], reveals: tuple[int, ...]
 ):
     tasks = play_group(network, order, reveals=reveals)
@@ -114,7 +114,7 @@ def test_only_admin_may_set_payment_mode(network: Network):
         network.by(network.creator, network.does.setPayment(False))
 
 
-def test_node_timeout_shorter_than_task_timeout_applies_to_the_task(network: Network):
+def test_shorter_node_timeout_applies_to_task(network: Network):
     alice = network.nodes[0]
     with pytest.raises(RevertedError, match="NotPaused"):
         network.by(alice, network.does.setTimeout(60))
@@ -141,7 +141,7 @@ def test_node_timeout_below_floor_is_raised_to_floor(network: Network, promised:
     network.submit(task, alice)
 
 
-def test_node_timeout_is_raised_to_the_floor_at_task_creation(network: Network):
+def test_node_timeout_is_raised_to_floor_set_at_task_creation(network: Network):
     """Later settings of the admin do not change existing tasks."""
     task = network.create(timeout=120)
     network.by(network.admin, network.does.setFloor(0, (*FLOOR[:2], 100, 0)))

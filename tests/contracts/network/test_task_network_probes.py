@@ -46,7 +46,7 @@ def test_probe_starts_immediately_and_is_paid_from_dispatcher_credit(network: Ne
     assert network.owed(network.dispatcher) == ETHER - size * FEE
 
 
-def test_probe_with_a_busy_node_reverts_entirely(network: Network):
+def test_probe_with_busy_node_reverts_entirely(network: Network):
     network.begun(network.nodes[2])
     with pytest.raises(RevertedError, match="NodeBusy"):
         probe(network, network.nodes[:3])
@@ -63,7 +63,7 @@ def test_probe_with_paused_node_reverts_early(network: Network):
     assert int(block["gasUsed"], 16) < 60_000
 
 
-def test_probe_costing_more_than_dispatcher_credit_is_rejected(network: Network):
+def test_probe_exceeding_dispatcher_credit_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="PurseTooSmall"):
         probe(network, network.nodes[:3], fee=ETHER // 2)
 

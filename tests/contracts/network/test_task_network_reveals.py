@@ -61,7 +61,7 @@ def test_commitment_hides_answer_until_reveal(network: Network, tasks: list[byte
     assert network.status(tasks[2]) is Status.ERROR_REPORTED
 
 
-def test_rank_depends_on_commitment_order_not_reveal_order(network: Network, tasks: list[bytes]):
+def test_rank_follows_commitment_order_not_reveal_order(network: Network, tasks: list[bytes]):
     for task, node in zip(tasks, network.nodes, strict=False):
         network.chain.later(10)
         network.commit(task, node, encode_word(1))
@@ -89,9 +89,7 @@ def test_group_tasks_require_commitments_and_single_tasks_reject_them(
         network.commit(alone, network.nodes[3], encode_word(1))
 
 
-def test_commitment_is_accepted_until_the_last_second_of_the_timeout(
-    network: Network, tasks: list[bytes]
-):
+def test_commitment_is_accepted_until_last_second_of_timeout(network: Network, tasks: list[bytes]):
     limit = network.time_limit(tasks[0])
     network.chain.at(limit)
     network.commit(tasks[0], network.nodes[0], encode_word(1))
@@ -103,7 +101,7 @@ def test_commitment_is_accepted_until_the_last_second_of_the_timeout(
 # --- reveals ---
 
 
-def test_reveal_before_the_last_commitment_is_rejected(network: Network, tasks: list[bytes]):
+def test_reveal_before_last_commitment_is_rejected(network: Network, tasks: list[bytes]):
     commit_all(network, tasks[:2], 1, 1)
     with pytest.raises(RevertedError, match="RevealsLater"):
         network.reveal(tasks[0])
@@ -113,7 +111,7 @@ def test_reveal_before_the_last_commitment_is_rejected(network: Network, tasks: 
     network.reveal(tasks[0])
 
 
-def test_reveals_do_not_wait_for_a_timed_out_group_member(network: Network, tasks: list[bytes]):
+def test_reveals_do_not_wait_for_timed_out_member(network: Network, tasks: list[bytes]):
     commit_all(network, tasks[:2], 1, 1)
     network.chain.later(TIMEOUT + 1)
     network.time_out(tasks[2])
@@ -123,9 +121,7 @@ def test_reveals_do_not_wait_for_a_timed_out_group_member(network: Network, task
     assert list_task_ends(compare_answers(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
 
 
-def test_reveal_is_accepted_until_the_last_second_of_the_reveal_window(
-    network: Network, tasks: list[bytes]
-):
+def test_reveal_is_accepted_until_last_second_of_window(network: Network, tasks: list[bytes]):
     commit_all(network, tasks, 1, 1, 1)
     settled = network.chain.time
     network.chain.at(settled + REVEAL)
@@ -159,7 +155,7 @@ def test_unrevealed_answer_times_out(network: Network, tasks: list[bytes]):
 
 
 @pytest.mark.parametrize("wrong", ["answer", "salt", "twice", "stranger"])
-def test_reveal_that_does_not_match_commitment_or_is_repeated_is_rejected(
+def test_mismatching_or_repeated_reveal_is_rejected(
     network: Network, tasks: list[bytes], wrong: str
 ):
     commit_all(network, tasks, 1, 1, 1)
@@ -190,9 +186,7 @@ def test_group_is_not_compared_before_all_reveals(network: Network, tasks: list[
 # --- attacks ---
 
 
-def test_copied_commitment_cannot_be_revealed_by_the_copying_node(
-    network: Network, tasks: list[bytes]
-):
+def test_copied_commitment_cannot_be_revealed(network: Network, tasks: list[bytes]):
     """A node that always copies sees nothing before it has committed."""
     honest = network.nodes[0]
     copier = network.nodes[2]
@@ -211,9 +205,7 @@ def test_copied_commitment_cannot_be_revealed_by_the_copying_node(
     assert list_task_ends(compare_answers(network, tasks), tasks) == ["Succeeded", "Refunded", ""]
 
 
-def test_node_that_waits_to_commit_cannot_see_answers_of_other_nodes(
-    network: Network, tasks: list[bytes]
-):
+def test_node_cannot_see_other_answers_before_committing(network: Network, tasks: list[bytes]):
     commit_all(network, tasks[:2], 7, 7)
     answers = [network.read_task(task)["answer"] for task in tasks[:2]]
 

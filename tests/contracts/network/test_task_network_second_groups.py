@@ -44,7 +44,7 @@ def first(network: Network) -> Group:
 # --- definition of a second group ---
 
 
-def test_second_group_must_use_other_nodes_than_first_group(network: Network, first: Group):
+def test_second_group_must_use_other_nodes_than_first(network: Network, first: Group):
     first.play("AAB")
     for node in first.nodes:
         with pytest.raises(RevertedError, match="TookPart"):
@@ -55,7 +55,7 @@ def test_second_group_must_use_other_nodes_than_first_group(network: Network, fi
 
 
 @pytest.mark.parametrize("wrong", ["order", "size", "alone"])
-def test_second_group_must_match_the_first_group(network: Network, first: Group, wrong: str):
+def test_second_group_must_match_first_group(network: Network, first: Group, wrong: str):
     first.play("AAB")
     like: dict[str, Any] = {"order": {"timeout": TIMEOUT + 1}}.get(wrong, {})
     like |= {"group": NOTHING, "group_size": 0} if wrong == "alone" else {}
@@ -88,9 +88,7 @@ def test_incomplete_second_group_is_rejected(network: Network, first: Group):
         order_second_group(network, first.key, SECOND, network.nodes[3:5], group_size=3)
 
 
-def test_only_the_dispatcher_can_order_a_second_group_and_only_within_window(
-    network: Network, first: Group
-):
+def test_only_dispatcher_can_order_second_group_within_window(network: Network, first: Group):
     first.play("AAB")
     order = network.order(group=SECOND, group_size=3)
     call = network.does.probe(order, ETHER, network.nodes[3:6], first.key)
@@ -112,7 +110,7 @@ def test_contested_group_can_have_only_one_second_group(network: Network, first:
     assert network.owed(network.dispatcher) == held + 2 * 3 * ETHER
 
 
-def test_second_group_for_a_unanimous_group_is_rejected(network: Network, first: Group):
+def test_second_group_for_unanimous_group_is_rejected(network: Network, first: Group):
     first.play("AAA")
     with pytest.raises(RevertedError, match="NotContested"):
         order_second_group(network, first.key, SECOND, network.nodes[3:6])
@@ -122,7 +120,7 @@ def test_second_group_for_a_unanimous_group_is_rejected(network: Network, first:
     ("second_says", "slashed"),
     [("AAC", [IN, IN, OUT]), ("BBA", [IN, IN, IN]), ("CCA", [IN, IN, IN])],
 )
-def test_minority_of_second_group_is_slashed_only_if_both_groups_agree(
+def test_second_minority_is_slashed_only_if_both_groups_agree(
     network: Network, first: Group, second_says: str, slashed: list[Standing]
 ):
     first.play("AAB")
@@ -150,9 +148,7 @@ def test_two_colluding_liars_lose_their_stakes(network: Network, first: Group):
     assert network.owed(honest) == MIN_STAKE
 
 
-def test_second_group_copying_revealed_answers_cannot_settle_the_contest(
-    network: Network, first: Group
-):
+def test_second_group_copying_answers_cannot_settle_contest(network: Network, first: Group):
     """The first majority's answers are public by then, but are not valid in another group."""
     first.play("LLA")
     second = create_second_group(first)
@@ -171,7 +167,7 @@ def test_second_group_copying_revealed_answers_cannot_settle_the_contest(
     assert list_standings(first) == [IN, IN, IN]
 
 
-def test_settling_a_contest_with_the_wrong_result_is_rejected(network: Network, first: Group):
+def test_settling_contest_with_wrong_result_is_rejected(network: Network, first: Group):
     first.play("AAB")
     create_second_group(first).play("BBB")
     for wrong in ("A", "C"):
@@ -181,7 +177,7 @@ def test_settling_a_contest_with_the_wrong_result_is_rejected(network: Network, 
         first.settle()
 
 
-def test_uncompared_second_group_slashes_no_node(network: Network, first: Group):
+def test_uncompared_second_group_does_not_slash(network: Network, first: Group):
     first.play("AAB")
     second = create_second_group(first)
     for task, node in zip(second.tasks, second.nodes, strict=True):

@@ -69,7 +69,7 @@ def test_task_creation_event_contains_all_task_data(network: Network):
     }
 
 
-def test_two_creators_may_use_the_same_task_id(network: Network):
+def test_two_creators_may_use_same_task_id(network: Network):
     tasks = {network.create(creator=who, id=encode_word(1)) for who in network.chain.accounts[3:5]}
     assert len(tasks) == 2
 
@@ -95,7 +95,7 @@ def test_duplicate_task_id_is_rejected(network: Network):
         ("BadGroupSize", {"group": encode_word(1), "group_size": 17}),
     ],
 )
-def test_creation_of_a_task_with_invalid_parameters_is_rejected(
+def test_creation_of_task_with_invalid_parameters_is_rejected(
     network: Network, error: str, requirement: dict[str, Any]
 ):
     with pytest.raises(RevertedError, match=error):
@@ -118,7 +118,7 @@ def test_task_passes_through_queue_start_and_result(network: Network, alice: str
     assert network.node(alice)["task"] == NOTHING
 
 
-def test_only_dispatcher_may_queue_start_or_drop_a_task(network: Network, alice: str):
+def test_only_dispatcher_may_queue_start_or_drop_task(network: Network, alice: str):
     task = network.create()
     for call in (
         network.does.queueTask(task),
@@ -139,13 +139,13 @@ def test_task_can_be_queued_and_started_only_once(network: Network, alice: str):
         network.start(task, alice)
 
 
-def test_start_of_a_second_task_on_a_busy_node_is_rejected(network: Network, alice: str):
+def test_start_of_second_task_on_busy_node_is_rejected(network: Network, alice: str):
     network.begun(alice)
     with pytest.raises(RevertedError, match="NodeBusy"):
         network.start(network.create(), alice)
 
 
-def test_non_member_and_paused_node_get_no_task(network: Network, alice: str):
+def test_task_cannot_start_on_non_member_or_paused_node(network: Network, alice: str):
     task = network.create()
     with pytest.raises(RevertedError, match="NotMember"):
         network.start(task, network.nodes[3])
@@ -189,7 +189,7 @@ def test_task_that_exactly_matches_node_hardware_or_version_is_started(
     assert network.status(network.begun(alice, **requirement)) is Status.STARTED
 
 
-def test_only_the_assigned_node_can_answer_and_only_once(network: Network, alice: str):
+def test_only_assigned_node_can_answer_once(network: Network, alice: str):
     task = network.begun(alice)
     for act in (network.submit, network.report_error):
         with pytest.raises(RevertedError, match="NotItsTask"):

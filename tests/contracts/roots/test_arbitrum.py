@@ -52,7 +52,7 @@ def report_as_of(oracle: RootsOracle, back: int, offset: int = OFFSET) -> RootRe
 
 
 @pytest.mark.parametrize("back", [1, WINDOW])
-def test_as_of_block_of_arb_sys_is_accepted(oracle: RootsOracle, back: int):
+def test_as_of_block_confirmed_by_arb_sys_is_accepted(oracle: RootsOracle, back: int):
     report = report_as_of(oracle, back)
     oracle.push(report)
     assert oracle.read("last")[1] == report.as_of
@@ -61,14 +61,14 @@ def test_as_of_block_of_arb_sys_is_accepted(oracle: RootsOracle, back: int):
 @pytest.mark.parametrize(
     ("back", "error"), [(0, "StaleAsOf"), (WINDOW + 1, "AsOfTooOld")], ids=["current", "too old"]
 )
-def test_as_of_block_outside_of_arb_sys_s_window_is_rejected(
+def test_as_of_block_outside_arb_sys_window_is_rejected(
     oracle: RootsOracle, back: int, error: str
 ):
     with pytest.raises(RevertedError, match=error):
         oracle.push(report_as_of(oracle, back))
 
 
-def test_hash_that_arb_sys_does_not_confirm_is_rejected(oracle: RootsOracle):
+def test_block_hash_unconfirmed_by_arb_sys_is_rejected(oracle: RootsOracle):
     block = oracle.chain.rpc("eth_getBlockByNumber", "latest", False)
     report = report_as_of(oracle, 1)
     wrong = replace(report, as_of_hash=bytes.fromhex(block["hash"][2:]))
@@ -76,6 +76,6 @@ def test_hash_that_arb_sys_does_not_confirm_is_rejected(oracle: RootsOracle):
         oracle.push(wrong)
 
 
-def test_block_number_of_the_parent_chain_is_too_old(oracle: RootsOracle):
+def test_parent_chain_block_number_is_rejected_as_too_old(oracle: RootsOracle):
     with pytest.raises(RevertedError, match="AsOfTooOld"):
         oracle.push(report_as_of(oracle, 1, offset=0))

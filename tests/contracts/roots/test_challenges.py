@@ -58,7 +58,7 @@ def challenge(roots: RootsOracle) -> Challenge:
 
 
 @pytest.mark.parametrize("change", ["node", "seat"])
-def test_two_leaves_of_one_address_or_seat_are_wrong(challenge: Challenge, change: str) -> None:
+def test_round_with_two_leaves_of_one_node_is_wrong(challenge: Challenge, change: str) -> None:
     leaves = make_leaves(COUNT)
     tree_of = list(leaves)
     if change == "node":
@@ -112,7 +112,7 @@ class PlacedLeaves(RootRound):
         return [*self.hashes.build_proof(seat), *self.sound.proof(0)[-2:]]
 
 
-def test_leaf_in_the_gap_of_another_is_wrong(challenge: Challenge) -> None:
+def test_round_with_leaf_in_gap_of_other_leaf_is_wrong(challenge: Challenge) -> None:
     leaves = make_leaves(COUNT)
     ascending = sorted(leaves, key=lambda leaf: leaf.node)
     for place in (4, COUNT - 1):  # in the middle, and around the highest address
@@ -133,7 +133,7 @@ def test_leaf_in_the_gap_of_another_is_wrong(challenge: Challenge) -> None:
         assert challenge.is_wrong(source)
 
 
-def test_two_leaves_of_a_right_root_are_not_wrong(challenge: Challenge) -> None:
+def test_correct_round_withstands_two_leaves_challenge(challenge: Challenge) -> None:
     source = challenge.push(make_leaves(COUNT))
     for seat in range(COUNT):
         for other in (seat, (seat + 1) % COUNT, (seat + 5) % COUNT):
@@ -174,7 +174,7 @@ def make_random_leaves(count: int) -> list[NodeLeaf]:
     return make_leaves(count, by_seat)
 
 
-def test_lane_that_does_not_follow_from_its_leaf_is_wrong(challenge: Challenge) -> None:
+def test_round_with_lane_not_matching_leaf_is_wrong(challenge: Challenge) -> None:
     leaves = make_random_leaves(64)
     source = challenge.push(leaves)
     for seat in range(64):
@@ -198,14 +198,16 @@ def test_lane_that_does_not_follow_from_its_leaf_is_wrong(challenge: Challenge) 
 
 
 @pytest.mark.parametrize("pool", [b"", bytes(50)])
-def test_pool_without_a_positive_score_is_not_judged(challenge: Challenge, pool: bytes) -> None:
+def test_challenge_of_pool_without_positive_score_is_rejected(
+    challenge: Challenge, pool: bytes
+) -> None:
     by_seat = {3: {"score_count": len(pool), "score_sum": 0, "lane": 5_002}}
     source = challenge.push(make_leaves(COUNT, by_seat))
     assert get_error_name(lambda: challenge.wrong_lane(source, 3)) == "NothingWrong"
 
 
 @pytest.mark.parametrize(("count_error", "sum_error"), [(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)])
-def test_pool_that_does_not_have_its_sum_and_count_is_wrong(
+def test_round_with_wrong_pool_sum_or_count_is_wrong(
     challenge: Challenge, count_error: int, sum_error: int
 ) -> None:
     pool = bytes(place % 11 for place in range(50))
@@ -226,7 +228,7 @@ def test_pool_that_does_not_have_its_sum_and_count_is_wrong(
     assert challenge.is_wrong(source) == ((count_error, sum_error) != (0, 0))
 
 
-def test_challenges_need_leaves_of_the_round(challenge: Challenge) -> None:
+def test_challenge_with_leaf_of_other_round_is_rejected(challenge: Challenge) -> None:
     wrong = make_leaves(COUNT, {3: {"lane": 1}})
     source = challenge.push(make_leaves(COUNT))
     forged = RootRound(wrong, *challenge.roots.domain, source.round, source.as_of)
@@ -248,7 +250,7 @@ def replace_round(source: RootRound, number: int) -> RootRound:
 
 
 @pytest.mark.parametrize("q_max", [0, 256])
-def test_best_score_that_no_byte_holds_is_rejected(challenge: Challenge, q_max: int) -> None:
+def test_best_score_above_255_is_rejected(challenge: Challenge, q_max: int) -> None:
     arguments = (challenge.roots.contract.address, q_max)
     assert (
         get_error_name(lambda: challenge.roots.chain.deploy("roots/QoSChallenge", *arguments))

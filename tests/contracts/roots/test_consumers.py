@@ -79,7 +79,7 @@ def escrow(roots: RootsOracle) -> Consumer:
     return deploy(roots, "PayByScore")
 
 
-def test_job_payment_follows_the_score_of_its_round(escrow: Consumer) -> None:
+def test_job_payment_depends_on_score_of_its_round(escrow: Consumer) -> None:
     source = escrow.push({3: {"lane": 5_002}})
     node = escrow.roots.node(3)
     payer = escrow.roots.chain.accounts[7]
@@ -99,9 +99,7 @@ def test_job_payment_follows_the_score_of_its_round(escrow: Consumer) -> None:
 
 
 @pytest.mark.parametrize(("lane", "paid"), [(1, 0), (2, 0), (10_002, FEE)])
-def test_fee_goes_to_the_node_in_proportion_to_its_qos(
-    escrow: Consumer, lane: int, paid: int
-) -> None:
+def test_fee_is_paid_in_proportion_to_qos(escrow: Consumer, lane: int, paid: int) -> None:
     source = escrow.push({3: {"lane": lane}})
     escrow.send("create", escrow.roots.node(3), value=FEE)
     escrow.wait_for_lag()
@@ -110,7 +108,7 @@ def test_fee_goes_to_the_node_in_proportion_to_its_qos(
     assert escrow.balance(escrow.roots.node(3)) == paid
 
 
-def test_job_is_settled_only_after_the_time_to_strike_its_root(escrow: Consumer) -> None:
+def test_job_is_settled_only_after_root_can_no_longer_be_revoked(escrow: Consumer) -> None:
     stolen = escrow.push({3: {"lane": 1}})
     escrow.send("create", escrow.roots.node(3), value=FEE)
     for _ in range(LAG):
@@ -124,7 +122,7 @@ def test_job_is_settled_only_after_the_time_to_strike_its_root(escrow: Consumer)
     assert escrow.send("settleWithoutRoot", 1).only("JobSettled")["paid"] == FEE // 2
 
 
-def test_node_without_a_leaf_is_paid_as_a_newcomer(escrow: Consumer) -> None:
+def test_node_without_leaf_is_paid_as_newcomer(escrow: Consumer) -> None:
     source = escrow.roots.last_round
     escrow.send("create", Web3.to_checksum_address(STRANGER), value=FEE)
     escrow.send("create", escrow.roots.node(3), value=FEE)
@@ -141,7 +139,7 @@ def test_node_without_a_leaf_is_paid_as_a_newcomer(escrow: Consumer) -> None:
         )
 
 
-def test_recipient_that_refuses_does_not_hold_up_the_other(escrow: Consumer) -> None:
+def test_rejecting_recipient_does_not_block_other_payment(escrow: Consumer) -> None:
     source = escrow.push({3: {"lane": 2_502}})
     picky = escrow.roots.chain.deploy("testing/PickyRecipient", escrow.contract.address)
     node = escrow.roots.node(3)
@@ -223,7 +221,7 @@ def push_lagged(draw: Consumer, by_seat: dict[int, dict[str, Any]]) -> RootRound
     return source
 
 
-def test_draw_takes_the_first_node_whose_weight_exceeds_its_coin(draw: Consumer) -> None:
+def test_draw_selects_first_accepted_node(draw: Consumer) -> None:
     source = push_lagged(draw, {seat: {"lane": 2_002} for seat in range(NODES)})
     tries: set[bool] = set()
     while len(tries) < 2:  # a draw of one try, and one of several
@@ -235,7 +233,7 @@ def test_draw_takes_the_first_node_whose_weight_exceeds_its_coin(draw: Consumer)
         tries.add(len(requested.seats) > 1)
 
 
-def test_draw_cannot_be_steered(draw: Consumer) -> None:
+def test_draw_result_cannot_be_manipulated(draw: Consumer) -> None:
     source = push_lagged(draw, {})
     two = request_draw_of(draw, source, 2)
     assert get_error_name(lambda: two.complete(two.seats[:1])) == "NoNodeTaken"
@@ -256,7 +254,7 @@ def test_draw_cannot_be_steered(draw: Consumer) -> None:
     two.complete(two.seats)
 
 
-def test_winner_of_a_try_is_not_skipped(draw: Consumer) -> None:
+def test_accepted_node_cannot_be_skipped_in_draw(draw: Consumer) -> None:
     source = push_lagged(draw, {})
     while True:
         won = request_draw_of(draw, source, 1)
@@ -282,7 +280,7 @@ def test_expelled_node_is_not_drawn(draw: Consumer) -> None:
     assert drawn["node"] != draw.roots.node(4)
 
 
-def test_draw_needs_a_seed_block_that_is_mined_and_recent(draw: Consumer) -> None:
+def test_draw_requires_recent_seed_block(draw: Consumer) -> None:
     source = push_lagged(draw, {})
     event = draw.send("request").only("DrawRequested")
     requested = RequestedDraw(draw, event["id"], source, [0])
@@ -292,7 +290,7 @@ def test_draw_needs_a_seed_block_that_is_mined_and_recent(draw: Consumer) -> Non
     assert get_error_name(lambda: late.complete(late.seats)) == "NoSeed"
 
 
-def test_draw_needs_a_lagged_round(draw: Consumer) -> None:
+def test_draw_requires_lagged_round(draw: Consumer) -> None:
     assert get_error_name(lambda: draw.send("request")) == "NoRoot"
     stolen = draw.push()
     draw.wait_for_lag()
@@ -325,7 +323,7 @@ def push_graded(dispatcher: Consumer) -> RootRound:
     return push_lagged(dispatcher, {seat: {"lane": lane} for seat, lane in enumerate(lanes)})
 
 
-def test_dispatcher_starts_tasks_by_the_hot_set(dispatcher: Consumer, hot_set: HotSet) -> None:
+def test_dispatcher_starts_task_by_hot_set_score(dispatcher: Consumer, hot_set: HotSet) -> None:
     source = push_graded(dispatcher)
     hot_set.bring(source, 0, 2)
     hot_set.bind(source, *range(4))
@@ -342,7 +340,7 @@ def test_dispatcher_starts_tasks_by_the_hot_set(dispatcher: Consumer, hot_set: H
     assert dispatcher.send("start", stranger).only("TaskStarted")["weight"] == 5_000
 
 
-def test_dispatcher_starts_tasks_by_proof(dispatcher: Consumer) -> None:
+def test_dispatcher_starts_task_by_proof(dispatcher: Consumer) -> None:
     source = push_graded(dispatcher)
 
     def start(seat: int) -> Receipt:
@@ -364,7 +362,7 @@ def test_dispatcher_starts_tasks_by_proof(dispatcher: Consumer) -> None:
     )
 
 
-def test_dispatcher_takes_proofs_of_recent_lagged_rounds_only(dispatcher: Consumer) -> None:
+def test_dispatcher_accepts_only_proofs_of_recent_lagged_rounds(dispatcher: Consumer) -> None:
     source = dispatcher.push()
 
     def start() -> Receipt:
@@ -379,9 +377,7 @@ def test_dispatcher_takes_proofs_of_recent_lagged_rounds_only(dispatcher: Consum
     assert get_error_name(start) == "RoundTooOld"
 
 
-def test_dispatcher_starts_no_task_on_an_expelled_node(
-    dispatcher: Consumer, hot_set: HotSet
-) -> None:
+def test_dispatcher_starts_no_task_on_expelled_node(dispatcher: Consumer, hot_set: HotSet) -> None:
     expel(dispatcher, 4)
     source = dispatcher.roots.last_round
     dispatcher.wait_for_lag()
@@ -412,7 +408,7 @@ def bridge(roots: RootsOracle, registry: Contract) -> Consumer:
     return deploy(roots, "ReputationBridge", registry.address, registry.address)
 
 
-def test_feedback_is_given_when_the_band_changes(bridge: Consumer, registry: Contract) -> None:
+def test_feedback_is_given_when_score_band_changes(bridge: Consumer, registry: Contract) -> None:
     chain = bridge.roots.chain
     chain.send(registry.functions.register(17, bridge.roots.node(3)))
     values = [0, 0, None, 20, None, 50, None, 80, None]
@@ -439,7 +435,7 @@ def test_feedback_is_given_when_the_band_changes(bridge: Consumer, registry: Con
     assert clients == [bridge.contract.address]
 
 
-def test_feedback_without_owners_leaf_of_lagged_round_reverts(
+def test_feedback_without_leaf_of_lagged_round_reverts(
     bridge: Consumer, registry: Contract
 ) -> None:
     chain = bridge.roots.chain
@@ -481,7 +477,7 @@ def register_schema(attester: Consumer, service: Contract) -> bytes:
     return uid
 
 
-def test_score_is_attested_when_the_band_changes(attester: Consumer, service: Contract) -> None:
+def test_score_is_attested_when_its_band_changes(attester: Consumer, service: Contract) -> None:
     schema = register_schema(attester, service)
     assert attester.read("SCHEMA") == SCHEMA
     assert bytes(attester.read("SCHEMA_UID")) == schema
@@ -513,9 +509,7 @@ def test_score_is_attested_when_the_band_changes(attester: Consumer, service: Co
     assert len(uids) == len(set(BAND_BY_LANE.values()))
 
 
-def test_attestation_needs_a_leaf_of_the_lagged_round(
-    attester: Consumer, service: Contract
-) -> None:
+def test_attestation_requires_leaf_of_lagged_round(attester: Consumer, service: Contract) -> None:
     register_schema(attester, service)
     source = attester.push({3: {"lane": 9_002}})
     for _ in range(LAG):
@@ -529,7 +523,7 @@ def test_attestation_needs_a_leaf_of_the_lagged_round(
     attester.send("attest", *source.proven(3))
 
 
-def test_attestation_needs_the_registered_schema(attester: Consumer, service: Contract) -> None:
+def test_attestation_requires_registered_schema(attester: Consumer, service: Contract) -> None:
     source = push_lagged(attester, {})
     assert get_error_name(lambda: attester.send("attest", *source.proven(3))) == "InvalidSchema"
     register_schema(attester, service)
@@ -537,7 +531,7 @@ def test_attestation_needs_the_registered_schema(attester: Consumer, service: Co
     attester.send("attest", *source.proven(3))
 
 
-def test_attestation_is_the_call_of_the_deployed_service() -> None:
+def test_attestation_uses_selector_of_deployed_eas() -> None:
     """`attest` has this selector at EAS's published addresses (version 1)."""
     (function,) = [
         part

@@ -69,7 +69,7 @@ def refusal_reason(oracle: RootsOracle, receipt: Receipt) -> bytes:
 # --- the target ---
 
 
-def test_kickout_without_a_target_expels_the_node_without_a_call(roots: RootsOracle):
+def test_kickout_without_target_expels_node_without_call(roots: RootsOracle):
     assert set_target(roots, ZERO).only("TargetSet") == {"target": ZERO}
     receipt = roots.execute(SEAT)
     assert receipt.names == ["KickExecuted"]
@@ -79,24 +79,24 @@ def test_kickout_without_a_target_expels_the_node_without_a_call(roots: RootsOra
         roots.retry(SEAT)
 
 
-def test_target_without_code_is_rejected(roots: RootsOracle):
+def test_setting_kick_target_without_code_is_rejected(roots: RootsOracle):
     with pytest.raises(RevertedError, match="NoTarget"):
         set_target(roots, roots.node(SEAT))
 
 
-def test_target_whose_code_was_removed_counts_as_a_refusal(roots: RootsOracle):
+def test_kick_target_without_code_counts_as_refusal(roots: RootsOracle):
     """A call to an address without code would succeed."""
     roots.chain.rpc("anvil_setCode", roots.network.address, "0x")
     assert refusal_reason(roots, roots.execute(SEAT)) == b"no code".ljust(32, b"\0")
 
 
-def test_target_receives_the_configured_gas_and_the_evidence(hostile: RootsOracle):
+def test_kick_target_receives_configured_gas_and_evidence(hostile: RootsOracle):
     event = hostile.execute(SEAT).only("Kicked")
     assert (event["node"], event["evidence"]) == (hostile.node(SEAT), BAD[SEAT].pool_hash)
     assert GAS - 1_000 < event["gas"] < GAS
 
 
-def test_case_f59_refusal_keeps_the_node_expelled_until_a_retry_succeeds(roots: RootsOracle):
+def test_case_f59_node_stays_expelled_until_retry_succeeds(roots: RootsOracle):
     roots.by_network("setRefuses", True)
     reason = refusal_reason(roots, roots.execute(SEAT))
     assert reason == selector("Refused()").ljust(32, b"\0")
@@ -110,7 +110,7 @@ def test_case_f59_refusal_keeps_the_node_expelled_until_a_retry_succeeds(roots: 
 
 
 @pytest.mark.parametrize("behavior", [REFUSES_LONG, EATS_GAS, REVERTS_MUCH])
-def test_misbehaving_target_does_not_prevent_the_expulsion(hostile: RootsOracle, behavior: int):
+def test_misbehaving_kick_target_does_not_prevent_expulsion(hostile: RootsOracle, behavior: int):
     hostile.by_network("behave", behavior)
     receipt = hostile.execute(SEAT)
     long_reason = selector("NotToday(uint256,uint256)")
@@ -119,7 +119,7 @@ def test_misbehaving_target_does_not_prevent_the_expulsion(hostile: RootsOracle,
     assert receipt.gas < GAS + 150_000
 
 
-def test_large_return_data_costs_the_oracle_no_gas(hostile: RootsOracle):
+def test_large_return_data_of_target_costs_no_gas(hostile: RootsOracle):
     with hostile.chain.undone():
         usual = hostile.execute(SEAT).gas
     hostile.by_network("behave", RETURNS_MUCH)
@@ -127,7 +127,7 @@ def test_large_return_data_costs_the_oracle_no_gas(hostile: RootsOracle):
     assert hostile.execute(SEAT).gas < usual + 40_000
 
 
-def test_case_f59_caller_cannot_starve_the_target_of_gas(hostile: RootsOracle):
+def test_case_f59_caller_cannot_starve_target_of_gas(hostile: RootsOracle):
     """Around the minimum gas, the call reverts or the target gets all its gas."""
     call = hostile.chain.request(hostile.execution(SEAT))
 
@@ -149,7 +149,7 @@ def test_case_f59_caller_cannot_starve_the_target_of_gas(hostile: RootsOracle):
         hostile.chain.receipt(sent)
 
 
-def test_target_that_calls_back_changes_nothing(hostile: RootsOracle):
+def test_reentrant_kick_target_has_no_effect(hostile: RootsOracle):
     node = hostile.node(SEAT)
     does = hostile.contract.functions
     for call in (
@@ -170,7 +170,7 @@ def test_target_that_calls_back_changes_nothing(hostile: RootsOracle):
 # --- retries ---
 
 
-def test_rejoined_node_is_kicked_out_again_every_kick_rounds(roots: RootsOracle):
+def test_rejoined_node_can_be_kicked_again_every_kick_rounds(roots: RootsOracle):
     roots.execute(SEAT)
     roots.by_network("join", roots.node(SEAT))
     executed = roots.round
@@ -185,7 +185,7 @@ def test_rejoined_node_is_kicked_out_again_every_kick_rounds(roots: RootsOracle)
         roots.retry(SEAT)
 
 
-def test_retry_for_a_node_that_is_not_expelled_is_rejected(roots: RootsOracle):
+def test_retry_for_node_that_is_not_expelled_is_rejected(roots: RootsOracle):
     with pytest.raises(RevertedError, match="NotExpelled"):
         roots.retry(SEAT)
 
@@ -193,7 +193,7 @@ def test_retry_for_a_node_that_is_not_expelled_is_rejected(roots: RootsOracle):
 # --- real targets ---
 
 
-def test_task_network_ends_the_membership_and_keeps_the_stake_of_an_accused_leaver(
+def test_task_network_keeps_stake_of_accused_node_that_quits(
     chain: Chain,
 ):
     network = Network.deployed(chain)
@@ -214,7 +214,7 @@ def test_task_network_ends_the_membership_and_keeps_the_stake_of_an_accused_leav
     assert network.standing(kicked) is Standing.KICKED_OUT
 
 
-def test_adapter_of_a_network_without_an_oracle_kicks_the_node_out(nodes: NodeNetwork):
+def test_adapter_kicks_node_of_network_without_oracle(nodes: NodeNetwork):
     gas = KICK_LIMITS | {"kickGas": crynux_driver.GAS[nodes.name]}
     oracle = deploy_roots(nodes.chain, kickLimits=gas)
     addresses = (oracle.contract.address, nodes.owner, nodes.node.address, nodes.qos.address)
@@ -231,7 +231,7 @@ def test_adapter_of_a_network_without_an_oracle_kicks_the_node_out(nodes: NodeNe
     assert nodes.status(nodes.members[0]) == QUIT
 
 
-def test_adapter_of_the_staking_contract_returns_the_stake_of_a_kicked_node(chain: Chain):
+def test_staking_adapter_returns_stake_of_kicked_node(chain: Chain):
     owner, relay, writer, receiver, node = chain.accounts[5:10]
     staking = chain.deploy("testing/CrynuxStaking", receiver)
     parameters = chain.deploy("testing/CrynuxParameters", staking.address, writer)

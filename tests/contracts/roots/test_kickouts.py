@@ -54,7 +54,7 @@ def make_ready(oracle: RootsOracle, *seats: int) -> None:
 # --- accusing ---
 
 
-def test_any_account_can_accuse_a_due_node(roots: RootsOracle):
+def test_any_account_can_accuse_due_node(roots: RootsOracle):
     receipt = roots.accuse(4)
     ready_at = roots.chain.time + DELAY
     assert receipt.only("KickAccused") == {
@@ -76,7 +76,7 @@ def test_any_account_can_accuse_a_due_node(roots: RootsOracle):
     assert (roots.is_pending(4), roots.is_expelled(4)) == (True, False)
 
 
-def test_node_is_accused_of_an_interval_once(roots: RootsOracle):
+def test_node_is_accused_once_per_interval(roots: RootsOracle):
     roots.accuse(4)
     roots.push_leaves(BAD)
     with pytest.raises(RevertedError, match="AlreadyAccused"):
@@ -93,7 +93,7 @@ def test_node_is_accused_of_an_interval_once(roots: RootsOracle):
     ],
     ids=["not due", "at the threshold", "below the threshold", "excluded"],
 )
-def test_accusation_needs_a_due_leaf_with_a_low_lane(
+def test_accusation_requires_due_leaf_with_low_lane(
     roots: RootsOracle, changes: dict[str, int], error: str
 ):
     roots.push_leaves(due_leaves(4, **changes))
@@ -116,7 +116,7 @@ def test_leaf_with_due_since_in_future_is_rejected(roots: RootsOracle):
     roots.accuse(4)
 
 
-def test_leaf_of_another_node_or_round_does_not_accuse(roots: RootsOracle):
+def test_accusation_with_leaf_of_other_node_or_round_reverts(roots: RootsOracle):
     leaf, proof = roots.last_round.proven(4)
     other = (roots.last_round.leaf(3)[0], *leaf[1:])
     with pytest.raises(RevertedError, match=r"^NotProven"):
@@ -127,7 +127,7 @@ def test_leaf_of_another_node_or_round_does_not_accuse(roots: RootsOracle):
         roots.do("accuse", leaf, [])
 
 
-def test_old_root_does_not_accuse_a_recovered_node(roots: RootsOracle):
+def test_recovered_node_cannot_be_accused_with_old_root(roots: RootsOracle):
     old = roots.last_round
     roots.push_leaves(GOOD)
     with pytest.raises(RevertedError, match=r"^NotProven"):
@@ -135,7 +135,7 @@ def test_old_root_does_not_accuse_a_recovered_node(roots: RootsOracle):
     assert not roots.is_pending(4)
 
 
-def test_new_interval_replaces_an_accusation(roots: RootsOracle):
+def test_accusation_of_new_interval_replaces_old_one(roots: RootsOracle):
     make_ready(roots, 4)
     roots.push_leaves(due_leaves(4, kickout_due_since=SINCE + 100))
     with pytest.raises(RevertedError, match=rf"OtherInterval\(\S+, {SINCE}\)"):
@@ -148,7 +148,7 @@ def test_new_interval_replaces_an_accusation(roots: RootsOracle):
         roots.execute(4)
 
 
-def test_held_leaf_can_be_accused_and_executed_only_while_the_vetoer_allows_it(
+def test_held_kickout_requires_permission_of_vetoer(
     roots: RootsOracle,
 ):
     held = make_leaves(NODES, {4: HELD})
@@ -172,7 +172,7 @@ def test_held_leaf_can_be_accused_and_executed_only_while_the_vetoer_allows_it(
 # --- executing ---
 
 
-def test_any_account_can_execute_a_ready_kickout(roots: RootsOracle):
+def test_any_account_can_execute_ready_kickout(roots: RootsOracle):
     make_ready(roots, 4)
     receipt = roots.send(roots.execution(4), sender=roots.chain.accounts[9])
     evidence = BAD[4].pool_hash
@@ -204,13 +204,13 @@ def test_second_execution_is_rejected(roots: RootsOracle):
         roots.accuse(4)
 
 
-def test_execution_without_an_accusation_is_rejected(roots: RootsOracle):
+def test_execution_without_accusation_is_rejected(roots: RootsOracle):
     make_ready(roots, 4)
     with pytest.raises(RevertedError, match="NoKick"):
         roots.execute(5)
 
 
-def test_veto_delay_is_exact_to_the_second(roots: RootsOracle):
+def test_veto_delay_is_exact_to_second(roots: RootsOracle):
     roots.accuse(4)
     ready_at = roots.chain.time + DELAY
     for _ in range(ROUNDS):
@@ -223,7 +223,7 @@ def test_veto_delay_is_exact_to_the_second(roots: RootsOracle):
     assert roots.execute(4).names == KICKED
 
 
-def test_kickout_cannot_be_executed_before_enough_newer_rounds(roots: RootsOracle):
+def test_kickout_execution_requires_newer_rounds(roots: RootsOracle):
     roots.accuse(4)
     for _ in range(ROUNDS - 1):
         roots.push_leaves(BAD)
@@ -232,7 +232,7 @@ def test_kickout_cannot_be_executed_before_enough_newer_rounds(roots: RootsOracl
         roots.execute(4)
 
 
-def test_old_root_does_not_kick_out_a_recovered_node(roots: RootsOracle):
+def test_recovered_node_cannot_be_kicked_with_old_root(roots: RootsOracle):
     make_ready(roots, 4)
     old = roots.last_round
     roots.push_leaves(GOOD)
@@ -242,7 +242,7 @@ def test_old_root_does_not_kick_out_a_recovered_node(roots: RootsOracle):
         roots.execute(4)
 
 
-def test_struck_root_neither_accuses_nor_executes(roots: RootsOracle):
+def test_revoked_root_cannot_accuse_or_execute(roots: RootsOracle):
     make_ready(roots, 4)
     roots.do("pauseFor", 60, sender=roots.pauser)
     roots.do("strike", 2, sender=roots.pauser)
@@ -255,9 +255,7 @@ def test_struck_root_neither_accuses_nor_executes(roots: RootsOracle):
 
 
 @pytest.mark.parametrize("rotated_by", ["setSigners", "dropSigner", "setRules"])
-def test_root_of_an_earlier_configuration_neither_accuses_nor_executes(
-    roots: RootsOracle, rotated_by: str
-):
+def test_root_of_old_configuration_cannot_accuse_or_execute(roots: RootsOracle, rotated_by: str):
     make_ready(roots, 4)
     if rotated_by == "setSigners":
         addresses = [signer.address for signer in SIGNERS]
@@ -276,7 +274,7 @@ def test_root_of_an_earlier_configuration_neither_accuses_nor_executes(
     assert roots.execute(4).names == KICKED
 
 
-def test_stale_scores_kick_out_no_node(roots: RootsOracle):
+def test_kickout_with_stale_scores_reverts(roots: RootsOracle):
     make_ready(roots, 4)
     last = roots.head("pushedAt") + LIMITS["maxAgeSeconds"]
     with roots.chain.undone():
@@ -287,7 +285,7 @@ def test_stale_scores_kick_out_no_node(roots: RootsOracle):
     assert roots.execute(4).names == KICKED
 
 
-def test_execution_needs_enough_open_lanes_by_the_summary(roots: RootsOracle):
+def test_execution_requires_min_selectable_nodes_in_round(roots: RootsOracle):
     make_ready(roots, 4)
     roots.set_limits(minOpen=NODES + 1)
     with pytest.raises(RevertedError, match=rf"TooFewOpen\({NODES}, {NODES + 1}\)"):
@@ -301,7 +299,7 @@ def test_execution_needs_enough_open_lanes_by_the_summary(roots: RootsOracle):
     [{"open_count": 2**32 - 1}, {"round": 2}, {"oracle": Address("0x" + 40 * "1")}, {"as_of": 1}],
     ids=lambda changes: next(iter(changes)),
 )
-def test_summary_that_is_not_the_round_s_is_rejected(roots: RootsOracle, changes: dict[str, Any]):
+def test_summary_of_other_round_is_rejected(roots: RootsOracle, changes: dict[str, Any]):
     make_ready(roots, 4)
     proven = roots.last_round
     forged = summary_tuple(replace(proven.summary, **changes))
@@ -309,7 +307,7 @@ def test_summary_that_is_not_the_round_s_is_rejected(roots: RootsOracle, changes
         roots.do("executeKick", *proven.proven(4), forged)
 
 
-def test_bucket_bounds_executions_and_refills(roots: RootsOracle):
+def test_token_bucket_limits_executions_and_refills(roots: RootsOracle):
     most = KICK_LIMITS["bucketMost"]
     frame = KICK_LIMITS["bucketFrame"]
     make_ready(roots, 4, 5, 6)
@@ -330,7 +328,7 @@ def test_bucket_bounds_executions_and_refills(roots: RootsOracle):
 # --- endings ---
 
 
-def test_any_account_clears_an_accusation_once_its_interval_is_over(roots: RootsOracle):
+def test_any_account_can_clear_accusation_of_ended_interval(roots: RootsOracle):
     roots.accuse(4)
     with pytest.raises(RevertedError, match="StillDue"):
         roots.clear(4)
@@ -343,7 +341,7 @@ def test_any_account_clears_an_accusation_once_its_interval_is_over(roots: Roots
         roots.clear(4)
 
 
-def test_old_root_does_not_clear_an_accusation(roots: RootsOracle):
+def test_accusation_cannot_be_cleared_with_old_root(roots: RootsOracle):
     roots.push_leaves(GOOD)
     healthy = roots.last_round
     roots.push_leaves(BAD)
@@ -352,7 +350,7 @@ def test_old_root_does_not_clear_an_accusation(roots: RootsOracle):
         roots.clear(4, healthy)
 
 
-def test_false_accusation_spares_no_later_interval_after_it_is_cleared(roots: RootsOracle):
+def test_cleared_false_accusation_does_not_protect_real_interval(roots: RootsOracle):
     """A stolen quorum states a wrong interval; the honest one that began before is still due."""
     roots.push_leaves(due_leaves(4, kickout_due_since=SINCE + 500))
     roots.accuse(4)
@@ -363,7 +361,7 @@ def test_false_accusation_spares_no_later_interval_after_it_is_cleared(roots: Ro
     assert roots.execute(4).names == KICKED
 
 
-def test_veto_ends_a_kickout_for_its_interval_only(roots: RootsOracle):
+def test_veto_ends_kickout_only_for_its_interval(roots: RootsOracle):
     make_ready(roots, 4)
     event = roots.veto(4, WHY).only("KickCancelled")
     assert event == {"node": roots.node(4), "by": roots.vetoer, "why": WHY}
@@ -378,7 +376,7 @@ def test_veto_ends_a_kickout_for_its_interval_only(roots: RootsOracle):
     assert roots.accuse(4).names == ["KickAccused"]
 
 
-def test_veto_for_the_reason_of_a_recovery_differs_from_a_clearing_by_the_vetoer(
+def test_veto_is_distinguishable_from_clearing_by_vetoer(
     roots: RootsOracle,
 ):
     """Only the events show which of the two protects the interval."""
@@ -393,7 +391,7 @@ def test_veto_for_the_reason_of_a_recovery_differs_from_a_clearing_by_the_vetoer
     assert spared == [SINCE, 0]
 
 
-def test_cleared_accusation_does_not_undo_an_earlier_veto(roots: RootsOracle):
+def test_cleared_accusation_does_not_undo_earlier_veto(roots: RootsOracle):
     roots.accuse(4)
     roots.veto(4)
     roots.push_leaves(due_leaves(4, kickout_due_since=SINCE + 1))
@@ -404,7 +402,7 @@ def test_cleared_accusation_does_not_undo_an_earlier_veto(roots: RootsOracle):
         roots.accuse(4)
 
 
-def test_only_the_vetoer_vetoes_and_allows(roots: RootsOracle):
+def test_only_vetoer_can_veto_and_allow(roots: RootsOracle):
     roots.accuse(4)
     for sender in (roots.admin, roots.pauser, roots.transmitter):
         for call in (("veto", roots.node(4), WHY), ("allow", roots.node(4), SINCE)):
@@ -414,7 +412,7 @@ def test_only_the_vetoer_vetoes_and_allows(roots: RootsOracle):
         roots.veto(5)
 
 
-def test_readmission_ends_an_expulsion_and_spares_what_was_due_before(roots: RootsOracle):
+def test_readmission_ends_expulsion_and_protects_past_intervals(roots: RootsOracle):
     make_ready(roots, 4)
     roots.execute(4)
     with pytest.raises(RevertedError, match="NotAllowed"):
@@ -432,7 +430,7 @@ def test_readmission_ends_an_expulsion_and_spares_what_was_due_before(roots: Roo
         roots.do("readmit", roots.node(5), sender=roots.admin)
 
 
-def test_expulsion_ends_after_its_cool_down_and_its_interval_stays_executed(chain: Chain):
+def test_executed_interval_stays_closed_after_expulsion(chain: Chain):
     oracle = deploy_roots(chain, kickLimits=KICK_LIMITS | {"kickCooldown": 5_000})
     oracle.push_leaves(BAD)
     make_ready(oracle, 4)
@@ -455,7 +453,7 @@ def test_expulsion_ends_after_its_cool_down_and_its_interval_stays_executed(chai
     assert oracle.accuse(4).names == ["KickAccused"]
 
 
-def test_nodes_that_the_previous_oracle_expelled_stay_expelled(chain: Chain):
+def test_nodes_expelled_by_previous_oracle_stay_expelled(chain: Chain):
     previous = [chain.accounts[7], chain.accounts[8]]
     oracle = deploy_roots(chain, expelled=previous)
     assert [oracle.read("isExpelled", node) for node in previous] == [True, True]
@@ -466,7 +464,7 @@ def test_nodes_that_the_previous_oracle_expelled_stay_expelled(chain: Chain):
 # --- pauses ---
 
 
-def test_kickouts_stop_in_a_pause_but_a_veto_does_not(roots: RootsOracle):
+def test_pause_stops_kickouts_but_not_vetoes(roots: RootsOracle):
     make_ready(roots, 4, 5)
     roots.execute(5)
     roots.do("pauseFor", 60, sender=roots.pauser)
@@ -481,7 +479,7 @@ def test_kickouts_stop_in_a_pause_but_a_veto_does_not(roots: RootsOracle):
     assert roots.veto(4, WHY).names == ["KickCancelled"]
 
 
-def test_only_the_admin_resumes_paused_kickouts(roots: RootsOracle):
+def test_only_admin_can_resume_paused_kickouts(roots: RootsOracle):
     make_ready(roots, 4, 5)
     roots.execute(5)
     event = roots.do("pauseKicks", sender=roots.pauser).only("KicksPaused")

@@ -75,7 +75,7 @@ def test_out_of_range_limits_are_rejected(roots: RootsOracle, name: str, wrong: 
         ("kickBelow", 10_000),
     ],
 )
-def test_limits_at_the_ends_of_their_range_are_accepted(roots: RootsOracle, name: str, edge: int):
+def test_limits_at_ends_of_their_range_are_accepted(roots: RootsOracle, name: str, edge: int):
     event = roots.set_limits(**{name: edge}).only("LimitsSet")
     assert dict(event["limits"]) == roots.named("limits") == LIMITS | {name: edge}
 
@@ -97,9 +97,7 @@ def test_anchor_window_on_arbitrum_is_at_most_256_blocks(
 
 
 @pytest.mark.parametrize(("kept", "lag", "accepted"), [(2, 2, False), (3, 2, True), (1, 0, True)])
-def test_roots_are_kept_for_more_rounds_than_the_lag(
-    chain: Chain, kept: int, lag: int, *, accepted: bool
-):
+def test_retained_rounds_must_exceed_lag(chain: Chain, kept: int, lag: int, *, accepted: bool):
     if accepted:
         oracle = deploy_roots(chain, kept=kept, lag=lag)
         assert (oracle.read("KEPT"), oracle.read("LAG")) == (kept, lag)
@@ -112,7 +110,7 @@ def test_roots_are_kept_for_more_rounds_than_the_lag(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_limit_can_be_looser_than_its_floor(chain: Chain, name: str):
+def test_limit_looser_than_floor_is_rejected(chain: Chain, name: str):
     """The limits of the tests are the floors: a limit that is looser by one is rejected."""
     oracle = deploy_roots(chain, floors=LIMITS)
     assert oracle.named("floors") == LIMITS
@@ -143,7 +141,7 @@ def test_out_of_range_kick_limits_are_rejected(roots: RootsOracle, name: str, wr
     ("name", "change"),
     [("kickCooldown", 1), ("bucketMost", 1), ("bucketPerFrame", 1), ("bucketFrame", -1)],
 )
-def test_no_kick_limit_can_be_looser_than_its_floor(chain: Chain, name: str, change: int):
+def test_kick_limit_looser_than_floor_is_rejected(chain: Chain, name: str, change: int):
     limits = KICK_LIMITS | {"kickCooldown": 1_000}
     oracle = deploy_roots(chain, kickLimits=limits, kickFloors=limits)
     assert oracle.named("kickFloors") == limits
@@ -157,14 +155,14 @@ def test_no_kick_limit_can_be_looser_than_its_floor(chain: Chain, name: str, cha
     assert oracle.named("kickLimits") == tighter
 
 
-def test_gas_of_kickouts_has_no_floor(roots: RootsOracle):
+def test_kickout_gas_has_no_floor(roots: RootsOracle):
     assert KICK_FLOORS["kickGas"] < 50_000
     more = KICK_LIMITS | {"kickGas": 15_000_000}
     roots.do("setKickLimits", tuple(more.values()), sender=roots.admin)
     assert roots.named("kickLimits") == more
 
 
-def test_new_kick_limits_keep_the_tokens_up_to_the_new_size(roots: RootsOracle):
+def test_new_kick_limits_keep_tokens_up_to_bucket_size(roots: RootsOracle):
     assert roots.read("bucket")[0] == KICK_LIMITS["bucketMost"] == 2
     for most, left in ((1, 1), (100, 1)):
         new_limits = tuple((KICK_LIMITS | {"bucketMost": most}).values())
@@ -176,7 +174,7 @@ def test_new_kick_limits_keep_the_tokens_up_to_the_new_size(roots: RootsOracle):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_pauser_tightens_a_limit_as_far_as_its_end(roots: RootsOracle, name: str):
+def test_pauser_can_tighten_limit_only_to_its_bound(roots: RootsOracle, name: str):
     tighten(roots, **{name: TIGHTEST[name]})
     assert roots.named("limits") == LIMITS | {name: TIGHTEST[name]}
     with pytest.raises(RevertedError, match="BadLimits"):
@@ -194,15 +192,13 @@ def test_pauser_cannot_loosen_limits(roots: RootsOracle, name: str):
 
 
 @pytest.mark.parametrize("window", [7_999, 8_001])
-def test_pauser_cannot_change_the_anchor_window(roots: RootsOracle, window: int):
+def test_pauser_cannot_change_anchor_window(roots: RootsOracle, window: int):
     with pytest.raises(RevertedError, match="BadLimits"):
         tighten(roots, anchorWindow=window)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_limit_that_the_admin_set_beyond_the_end_does_not_block_the_pauser(
-    roots: RootsOracle, name: str
-):
+def test_limit_beyond_bound_does_not_block_pauser(roots: RootsOracle, name: str):
     beyond = {name: tighten_by_one(name, TIGHTEST[name])}
     roots.set_limits(**beyond)
     other_name = "kickRounds" if name != "kickRounds" else "minOpen"
@@ -211,7 +207,7 @@ def test_limit_that_the_admin_set_beyond_the_end_does_not_block_the_pauser(
     assert roots.named("limits") == expected
 
 
-def test_network_still_works_under_everything_that_the_pauser_can_tighten(roots: RootsOracle):
+def test_oracle_works_with_all_limits_fully_tightened(roots: RootsOracle):
     assert roots.named("tightest") == TIGHTEST
     tighten(roots, **TIGHTEST)
     for _ in range(LAG + 1):
@@ -221,13 +217,13 @@ def test_network_still_works_under_everything_that_the_pauser_can_tighten(roots:
     assert LAG * TIGHTEST["minInterval"] < TIGHTEST["maxAgeSeconds"]
 
 
-def test_ends_under_which_no_root_can_count_are_rejected(chain: Chain):
+def test_tightening_bounds_that_stop_oracle_are_rejected(chain: Chain):
     wrong = TIGHTEST | {"minInterval": TIGHTEST["maxAgeSeconds"] // (LAG + 1) + 1}
     with pytest.raises(RevertedError, match="BadLimits"):
         deploy_roots(chain, tightest=wrong)
 
 
-def test_only_the_pauser_tightens_and_only_the_admin_sets(roots: RootsOracle):
+def test_only_pauser_tightens_and_only_admin_sets_limits(roots: RootsOracle):
     values = tuple(LIMITS.values())
     for name, allowed in (("tightenLimits", "pauser"), ("setLimits", "admin")):
         for role in ("admin", "pauser", "vetoer", "transmitter"):

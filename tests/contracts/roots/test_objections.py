@@ -45,7 +45,7 @@ def get_error_name(call: Any) -> str:
     return caught.value.error
 
 
-def test_objection_by_the_node_is_an_event_with_its_number(objections: ObjectionsDriver) -> None:
+def test_objection_by_node_emits_event_with_its_number(objections: ObjectionsDriver) -> None:
     node = objections.chain.accounts[3]
     objections.object(node)
 
@@ -61,7 +61,7 @@ def test_objection_by_the_node_is_an_event_with_its_number(objections: Objection
     assert objections.next_seq(node) == 2
 
 
-def test_signed_objection_is_brought_by_anyone(
+def test_any_account_can_submit_signed_objection(
     objections: ObjectionsDriver, objection: SignedObjection
 ) -> None:
     event = objections.bring(objection, NODE).only("Objected")
@@ -76,7 +76,7 @@ def test_signed_objection_is_brought_by_anyone(
     assert objections.next_seq(NODE.address) == 1
 
 
-def test_signature_of_another_account_is_refused(
+def test_objection_signed_by_other_account_is_rejected(
     objections: ObjectionsDriver, objection: SignedObjection
 ) -> None:
     assert get_error_name(lambda: objections.bring(objection, STRANGER)) == "NotSignedByNode"
@@ -94,7 +94,7 @@ def test_signature_of_another_account_is_refused(
     ],
     ids=lambda signed_as: next(iter(signed_as)),
 )
-def test_every_field_is_signed(
+def test_objection_with_any_changed_field_is_rejected(
     objections: ObjectionsDriver, objection: SignedObjection, signed_as: dict[str, Any]
 ) -> None:
     assert (
@@ -103,7 +103,7 @@ def test_every_field_is_signed(
 
 
 @pytest.mark.parametrize("domain", ["chain", "contract"])
-def test_signature_counts_on_one_chain_and_contract(
+def test_objection_signature_is_valid_on_one_chain_and_contract(
     objections: ObjectionsDriver, objection: SignedObjection, domain: str
 ) -> None:
     chain_id, contract = objections.chain.id, objections.contract.address
@@ -118,12 +118,14 @@ def test_signature_counts_on_one_chain_and_contract(
     )
 
 
-def test_signature_counts_once(objections: ObjectionsDriver, objection: SignedObjection) -> None:
+def test_objection_signature_cannot_be_replayed(
+    objections: ObjectionsDriver, objection: SignedObjection
+) -> None:
     objections.bring(objection, NODE)
     assert get_error_name(lambda: objections.bring(objection, NODE)) == "WrongSeq"
 
 
-def test_objection_by_the_node_itself_voids_what_it_signed_before(
+def test_direct_objection_invalidates_earlier_signature(
     objections: ObjectionsDriver,
 ) -> None:
     node = objections.chain.accounts[1]
@@ -132,14 +134,14 @@ def test_objection_by_the_node_itself_voids_what_it_signed_before(
     assert get_error_name(lambda: objections.bring_signature(objection, bytes(65))) == "WrongSeq"
 
 
-def test_objection_of_a_later_number_waits(
+def test_objection_with_skipped_number_is_rejected(
     objections: ObjectionsDriver, objection: SignedObjection
 ) -> None:
     assert get_error_name(lambda: objections.bring(replace(objection, seq=1), NODE)) == "WrongSeq"
 
 
 @pytest.mark.parametrize(("late", "error"), [(0, None), (1, "ObjectionExpired")])
-def test_deadline_is_the_last_block_time_that_counts(
+def test_objection_is_accepted_until_its_deadline(
     objections: ObjectionsDriver, objection: SignedObjection, late: int, error: str | None
 ) -> None:
     deadline = objections.chain.time + 100
@@ -171,7 +173,9 @@ def test_longer_objection_text_reverts(
     )
 
 
-def test_high_s_is_refused(objections: ObjectionsDriver, objection: SignedObjection) -> None:
+def test_objection_signature_with_high_s_is_rejected(
+    objections: ObjectionsDriver, objection: SignedObjection
+) -> None:
     signature = objection.sign(NODE, objections.chain.id, objections.contract.address)
     s = int.from_bytes(signature[32:64])
     high = signature[:32] + (ORDER - s).to_bytes(32) + bytes([55 - signature[64]])
@@ -181,7 +185,7 @@ def test_high_s_is_refused(objections: ObjectionsDriver, objection: SignedObject
 
 @pytest.mark.parametrize("node", [ZERO, "0x" + "0" * 39 + "1"], ids=["zero", "precompile"])
 @pytest.mark.parametrize("signature", [b"", bytes(64), bytes(65), bytes(66), b"\xff" * 65])
-def test_malformed_signature_is_of_nobody(
+def test_malformed_objection_signature_is_rejected(
     objections: ObjectionsDriver, node: str, signature: bytes
 ) -> None:
     objection = SignedObjection(node)
@@ -193,7 +197,7 @@ def test_malformed_signature_is_of_nobody(
 
 @given(signature=st.binary(min_size=0, max_size=70))
 @examples(20)
-def test_random_signature_is_refused(chain: Chain, signature: bytes) -> None:
+def test_random_objection_signature_is_rejected(chain: Chain, signature: bytes) -> None:
     with chain.undone():
         objections = deploy_objections(chain, ORACLE)
         objection = SignedObjection(NODE.address)
@@ -201,7 +205,7 @@ def test_random_signature_is_refused(chain: Chain, signature: bytes) -> None:
     assert error == "NotSignedByNode"
 
 
-def test_node_that_is_a_contract_signs_by_its_own_check(objections: ObjectionsDriver) -> None:
+def test_contract_node_signs_by_erc_1271(objections: ObjectionsDriver) -> None:
     wallet = objections.chain.deploy("testing/SmartWallet", NODE.address)
     objection = SignedObjection(wallet.address)
 
@@ -213,7 +217,7 @@ def test_node_that_is_a_contract_signs_by_its_own_check(objections: ObjectionsDr
 
 
 @pytest.mark.parametrize("way", [ANSWERS_SHORT, REVERTS, BURNS])
-def test_contract_that_does_not_accept_signs_nothing(
+def test_contract_node_rejecting_signature_cannot_object(
     objections: ObjectionsDriver, way: int
 ) -> None:
     wallet = objections.chain.deploy("testing/SmartWallet", NODE.address)
@@ -222,7 +226,7 @@ def test_contract_that_does_not_accept_signs_nothing(
     assert get_error_name(lambda: objections.bring(objection, NODE)) == "NotSignedByNode"
 
 
-def test_account_with_code_may_sign_with_its_key(objections: ObjectionsDriver) -> None:
+def test_eip_7702_account_can_sign_with_its_key(objections: ObjectionsDriver) -> None:
     """An EIP-7702 account has the code of another contract, and keeps its key."""
     wallet = objections.chain.deploy("testing/SmartWallet", STRANGER.address)
     code = objections.chain.rpc("eth_getCode", wallet.address, "latest")
@@ -232,7 +236,7 @@ def test_account_with_code_may_sign_with_its_key(objections: ObjectionsDriver) -
     assert event["node"] == NODE.address
 
 
-def test_domain_is_readable(objections: ObjectionsDriver) -> None:
+def test_objection_domain_is_readable_by_erc_5267(objections: ObjectionsDriver) -> None:
     """With ERC-5267, a wallet or a client needs no configuration to build the signed message."""
     domain = objections.contract.functions.eip712Domain().call(block_identifier="latest")
     address, chain_id = objections.contract.address, objections.chain.id

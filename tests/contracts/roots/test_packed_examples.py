@@ -46,9 +46,7 @@ def deploy(roots: RootsOracle, packed_examples: dict[str, dict[str, Any]]) -> De
     return deploy_example
 
 
-def test_packed_escrow_pays_in_proportion_to_the_score(
-    roots: RootsOracle, deploy: Deployer
-) -> None:
+def test_packaged_escrow_pays_in_proportion_to_score(roots: RootsOracle, deploy: Deployer) -> None:
     escrow = Consumer(roots, deploy("PayByScore", roots.contract.address))
     source = escrow.push({3: {"lane": 5_002}})
     escrow.send("create", roots.node(3), value=FEE)
@@ -60,7 +58,7 @@ def test_packed_escrow_pays_in_proportion_to_the_score(
     assert escrow.balance(roots.node(3)) == FEE // 2
 
 
-def test_draw_from_packed_lanes_selects_a_node(roots: RootsOracle, deploy: Deployer) -> None:
+def test_packaged_draw_selects_node_from_lanes(roots: RootsOracle, deploy: Deployer) -> None:
     draw = Consumer(roots, deploy("SeatDraw", roots.contract.address))
     requested = request_draw(draw, push_lagged(draw, {}))
 
@@ -69,7 +67,7 @@ def test_draw_from_packed_lanes_selects_a_node(roots: RootsOracle, deploy: Deplo
     assert drawn["node"] == roots.node(requested.seats[-1])
 
 
-def test_packed_dispatcher_starts_tasks_by_words_and_by_proof(
+def test_packaged_dispatcher_starts_tasks_by_words_and_proof(
     roots: RootsOracle, deploy: Deployer
 ) -> None:
     hot_set = deploy_words(roots)
@@ -87,9 +85,7 @@ def test_packed_dispatcher_starts_tasks_by_words_and_by_proof(
     assert [receipt.only("TaskStarted")["weight"] for receipt in receipts] == [9_001, 9_001]
 
 
-def test_packed_bridge_gives_feedback_to_the_registry(
-    roots: RootsOracle, deploy: Deployer
-) -> None:
+def test_packaged_bridge_gives_feedback_to_registry(roots: RootsOracle, deploy: Deployer) -> None:
     # Its event has too many strings for a compiler that does not use Yul.
     registry = roots.chain.deploy("roots/consumers/ReputationRegistryDouble")
     arguments = roots.contract.address, registry.address, registry.address
@@ -102,7 +98,7 @@ def test_packed_bridge_gives_feedback_to_the_registry(
     assert (feedback["value"], feedback["feedbackHash"]) == (50, source.root)
 
 
-def test_packed_bridge_attests_the_score(roots: RootsOracle, deploy: Deployer) -> None:
+def test_packaged_bridge_attests_score(roots: RootsOracle, deploy: Deployer) -> None:
     service = deploy("AttestationServiceDouble")
     bridge = Consumer(roots, deploy("AttestationBridge", roots.contract.address, service.address))
     roots.chain.send(service.functions.register(bridge.read("SCHEMA"), ZERO, False))

@@ -27,7 +27,7 @@ def is_fresh_at(oracle: RootsOracle, time: int) -> bool:
         return bool(oracle.read("isFresh"))
 
 
-def test_reports_are_rejected_until_the_pause_ends(roots: RootsOracle):
+def test_reports_are_rejected_until_pause_ends(roots: RootsOracle):
     roots.chain.later(LIMITS["minInterval"])
     roots.chain.mine(2)
     report = roots.report(ROOT)
@@ -46,7 +46,7 @@ def test_pause_length_out_of_range_is_rejected(roots: RootsOracle, seconds: int)
 
 
 @pytest.mark.parametrize("length", [1, 600, 7 * DAY])
-def test_cool_down_is_as_long_as_the_pause(roots: RootsOracle, length: int):
+def test_cooldown_is_as_long_as_pause(roots: RootsOracle, length: int):
     until = pause(roots, length)
     turn = until + length
     for time in {until - 1, until, turn - 1} - {until - length}:
@@ -58,7 +58,7 @@ def test_cool_down_is_as_long_as_the_pause(roots: RootsOracle, length: int):
     pause(roots, 7 * DAY)
 
 
-def test_cool_down_applies_to_a_new_pauser(roots: RootsOracle):
+def test_cooldown_applies_to_new_pauser(roots: RootsOracle):
     until = pause(roots, 600)
     heir = roots.chain.accounts[8]
     roots.do("setPauser", heir, sender=roots.admin)
@@ -66,7 +66,7 @@ def test_cool_down_applies_to_a_new_pauser(roots: RootsOracle):
         roots.do("pauseFor", 1, sender=heir)
 
 
-def test_resume_ends_the_pause_early_and_shortens_its_cool_down(roots: RootsOracle):
+def test_early_resume_shortens_cooldown(roots: RootsOracle):
     begun = pause(roots, DAY) - DAY
     roots.chain.at(begun + 600)
     event = roots.do("resume", sender=roots.admin).only("PausedUntil")
@@ -80,7 +80,7 @@ def test_resume_ends_the_pause_early_and_shortens_its_cool_down(roots: RootsOrac
     pause(roots, 1)
 
 
-def test_pause_extends_the_age_of_fresh_scores(roots: RootsOracle):
+def test_pause_extends_max_age_of_fresh_scores(roots: RootsOracle):
     pushed = roots.head("pushedAt")
     pause(roots, 7 * DAY)
     last = pushed + MAX_AGE + 7 * DAY
@@ -98,7 +98,7 @@ def test_pause_does_not_revive_stale_scores(roots: RootsOracle, late: int, *, ho
     assert roots.head("heldSeconds") == (DAY - 600 if holds else 0)
 
 
-def test_held_seconds_accumulate_over_pauses_until_the_next_round(roots: RootsOracle):
+def test_held_seconds_accumulate_over_pauses_until_next_round(roots: RootsOracle):
     for _ in range(3):
         roots.chain.at(pause(roots, 100) + 100)
     roots.chain.mine()
@@ -107,7 +107,7 @@ def test_held_seconds_accumulate_over_pauses_until_the_next_round(roots: RootsOr
     assert roots.head("heldSeconds") == 0
 
 
-def test_resume_of_a_pause_of_stale_scores_keeps_earlier_held_seconds(roots: RootsOracle):
+def test_resume_with_stale_scores_keeps_earlier_held_seconds(roots: RootsOracle):
     end = pause(roots, 600)
     roots.chain.at(end + MAX_AGE + 700)
     pause(roots, 600)
@@ -115,7 +115,7 @@ def test_resume_of_a_pause_of_stale_scores_keeps_earlier_held_seconds(roots: Roo
     assert roots.head("heldSeconds") == 600
 
 
-def test_roots_are_readable_in_a_pause(roots: RootsOracle):
+def test_roots_are_readable_during_pause(roots: RootsOracle):
     pause(roots, DAY)
     assert bytes(roots.read("rootOf", 1)) == roots.last_round.root
     assert roots.read("isFresh")

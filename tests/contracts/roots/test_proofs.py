@@ -63,9 +63,7 @@ def get_error_name(call: Any) -> str:
 
 
 @pytest.mark.parametrize("vector", ROUNDS, ids=lambda vector: f"{len(vector['leaves'])}-leaves")
-def test_proofs_that_openzeppelin_computed_are_accepted(
-    call: Call, vector: dict[str, Any]
-) -> None:
+def test_proofs_computed_by_openzeppelin_are_accepted(call: Call, vector: dict[str, Any]) -> None:
     root = bytes.fromhex(vector["root"][2:])
     for row in vector["node_proofs"]:
         leaf = vector_leaf(vector["leaves"][row["seat"]])
@@ -88,9 +86,7 @@ def test_proofs_that_openzeppelin_computed_are_accepted(
 
 
 @pytest.mark.parametrize("vector", ROUNDS, ids=lambda vector: f"{len(vector['leaves'])}-leaves")
-def test_fields_of_a_leaf_equal_those_it_was_encoded_from(
-    call: Call, vector: dict[str, Any]
-) -> None:
+def test_decoded_leaf_fields_equal_encoded_fields(call: Call, vector: dict[str, Any]) -> None:
     for row in vector["leaves"]:
         lane = int(row["lane"])
         assert call("fieldsOf", vector_leaf(row)) == (
@@ -108,7 +104,7 @@ def test_fields_of_a_leaf_equal_those_it_was_encoded_from(
         )
 
 
-def test_hashes_equal_those_of_the_daemon(call: Call) -> None:
+def test_contract_hashes_match_daemon(call: Call) -> None:
     made = root_round(20)
     assert call("hashLeaf", made.leaf(3)) == hash_leaf(made.leaves[3].encode(), keccak)
     assert call("hashSummary", made.summary_abi) == hash_leaf(made.summary.encode(), keccak)
@@ -118,7 +114,7 @@ def test_hashes_equal_those_of_the_daemon(call: Call) -> None:
 
 @given(count=st.integers(1, 70), data=st.data())
 @examples(40)
-def test_each_leaf_of_a_round_is_proven_and_no_other_leaf_by_its_proof(
+def test_leaf_proof_is_valid_only_for_its_leaf(
     call: Call, count: int, data: st.DataObject
 ) -> None:
     made = root_round(count)
@@ -141,7 +137,7 @@ def test_inner_node_is_not_accepted_as_leaf(call: Call) -> None:
         )
 
 
-def test_root_and_summary_do_not_pass_for_a_leaf(call: Call) -> None:
+def test_root_and_summary_are_not_accepted_as_leaf(call: Call) -> None:
     made = root_round(16)
     assert not call("verifyLeaf", made.root, made.leaf(0), [])
     summary = made.summary
@@ -149,7 +145,7 @@ def test_root_and_summary_do_not_pass_for_a_leaf(call: Call) -> None:
     assert not call("verifyLeaf", made.root, as_leaf, [made.trees])
 
 
-def test_word_does_not_pass_for_a_node_nor_a_node_for_a_word(call: Call) -> None:
+def test_word_and_node_leaves_are_not_interchangeable(call: Call) -> None:
     made = root_round(16)
     word_proof = made.words_proof(0, 1)
     word = get_word(made.tree, 0)
@@ -161,7 +157,7 @@ def test_word_does_not_pass_for_a_node_nor_a_node_for_a_word(call: Call) -> None
     assert not call("verifyWord", made.root, fields, int.from_bytes(pool_hash), made.proof(0))
 
 
-def test_empty_seat_proves_nothing(call: Call) -> None:
+def test_empty_seat_has_no_valid_proof(call: Call) -> None:
     made = root_round(17)  # 15 of the 32 places are empty
     hashes = [hash_leaf(leaf.encode(), keccak) for leaf in made.leaves]
     padded = MerkleTree(b"".join(hashes) + bytes(32 * 15), keccak)
@@ -172,7 +168,7 @@ def test_empty_seat_proves_nothing(call: Call) -> None:
         assert not call("verifyLeaf", made.root, nothing, proof)
 
 
-def test_proof_in_another_form_is_refused(call: Call) -> None:
+def test_malformed_proof_is_rejected(call: Call) -> None:
     made = root_round(16)
     leaf, proof = made.proven(5)
     assert call("verifyLeaf", made.root, leaf, proof)
@@ -192,7 +188,7 @@ def test_proof_in_another_form_is_refused(call: Call) -> None:
 
 
 @pytest.mark.parametrize("bit", [0, 15, 16, 24, 55, 56, 72, 104, 168, 208, 247, 248, 255])
-def test_leaf_with_a_changed_bit_is_refused(call: Call, bit: int) -> None:
+def test_leaf_with_flipped_bit_is_rejected(call: Call, bit: int) -> None:
     made = root_round(16)
     (node, next_node, fields, pool_hash), proof = made.proven(5)
     assert not call(
@@ -202,7 +198,7 @@ def test_leaf_with_a_changed_bit_is_refused(call: Call, bit: int) -> None:
     assert not call("verifyLeaf", made.root, (node, next_node, fields, bytes(32)), proof)
 
 
-def test_dirty_bits_beside_an_address_revert(chain: Chain, probe: Contract) -> None:
+def test_dirty_high_bits_of_address_revert(chain: Chain, probe: Contract) -> None:
     made = root_round(16)
     clean = bytes.fromhex(
         encode_calldata(probe.functions.requireLeaf(made.root, *made.proven(5)))[2:]
@@ -215,7 +211,7 @@ def test_dirty_bits_beside_an_address_revert(chain: Chain, probe: Contract) -> N
         ).startswith("unnamed")
 
 
-def test_refusals_name_the_node_and_the_round(chain: Chain, probe: Contract) -> None:
+def test_proof_error_contains_node_and_round(chain: Chain, probe: Contract) -> None:
     made = root_round(4)
     leaf, proof = made.proven(1)
 
@@ -244,7 +240,7 @@ def test_refusals_name_the_node_and_the_round(chain: Chain, probe: Contract) -> 
 
 
 @pytest.mark.parametrize("changes", [{"round": 8}, {"chain_id": 1}, {"oracle": "0x" + "0b" * 20}])
-def test_equal_leaves_of_another_round_chain_or_oracle_are_refused(
+def test_leaf_of_other_round_chain_or_oracle_is_rejected(
     call: Call, changes: dict[str, Any]
 ) -> None:
     made = root_round(8)
@@ -255,7 +251,7 @@ def test_equal_leaves_of_another_round_chain_or_oracle_are_refused(
 
 
 @pytest.mark.parametrize("count", [1, 2, 20])
-def test_absence_of_every_address_without_a_leaf_is_proven(call: Call, count: int) -> None:
+def test_every_address_without_leaf_is_proven_absent(call: Call, count: int) -> None:
     made = root_round(count)
     ascending = sorted(leaf.node for leaf in made.leaves)
     neighbours = [int(ascending[0], 16) - 1, int(ascending[-1], 16) + 1, 0, 2**160 - 1]
@@ -267,7 +263,7 @@ def test_absence_of_every_address_without_a_leaf_is_proven(call: Call, count: in
         )
 
 
-def test_no_leaf_proves_the_absence_of_a_node_that_has_one(call: Call) -> None:
+def test_node_with_leaf_cannot_be_proven_absent(call: Call) -> None:
     made = root_round(20)
     for leaf in made.leaves:
         for seat in range(0, 20, 3):
@@ -276,7 +272,7 @@ def test_no_leaf_proves_the_absence_of_a_node_that_has_one(call: Call) -> None:
             )
 
 
-def test_absence_needs_a_leaf_of_the_root(call: Call) -> None:
+def test_absence_proof_requires_leaf_of_root(call: Call) -> None:
     made = root_round(20)
     stranger = Address("0x" + "88" * 20)
     (node, _, fields, pool_hash), proof = made.absence(stranger)
@@ -286,9 +282,7 @@ def test_absence_needs_a_leaf_of_the_root(call: Call) -> None:
 
 @given(numbers=st.tuples(*[st.integers(0, 2**160 - 1)] * 3))
 @examples(60)
-def test_gap_of_a_leaf_is_the_open_arc_between_its_addresses(
-    call: Call, numbers: tuple[int, int, int]
-) -> None:
+def test_leaf_gap_excludes_its_own_addresses(call: Call, numbers: tuple[int, int, int]) -> None:
     node, next_node, who = numbers
     first = make_leaves(1)[0]
     leaf = leaf_tuple(

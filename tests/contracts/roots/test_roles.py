@@ -57,7 +57,7 @@ def role_name(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_call_of_a_role_is_rejected_from_every_other_account(roots: RootsOracle, name: str):
+def test_role_call_is_rejected_from_other_accounts(roots: RootsOracle, name: str):
     role, arguments = CALLS[name]
     for other in {"admin", "pauser", "vetoer", "transmitter"} - {role}:
         sender = getattr(roots, other)
@@ -87,19 +87,19 @@ def test_withdrawn_admin_offer_cannot_be_accepted(roots: RootsOracle):
 
 
 @pytest.mark.parametrize("name", ["pauser", "vetoer"])
-def test_admin_sets_pauser_and_vetoer(roots: RootsOracle, name: str):
+def test_admin_can_set_pauser_and_vetoer(roots: RootsOracle, name: str):
     who = roots.chain.accounts[8]
     event = roots.do(f"set{name.title()}", who, sender=roots.admin).only("RoleSet")
     assert event == {"role": role_name(name), "who": who}
     assert roots.read(name) == who
 
 
-def test_oracle_without_an_admin_is_rejected(chain: Chain):
+def test_oracle_without_admin_is_rejected(chain: Chain):
     with pytest.raises(RevertedError, match="NotAllowed"):
         deploy_roots(chain, admin=ZERO)
 
 
-def test_no_role_can_push_or_kick_out(roots: RootsOracle):
+def test_no_role_can_push_or_kick_without_proof(roots: RootsOracle):
     roots.push_leaves(due_leaves(4))
     roots.chain.later(LIMITS["minInterval"])
     roots.chain.mine(2)
@@ -111,7 +111,7 @@ def test_no_role_can_push_or_kick_out(roots: RootsOracle):
             roots.send(roots.execution(4), sender=sender)
 
 
-def test_offer_by_the_proposers_needs_a_timelock_as_admin(roots: RootsOracle):
+def test_vetoer_offer_requires_timelock_as_admin(roots: RootsOracle):
     """An admin without a timelock replaces the vetoer directly."""
     with pytest.raises(RevertedError):
         roots.do("offerVetoer", STRANGER.address, sender=roots.admin)
@@ -132,7 +132,7 @@ def locked(chain: Chain, fresh_locked: LockedRoots) -> LockedRoots:
     return fresh_locked.copy()
 
 
-def test_vetoer_cancels_a_scheduled_operation(locked: LockedRoots):
+def test_vetoer_can_cancel_scheduled_operation(locked: LockedRoots):
     """A thief of the proposer's key gains nothing while the vetoer cancels."""
     takeover = locked.oracle.contract.functions.setSigners([STRANGER.address], 1)
     locked.schedule(takeover)
@@ -147,7 +147,7 @@ def test_vetoer_cancels_a_scheduled_operation(locked: LockedRoots):
         locked.carry_out(takeover)
 
 
-def test_stolen_vetoer_is_replaced_within_the_delay_of_an_offer(locked: LockedRoots):
+def test_compromised_vetoer_is_replaced_after_offer_delay(locked: LockedRoots):
     """It cancels every operation that would replace it, but cannot cancel the offer."""
     oracle, chain = locked.oracle, locked.oracle.chain
     replacement = oracle.contract.functions.setVetoer(locked.new_vetoer)
@@ -176,7 +176,7 @@ def test_stolen_vetoer_is_replaced_within_the_delay_of_an_offer(locked: LockedRo
     assert "RoleSet" in locked.carry_out(other).names
 
 
-def test_stolen_pauser_is_replaced_by_the_timelock(locked: LockedRoots):
+def test_compromised_pauser_is_replaced_by_timelock(locked: LockedRoots):
     oracle, chain = locked.oracle, locked.oracle.chain
     does = oracle.contract.functions
     calls = [does.setPauser(locked.new_vetoer), does.resumeKicks()]
@@ -190,7 +190,7 @@ def test_stolen_pauser_is_replaced_by_the_timelock(locked: LockedRoots):
     assert not oracle.head("kicksPaused")
 
 
-def test_stolen_proposer_does_not_replace_the_vetoer_while_the_pauser_objects(
+def test_pauser_can_block_vetoer_offer_of_compromised_proposer(
     locked: LockedRoots,
 ):
     oracle, chain = locked.oracle, locked.oracle.chain
@@ -211,7 +211,7 @@ def test_stolen_proposer_does_not_replace_the_vetoer_while_the_pauser_objects(
         oracle.do("acceptVetoer", sender=locked.new_vetoer)
 
 
-def test_pauser_that_is_the_vetoer_too_cannot_withdraw_an_offer(locked: LockedRoots):
+def test_pauser_with_vetoer_role_cannot_withdraw_offer(locked: LockedRoots):
     oracle, chain = locked.oracle, locked.oracle.chain
     both = oracle.contract.functions.setPauser(oracle.vetoer)
     locked.schedule(both)
@@ -222,7 +222,7 @@ def test_pauser_that_is_the_vetoer_too_cannot_withdraw_an_offer(locked: LockedRo
         oracle.do("withdrawVetoerOffer", sender=oracle.vetoer)
 
 
-def test_admin_withdraws_an_offer_and_ends_it_with_a_new_vetoer(locked: LockedRoots):
+def test_admin_can_withdraw_or_supersede_vetoer_offer(locked: LockedRoots):
     oracle, chain = locked.oracle, locked.oracle.chain
     does = oracle.contract.functions
     for call in (does.withdrawVetoerOffer(), does.setVetoer(STRANGER.address)):
@@ -236,7 +236,7 @@ def test_admin_withdraws_an_offer_and_ends_it_with_a_new_vetoer(locked: LockedRo
                 oracle.do("acceptVetoer", sender=locked.new_vetoer)
 
 
-def test_only_a_proposer_offers_and_only_the_pending_vetoer_accepts(locked: LockedRoots):
+def test_only_proposer_offers_and_only_pending_vetoer_accepts(locked: LockedRoots):
     oracle, chain = locked.oracle, locked.oracle.chain
     for sender in (oracle.pauser, oracle.vetoer, oracle.transmitter):
         with pytest.raises(RevertedError, match="NotAllowed"):

@@ -16,14 +16,14 @@ pytestmark = pytest.mark.slow
 SEED, CALLS = 3, 4_000
 
 
-def test_invariants_hold_over_four_thousand_random_calls():
+def test_invariants_hold_over_4000_random_calls():
     tally = fuzz.run_walks(SEED, CALLS)
     assert tally.calls == CALLS
     # Every error and every event of the three contracts occurred.
     assert tally.missing() == []
 
 
-def test_same_seed_repeats_the_same_random_calls():
+def test_same_seed_repeats_same_random_calls():
     walks = [walk.RootsWalk(SEED, 7) for _ in range(2)]
     for seeded_walk in walks:
         seeded_walk.run(100)
@@ -32,7 +32,7 @@ def test_same_seed_repeats_the_same_random_calls():
 
 
 @pytest.mark.nightly
-def test_mismatch_with_the_model_is_reported_with_a_shortened_call_sequence(
+def test_model_mismatch_is_reported_with_minimal_calls(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Here the model is wrong: it accepts words of any round."""

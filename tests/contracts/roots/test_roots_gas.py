@@ -13,7 +13,7 @@ pytestmark = pytest.mark.evm
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_roots_gas_is_within_one_percent_of_recorded_figures():
+def test_gas_of_roots_is_within_1_percent_of_recorded_values():
     recorded = json.loads(KEPT_GAS.read_text("utf-8"))
     with run_anvil(*FREE_BY_HAND) as url:
         chain = Chain(url)
@@ -24,7 +24,7 @@ def test_roots_gas_is_within_one_percent_of_recorded_figures():
         assert abs(gas - recorded[name]) <= recorded[name] // 100, name
 
 
-def test_recorded_push_costs_the_same_for_every_number_of_nodes():
+def test_recorded_push_gas_is_independent_of_node_count():
     recorded = json.loads(KEPT_GAS.read_text("utf-8"))
     for quorum in (1, 3, 5):
         figures = [

@@ -51,11 +51,11 @@ def test_accepted_round_emits_its_root_and_is_readable(roots: RootsOracle):
     assert roots.head("roundConfig") == roots.head("configCount") == 1
 
 
-def test_kept_and_lag_are_readable(roots: RootsOracle):
+def test_retained_rounds_and_lag_are_readable(roots: RootsOracle):
     assert (roots.read("KEPT"), roots.read("LAG")) == (KEPT, LAG)
 
 
-def test_contract_and_account_without_a_role_may_send_a_report(roots: RootsOracle):
+def test_any_contract_or_account_can_send_report(roots: RootsOracle):
     wait_for_turn(roots)
     call = roots.call(roots.report(ANY_ROOT))
     with roots.chain.undone():
@@ -64,7 +64,7 @@ def test_contract_and_account_without_a_role_may_send_a_report(roots: RootsOracl
     assert roots.round == 2
 
 
-def test_push_gas_is_the_same_for_every_number_of_nodes(chain: Chain):
+def test_push_gas_is_independent_of_node_count(chain: Chain):
     gas = []
     for count in (10, 1_000):
         oracle = deploy_roots(chain, kept=3)
@@ -91,9 +91,7 @@ def test_push_gas_is_the_same_for_every_number_of_nodes(chain: Chain):
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_report_that_differs_from_the_signed_one_is_rejected(
-    roots: RootsOracle, changes: dict[str, Any]
-):
+def test_report_differing_from_signed_one_is_rejected(roots: RootsOracle, changes: dict[str, Any]):
     wait_for_turn(roots)
     right = roots.report(ANY_ROOT)
     signed = replace(right, **changes)
@@ -103,21 +101,19 @@ def test_report_that_differs_from_the_signed_one_is_rejected(
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_case_f60_report_that_is_not_for_the_next_round_is_rejected(
-    roots: RootsOracle, number: int
-):
+def test_case_f60_report_not_for_next_round_is_rejected(roots: RootsOracle, number: int):
     wait_for_turn(roots)
     with pytest.raises(RevertedError, match=rf"WrongRound\(2, {number}\)"):
         roots.push(roots.report(ANY_ROOT, round=number))
 
 
-def test_root_of_zero_is_rejected(roots: RootsOracle):
+def test_zero_root_is_rejected(roots: RootsOracle):
     wait_for_turn(roots)
     with pytest.raises(RevertedError, match=r"NoRoot\(2\)"):
         roots.push(roots.report(NO_ROOT))
 
 
-def test_case_f60_only_one_of_two_signed_roots_is_accepted_for_a_round(roots: RootsOracle):
+def test_case_f60_only_one_of_two_signed_roots_is_accepted(roots: RootsOracle):
     wait_for_turn(roots)
     first = roots.report(ANY_ROOT)
     second = roots.report(OTHER_ROOT)
@@ -132,7 +128,7 @@ def test_case_f60_only_one_of_two_signed_roots_is_accepted_for_a_round(roots: Ro
         roots.push(roots.report(OTHER_ROOT), signatures)
 
 
-def test_report_on_a_reorged_round_is_rejected(roots: RootsOracle):
+def test_report_on_reorged_round_is_rejected(roots: RootsOracle):
     roots.chain.mine(3)
     with roots.chain.undone():
         as_of = roots.chain.block
@@ -149,7 +145,7 @@ def test_report_on_a_reorged_round_is_rejected(roots: RootsOracle):
         roots.push(report, signatures)
 
 
-def test_report_of_a_reorged_as_of_block_is_rejected(roots: RootsOracle):
+def test_report_with_reorged_as_of_block_is_rejected(roots: RootsOracle):
     with roots.chain.undone():
         roots.chain.mine(3)
         report = roots.report(ANY_ROOT)
@@ -163,7 +159,7 @@ def test_report_of_a_reorged_as_of_block_is_rejected(roots: RootsOracle):
 # --- time ---
 
 
-def test_interval_between_rounds_is_exact_to_the_second(roots: RootsOracle):
+def test_min_round_interval_is_exact_to_second(roots: RootsOracle):
     roots.chain.mine(2)
     report = roots.report(ANY_ROOT)
     turn = roots.head("pushedAt") + LIMITS["minInterval"]
@@ -175,7 +171,7 @@ def test_interval_between_rounds_is_exact_to_the_second(roots: RootsOracle):
     roots.push(report)
 
 
-def test_case_f60_deadline_is_exact_to_the_second_and_at_most_an_hour_ahead(roots: RootsOracle):
+def test_case_f60_deadline_is_exact_and_at_most_one_hour_ahead(roots: RootsOracle):
     wait_for_turn(roots)
     deadline = roots.chain.time + 100
     report = roots.report(ANY_ROOT, deadline=deadline)
@@ -192,7 +188,7 @@ def test_case_f60_deadline_is_exact_to_the_second_and_at_most_an_hour_ahead(root
     roots.push(report)
 
 
-def test_as_of_block_must_be_newer_than_the_last_and_older_than_the_current(roots: RootsOracle):
+def test_as_of_block_must_be_between_last_one_and_current_block(roots: RootsOracle):
     wait_for_turn(roots)
     _, last, _ = roots.read("last")
     with pytest.raises(RevertedError, match=rf"StaleAsOf\({last}\)"):
@@ -205,7 +201,7 @@ def test_as_of_block_must_be_newer_than_the_last_and_older_than_the_current(root
 
 
 @pytest.mark.parametrize("window", [5, 300], ids=["BLOCKHASH", "EIP-2935"])
-def test_anchor_window_is_exact_to_the_block(chain: Chain, window: int):
+def test_anchor_window_is_exact_to_block(chain: Chain, window: int):
     oracle = deploy_roots(chain, limits=LIMITS | {"anchorWindow": window})
     as_of = chain.block - 1
     report = oracle.report(ANY_ROOT, as_of=as_of)
@@ -221,7 +217,7 @@ def test_anchor_window_is_exact_to_the_block(chain: Chain, window: int):
 # --- which roots are kept ---
 
 
-def test_root_is_kept_for_kept_rounds_and_refused_afterwards(chain: Chain):
+def test_root_is_rejected_after_retention_period(chain: Chain):
     oracle = deploy_roots(chain, kept=3)
     accepted = []
     for _ in range(3):
@@ -236,7 +232,7 @@ def test_root_is_kept_for_kept_rounds_and_refused_afterwards(chain: Chain):
     assert bytes(oracle.read("rootOf", 4)) == oracle.last_round.root
 
 
-def test_equal_leaves_have_another_root_in_another_round_or_contract(roots: RootsOracle):
+def test_root_depends_on_round_and_contract(roots: RootsOracle):
     first = roots.last_round
     roots.push_leaves(LEAVES)
     second = roots.last_round
@@ -245,7 +241,7 @@ def test_equal_leaves_have_another_root_in_another_round_or_contract(roots: Root
     assert len({first.root, second.root, other.root}) == 3
 
 
-def test_first_report_names_no_root(chain: Chain):
+def test_first_report_has_no_previous_root(chain: Chain):
     oracle = deploy_roots(chain)
     assert bytes(oracle.read("lastRoot")) == NO_ROOT
     with pytest.raises(RevertedError, match=r"NoRoot\(0\)"):
@@ -280,7 +276,7 @@ def test_revoked_rounds_have_no_root_and_next_report_names_none(roots: RootsOrac
     assert roots.round == 4
 
 
-def test_report_signed_on_a_struck_root_is_rejected(roots: RootsOracle):
+def test_report_signed_on_revoked_root_is_rejected(roots: RootsOracle):
     roots.push_leaves(LEAVES)
     roots.chain.mine(2)
     report = roots.report(ANY_ROOT)
@@ -292,7 +288,7 @@ def test_report_signed_on_a_struck_root_is_rejected(roots: RootsOracle):
         roots.push(report, signatures)
 
 
-def test_strike_needs_a_pause_and_the_pauser(roots: RootsOracle):
+def test_strike_requires_pause_and_pauser(roots: RootsOracle):
     with pytest.raises(RevertedError, match="NotPaused"):
         roots.do("strike", 1, sender=roots.pauser)
     until = pause(roots)
@@ -305,7 +301,7 @@ def test_strike_needs_a_pause_and_the_pauser(roots: RootsOracle):
 
 
 @pytest.mark.parametrize("number", [0, 1, 5])
-def test_strike_of_a_round_that_is_not_kept_is_rejected(chain: Chain, number: int):
+def test_strike_of_expired_round_is_rejected(chain: Chain, number: int):
     oracle = deploy_roots(chain, kept=3)
     for _ in range(4):
         oracle.push_leaves(LEAVES[:2])

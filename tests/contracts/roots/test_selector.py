@@ -55,7 +55,7 @@ def let_scores_age(roots: RootsOracle) -> None:
     ("seed", "drawn"),
     [(0, GOOD), (9_000, GOOD), (9_001, POOR), (9_002, NEW), (14_001, NEW), (14_002, GOOD)],
 )
-def test_seed_selects_a_node_by_weight(draw: Draw, seed: int, drawn: int):
+def test_seed_selects_node_by_weight(draw: Draw, seed: int, drawn: int):
     assert draw.pick(GOOD, POOR, OUT, NEW, seed=seed) == drawn
 
 
@@ -70,12 +70,12 @@ def test_draw_without_selectable_candidates_reverts(draw: Draw, candidates: tupl
 
 
 @pytest.mark.parametrize(("seed", "drawn"), [(4_999, GOOD), (5_000, POOR), (10_000, OUT)])
-def test_all_nodes_are_drawn_equally_when_the_scores_are_stale(draw: Draw, seed: int, drawn: int):
+def test_nodes_are_drawn_equally_if_scores_are_stale(draw: Draw, seed: int, drawn: int):
     let_scores_age(draw.roots)
     assert draw.pick(GOOD, POOR, OUT, seed=seed) == drawn
 
 
-def test_expelled_node_is_not_drawn_even_if_the_scores_are_stale(draw: Draw):
+def test_expelled_node_is_not_drawn_with_stale_scores(draw: Draw):
     leaves = make_leaves(NODES, {**LANES, OUT: DUE})
     draw.roots.push_leaves(leaves)
     draw.roots.accuse(OUT)

@@ -32,7 +32,7 @@ MAX_CODE, MAX_INIT_CODE = 24_576, 49_152
 FUTURE = "0x" + 40 * "7"
 
 
-def test_new_oracle_has_the_values_passed_to_its_constructor(chain: Chain):
+def test_new_oracle_has_constructor_values(chain: Chain):
     oracle = deploy_roots(chain)
     read = oracle.read
     assert oracle.named("head") == {
@@ -107,21 +107,21 @@ def test_invalid_setup_is_rejected(roots: RootsOracle, changes: dict[str, Any], 
         roots.chain.deploy("roots/QoSRoots", as_tuple(arguments))
 
 
-def test_pauser_vetoer_and_target_may_be_zero(roots: RootsOracle):
+def test_pauser_vetoer_and_target_can_be_zero(roots: RootsOracle):
     nobody = {"pauser": ZERO, "vetoer": ZERO, "target": ZERO}
     arguments = make_setup(roots.network.address, roots.chain.accounts[1:4]) | nobody
     contract = roots.chain.deploy("roots/QoSRoots", as_tuple(arguments))
     assert contract.functions.vetoer().call() == contract.functions.target().call() == ZERO
 
 
-def test_target_may_be_deployed_after_the_oracle(roots: RootsOracle):
+def test_target_may_be_deployed_after_oracle(roots: RootsOracle):
     """The oracle gets the future address of an adapter, which permanently names its oracle."""
     arguments = make_setup(FUTURE, roots.chain.accounts[1:4])
     contract = roots.chain.deploy("roots/QoSRoots", as_tuple(arguments))
     assert contract.functions.target().call() == FUTURE
 
 
-def test_code_size_is_within_limits():
+def test_contract_code_size_is_within_limits():
     compiled = load_artifact("roots/QoSRoots")
     assert len(compiled["deployedBytecode"]) // 2 - 1 <= MAX_CODE
     assert len(compiled["bytecode"]) // 2 - 1 <= MAX_INIT_CODE

@@ -51,7 +51,7 @@ def numbered_addresses(count: int) -> list[str]:
 @pytest.mark.parametrize(
     ("signers", "bitmap"), [((A, B), 0b011), ((C, A), 0b101), ((B, C), 0b110)]
 )
-def test_any_quorum_in_any_order_is_accepted(
+def test_any_quorum_of_signers_in_any_order_is_accepted(
     roots: RootsOracle, signers: tuple[LocalAccount, ...], bitmap: int
 ):
     report = next_report(roots)
@@ -64,7 +64,7 @@ def test_any_quorum_in_any_order_is_accepted(
     [((STRANGER, A), 0), ((A, STRANGER), 1), ((A, A), 1)],
     ids=["stranger first", "stranger last", "twice"],
 )
-def test_signatures_by_a_stranger_or_a_duplicate_signer_are_rejected(
+def test_unknown_or_duplicate_signer_is_rejected(
     roots: RootsOracle, signers: tuple[LocalAccount, ...], position: int
 ):
     report = next_report(roots)
@@ -73,13 +73,13 @@ def test_signatures_by_a_stranger_or_a_duplicate_signer_are_rejected(
 
 
 @pytest.mark.parametrize("length", [0, 65, 129, 131, 195])
-def test_length_of_the_signatures_must_be_that_of_the_quorum(roots: RootsOracle, length: int):
+def test_signature_count_must_equal_quorum(roots: RootsOracle, length: int):
     report = next_report(roots)
     with pytest.raises(RevertedError, match=rf"BadSignatureLength\(130, {length}\)"):
         roots.push(report, report.signed_by(*SIGNERS)[:length])
 
 
-def test_high_s_form_of_a_signature_is_rejected(roots: RootsOracle):
+def test_signature_with_high_s_is_rejected(roots: RootsOracle):
     report = next_report(roots)
     first = report.signed_by(A)
     second = report.signed_by(B)
@@ -101,7 +101,7 @@ def test_zero_signature_is_rejected(roots: RootsOracle):
         roots.push(report, bytes(130))
 
 
-def test_case_f60_signature_for_another_contract_or_chain_is_rejected(roots: RootsOracle):
+def test_case_f60_signature_for_other_contract_is_rejected(roots: RootsOracle):
     chain_id, contract = roots.domain
     report = next_report(roots)
     for domain in ((chain_id + 1, contract), (chain_id, roots.network.address)):
@@ -116,7 +116,7 @@ def test_domain_is_readable_by_erc_5267(roots: RootsOracle):
     assert list(roots.read("eip712Domain")) == expected
 
 
-def test_report_signed_under_the_domain_of_erc_5267_is_accepted(roots: RootsOracle):
+def test_report_signed_under_erc_5267_domain_is_accepted(roots: RootsOracle):
     """A signer that has only the address reads the domain from the contract."""
     fields, *values = roots.read("eip712Domain")
     names = ["name", "version", "chainId", "verifyingContract", "salt"]
@@ -140,7 +140,7 @@ def test_report_signed_under_the_domain_of_erc_5267_is_accepted(roots: RootsOrac
     assert roots.push(report, signatures).only("RoundAccepted")["signers"] == 0b011
 
 
-def test_report_digest_is_what_signers_sign(roots: RootsOracle):
+def test_report_digest_matches_signed_digest(roots: RootsOracle):
     report = next_report(roots)
     digest = bytes(roots.read("reportDigest", report.abi))
     recovered = roots.chain.web3.eth.account._recover_hash(digest, signature=report.signed_by(A))
@@ -161,7 +161,7 @@ def test_configuration_event_contains_its_digest(roots: RootsOracle):
         assert (roots.read("signers"), roots.head("quorum")) == (signers, quorum)
 
 
-def test_new_rules_make_a_new_configuration(roots: RootsOracle):
+def test_new_rules_create_new_configuration(roots: RootsOracle):
     rules = b"\x02" * 32
     receipt = roots.do("setRules", rules, sender=roots.admin)
     assert receipt.names == ["RulesSet", "ConfigSet"]
@@ -172,7 +172,7 @@ def test_new_rules_make_a_new_configuration(roots: RootsOracle):
         roots.do("setRules", bytes(32), sender=roots.admin)
 
 
-def test_same_signers_again_do_not_revive_their_old_signatures(roots: RootsOracle):
+def test_old_signatures_stay_invalid_after_signers_are_restored(roots: RootsOracle):
     report = next_report(roots)
     signatures = report.signed_by(A, B)
     roots.do("setSigners", [STRANGER.address], 1, sender=roots.admin)
@@ -207,12 +207,12 @@ def test_invalid_signers_or_quorum_are_rejected(
 
 
 @pytest.mark.parametrize(("count", "quorum"), [(1, 1), (2, 2), (3, 2), (4, 3), (255, 128)])
-def test_quorum_of_the_smallest_majority_is_accepted(roots: RootsOracle, count: int, quorum: int):
+def test_quorum_of_smallest_majority_is_accepted(roots: RootsOracle, count: int, quorum: int):
     roots.do("setSigners", numbered_addresses(count), quorum, sender=roots.admin)
     assert roots.head("quorum") == quorum
 
 
-def test_dropped_signer_no_longer_signs_and_the_others_keep_their_order(roots: RootsOracle):
+def test_dropped_signer_cannot_sign_and_others_keep_order(roots: RootsOracle):
     roots.do("dropSigner", B.address, sender=roots.pauser)
     remaining = [A.address, C.address]
     assert roots.read("signers") == remaining
@@ -225,7 +225,7 @@ def test_dropped_signer_no_longer_signs_and_the_others_keep_their_order(roots: R
     assert receipt.only("RoundAccepted")["signers"] == 0b11
 
 
-def test_pauser_cannot_drop_signers_below_the_quorum(roots: RootsOracle):
+def test_pauser_cannot_drop_signers_below_quorum(roots: RootsOracle):
     for who in (STRANGER.address, ZERO):
         with pytest.raises(RevertedError, match="BadSigners"):
             roots.do("dropSigner", who, sender=roots.pauser)
@@ -234,7 +234,7 @@ def test_pauser_cannot_drop_signers_below_the_quorum(roots: RootsOracle):
         roots.do("dropSigner", B.address, sender=roots.pauser)
 
 
-def test_oracle_of_five_signers_takes_three(chain: Chain):
+def test_three_of_five_signers_are_accepted(chain: Chain):
     oracle = deploy_roots(chain, signers=[*THREE, *numbered_addresses(2)], quorum=3)
     oracle.signers = SIGNERS
     oracle.push(next_report(oracle))

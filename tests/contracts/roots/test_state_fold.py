@@ -16,7 +16,7 @@ STEPS = 120
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_folded_state_equals_the_contract_after_every_call(
+def test_folded_state_equals_contract_state_after_every_call(
     chain: Chain, sqlite_url: str, seed: int
 ):
     with Store.open(sqlite_url) as store:

@@ -43,7 +43,7 @@ def plan_takeover(locked: LockedRoots) -> list[Any]:
     ]
 
 
-def test_proposer_cannot_bypass_the_delay_of_the_timelock(locked: LockedRoots):
+def test_proposer_cannot_bypass_timelock_delay(locked: LockedRoots):
     for call in plan_takeover(locked):
         with pytest.raises(RevertedError, match="NotAllowed"):
             locked.oracle.send(call, sender=locked.proposer)
@@ -51,7 +51,7 @@ def test_proposer_cannot_bypass_the_delay_of_the_timelock(locked: LockedRoots):
         locked.schedule(*plan_takeover(locked), delay=DELAY - 1)
 
 
-def test_takeover_of_the_signers_and_a_kickout_do_not_fit_in_one_block(locked: LockedRoots):
+def test_signer_takeover_and_kickout_need_several_blocks(locked: LockedRoots):
     """After the delay, with every transaction of the attack in one block."""
     oracle, chain = locked.oracle, locked.oracle.chain
     calls = plan_takeover(locked)
@@ -80,7 +80,7 @@ def test_takeover_of_the_signers_and_a_kickout_do_not_fit_in_one_block(locked: L
         chain.receipt(sent[3])
 
 
-def test_timelock_cannot_loosen_limits_beyond_the_floors(locked: LockedRoots):
+def test_timelock_cannot_loosen_limits_beyond_floors(locked: LockedRoots):
     does = locked.oracle.contract.functions
     call = does.setLimits(tuple((LIMITS | {"vetoDelay": 599}).values()))
     locked.schedule(call)
@@ -89,7 +89,7 @@ def test_timelock_cannot_loosen_limits_beyond_the_floors(locked: LockedRoots):
         locked.carry_out(call)
 
 
-def test_signer_rotation_through_the_timelock_fits_within_a_pause(locked: LockedRoots):
+def test_signers_can_be_rotated_by_timelock_within_pause(locked: LockedRoots):
     """The emergency procedure: pause, strike, drop the stolen signer,
     schedule new ones, resume.
     """
@@ -111,7 +111,7 @@ def test_signer_rotation_through_the_timelock_fits_within_a_pause(locked: Locked
     assert (oracle.round, oracle.read("signers")) == (2, new_signers)
 
 
-def test_timelock_has_no_other_admin(locked: LockedRoots):
+def test_timelock_is_its_own_only_admin(locked: LockedRoots):
     """Only a scheduled operation changes the timelock's own roles and delay."""
     does = locked.timelock.functions
     default_admin = bytes(32)

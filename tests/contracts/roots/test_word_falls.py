@@ -54,7 +54,7 @@ def hot_set(roots: RootsOracle) -> HotSet:
     return hot_set
 
 
-def test_words_within_the_fall_share_are_written_and_other_words_wait(hot_set: HotSet) -> None:
+def test_words_exceeding_drop_limit_are_not_written(hot_set: HotSet) -> None:
     # Four in word 0, six in word 1, one in word 2.
     seats = [*range(4), *range(16, 22), 32]
     last = push(hot_set, close(*seats))
@@ -74,7 +74,7 @@ def test_words_within_the_fall_share_are_written_and_other_words_wait(hot_set: H
     assert hot_set.falls == [10, 10]
 
 
-def test_root_struck_within_the_lag_never_reaches_the_hot_set(hot_set: HotSet) -> None:
+def test_root_revoked_within_lag_never_reaches_hot_set(hot_set: HotSet) -> None:
     stolen = push(hot_set, close(*range(1, COUNT)))
     for word in range(7):
         bring_if_allowed(hot_set, stolen, word)
@@ -88,7 +88,7 @@ def test_root_struck_within_the_lag_never_reaches_the_hot_set(hot_set: HotSet) -
     assert hot_set.lanes(COUNT) == [OPEN_LANE] * COUNT
 
 
-def test_invented_nodes_do_not_raise_the_share(hot_set: HotSet) -> None:
+def test_fabricated_nodes_do_not_raise_drop_limit(hot_set: HotSet) -> None:
     """An attack from an audit: register invented nodes with good lanes,
     then close the honest ones.
     """
@@ -115,7 +115,7 @@ def bring_if_allowed(hot_set: HotSet, source: RootRound, word: int) -> None:
         hot_set.bring(source, word, 1)
 
 
-def test_four_lanes_may_fall_however_few_are_open(roots: RootsOracle) -> None:
+def test_small_network_allows_four_lane_drops(roots: RootsOracle) -> None:
     hot_set = deploy_words(roots)
     hot_set.bring(push(hot_set, {}, count=16))
     assert hot_set.falls == [0, 4]
@@ -126,7 +126,7 @@ def test_four_lanes_may_fall_however_few_are_open(roots: RootsOracle) -> None:
     assert hot_set.falls == [4, 4]
 
 
-def test_falls_are_counted_for_a_day(hot_set: HotSet) -> None:
+def test_lane_drops_are_counted_per_day(hot_set: HotSet) -> None:
     hot_set.bring(push(hot_set, close(*range(10))))
     later = close(*range(10), 20)
     assert get_error_name(lambda: hot_set.bring(push(hot_set, later), 1, 1)) == "NothingWritten"
@@ -228,7 +228,7 @@ class WordsModel:
         return (before > 1 and after == 1) or before - after > BIG_FALL
 
 
-def test_random_rounds_days_and_words_follow_the_model(roots: RootsOracle) -> None:
+def test_random_word_updates_match_model(roots: RootsOracle) -> None:
     chooser = random.Random(4)  # noqa: S311 -- the same steps in each run
     hot_set = deploy_words(roots)
     model = WordsModel(8)

@@ -72,7 +72,7 @@ def push_forged(roots: RootsOracle, *words: int) -> ForgedWords:
 # --- reading ---
 
 
-def test_written_words_give_the_interface_of_a_score_oracle(hot_set: HotSet) -> None:
+def test_written_words_are_readable_by_score_oracle_interface(hot_set: HotSet) -> None:
     lanes = {0: {"lane": 2}, 1: {"lane": 10_002}, 2: {"lane": 1}, 3: {"lane": 5_002}}
     last = push(hot_set, lanes)
     hot_set.bring(last, 0, 2)
@@ -105,7 +105,7 @@ def test_written_words_give_the_interface_of_a_score_oracle(hot_set: HotSet) -> 
     assert hot_set.read("openCount") == NODES - 1
 
 
-def test_unknown_node_is_a_newcomer(hot_set: HotSet) -> None:
+def test_unknown_node_is_newcomer(hot_set: HotSet) -> None:
     stranger = hot_set.roots.chain.accounts[9]
     assert hot_set.read("weightOf", stranger) == NEWCOMER
     assert hot_set.read("isSelectable", stranger)
@@ -113,7 +113,7 @@ def test_unknown_node_is_a_newcomer(hot_set: HotSet) -> None:
     assert get_error_name(lambda: hot_set.send("indexOf", stranger)) == "NotRegistered"
 
 
-def test_expelled_node_weighs_nothing_at_once(hot_set: HotSet) -> None:
+def test_expelled_node_immediately_has_zero_weight(hot_set: HotSet) -> None:
     roots = hot_set.roots
     due = {4: DUE | {"lane": OPEN_LANE}}  # a good lane in the hot set
     hot_set.bring(push(hot_set, due), 0, 2)
@@ -138,7 +138,7 @@ def test_expelled_node_weighs_nothing_at_once(hot_set: HotSet) -> None:
     assert not hot_set.read("isSelectable", roots.node(4))
 
 
-def test_word_that_is_too_old_is_stale(hot_set: HotSet) -> None:
+def test_word_older_than_max_age_is_stale(hot_set: HotSet) -> None:
     hot_set.bring(push(hot_set, {0: {"lane": 1}}), 0, 2)
     node = hot_set.roots.node(0)
     other = hot_set.roots.node(1)
@@ -153,7 +153,7 @@ def test_word_that_is_too_old_is_stale(hot_set: HotSet) -> None:
     assert hot_set.read("weightWithin", other, MAX_ROUNDS + 1, 0) == OPEN_LANE - 1
 
 
-def test_oracle_that_stopped_reporting_excludes_no_node(hot_set: HotSet) -> None:
+def test_stopped_oracle_excludes_no_node(hot_set: HotSet) -> None:
     hot_set.bring(push(hot_set, {0: {"lane": 1}}), 0, 2)
     assert hot_set.weight(0) == 0
     hot_set.roots.chain.later(7_300)
@@ -165,7 +165,7 @@ def test_oracle_that_stopped_reporting_excludes_no_node(hot_set: HotSet) -> None
 # --- which words are written ---
 
 
-def test_words_of_the_last_round_and_of_the_lagged_round_are_accepted(hot_set: HotSet) -> None:
+def test_words_of_last_and_lagged_round_are_accepted(hot_set: HotSet) -> None:
     rounds = [push(hot_set, {seat: {"lane": 6_000 + seat}}) for seat in range(4)]
     assert get_error_name(lambda: hot_set.bring(rounds[0], 0, 2)) == "WrongRound"
     assert get_error_name(lambda: hot_set.bring(rounds[2], 0, 2)) == "WrongRound"
@@ -176,7 +176,7 @@ def test_words_of_the_last_round_and_of_the_lagged_round_are_accepted(hot_set: H
     assert get_error_name(lambda: hot_set.bring(rounds[0], 0, 2)) == "WrongRound"
 
 
-def test_older_round_does_not_replace_a_newer_one(hot_set: HotSet) -> None:
+def test_older_round_does_not_replace_newer_word(hot_set: HotSet) -> None:
     bad = push(hot_set, {3: {"lane": 302}})
     push(hot_set, {})
     good = push(hot_set, {})
@@ -187,7 +187,7 @@ def test_older_round_does_not_replace_a_newer_one(hot_set: HotSet) -> None:
     assert get_error_name(lambda: hot_set.bring(good, 0, 2)) == "NothingWritten"
 
 
-def test_word_that_was_brought_before_does_not_stop_a_run(hot_set: HotSet) -> None:
+def test_run_with_already_written_word_is_accepted(hot_set: HotSet) -> None:
     last = push(hot_set, {})
     assert hot_set.bring(last, 1, 1).only("WordsBrought")["written"] == 1
     brought = hot_set.bring(last, 0, 2).only("WordsBrought")
@@ -202,7 +202,7 @@ def test_word_that_was_brought_before_does_not_stop_a_run(hot_set: HotSet) -> No
 
 @given(count=st.integers(1, 130), data=st.data())
 @examples(25)
-def test_every_aligned_run_of_a_round_is_accepted(
+def test_every_aligned_word_run_is_accepted(
     fresh_roots: RootsOracle, count: int, data: st.DataObject
 ) -> None:
     lanes = data.draw(st.lists(st.integers(1, 10_002), min_size=count, max_size=count))
@@ -235,13 +235,13 @@ def unpack(word: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("first", "count"), [(0, 0), (0, 3), (1, 2), (2, 4), (0, 4_096)])
-def test_case_f53_run_of_another_form_is_rejected(hot_set: HotSet, first: int, count: int) -> None:
+def test_case_f53_malformed_word_run_is_rejected(hot_set: HotSet, first: int, count: int) -> None:
     last = push(hot_set, {})
     call: tuple[Any, ...] = ("bring", last.round, first, [0] * count, [])
     assert get_error_name(lambda: hot_set.send(*call)) == "BadRun"
 
 
-def test_case_f53_words_that_the_root_does_not_prove_are_rejected(hot_set: HotSet) -> None:
+def test_case_f53_words_not_proven_by_root_are_rejected(hot_set: HotSet) -> None:
     last = push(hot_set, {})
     words = last.words(0, 2)
     proof = last.words_proof(0, 2)
@@ -262,7 +262,7 @@ def test_case_f53_words_that_the_root_does_not_prove_are_rejected(hot_set: HotSe
     )
 
 
-def test_empty_places_of_the_tree_write_nothing(hot_set: HotSet) -> None:
+def test_empty_tree_positions_write_no_word(hot_set: HotSet) -> None:
     last = push(hot_set, {}, count=33)  # three words, so one empty place
     assert hot_set.bring(last, 0, 4).only("WordsBrought")["written"] == 3
     assert hot_set.read("roundsAt", 0, 4) == [4, 4, 4, 0]
@@ -289,9 +289,7 @@ def test_empty_places_of_the_tree_write_nothing(hot_set: HotSet) -> None:
     )
 )
 @examples(25)
-def test_lanes_are_stored_and_read_without_a_change(
-    fresh_roots: RootsOracle, words: list[list[int]]
-) -> None:
+def test_stored_lanes_are_read_unchanged(fresh_roots: RootsOracle, words: list[list[int]]) -> None:
     roots = replace(fresh_roots)
     with roots.chain.undone():
         hot_set = deploy_words(roots)
@@ -309,7 +307,7 @@ def test_lanes_are_stored_and_read_without_a_change(
 
 @pytest.mark.parametrize("lane", [10_003, 0x3FFF, 0x4000, 0x8000, 0xFFFF])
 @pytest.mark.parametrize("place", [0, 7, 15])
-def test_case_f53_lane_above_the_best_score_is_rejected(
+def test_case_f53_lane_above_best_score_is_rejected(
     roots: RootsOracle, lane: int, place: int
 ) -> None:
     hot_set = deploy_words(roots)
@@ -320,7 +318,7 @@ def test_case_f53_lane_above_the_best_score_is_rejected(
 # --- seats ---
 
 
-def test_seats_are_bound_by_the_lagged_round_only(hot_set: HotSet) -> None:
+def test_seat_is_bound_only_by_lagged_round(hot_set: HotSet) -> None:
     older = push(hot_set, {}, count=24)
     last = push(hot_set, {}, count=24)
     node = Web3.to_checksum_address(last.leaves[22].node)
@@ -334,7 +332,7 @@ def test_seats_are_bound_by_the_lagged_round_only(hot_set: HotSet) -> None:
     assert hot_set.read("weightOf", node) == OPEN_LANE - 1
 
 
-def test_last_round_moves_no_node_to_another_seat(roots: RootsOracle) -> None:
+def test_last_round_cannot_move_node_to_other_seat(roots: RootsOracle) -> None:
     hot_set = deploy_words(roots)
     for _ in range(LAG):
         roots.push_leaves(make_leaves(NODES))
@@ -343,7 +341,7 @@ def test_last_round_moves_no_node_to_another_seat(roots: RootsOracle) -> None:
     assert get_error_name(lambda: hot_set.bind(stolen, 0)) == "NotProven"
 
 
-def test_stolen_quorum_moves_no_node_to_a_closed_seat_within_the_lag(hot_set: HotSet) -> None:
+def test_stolen_quorum_cannot_move_node_to_closed_seat_within_lag(hot_set: HotSet) -> None:
     """Moving seats could exclude nodes like falling lanes, and no limit would count them."""
     honest = make_leaves(NODES)
     by_seat = {seat: {"node": honest[(seat + 1) % NODES].node} for seat in range(NODES)}
@@ -359,7 +357,7 @@ def test_stolen_quorum_moves_no_node_to_a_closed_seat_within_the_lag(hot_set: Ho
     assert get_error_name(lambda: hot_set.bind(stolen, 0)) == "NoRoot"
 
 
-def test_later_leaf_corrects_a_seat(hot_set: HotSet) -> None:
+def test_later_leaf_corrects_wrong_seat(hot_set: HotSet) -> None:
     honest = make_leaves(NODES)
     swapped = {0: {"node": honest[1].node}, 1: {"node": honest[0].node}}
     wrong = push(hot_set, swapped)
@@ -375,7 +373,7 @@ def test_later_leaf_corrects_a_seat(hot_set: HotSet) -> None:
     assert hot_set.read("indexOf", node) == 1
 
 
-def test_nothing_is_bound_before_the_first_lagged_round(roots: RootsOracle) -> None:
+def test_no_seat_is_bound_before_first_lagged_round(roots: RootsOracle) -> None:
     hot_set = deploy_words(roots)
     assert get_error_name(lambda: hot_set.bind(roots.last_round, 0)) == "NoRoot"
 
@@ -386,12 +384,14 @@ def test_nothing_is_bound_before_the_first_lagged_round(roots: RootsOracle) -> N
 @pytest.mark.parametrize(
     "changes", [{"fall_share": 10_001}, {"big_fall": 10_001}, {"max_rounds": LAG}]
 )
-def test_settings_out_of_range_are_rejected(roots: RootsOracle, changes: dict[str, int]) -> None:
+def test_hot_set_settings_out_of_range_are_rejected(
+    roots: RootsOracle, changes: dict[str, int]
+) -> None:
     roots.chain.contract("roots/QoSWords", roots.contract.address)  # registers its errors
     assert get_error_name(lambda: deploy_words(roots, **changes)) == "BadSettings"
 
 
-def test_settings_are_those_of_the_constructor(hot_set: HotSet) -> None:
+def test_hot_set_has_constructor_settings(hot_set: HotSet) -> None:
     names = ("ORACLE", "LAG", "FALL_SHARE", "BIG_FALL", "MAX_ROUNDS")
     assert [hot_set.read(name) for name in names] == [
         hot_set.roots.contract.address,
