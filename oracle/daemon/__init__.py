@@ -1,1 +1,1 @@
-"""The daemon, and what the commands share with it: the scheduler and its jobs, the lease, HTTP."""
+"""Runs the daemon: its jobs, its lease, its HTTP servers, and the setup that commands share."""

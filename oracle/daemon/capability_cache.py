@@ -1,4 +1,4 @@
-"""Caches facts learned about endpoints; only the worker writes them to the database."""
+"""Caches facts about endpoints that any thread learned, until the worker stores them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ class CapabilityCache:
 
     store: Store | None
     clock: Callable[[], float]
-    # The value and its expiry, by endpoint and name.
+    # The values that are not stored yet, each with its expiry, by endpoint and name.
     _unstored: dict[tuple[str, str], tuple[str, int | None]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def load_facts(self, endpoint: str) -> dict[str, str]:
-        """Return the unexpired values of this endpoint, from the database and from memory."""
+        """Return the values of this endpoint that have not expired, from database and memory."""
         store = self.store
         value_by_name = dict[str, str]()
         if store is not None:
@@ -45,7 +45,9 @@ class CapabilityCache:
             self._unstored[endpoint, key] = value, expires
 
     def store_endpoint_facts(self, epoch: int) -> int:
-        """Write the new values under this epoch of the lease, and return their number.
+        """Write the new values to the database, and return their number.
+
+        `epoch` is the epoch of the lease that this process holds.
 
         Raises:
             FatalError: another process has taken over the lease.
@@ -68,10 +70,10 @@ class CapabilityCache:
         return len(unstored)
 
     def store_chain_facts(self, epoch: int) -> int:
-        """Write the new values if any is about the chain itself, and return their number.
+        """Write the new values if one of them is about the chain itself, and return their number.
 
-        Such a value is rare, and the next process needs it: it may mean that blocks are verified
-        at a lower level from then on.
+        Such values are rare. They are written early because the next process needs them, for
+        example to know that blocks are verified at a lower level from now on.
         """
         with self._lock:
             has_chain_facts = any(endpoint == CHAIN_FACTS_KEY for endpoint, _ in self._unstored)

@@ -1,7 +1,7 @@
-"""Builds, from the settings, the components that read and fold the chain; needs no key.
+"""Builds the components that read and fold the chain from the settings, without any key.
 
-Opening a component contacts no endpoint. `check_chain` contacts them, and must be called before
-the chain is read.
+No endpoint is contacted when a component is opened. `check_chain` contacts the endpoints, and must
+be called before the chain is read.
 """
 
 from collections.abc import Iterator
@@ -59,9 +59,9 @@ from oracle.store.identity import Identity
 
 @dataclass(frozen=True, slots=True)
 class Index(Records):
-    """The settings and database of `Records`, with the source of chain data and the event folder.
+    """The settings and database of `Records`, with the chain source and the event folder.
 
-    `endpoint_facts` caches what probes and responses revealed about the endpoints of `chain`.
+    `endpoint_facts` caches what was learned about the endpoints of `chain` by probes and requests.
     """
 
     reader: EventReader
@@ -71,13 +71,13 @@ class Index(Records):
 
     @property
     def kickout_policy(self) -> KickoutPolicy:
-        """Return how due kickouts are reviewed and delayed."""
+        """The policy by which due kickouts are reviewed and delayed."""
         terms = self.config.objections.terms
         return KickoutPolicy(self.rules, self.reader.holds_kickouts, terms)
 
 
 def compute_rules_hash(config: Config, reader: EventReader) -> Hash:
-    """Return the `rulesHash` that the contract must have before anything is sent to it."""
+    """Return the `rulesHash` that the contract must have, or nothing is sent to the contract."""
     rules = build_configured_rules(config)
     return hash_rules_and_settings(
         rules, reader.identity, build_report_settings(config.oracle, rules)
@@ -106,7 +106,7 @@ def open_index(records: Records) -> Iterator[Index]:
         try:
             yield Index(config, rules, store, reader, chain, endpoint_facts, folder)
         finally:
-            # Ends the threads of the hooks, which read the database.
+            # This ends the threads of the hooks, which would otherwise read the closed database.
             folder.discard_cached_rows()
 
 
@@ -116,9 +116,9 @@ def open_chain(
 ) -> Iterator[ChainSource]:
     """Build the chain source for the configured endpoints, and close it on exit.
 
-    No endpoint is contacted. `endpoint_facts` is the database's cache, which includes the
-    endpoints proven wrong. It is None if there is no database, or if the caller does not need the
-    cache.
+    No endpoint is contacted. `endpoint_facts` is the cache of the database, which includes the
+    endpoints that were proven wrong. It is None if there is no database, or if the caller does not
+    need these facts.
     """
     endpoint_facts = endpoint_facts or CapabilityCache(None, unix_seconds)
     settings = config.chain
@@ -175,7 +175,7 @@ def open_checked_chain(config: Config) -> Iterator[ChainSource]:
 
 
 def get_checked_chain(index: Index) -> ChainSource:
-    """Check the endpoints of an index like `check_chain`, and return the index's chain."""
+    """Check the endpoints of an index as `check_chain` does, and return the index's chain."""
     return check_chain(index.config, index.chain, index.store)
 
 
@@ -203,10 +203,10 @@ def reload_quarantined_endpoints(chain: ChainSource, store: Store | None) -> Non
 
 @contextmanager
 def reopen_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPool]:
-    """Open the endpoints again for a single check, without past failures; close them on exit.
+    """Open the endpoints a second time for a single check, and close them on exit.
 
-    Endpoints proven wrong stay excluded. Each of the others is contacted and reports its own
-    errors.
+    The new endpoints have no recorded failures, so each of them is contacted and reports its own
+    errors. Endpoints that were proven wrong stay excluded.
     """
     settings = config.chain
     opened_pool = EndpointPool.from_urls(
@@ -241,7 +241,7 @@ def set_segment_worker_count(index: Index, worker_count: int) -> None:
 
 
 def _configure_history_workers(config: Config, reader: EventReader, chain: ChainSource) -> None:
-    """Let workers prepare history if the settings configure any workers."""
+    """Let workers prepare the history, if the settings configure workers."""
     workers = resolve_worker_count(config.history)
     if not workers:
         return
@@ -262,7 +262,7 @@ def _build_segment_executor(
 
 
 def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
-    """Return the plan that workers need to prepare segments: chain, contracts and verification."""
+    """Return what workers need to know to prepare segments: chain, contracts and verification."""
     network = config.network
     policy = build_verification_policy(config.verify)
     return SegmentPlan(
@@ -272,7 +272,7 @@ def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
         oracle=config.oracle.address,
         objections=config.objections.address,
         options=dict(network.options),
-        # Workers read the chain only, without the feed.
+        # Workers read only the chain, so the identity of the feed's reader is left out.
         identity=reader.profile.identity,
         history=int(policy.history),
         receipts=policy.receipts,
@@ -299,7 +299,7 @@ def build_probe_settings(probing: ProbingSection) -> ProbeSettings | None:
 
 
 def _build_block_hooks(records: Records, reader: EventReader) -> Iterator[BlockHook]:
-    """Yield the block hooks in calling order: a report is cut before a node is drawn."""
+    """Yield the block hooks in calling order, so that reports are built before nodes are drawn."""
     config, oracle = records.config, records.config.oracle
     if config.feed.url is not None:
         yield FeedHook(config.chain.start_block)

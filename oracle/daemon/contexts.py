@@ -1,4 +1,4 @@
-"""The contexts of a reporter: one account and one quorum, shared by all that it sends."""
+"""The contexts of the features of a reporter, which share one account and one quorum."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,7 +64,7 @@ class ReporterContexts:
         return self.reporting.quorum
 
     def with_account(self, account_context: AccountContext) -> "ReporterContexts":
-        """Return the same contexts with another account, which sends all calls."""
+        """Return a copy of the contexts in which another account sends all calls."""
         account = replace(account_context, registry=CallRegistry(decode_refusal))
         quorum = replace(self.quorum, account_context=account)
         contexts = ReporterContexts(
@@ -86,7 +86,7 @@ class ReporterContexts:
         registry.register(BindNodesCall(self.quorum))
 
     def start_signing_embargo(self) -> None:
-        """Start a signing embargo, because the account's nonces were used by another process."""
+        """Start a signing embargo, because another process has used nonces of the account."""
         store_signing_embargo(
             self.quorum, build_signing_embargo(self.quorum), self.account_context.actor
         )
@@ -94,7 +94,8 @@ class ReporterContexts:
     def start_embargo_after_restore(self) -> None:
         """Start a signing embargo if the database was restored from a backup.
 
-        Statements that were signed after the backup may still land, but the database lacks them.
+        The embargo is needed because the database lacks the statements that were signed after the
+        backup, and the contract may still accept one of them.
 
         Raises:
             TransientError: no endpoint answers.

@@ -1,6 +1,6 @@
-"""Limits how often clients of the read API make this process call the contract of an account.
+"""Lets contract accounts verify signatures that clients of the read API have sent, within limits.
 
-A node may be a contract, which verifies its signatures itself (ERC-1271). See
+The account of a node may be a contract, which verifies signatures itself (ERC-1271). See
 docs/explanation/objections.md#nodes-that-are-contracts.
 """
 
@@ -24,14 +24,14 @@ from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
 
-# Calls of one account, and of all accounts together.
+# The maximum calls per second and calls in a burst, for one account and for all accounts together.
 _ACCOUNT_CALLS_PER_SECOND = 1 / 60
 _ACCOUNT_BURST = 3
 _CALLS_PER_SECOND = 1 / 6
 _BURST = 10
-# Seconds for which an account is not called again after it turned out to have no code.
+# An account that has no code is not called again for this many seconds.
 _NO_CODE_SECONDS = 600.0
-# Seconds until the response of an endpoint must begin, and the size of the response.
+# The response of an endpoint must begin within this time, and must not exceed this size.
 _TIMEOUT_SECONDS = 3.0
 _MAX_RESPONSE_BYTES = 16 * 1024
 
@@ -46,7 +46,7 @@ class ContractAccounts:
     def __init__(
         self, chain: ChainSection, store: Store, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Send no request yet; `clock` returns seconds and never goes back."""
+        """Store the settings, without a request; `clock` returns seconds and never goes back."""
         self._chain = chain
         self._store = store
         self._bucket_by_account = ClientBuckets(_ACCOUNT_CALLS_PER_SECOND, _ACCOUNT_BURST, clock)
@@ -62,8 +62,7 @@ class ContractAccounts:
         Raises:
             SignatureCheckUnavailableError: a limit is reached, or no endpoint responds.
         """
-        # An account without code costs one call; further signatures for it are rejected without a
-        # call.
+        # If the account had no code at the last call, the signature is rejected without a call.
         if self._no_code_until.get(account, 0.0) > self._clock():
             return False
         with self._limit.try_enter() as is_admitted:
@@ -86,7 +85,8 @@ class ContractAccounts:
                 ) from None
             if is_accepted is None:
                 now = self._clock()
-                # The limit of calls is also the limit of entries that are still valid.
+                # Expired entries are dropped. The rate limit of calls also limits the number of
+                # entries that have not expired.
                 self._no_code_until = {
                     earlier_account: until
                     for earlier_account, until in self._no_code_until.items()

@@ -1,7 +1,7 @@
-"""The health of the running daemon, kept in memory and written by the worker only.
+"""The health of the running daemon, which is in memory and changed only by the worker.
 
-`DaemonHealth.build_report` feeds `/readyz`, the metrics and the stored report
-(`health_reporter.py`); see docs/explanation/health.md.
+`/readyz`, the metrics and the stored report (`health_reporter.py`) use the result of
+`DaemonHealth.build_report`; see docs/explanation/health.md.
 """
 
 from dataclasses import dataclass, field
@@ -23,10 +23,10 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
 from oracle.telemetry.outbox_counts import OutboxStatistics
 
-# Consecutive failed ticks of a job before the daemon is not ready.
+# After this many consecutive failed ticks of a job, the daemon is not ready.
 READY_WITHIN_FAILURES = 3
-# The daemon is not ready if no endpoint has returned the head for this time. The time is measured
-# by the daemon's monotonic clock, because block timestamps are no reliable measure.
+# The daemon is not ready if no endpoint has returned the head for this many seconds. They are
+# counted by a monotonic clock, because the times of blocks are not reliable.
 READY_WITHIN_SECONDS = 60.0
 
 
@@ -41,20 +41,19 @@ class DaemonHealth:
     newest_block: int | None = None
     final_block: int | None = None
     folded_block: BlockRef | Cursor | None = None
-    # The dispatcher's balance at the last count, or None if no tasks are started.
+    # The dispatcher's balance at the last check, or None if this process starts no tasks.
     dispatcher_balance: AccountBalance | None = None
     # The reason of the open halt, which stops folding and sending, or None.
     halt_reason: str | None = None
-    # `is_stalled`: no endpoint shows a new block. `is_fork_in_doubt`: one endpoint reports a fork
-    # that no other has confirmed yet.
+    # `is_stalled` is whether no endpoint has returned a new block for long. `is_fork_in_doubt` is
+    # whether one endpoint reports a fork that no other endpoint has confirmed yet.
     is_stalled: bool = False
     is_fork_in_doubt: bool = False
-    # The subject of a dispute between endpoints; no blocks are applied from either side meanwhile.
+    # The description of a dispute between endpoints, during which no block of either is applied.
     dispute: str | None = None
-    # The lowest block that was never read, or None without a gap.
+    # The height of the lowest block that was never read, or None if all blocks were read.
     first_gap: int | None = None
-    # `refusal_reason`: why verification refuses a block. `unsure_reason`: why the stored blocks
-    # are not verified well enough yet.
+    # Why verification refuses a block, and why the stored blocks are not verified well enough yet.
     refusal_reason: str | None = None
     unsure_reason: str | None = None
     # Why the feed is unreliable, or None if it is reliable or not configured.
@@ -63,15 +62,15 @@ class DaemonHealth:
     held_report_reason: str | None = None
     # Why senders are paused until the operator resumes them.
     pause_reasons: list[str] = field(default_factory=list)
-    # Nonces that are used although no endpoint shows a receipt.
+    # Descriptions of nonces that are used although no endpoint returns a receipt.
     missing_receipt_reasons: list[str] = field(default_factory=list)
-    # The leader while this process is a standby; None if this process leads or the leader is
-    # unknown.
+    # The name of the leader while this process is a standby. None if this process leads, or if the
+    # leader is unknown.
     leader: str | None = None
     # What this process waits for before it leads; None if it leads or is a standby.
     waiting_for: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
-    # The contract's state at the last count, or None if unknown in this process.
+    # The contract's state at the last check, or None if this process does not know it.
     contract: ContractStatus | None = None
     # How long no daemon ran before this process, and why; None after an orderly restart.
     downtime: str | None = None
@@ -118,7 +117,7 @@ class DaemonHealth:
 
     @property
     def chain_view(self) -> ChainView:
-        """The state of the chain as last observed; needs no request and no query."""
+        """The state of the chain as it was last observed; no request and no query is needed."""
         head = None if self._heads is None else self._heads.latest
         unknown_reason = "not checked by this process yet" if self.contract is None else None
         return ChainView(head, self.contract, unknown_reason)
@@ -139,10 +138,10 @@ class DaemonHealth:
         self._detail_by_condition.pop(condition, None)
 
     def build_report(self) -> HealthReport:
-        """Return everything that is wrong, from memory only; may be called from any thread."""
+        """Return all problems that are known, from memory only; callable from any thread."""
         job_findings = [*self._list_failing_job_findings(), *self._list_silent_job_findings()]
         if self.leader is not None:
-            # A standby does not index, but the leader indexes into the same database.
+            # A standby does not index, because the leader indexes into the same database.
             return HealthReport.from_findings(job_findings)
         lease_findings = (
             []
@@ -181,7 +180,7 @@ class DaemonHealth:
         ]
 
     def _list_stalled_work_findings(self) -> list[HealthFinding]:
-        """Return a finding for each reason that stops indexing or sending while jobs tick."""
+        """Return a finding for each reason why indexing or sending stopped although jobs run."""
         findings = (
             [] if self.halt_reason is None else [HealthFinding(Condition.HALTED, self.halt_reason)]
         )
@@ -230,7 +229,7 @@ class DaemonHealth:
         return findings
 
     def _list_untrusted_data_findings(self) -> list[HealthFinding]:
-        """Return findings about data that is not trusted, or not trusted yet."""
+        """Return findings about data that is not verified, or that is contradicted."""
         findings = []
         if self.refusal_reason is not None:
             findings.append(
@@ -261,9 +260,9 @@ class DaemonHealth:
         return []
 
     def _describe_leader(self) -> str:
-        """Return the endpoint that alone shows a far higher block, or an empty text.
+        """Describe the only endpoint with a far higher block than all others, or return "".
 
-        If the block is invented, nothing is published until the endpoint is removed.
+        If this endpoint has invented its block, nothing is published until it is removed.
         """
         views = sorted(
             (view for view in self.endpoints if view.head is not None),

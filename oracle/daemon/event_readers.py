@@ -1,4 +1,4 @@
-"""Builds the reader of events from the settings; imports nothing that contacts an endpoint."""
+"""Builds the reader of events from the settings, without importing code that uses the network."""
 
 from oracle.chain.feed.relay_reader import RelayReader
 from oracle.chain.profiles.event_reader import EventReader
@@ -31,7 +31,7 @@ def open_reader(config: Config) -> EventReader:
 def _build_feed_reader(profile: Profile) -> RelayReader:
     """Return the reader of the feed's rows.
 
-    Stakes are taken from the feed only if no event of the chain's profile contains them.
+    The reader takes stakes from the feed only if no event of the chain's profile contains stakes.
     """
     fields_by_event = profile.fields_by_event_type
     has_chain_stakes = any(

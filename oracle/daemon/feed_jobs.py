@@ -1,7 +1,7 @@
-"""The daemon's jobs for a feed: poll new rows, reread old rows, compare with a second feed.
+"""The daemon's jobs for a feed, which poll new rows, reread old rows, and compare two feeds.
 
-Each response is awaited on a separate thread, so that the head waits no longer for a slow feed
-than for other requests (docs/explanation/feed.md#polling).
+A separate thread waits for each response, so that a slow feed does not delay indexing
+(docs/explanation/feed.md#polling).
 """
 
 import time
@@ -34,9 +34,10 @@ from oracle.rpc.background import BackgroundCall
 from oracle.store.raw.feed_repository import FeedCursor
 from oracle.telemetry import indexer_metrics
 
-# The interval of checks whether old rows are due for a reread, or rows for a comparison.
+# How often to check whether a reread of old rows or a comparison of the feeds is due.
 CHECK_SECONDS = 10.0
-# A server may cap its pages at a single row; the last page is the empty one.
+# The maximum number of pages of a reread. A server may return a single row per page, and the last
+# page is empty.
 _REREAD_PAGES = REREAD_ROWS + 1
 
 
@@ -44,9 +45,9 @@ _REREAD_PAGES = REREAD_ROWS + 1
 class FeedJobs:
     """The state that the feed jobs share.
 
-    `health.feed_fault` is the reason why the feed is unreliable. A tick waits for a response for
-    at most `max_wait_seconds`, or without limit if it is None. `clock` returns monotonic seconds,
-    `wall_clock` unix seconds.
+    `health.feed_fault` is set to the reason why the feed is unreliable. A tick waits for a
+    response for at most `max_wait_seconds`, or without limit if it is None. `clock` returns
+    monotonic seconds, and `wall_clock` returns unix seconds.
     """
 
     records: Records
@@ -59,10 +60,10 @@ class FeedJobs:
     _poll_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
     _reread_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
     _compare_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
-    # Whether the previous poll left rows unread.
+    # Whether the previous poll did not reach the end of the feed.
     _has_more_rows: bool = False
-    # Whether the end of the feed was reached since the last new row; if so, reading rows again
-    # is no backlog.
+    # Whether the end of the feed was reached since the last new row. If so, the rows of the next
+    # poll are no backlog.
     _has_seen_end: bool = False
     _polled_at: float | None = None
 

@@ -1,8 +1,9 @@
-"""Reports the daemon's health from separate threads: to the database, and to systemd.
+"""Reports the daemon's health to the database and to systemd, from separate threads.
 
-The worker may hang in a tick for a minute, and the stored health must show the cause before the
-tick ends. The reason why the daemon ended is stored as well, for readers of the database while no
-daemon runs. systemd is notified when the daemon is ready, alive or stopping (sd_notify(3)).
+Separate threads are needed because the worker may hang in a tick for a minute, and the stored
+health must show the cause before the tick ends. The reason why the daemon ended is stored as well,
+for commands that read the database while no daemon runs. systemd is notified when the daemon is
+ready, alive or stopping (sd_notify(3)).
 """
 
 import os
@@ -26,25 +27,25 @@ from oracle.store.database import Store
 from oracle.store.health_repository import ReportedHealth
 from oracle.telemetry import service_metrics
 
-# Interval of health evaluations, and the number of unchanged evaluations after which health is
-# stored again.
+# The interval in seconds at which health is evaluated. If health does not change, it is stored
+# again after this number of evaluations.
 _CHECK_SECONDS = 1.0
 _REPEAT_CHECKS = 5
-# With less free space the database soon cannot be written.
+# If less disk space is free, writing to the database will soon fail.
 LOW_DISK_BYTES = 256 << 20
 _MEBIBYTE = 1 << 20
-# A shorter downtime counts as a restart and causes no notice.
+# A shorter downtime (in seconds) counts as a restart and causes no notice.
 _RESTART_SECONDS = 60
 # The maximum length of a stored failure, in characters.
 _MAX_FAILURE_TEXT = 2_000
-# Number of keep-alives within one watchdog period, so that a lost keep-alive has no effect.
+# The number of keep-alives within one watchdog period, so that the loss of one has no effect.
 _PINGS_PER_PERIOD = 3
 _MICROSECONDS = 1_000_000
 
 
 @dataclass(slots=True)
 class HealthReporter:
-    """Stores the health of one process under the process's name in the lease."""
+    """Stores the health of this process, under the name by which the process holds the lease."""
 
     store: Store
     daemon_health: DaemonHealth
@@ -54,7 +55,7 @@ class HealthReporter:
     _checks_until_repeat: int = 0
 
     def start_reporting(self) -> None:
-        """Evaluate health once, then repeatedly on a thread."""
+        """Evaluate health once, and then start a thread that evaluates it repeatedly."""
         self._record_downtime()
         self.evaluate_health()
         threading.Thread(target=self._run_health_checks, name="health", daemon=True).start()
@@ -64,7 +65,7 @@ class HealthReporter:
             self.evaluate_health()
 
     def evaluate_health(self) -> None:
-        """Evaluate health for the metrics; store it if it changed or the stored report is old."""
+        """Evaluate health for the metrics; store it if it changed or the last report is old."""
         health = self.daemon_health.build_report()
         disk = self.store.data_directory
         low_disk = None if disk is None else find_low_disk_space(disk)
@@ -78,7 +79,8 @@ class HealthReporter:
             with self.store.transaction() as uow:
                 uow.health.save_report(self.holder, health.findings)
         except OracleError:
-            # Readers see that the report is old; failing steps report the database error.
+            # The failure is not raised: readers see that the stored report is old, and jobs that
+            # use the database report its error.
             service_metrics.HEALTH_WRITE_FAILURES.inc()
             return
         self._reported, self._checks_until_repeat = health, _REPEAT_CHECKS
@@ -104,7 +106,7 @@ class HealthReporter:
                     uow.health.record_shutdown(self.holder, text)
             except OracleError as error:
                 structlog.get_logger().warning("health_write_failed", reason=str(error))
-                # The error that ended the daemon must stay the one that is reported.
+                # An error of the checkpoint must not hide the error that ended the daemon.
                 with suppress(TransientError):
                     self.store.checkpoint_wal()
             else:
@@ -136,7 +138,7 @@ def report_daemon_health(
     command: str,
     lease_failure: Callable[[], OracleError | None],
 ) -> Iterator[None]:
-    """Report health under the name of `command`, and store why the daemon ended.
+    """Report health during the `with` block under the name of `command`; store why it ended.
 
     `lease_failure` returns why the lease was lost, or None if it is held.
     """
@@ -159,13 +161,11 @@ def report_daemon_health(
 def report_to_systemd(
     stuck_reason: Callable[[], str | None], environment: Mapping[str, str] = os.environ
 ) -> Iterator[None]:
-    """Notify systemd of the start and end of the daemon's work, with keep-alives meanwhile.
+    """Notify systemd that the daemon is ready and that it stops, and send keep-alives meanwhile.
 
-    Without systemd, nothing is sent.
-
-    A thread checks the worker and sends the keep-alives. If the worker is stuck, or the process
-    gets no processor time at all, no keep-alive is sent, and systemd kills the process after
-    `WatchdogSec`.
+    Without systemd, nothing is sent. A thread checks the worker and sends the keep-alives. If the
+    worker is stuck, or the process gets no processor time, no keep-alive is sent, and systemd
+    kills the process after `WatchdogSec`.
     """
     stopped = threading.Event()
     watchdog_seconds = _read_watchdog_seconds(environment)
@@ -204,7 +204,7 @@ def _send_systemd_state(state: str, environment: Mapping[str, str]) -> None:
     address = environment.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
-    # An abstract socket address is written with `@` for its zero byte.
+    # In the variable, `@` stands for the zero byte at the start of an abstract socket address.
     socket_address = f"\0{address[1:]}" if address.startswith("@") else address
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager_socket:
         try:

@@ -20,7 +20,7 @@ from oracle.indexer.reorgs.reorg import RewindResult
 from oracle.reporting.readiness import find_first_unread_block
 from oracle.telemetry.indexer_metrics import REFUSED
 
-# How long a second provider may be silent before the daemon is not ready.
+# The daemon is not ready if no second provider has confirmed a block for this many seconds.
 UNCONFIRMED_SECONDS = 300.0
 
 
@@ -28,8 +28,8 @@ UNCONFIRMED_SECONDS = 300.0
 class IndexJob:
     """Indexes one window per tick.
 
-    `wait` blocks inside a tick of a process that exits when everything is done. In a daemon it is
-    None, because another tick follows.
+    `wait` waits for some seconds within a tick. It is set in a process that exits when everything
+    is done (`run --once`), and None in a daemon, where another tick follows.
     """
 
     index: Index
@@ -59,7 +59,7 @@ class IndexJob:
             elif isinstance(result, RewindResult):
                 self.health.record_folded_block(result.ancestor)
         finally:
-            # The lag grows even if nothing can be written.
+            # Health is updated after a failure as well, because the lag grows meanwhile.
             self._update_health()
             self.maintenance.store_endpoint_findings()
         if not is_halted and (result is not None or not self._is_switch_checked):
@@ -71,7 +71,7 @@ class IndexJob:
         return self._wait_for_fork_confirmation()
 
     def _switch_rules_if_due(self) -> None:
-        """At the head, switch to the rules in force if they are not those of the database.
+        """At the head, switch to the rules in force if the database was folded with other rules.
 
         Raises:
             RulesSwitchedError: the database was switched.
@@ -86,21 +86,22 @@ class IndexJob:
             self.health.set_condition(Condition.RULES_NOT_FOLLOWED, reason)
 
     def _is_at_head(self) -> bool:
-        """Return whether the index is close enough to the head for reports to be cut."""
+        """Return whether the index is close enough to the head to build reports."""
         lag_blocks = self.health.lag_blocks
         return lag_blocks is not None and lag_blocks <= get_max_header_depth(
             self.index.folder.hooks
         )
 
     def _reread_blocks(self) -> tuple[TickFacts, TransientError | None]:
-        """Reread blocks that can be verified better; if no endpoint responds, return the error.
+        """Reread blocks that can be verified at a higher level.
 
-        The endpoints may no longer have those blocks, so the head is indexed anyway. Until the
-        blocks are reread, nothing is reported.
+        Returns the facts of the tick, and the error if no endpoint responded. Such an error does
+        not stop indexing, because the endpoints may no longer have these old blocks. However,
+        nothing is reported until the blocks are reread.
 
         Raises:
-            BlockRefusedError: a block is refused, because an endpoint's data about it is
-                inconsistent and no endpoint proves it; indexing stops.
+            BlockRefusedError: a block is refused, because an endpoint's data about it contradict
+                each other and no endpoint proves the block; indexing stops.
         """
         try:
             return self.maintenance.reread_blocks(), None
@@ -140,7 +141,7 @@ class IndexJob:
         health.dispute = fork_watch.get_long_dispute(self.ingest.clock())
 
     def _wait_for_fork_confirmation(self) -> TickFacts:
-        """If `wait` is set, wait until a fork that one endpoint reports can be confirmed."""
+        """If `wait` is set, wait until a fork that one endpoint has reported can be confirmed."""
         if self.wait is None or not self.ingest.fork_watch.is_pending():
             return None
         seconds = self.ingest.fork_watch.get_seconds_until_poll(self.ingest.clock())

@@ -1,4 +1,4 @@
-"""The jobs of the daemon, in the order of their first ticks."""
+"""Builds the jobs of the daemon, in the order of their first ticks."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -25,8 +25,8 @@ from oracle.daemon.statistics_jobs import STATISTICS_SECONDS, StatisticsJob, bui
 from oracle.indexer.feed_events import FeedHeadLimit
 from oracle.indexer.loop import IngestState
 
-# How often to check whether a probe is due (each endpoint once an hour) or a late answer has
-# arrived.
+# How often to check whether the hourly probe of an endpoint is due, or whether a late response to
+# a probe has arrived.
 PROBE_TICK_SECONDS = 10.0
 
 
@@ -40,9 +40,9 @@ def open_jobs(
 ) -> list[Job]:
     """Return the configured jobs of the daemon in the order of their first ticks.
 
-    `wait` blocks inside a tick of a process that exits when everything is done (`run --once`).
-    Such a process renews the lease in a job, and has no jobs that only a long-running process
-    needs. In a daemon, `wait` is None. `exit_stack` closes what the jobs opened.
+    `wait` waits for some seconds within a tick. It is set in a process that exits when everything
+    is done (`run --once`), and None in a daemon. The former renews the lease by a job, and has no
+    jobs that only a long-running process needs. `exit_stack` closes what the jobs have opened.
 
     Raises:
         InputError: a notification target, or a feed, cannot be used.
@@ -69,14 +69,15 @@ def open_jobs(
     statistics_job = StatisticsJob(index, epoch, senders, ingest, health)
     get_prober = cache(partial(open_endpoint_prober, index, max_wait_seconds))
     return [
-        # A daemon renews its lease on a thread, so that a long tick does not let it expire.
+        # A daemon needs no job for this, because a thread renews its lease even during long ticks.
         *(
             []
             if is_daemon
             else [Job("lease", RENEW_SECONDS, partial(renew_held_lease, index.store, epoch))]
         ),
         Job("reconcile", RECONCILE_SECONDS, sending_jobs.reconcile_nonces),
-        # Before the index: notices read blocks that a manual rewind is about to replace.
+        # Notices come before indexing, because they read blocks that indexing may replace after a
+        # manual rewind.
         *(
             [open_notify_job(index, ingest, health, is_daemon=is_daemon)]
             if config.has_notice_recipients
@@ -85,7 +86,7 @@ def open_jobs(
         *([build_node_metrics_job(index)] if config.metrics.nodes and is_daemon else []),
         *([] if feed_jobs is None else feed_jobs.build_jobs()),
         Job("index", poll_seconds, index_job.run_tick, index.chain.tracker.estimate_poll_wait),
-        # Confirm before sending: a call that was mined meanwhile must not be paid for twice.
+        # Confirming comes before sending, so that no call is paid for that was mined meanwhile.
         Job("confirm", poll_seconds, sending_jobs.confirm_transactions),
         Job("publish", poll_seconds, sending_jobs.advance_reports),
         *(

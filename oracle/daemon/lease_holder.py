@@ -1,9 +1,9 @@
-"""Names the process that holds the lease, so that others can check whether that process is gone.
+"""Builds the name of a process for the lease, by which others can check whether it still runs.
 
-A process is gone if this kernel has no process with its number, or if the process with that number
-started at another clock tick. The comparison is valid only where both processes see the same
-process numbers (same host, boot, process namespace and time namespace), and on Linux only. For
-another machine, container or system the state is unknown (decision 0132).
+A process has ended if this kernel has no process with its number, or if the process with this
+number started at another time. The comparison is valid only on Linux, and only if both processes
+see the same process numbers (same host, boot, process namespace and time namespace). The state of
+a process on another machine or in another container is unknown (decision 0132).
 """
 
 import os
@@ -15,14 +15,14 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
-# Suffix of the name: the start of the process in clock ticks since boot, and a digest of the
-# namespaces in which that number is valid.
+# The suffix of the name contains the start of the process in clock ticks since boot, and a digest
+# of the namespaces in which the process number is valid.
 _HOLDER_SUFFIX = re.compile(r", process ([1-9]\d{0,8}) \(begun (\d{1,19}) at ([0-9a-f]{16})\)$")
 _DIGEST_DIGITS = 16
-# Indexes of the state and the start time among the fields of /proc/PID/stat behind the name
-# (proc(5)).
+# In /proc/PID/stat (proc(5)), the indexes of the state and the start time among the fields that
+# follow the process's name.
 _STATE_INDEX, _START_INDEX = 0, 19
-# States of processes that are dead and not yet reaped by their parents.
+# The states of processes that have ended and were not reaped by their parents yet.
 _DEAD_STATES = {"Z", "X"}
 
 
@@ -74,7 +74,7 @@ def get_holder_state(holder: str | None) -> HolderState:
 def _read_namespace_digest() -> str | None:
     """Return a digest of host, boot and namespaces, or None if they cannot be read.
 
-    Process numbers can be compared only between processes with the same digest.
+    The numbers of two processes can be compared only if both have the same digest.
     """
     try:
         if str((_PROC / "self").readlink()) != str(os.getpid()):

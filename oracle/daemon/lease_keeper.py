@@ -1,9 +1,9 @@
-"""Acquires, renews and releases the lease, so that each database has one writer.
+"""Acquires, renews and releases the lease, so that each database has only one writer.
 
-Every command that writes runs inside `hold_lease`, the daemon inside `keep_lease`; a process that
-only reads needs no lease. The daemon's worker may wait long for an endpoint, so the lease is
-renewed on separate threads (docs/explanation/daemon.md#lease). A process that lost its lease, or
-cannot renew it, must end: another process may already be writing.
+Every command that writes runs within `hold_lease`, and the daemon within `keep_lease`. A process
+that only reads needs no lease. The daemon renews its lease on separate threads, because its worker
+may wait long for an endpoint (docs/explanation/daemon.md#lease). A process that has lost its lease
+or cannot renew it must end, because another process may already be writing.
 """
 
 import threading
@@ -22,10 +22,11 @@ from oracle.store.engine import STALLED_SECONDS
 from oracle.store.lease_repository import LeaseState
 from oracle.telemetry import indexer_metrics
 
-# A lease expires after this time without a renewal; a live holder renews it three times meanwhile.
+# A lease expires after this time without a renewal; its holder renews it three times as often.
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 10.0
-# Without a renewal for this time the holder must end, well before another process may take over.
+# If the holder cannot renew the lease for this time, it must end, well before another process may
+# take over the lease.
 GIVE_UP_SECONDS = 20.0
 # The delay before the next attempt after a failed renewal.
 _AGAIN_SECONDS = 2.0
@@ -45,7 +46,7 @@ class LeaseHeldError(FatalError):
 
 
 def find_leader(lease_state: LeaseState) -> str | None:
-    """Return the holder of the lease, or None if the lease is free or its holder is gone."""
+    """Return the name of the lease's holder, or None if the lease is free or its holder ended."""
     is_over = lease_state.holder is None or lease_state.seconds_left <= 0
     if is_over or get_holder_state(lease_state.holder) is HolderState.GONE:
         return None
@@ -68,8 +69,8 @@ def acquire_lease(store: Store, command: str) -> int:
 class HolderWatch:
     """Detects, by this process's monotonic clock, that a holder has stopped renewing the lease.
 
-    The lease expires by the database's wall clock. Without this check, a dead holder would keep
-    the lease longer if that clock were stepped back.
+    The lease itself expires by the database's wall clock. If this clock is set back, a holder that
+    has ended would keep the lease for longer without this check.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -87,12 +88,12 @@ class HolderWatch:
 def try_acquire_lease(
     store: Store, command: str, watch: HolderWatch | None = None
 ) -> tuple[int | None, LeaseState]:
-    """Try to acquire the lease, and return the new epoch (or None) with the lease's state.
+    """Try to acquire the lease; return the new epoch (or None), and the previous lease state.
 
-    If another process holds the lease, the epoch is None and nothing is written. A standby may
-    therefore call this function often, with a `watch`. If the lease has expired and its holder
-    stalled inside a transaction, that transaction is terminated, provided that the database
-    supports this.
+    If another process holds the lease, the epoch is None and nothing is written, so a standby may
+    call this function often. `watch` also detects by a monotonic clock that the holder has stopped
+    renewing. If the lease has expired while its holder is stalled within a transaction, the
+    transaction is terminated if the database supports this.
 
     Raises:
         TransientError: the database is unavailable, or another process is writing to it.
@@ -129,7 +130,7 @@ def try_acquire_lease(
 
 
 def _terminate_stalled_writer(store: Store, lease_state: LeaseState) -> str:
-    """Terminate a stalled writer's transaction; return a note for the error message."""
+    """Terminate the transaction of a stalled writer; return a text for the error message."""
     try:
         with store.read_transaction() as uow:
             if uow.lease.terminate_stalled_writer(STALLED_SECONDS):
@@ -158,10 +159,11 @@ def renew_held_lease(store: Store, epoch: int) -> None:
 class LeaseKeeper:
     """Renews the lease until stopped; calls `on_lost` once if the lease is lost.
 
-    One thread renews, and may hang in a database that does not respond. The other thread watches
-    the renewals and the work, because a holder that makes no progress would keep standbys waiting.
-    `failure` is the reason why the lease was lost, or None. `can_release` is False after a failed
-    renewal, because the database may not respond, or another process holds the lease.
+    One thread renews the lease, and may hang if the database does not respond. The other thread
+    watches the renewals and the work, because a holder that makes no progress must not keep
+    standbys waiting. `failure` is the reason why the lease was lost, or None. `can_release` is
+    False after a failed renewal, because the database may not respond, or another process may hold
+    the lease.
     """
 
     def __init__(
@@ -183,7 +185,7 @@ class LeaseKeeper:
         self._failure_lock = threading.Lock()
 
     def start_renewing(self) -> None:
-        """Start both threads; the lease must have been acquired immediately before."""
+        """Start both threads; call this immediately after the lease was acquired."""
         for name, run in (("lease", self._run_renewals), ("lease watch", self._watch_renewals)):
             threading.Thread(target=run, name=name, daemon=True).start()
 
@@ -238,7 +240,7 @@ class LeaseKeeper:
 
 
 def _assume_not_stuck() -> str | None:
-    """Return None, because nothing watches the progress of the work."""
+    """Return None, because the progress of the work is not watched."""
 
 
 @contextmanager
@@ -250,14 +252,14 @@ def keep_lease(
 ) -> Iterator[LeaseKeeper]:
     """Renew the lease during the daemon's work, release it at the end, and yield the keeper.
 
-    `on_lost` is called, from a thread, if the lease is lost. A lost lease is not released, because
-    its database may not even respond. `stuck_reason` returns why the work makes no progress, or
-    None. If it returns a reason, the lease is released early, so that a standby can take over.
-    Later writes of a stuck thread then carry an expired epoch and fail.
+    `on_lost` is called from a thread if the lease is lost. A lost lease is not released, because
+    the database may not respond. `stuck_reason` returns why the work makes no progress, or None.
+    If it returns a reason, the lease is released early, so that a standby can take over. If the
+    stuck thread continues later, its writes carry an old epoch and fail.
 
     Raises:
-        FatalError: the lease was lost, could not be renewed for too long, or the work is stuck;
-            nothing may be written.
+        FatalError: the lease was lost, it could not be renewed for too long, or the work is stuck;
+            this process must not write any more.
     """
     indexer_metrics.HELD.set(1)
     indexer_metrics.EPOCH.set(epoch)
@@ -276,9 +278,9 @@ def keep_lease(
 
 @contextmanager
 def hold_lease(store: Store, command: str) -> Iterator[int]:
-    """Hold the lease while a command works, and yield its epoch; long work must renew the lease.
+    """Hold the lease while a command runs, and yield its epoch; a long command must renew it.
 
-    Every write is guarded by that epoch. A lease that cannot be released expires by itself.
+    Every write checks the epoch. If the lease cannot be released at the end, it expires by itself.
 
     Raises:
         LeaseHeldError: another process holds the lease; the message names the holder.
@@ -291,7 +293,7 @@ def hold_lease(store: Store, command: str) -> Iterator[int]:
 
 
 def _release_lease(store: Store, epoch: int) -> None:
-    """Release the lease so that the next process need not wait; on failure the lease expires."""
+    """Release the lease, so that the next process need not wait; log a failure."""
     try:
         with store.transaction() as uow:
             uow.lease.release(epoch)

@@ -1,4 +1,4 @@
-"""The daemon from start to end: opens its parts, checks them and runs the jobs."""
+"""Runs the daemon from start to end: opens its components, checks them, and runs the jobs."""
 
 from contextlib import ExitStack
 
@@ -54,13 +54,13 @@ def run_daemon(
                 _run_daemon_phases(process, is_standby=is_standby)
                 is_running = False
             except RulesSwitchedError:
-                # All parts depend on the rules.
+                # All components depend on the rules, so all of them are opened again.
                 stop.clear_stop_event()
     structlog.get_logger().info("process_stopped", by=stop.reason)
 
 
 def _run_daemon_phases(process: DaemonProcess, *, is_standby: bool) -> None:
-    """Open all parts in the order in which they can fail, then run the jobs until the end."""
+    """Open all components, those that can fail early first, and run the jobs until the end."""
     stop, health, exit_stack = process.stop, process.health, process.exit_stack
     records = open_existing_records(process)
     exit_stack.enter_context(report_to_systemd(health.liveness.find_stuck_reason))
@@ -124,7 +124,8 @@ def _run_to_head(config: Config, permissions: SendPermissions, stop: StopSignal)
                 lambda: prepare_senders(process, index, epoch, open_key, get_reporter)
             )
             jobs = open_jobs(index, epoch, senders, process.health, exit_stack, stop.event.wait)
-            # A block that is still unconfirmed at the end would make the command exit with 1.
+            # Slow witnesses are queried as well, because the command fails if a block is still
+            # unconfirmed at its end.
             index.chain.allow_slow_witnesses()
             run_until_idle(wrap_jobs_with_waits(jobs, stop), stop.event)
             stop.exit_if_signalled()

@@ -1,4 +1,4 @@
-"""The daemon's jobs that verify the index: repair, reread, audit, and compare with snapshots."""
+"""The daemon's jobs that verify the index: repair, reread, audit and comparison of samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,32 +40,33 @@ from oracle.indexer.snapshots import (
 )
 from oracle.telemetry import integrity_metrics
 
-# Interval at which the contracts' counters are read, and interval of the checks for a late answer.
+# The interval at which the contracts' counters are read, and the interval at which to check
+# whether a late response has arrived.
 _COUNTERS_PERIOD_SECONDS = 3600.0
 COUNTERS_TICK_SECONDS = 10.0
-# How long a tick waits for an endpoint's answer in the background. A late answer is used by a
-# later tick, because the head must not wait for it.
+# How long a tick waits for a response of an endpoint. A later tick uses a late response, so that
+# indexing at the head is not delayed.
 BACKGROUND_SECONDS = 0.2
-# Blocks that no header proves are audited in chunks of this size.
+# If the chain's headers prove no logs, blocks are audited in chunks of this size.
 _UNPROVEN_AUDIT_BLOCKS = 100
-# This many blocks may wait for an audit before the daemon reports them.
+# The daemon reports blocks that wait for their audit only if there are more than this number.
 _MAX_WAITING_BLOCKS = 2 * _UNPROVEN_AUDIT_BLOCKS
-# Interval at which a sample of the state is compared, and the number of samples that cover every
-# node.
+# The interval at which a sample of the state is compared, and the number of samples after which
+# every node was compared once.
 _SAMPLE_SECONDS = 600.0
 _SAMPLE_PAGES = 256
 SNAPSHOT_TICK_SECONDS = 10.0
-# The pause after an endpoint did not answer an audit.
+# The pause in seconds after an endpoint has not responded to an audit.
 _BACKOFF_SECONDS = 60.0
 
 
 def find_unsound_block_reason(index: Index, *, is_running: bool = False) -> str | None:
-    """Return why some blocks must not be used yet, or None if all blocks are sound.
+    """Return why some blocks must not be used yet, or None if all blocks may be used.
 
-    Possible reasons: the blocks came only from endpoints that were proven wrong; two endpoints
-    disagree about them; no second provider confirms them; nothing proves them; or the stored state
-    differs from a refold of the blocks. If `is_running` is true, the newest blocks may still wait
-    for their audit and their second provider.
+    Blocks must not be used if they came only from endpoints that were proven wrong, if two
+    endpoints disagree about them, if no second provider has confirmed them, if the required proof
+    is missing, or if the stored state differs from a refold of the blocks. With `is_running`, the
+    newest blocks are accepted although they may still wait for their audit or confirmation.
     """
     allowed_blocks = _MAX_WAITING_BLOCKS if is_running else 0
     with index.store.read_transaction() as uow:
@@ -92,11 +93,11 @@ def find_unsound_block_reason(index: Index, *, is_running: bool = False) -> str 
 
 @dataclass(slots=True)
 class MaintenanceJobs:
-    """The state that these jobs share with each other and with the index job; needs the lease.
+    """The state that these jobs share with each other and with the index job.
 
-    A tick waits for an endpoint's answer in the background for at most `max_wait_seconds`, or
-    without limit if it is None. A long tick marks its progress in `health`, so that it does not
-    count as stuck.
+    The jobs require the lease. A tick waits for a response of an endpoint for at most
+    `max_wait_seconds`, or without limit if it is None. A long tick marks its progress in `health`,
+    so that it does not count as stuck.
     """
 
     index: Index
@@ -109,7 +110,7 @@ class MaintenanceJobs:
     rereader: Rereader = field(default_factory=Rereader)
     counters: CounterQuery = field(default_factory=CounterQuery)
     _backoff_until: float = 0.0
-    # When the counters are read next, and when a sample of the state is compared next.
+    # The monotonic times of the next read of the counters, and of the next comparison of a sample.
     _next_count_at: float = 0.0
     _next_sample_at: float = 0.0
     _sample_page: int = 0
@@ -120,7 +121,7 @@ class MaintenanceJobs:
         )
 
     def backfill_index_scope(self) -> TickFacts:
-        """Reindex the next blocks that an older configuration or version indexed."""
+        """Read the next blocks again that were indexed with another configuration or version."""
         index = self.index
         result = backfill_next_gap(
             index.chain,
@@ -140,7 +141,7 @@ class MaintenanceJobs:
         return None if result is None else _describe_reread(result)
 
     def find_unreportable_state_reason(self) -> str | None:
-        """Return why the folded state must not be reported yet, or None if it may be reported."""
+        """Return why no report may be based on the folded state yet, or None if it may."""
         index = self.index
         with index.store.read_transaction() as uow:
             fault = find_fault_blocking_publication(uow)
@@ -166,7 +167,8 @@ class MaintenanceJobs:
     def store_endpoint_findings(self) -> None:
         """Store which endpoints were proven wrong, and the facts learned about the chain.
 
-        The next process needs both, so they are stored while blocks are read.
+        This is done while blocks are read, because the next process needs the facts even if this
+        process crashes.
         """
         record_endpoints_proven_wrong(
             self.index.chain, self.index.store, self._build_rebuild_options()
@@ -176,9 +178,10 @@ class MaintenanceJobs:
     def audit_blocks(self) -> TickFacts:
         """Audit final blocks with a second endpoint, unless a halt is open.
 
-        While the index catches up with the head, audits are rare. Blocks that came only from an
-        endpoint that was proven wrong are audited without this delay. A silent second endpoint
-        does not affect readiness: the audit is logged and tried again later.
+        While the index catches up with the head, only some ticks audit blocks. However, blocks
+        that came only from an endpoint that was proven wrong are audited by every tick. If the
+        second endpoint does not respond, the daemon stays ready; the failure is logged, and the
+        audit is tried again later.
         """
         index, heads = self.index, self.ingest.heads
         if (
@@ -209,9 +212,8 @@ class MaintenanceJobs:
     def _get_min_audit_blocks(self) -> int:
         """Return the minimum number of new blocks for an audit by a second endpoint.
 
-        If headers prove the logs, whole windows are audited. Otherwise the second endpoint is the
-        only other evidence, and blocks are audited soon. A process that runs once audits them at
-        once.
+        If headers prove the logs, only whole windows are audited. Otherwise the audit is the only
+        verification, so blocks are audited sooner. A process that runs once audits all blocks.
         """
         if self.index.chain.are_receipts_provable():
             return self.auditor.window_blocks
@@ -220,7 +222,7 @@ class MaintenanceJobs:
     def update_snapshots(self) -> TickFacts:
         """Write the next state snapshot, or compare a sample of the state with a snapshot.
 
-        Nothing is done while the index catches up, because the processor is needed for that.
+        Nothing is done while the index catches up with the head, in order not to slow it down.
         """
         index = self.index
         heads = self.ingest.heads
@@ -251,7 +253,7 @@ class MaintenanceJobs:
         try:
             check = check_state_sample(source, page)
         except NoNearbySnapshotError:
-            # Snapshots must exist before samples can be compared.
+            # No snapshot is near the cursor yet, so there is nothing to compare the sample with.
             check = None
         if check is None:
             return None
@@ -306,7 +308,7 @@ def _describe_backfill(result: ScopeBackfillResult) -> Mapping[str, object]:
             "logs": result.rebuilt.log_count,
             "same": result.rebuilt.is_same,
         }
-        # Logged before anything is sent: these periods would be reported differently now.
+        # The periods whose reports would be different now are logged before anything is sent.
         facts["differing"] = list(result.rebuilt.differing)
     return facts
 

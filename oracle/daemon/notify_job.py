@@ -1,6 +1,6 @@
 """The daemon's job that delivers notices and heartbeats, and the targets of `[[notify]]`.
 
-The targets are built here, with their secrets, so that reading settings imports no HTTP client.
+The targets are built in this module, so that the modules that read settings import no HTTP client.
 """
 
 import time
@@ -32,8 +32,8 @@ def open_notify_job(
 ) -> Job:
     """Return the job that delivers notices.
 
-    A daemon waits a moment for a target's response and reads a late response in the next tick.
-    `run --once` waits until the response arrives.
+    With `is_daemon`, a tick waits only a moment for the response of a target, and the next tick
+    takes a late response. Otherwise (`run --once`), the tick waits until the response arrives.
     """
     targets = open_notification_targets(records.config.notify, unix_seconds)
     subscribers = open_subscriber_deliveries(records)
@@ -56,7 +56,7 @@ def open_notify_job(
         head = None if ingest.heads is None else ingest.heads.latest.number
         if is_daemon:
             collect_health()
-        # Deliveries are counted by metrics and need no log line each.
+        # The facts are empty, because metrics count the deliveries and no log line is needed.
         return {} if notifier.run_once(head, BACKGROUND_SECONDS if is_daemon else None) else None
 
     return Job("notify", _TICK_SECONDS, tick)
@@ -72,7 +72,7 @@ def open_subscriber_deliveries(records: Records) -> SubscriberDeliveries | None:
     if section.terms is None:
         return None
     if section.mail_url is not None:
-        # Check the URL at the start, with an address that gets no mail.
+        # The URL is checked at the start, with a placeholder address to which no mail is sent.
         AppriseTarget("subscriptions.mail_url", NoticeFilter(), section.mail_url, "a@example.org")
     settings = SubscriberSettings(
         section.terms, section.mail_url, section.max_failing_days, section.allow_private

@@ -1,4 +1,4 @@
-"""Opens the rules and the database, for commands that need no endpoint, contract or key."""
+"""Opens the database with its rules, for commands that need no endpoint, contract or key."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,8 +42,8 @@ def build_configured_rules(config: Config) -> Rules:
 def open_records(config: Config, *, create: bool = False) -> Iterator[Records]:
     """Open the database with its rules, and close it on exit.
 
-    These are the configured rules, or those to which the daemon has switched from them. `create`
-    creates the tables of an empty database.
+    The rules are the configured ones, or those to which the daemon has switched from them. With
+    `create`, the tables of an empty database are created.
 
     Raises:
         InputError: the database cannot be opened, or its schema does not match the code.

@@ -1,7 +1,7 @@
-"""Computes previews of other rules: in a separate process next to the daemon, or by a command.
+"""Computes previews of other rules, in a worker process of the daemon or in a command.
 
-The worker only reads the database, so it costs the writer nothing. Its state and its results are
-files below `rules.announced_folder`.
+The worker only reads the database, so it does not delay the daemon's writes. It keeps its state
+and its results in files below `rules.announced_folder`.
 """
 
 import os
@@ -56,9 +56,9 @@ from oracle.store.notice_repository import Notice
 from oracle.telemetry.safe_text import redact_secrets, register_secret
 
 PREVIEW_SECONDS = 60.0
-# The nice value of the worker, which gives the daemon priority over it.
+# The nice value of the worker process, so that the daemon has priority over the worker.
 _NICENESS = 10
-# A node that loses this many places under announced rules gets a notice.
+# A node that would lose this many places in the ranking under announced rules gets a notice.
 _MANY_PLACES = 10
 _SUBJECTS_PER_QUERY = 500
 
@@ -66,10 +66,10 @@ _SUBJECTS_PER_QUERY = 500
 def update_previews(
     records: Records, reader: EventReader
 ) -> list[tuple[OtherRules, RulesPreview]]:
-    """Fold today's and all other rules up to the final block, and store and return the previews.
+    """Fold the final blocks under the rules in force and all other rules, and store the previews.
 
-    Nothing is done if there are no other rules, or no final block. If rows were repaired
-    meanwhile, nothing is stored, and the next run folds them.
+    Nothing is done if there are no other rules, or if there is no final block. If rows were
+    repaired meanwhile, nothing is stored, and the next run folds the repaired rows.
 
     Raises:
         InputError: the file of a shadow set cannot be read, or has no valid rules.
@@ -86,7 +86,8 @@ def update_previews(
         )
         in_force = get_rules_in_force(uow.rounds.get_contract_settings().rules_changes)
     if in_force is None or in_force.rules_hash == compute_rules_hash(config, reader):
-        # Otherwise the daemon is about to switch to rules in force, and needs their state.
+        # The files are kept if the daemon is about to switch to the rules in force, because the
+        # switch needs their state.
         stage.delete_other_shadow_files(
             [records.rules, *(other_set.rules for other_set in other_rules)]
         )
@@ -147,8 +148,8 @@ def _get_folded_nodes(shadow: ShadowFold) -> FoldedNodes:
 def start_preview_worker(config: Config) -> "subprocess.Popen[bytes]":
     """Start a process that updates the previews once; its exit code is 1 on failure.
 
-    The process ends early when its stdin is closed. Its environment has no key: the settings are
-    sent through the pipe.
+    The process ends early if its stdin is closed. The settings are sent through this pipe, because
+    the environment of the process contains no key.
     """
     worker = start_worker_process(
         "oracle.daemon.rules_previews",
@@ -156,7 +157,7 @@ def start_preview_worker(config: Config) -> "subprocess.Popen[bytes]":
         also_passed=DATABASE_VARIABLES,
     )
     assert worker.stdin is not None  # noqa: S101  # opened with a pipe
-    # A worker that has already ended is noticed by its exit code.
+    # If the worker has already ended, its exit code shows the failure later.
     with suppress(BrokenPipeError):
         write_frame(worker.stdin, pickle.dumps(config))  # type: ignore[arg-type]  # a binary pipe
     return worker
@@ -164,7 +165,7 @@ def start_preview_worker(config: Config) -> "subprocess.Popen[bytes]":
 
 def run_preview_worker() -> None:
     """Update the previews with the settings that are sent to stdin."""
-    # Ctrl-C is handled by the parent, which closes the input.
+    # SIGINT is ignored, because the parent process handles it and closes the stdin of this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     content = read_frame(sys.stdin.buffer, MAX_FRAME_BYTES)
     if content is None:
@@ -185,9 +186,9 @@ def run_preview_worker() -> None:
 
 
 def _exit_on_stdin_eof() -> None:
-    """End this process when its parent has ended.
+    """End this process at once when its parent has ended.
 
-    Files are replaced atomically, so nothing is lost.
+    This is safe at any point, because files are replaced atomically.
     """
     # `sys.stdin` is not used, because its lock would disturb the interpreter at exit.
     while os.read(0, 1):
@@ -197,9 +198,9 @@ def _exit_on_stdin_eof() -> None:
 
 @dataclass(slots=True)
 class PreviewJob:
-    """Starts the worker when it is due, and stores notices for nodes that lose by other rules.
+    """Starts the worker when it is due, and stores notices for nodes that other rules would harm.
 
-    `shadow_rules` are those that the daemon found when it started.
+    `shadow_rules` are the rules of `[[shadow]]` as the daemon read them at its start.
     """
 
     index: Index
@@ -231,7 +232,7 @@ class PreviewJob:
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.terminate()
-            # Closes the pipe, and waits for the end.
+            # This closes the pipe and waits for the end of the worker.
             worker.communicate()
 
     def _store_notices(self, other_rules: list[OtherRules]) -> None:
@@ -250,7 +251,7 @@ class PreviewJob:
 
 
 def open_preview_job(index: Index, exit_stack: ExitStack) -> Job:
-    """Return the job that keeps the previews up to date; `exit_stack` ends its worker."""
+    """Return the job that keeps the previews up to date; `exit_stack` ends the worker process."""
     preview_job = PreviewJob(index, read_shadow_rules(index.config))
     exit_stack.callback(preview_job.stop)
     return Job("previews", PREVIEW_SECONDS, preview_job.tick)
@@ -259,9 +260,10 @@ def open_preview_job(index: Index, exit_stack: ExitStack) -> Job:
 def build_rule_loss_notices(
     uow: UnitOfWork, other_set: OtherRules, preview: RulesPreview
 ) -> list[Notice]:
-    """Return notices for the nodes that announced rules affect, except those notified before.
+    """Return notices for the nodes that announced rules would harm and that got no notice yet.
 
-    A node is affected if it becomes due or excluded, or loses ten places.
+    A node is harmed if its kickout becomes due, if it becomes excluded, or if it loses ten places
+    in the ranking.
     """
     entry_by_subject = {
         f"rules:{other_set.name}:{entry.node}": entry

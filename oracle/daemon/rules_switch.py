@@ -1,6 +1,6 @@
-"""Switches the daemon to the rules that came into force, or back after a reorg.
+"""Switches the daemon to rules that have come into force, or back to old rules after a reorg.
 
-The switch folds the database again, so the daemon opens all its parts again afterwards
+The switch folds the database again. Afterwards the daemon opens all its components again
 (`daemon.main_loop`). See docs/how-to/change-the-rules.md#the-switch.
 """
 
@@ -31,15 +31,15 @@ from oracle.store.database import UnitOfWork
 
 
 class RulesSwitchedError(OracleError):
-    """The database was folded with other rules, so all parts of the daemon are opened again."""
+    """The database was folded with other rules, so the daemon must open its components again."""
 
 
 @dataclass(slots=True)
 class RulesSwitcher:
-    """Switches the database to the rules in force at the cursor, if they are not its rules.
+    """Switches the database to the rules in force at the cursor, if it was folded with others.
 
-    `mark_progress` is called while the logs are folded. After a refusal, the same rules are not
-    tried again by this process, except while their preview is missing.
+    `mark_progress` is called while the logs are folded. After a refusal, this process does not try
+    the same rules again, except if only their preview was missing.
     """
 
     index: Index
@@ -54,7 +54,7 @@ class RulesSwitcher:
     def switch_rules_if_due(self) -> str | None:
         """Switch to the rules in force if they differ; return why the switch is impossible.
 
-        The result is None after a switch, or if none was needed.
+        The result is None if no switch is needed.
 
         Raises:
             RulesSwitchedError: the database was switched.
@@ -93,7 +93,7 @@ class RulesSwitcher:
     def _prepare_switch(
         self, uow: UnitOfWork, changes: RulesChanges, rules_hash: Hash
     ) -> RulesSwitch:
-        """Return the switch to the rules in force, after every check that needs no fold.
+        """Run every check that needs no fold, and return the switch to the rules in force.
 
         Raises:
             RulesSwitchRefusedError: an operator has to change the rules.
@@ -132,7 +132,8 @@ def get_known_rules(index: Index, uow: UnitOfWork, rules_hash: Hash) -> Rules:
     """Return the rules with this hash, from the database or from an announcement.
 
     Raises:
-        RulesSwitchRefusedError: this host does not have them, or they need other settings.
+        RulesSwitchRefusedError: this host does not have the rules, or the settings do not fit
+            them.
     """
     config = index.config
     candidates = [uow.rule_sets.find_rules(entry.sha256) for entry in uow.rule_sets.list_all()]

@@ -1,4 +1,4 @@
-"""The phases of `run` around its jobs: wait for an endpoint, acquire the lease, run the checks."""
+"""The phases of `run` before its jobs: wait for an endpoint, acquire the lease, run the checks."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +46,7 @@ from oracle.store.schema import SchemaAge, check_schema, inspect_schema
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics, metrics, quorum_metrics
 
-# The command that is recorded as part of the lease holder's name.
+# The command in the name under which this process holds the lease.
 RUN_COMMAND = "qos-oracle run"
 # How often a standby tries to acquire the lease.
 STANDBY_SECONDS = 2.0
@@ -72,9 +72,10 @@ def wait_for_index(
 ) -> Index | None:
     """Open the index and wait until an endpoint answers; return None if `stop` was set first.
 
-    If the database is empty, `records` is None. Its tables are created once an endpoint is known
-    to serve the configured chain. `retry` repeats a request until an endpoint answers. If `retry`
-    is None, the process retries as a daemon and serves its listeners meanwhile.
+    `records` is None if the database is empty. Its tables are then created as soon as an endpoint
+    has proven to serve the configured chain. `retry` repeats a request until an endpoint answers.
+    If `retry` is None, a job of the daemon repeats the request, and the listeners are served
+    meanwhile.
 
     Raises:
         InputError: the endpoint serves another chain, or its contracts are not the configured
@@ -108,8 +109,8 @@ def acquire_lease_or_wait(
 ) -> int | None:
     """Acquire the lease and return its epoch, or None if `stop` was set first.
 
-    A standby checks the contract and then waits for the leader to end. Any other process waits
-    only if the holder may be dead, until the lease expires.
+    A standby checks the contract and then waits until the leader has ended. Any other process
+    waits for the lease to expire, and only if the holder may have ended already.
 
     Raises:
         LeaseHeldError: the holder is alive, and this process is no standby.
@@ -121,8 +122,8 @@ def acquire_lease_or_wait(
             if stop.reason is not None:
                 return None
     else:
-        # The lease is acquired before the port is opened, so that a second daemon names the first
-        # one in its error.
+        # The lease is acquired before the port is opened, so that the error of a second daemon is
+        # the name of the lease's holder instead of a port in use.
         epoch, previous_state = try_acquire_lease(index.store, RUN_COMMAND)
         if epoch is not None:
             return epoch
@@ -140,14 +141,12 @@ def acquire_lease_or_wait(
 def _wait_for_lease(
     process: DaemonProcess, index: Index, previous_state: LeaseState | None
 ) -> int | None:
-    """Wait until the lease can be acquired, acquire the lease, and return its epoch.
+    """Wait until the lease can be acquired, acquire it, and return its epoch.
 
-    A lease can be acquired if it is free or expired, or if its holder no longer runs.
-
-    The wait is a job of the daemon, so its failures are in the log, in the metrics and at
-    `/readyz`. The result is None if `stop` was set first. For a standby, `previous_state` is None.
-    Any other process passes the state of the lease, and waits only for this holder, which may be
-    dead.
+    The lease can be acquired if it is free or expired, or if its holder has ended. A job of the
+    daemon waits, so that failures appear in the log, in the metrics and at `/readyz`. The result
+    is None if `stop` was set first. For a standby, `previous_state` is None. Any other process
+    passes the state of the lease, and waits only for this holder, which may have ended.
 
     Raises:
         LeaseHeldError: the holder is alive, and this process is no standby.
@@ -170,7 +169,7 @@ def _wait_for_lease(
             else:
                 _record_lease_holder(health, lease_state)
             return None
-        # The database may have been upgraded while this process waited.
+        # The schema is checked again, because the database may have been upgraded meanwhile.
         check_schema(process.config.database.url, create=False)
         acquired_epochs.append(epoch)
         health.leader = health.waiting_for = None
@@ -185,7 +184,7 @@ def _wait_for_lease(
 def raise_if_holder_alive(
     lease_state: LeaseState, previous_state: LeaseState | None = None
 ) -> None:
-    """Raise if the holder's process runs on this host or has just renewed the lease.
+    """Raise an error if the holder's process runs on this host or has just renewed the lease.
 
     Raises:
         LeaseHeldError: the holder is alive.
@@ -211,8 +210,8 @@ def retry_until_answered(
 ) -> T | None:
     """Repeat `request` until an endpoint answers, and return its result.
 
-    Health, metrics and API are served meanwhile, and the log reports the reason. The result is
-    None if `stop` was set first.
+    Health, metrics and the read API are served meanwhile, and the reason for the wait is logged.
+    The result is None if `stop` was set first.
     """
     try:
         return request()
@@ -231,15 +230,15 @@ def retry_request(
 ) -> T | None:
     """Repeat `request` until an endpoint answers, and return its result; None on `stop`.
 
-    The wait is a job of the daemon, so its failures are in the log, in the metrics and at
-    `/readyz`.
+    A job of the daemon sends the request, so that failures appear in the log, in the metrics and
+    at `/readyz`.
     """
     stop = process.stop
     results = list[T]()
 
     def try_request() -> Mapping[str, object]:
         if index is not None:
-            # An endpoint that was readmitted meanwhile may be used again.
+            # An operator may have readmitted an endpoint meanwhile.
             reload_quarantined_endpoints(index.chain, index.store)
         results.append(request())
         stop.event.set()
@@ -254,7 +253,7 @@ def retry_request(
 def make_reporter_opener(
     process: DaemonProcess, index: Index, open_key: OpenKey
 ) -> Callable[[], Reporter]:
-    """Return a function that opens the reporter once, when it is first needed."""
+    """Return a function that returns the reporter, which it opens at its first call."""
 
     @cache
     def open_cached_reporter() -> Reporter:
@@ -279,7 +278,7 @@ def prepare_senders(
     """
     permissions, health = process.permissions, process.health
     index.store.set_fencing_epoch(epoch)
-    # The previous leader may have proven an endpoint wrong since this process started.
+    # The previous leader may have stored that an endpoint was proven wrong.
     reload_quarantined_endpoints(index.chain, index.store)
     store_or_check_database_identity(index)
     halt_reason = finality_halt.init_halt_metric(index.store)

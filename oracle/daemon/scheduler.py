@@ -1,12 +1,13 @@
-"""Runs the daemon's jobs: one worker, one tick at a time, until `stop` is set.
+"""Runs the daemon's jobs on one worker thread, one tick at a time, until `stop` is set.
 
-Every failure is handled here: a TransientError is logged and retried at the next tick, and any
-other error ends the daemon. Ticks are short (docs/explanation/daemon.md#short-jobs), so a stop
-waits only for the current tick. All times are of the monotonic clock, so a step of the wall clock
-delays no tick.
+All failures of jobs are handled in this module: a TransientError is logged and the job is tried
+again at its next tick, and any other error ends the daemon. Ticks are short
+(docs/explanation/daemon.md#short-jobs), so that a stop waits only for the current tick. All times
+are from the monotonic clock, so that a change of the wall clock does not delay a tick.
 
-`run --once` has no next tick. It waits as long as a rate-limited endpoint requires, but in short
-steps, so that the lease is renewed and signals are handled (decision 0129).
+In `run --once`, a failed job has no next tick. It therefore waits as long as a rate-limited
+endpoint requires, but in short steps, so that the lease is renewed and signals are handled
+(decision 0129).
 """
 
 import math
@@ -24,24 +25,24 @@ from oracle.telemetry import metrics
 from oracle.telemetry.logging_setup import is_power_of_two
 from oracle.telemetry.tracing import start_span
 
-# How long a tick may take after a stop; then it is abandoned in the middle of a network call. No
-# transaction is open there.
+# How long a tick may still take after a stop. Then the tick is abandoned in the middle of a
+# network call, at which no transaction is open.
 STOP_WAIT_SECONDS = 3.0
-# A job is silent after this many missed ticks, and at least this many seconds.
+# A job counts as silent after this many missed ticks, but not before this many seconds.
 MAX_MISSED_TICKS = 5
 MIN_SILENCE_SECONDS = 60.0
-# The worker is stuck when its tick shows no progress for this time, which is longer than a tick in
-# which every endpoint hangs. The process then releases the lease and ends.
+# The worker counts as stuck if its tick makes no progress for this time, which is longer than a
+# tick in which every endpoint hangs. The process then releases the lease and ends.
 STUCK_SECONDS = 180.0
-# In `run --once`, the maximum total wait of one job for its endpoints without any progress.
+# In `run --once`, the maximum total time for which a job waits for its endpoints without progress.
 _MAX_PATIENCE_SECONDS = 300.0
-# The longest single wait; the lease is renewed, and other jobs run, between two waits.
+# The longest single wait. Between two waits, the lease is renewed and other jobs run.
 _MAX_WAIT_SECONDS = 5.0
 
 T = TypeVar("T")
 
 Clock = Callable[[], float]
-# What a tick did, for the log, or None if there was nothing to do.
+# The log fields of a tick, or None if the tick had nothing to do.
 TickFacts = Mapping[str, object] | None
 
 
@@ -49,9 +50,9 @@ TickFacts = Mapping[str, object] | None
 class Job:
     """One of the daemon's jobs.
 
-    `tick` does one piece of work and returns what to log. It returns None if there was nothing to
-    do; the next tick then follows after `every_seconds`, or earlier, if `estimate_wait` returns
-    fewer seconds after the tick.
+    `tick` does a small part of the work and returns log fields, or None if there was nothing to
+    do. After None, the next tick follows in `every_seconds`, or earlier if `estimate_wait` returns
+    fewer seconds.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Job:
 
 @dataclass(slots=True)
 class JobLiveness:
-    """Records when each job last ticked, in seconds of `clock`, for other threads."""
+    """Records for other threads when each job last ran, in seconds of `clock`."""
 
     clock: Clock
     _last_tick_at: dict[str, float] = field(default_factory=dict)
@@ -71,7 +72,7 @@ class JobLiveness:
     _progressed_at: float | None = None
 
     def start_monitoring_jobs(self, jobs: Sequence[Job]) -> None:
-        """Monitor the ticks of these jobs only, starting now."""
+        """Monitor the ticks of these jobs instead of the previous ones, starting now."""
         for job in jobs:
             self.mark_tick(job.name)
         self._max_silence_by_job = {
@@ -83,7 +84,7 @@ class JobLiveness:
         self._last_tick_at[name] = self._progressed_at = self.clock()
 
     def mark_progress(self) -> None:
-        """Record progress of a long tick, so that waiting jobs do not count as silent."""
+        """Record that a long tick makes progress, so that waiting jobs do not count as silent."""
         self._progressed_at = self.clock()
         self._last_tick_at = dict.fromkeys(self._last_tick_at, self._progressed_at)
 
@@ -97,7 +98,7 @@ class JobLiveness:
         return f"the daemon's worker has made no progress for {seconds:.0f} s"
 
     def record_failure(self, name: str, reason: str) -> int:
-        """Record a failed tick that will be retried; return the number of consecutive failures."""
+        """Record a failed tick that is retried; return the number of consecutive failures."""
         previous_failures, _ = self._failing.get(name, (0, ""))
         self._failing[name] = (previous_failures + 1, reason)
         return previous_failures + 1
@@ -128,8 +129,8 @@ class JobLiveness:
 class Timetable:
     """Schedules when each job runs next; the job that has been due for longest runs first.
 
-    A job is due one period after the start of its last tick. A job that is brought forward during
-    its own tick, even several times, runs one more tick.
+    A job is due one period after the start of its last tick. If a job is brought forward during
+    its own tick, once or more often, it runs one more tick.
     """
 
     def __init__(self, jobs: Sequence[Job], clock: Clock = time.monotonic) -> None:
@@ -142,7 +143,7 @@ class Timetable:
     def bring_job_forward(self, name: str, wait_seconds: float = 0.0) -> None:
         """Make the job due within `wait_seconds`; callable from any thread.
 
-        Jobs that are already due run first.
+        Jobs that are already due still run before it.
         """
         with self._changed:
             if name in self._due_at:
@@ -170,13 +171,13 @@ class Timetable:
 
 
 class Waker:
-    """Brings a job forward, from any thread; has no effect while no jobs run."""
+    """Brings a job forward from any thread; it has no effect while no jobs run."""
 
     def __init__(self) -> None:
         self._timetable: Timetable | None = None
 
     def wake_job(self, name: str) -> None:
-        """Run the named job now instead of at the end of its period."""
+        """Make the named job due now instead of at the end of its period."""
         timetable = self._timetable
         if timetable is not None:
             timetable.bring_job_forward(name)
@@ -211,9 +212,9 @@ def run_jobs(
 
     liveness.start_monitoring_jobs(jobs)
     for metered_job in jobs:
-        # Creates the series, so that alerts see a zero before the first failure.
+        # The metric starts at zero, so that alerts detect the first failure.
         metrics.STEP_FAILURES.labels(metered_job.name)
-    # A daemon thread, so that a hanging network call never delays an exit.
+    # The worker is a daemon thread, so that a hanging network call never delays the exit.
     worker = threading.Thread(target=run_worker, name="worker", daemon=True)
     waker.attach_timetable(timetable)
     worker.start()
@@ -231,10 +232,10 @@ def run_jobs(
 def run_until_idle(
     jobs: Sequence[Job], stop: threading.Event, clock: Clock = time.monotonic
 ) -> None:
-    """Run every job until none has anything to do; `stop` ends the run after the current tick.
+    """Run every job until no job has work left; `stop` ends the run after the current tick.
 
-    While one job has work, the others keep their periods, so that the lease is renewed during a
-    long backfill.
+    While one job has work, the other jobs still run at their intervals, so that the lease is
+    renewed during a long backfill.
 
     Raises:
         Exception: any error of a job, because there is no next tick.
@@ -263,7 +264,7 @@ def run_until_idle(
 
 
 def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
-    """Run one tick; return the seconds to the next tick, or None to use the job's period."""
+    """Run one tick; return the seconds until the next one, or None to use the job's period."""
     try:
         facts = run_measured_tick(job)
     except TransientError as error:
@@ -276,7 +277,7 @@ def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
         structlog.get_logger().info("step_recovered", step=job.name, failures=failure_count)
     _log_completed_tick(job, facts)
     if facts is not None:
-        # There may be more to do.
+        # The job may have more work, so its next tick is due at once.
         return 0.0
     return None if job.estimate_wait is None else job.estimate_wait()
 
@@ -318,10 +319,11 @@ class EndpointRetryWaiter:
     _waited_seconds: float = 0.0
 
     def run_with_retries(self, request: Callable[[], T]) -> T:
-        """Run `request`, and repeat it while its endpoint requests a later retry.
+        """Run `request`, and repeat it as long as its endpoint requests a later retry.
 
         Raises:
-            TransientError: the endpoint gave no retry time, or the maximum wait is exceeded.
+            TransientError: the endpoint did not state a retry time, or the maximum wait is
+                exceeded.
             typer.Exit: a signal arrived meanwhile.
         """
         while True:
@@ -338,8 +340,8 @@ class EndpointRetryWaiter:
         """Wait for a part of the requested time, log the wait, and return the seconds waited.
 
         Raises:
-            TransientError: `error` itself, if it has no retry time, or if the total wait would
-                exceed the maximum.
+            TransientError: `error` itself, if it contains no retry time, or if the total wait
+                would exceed the maximum.
         """
         if (
             error.retry_after is None
@@ -360,7 +362,7 @@ class EndpointRetryWaiter:
 
 
 def wrap_jobs_with_waits(jobs: Sequence[Job], stop: StopSignal) -> list[Job]:
-    """Return the jobs, wrapped so that each waits for rate-limited endpoints."""
+    """Wrap the jobs so that each of them waits for rate-limited endpoints, and return them."""
     return [_wrap_job_with_waits(job, EndpointRetryWaiter(stop)) for job in jobs]
 
 

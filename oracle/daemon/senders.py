@@ -1,7 +1,7 @@
 """Builds keys, accounts and sender contexts from the settings.
 
-A key is opened once, when it is first needed, because decrypting a keystore takes a second and a
-key in a KMS takes a request.
+A key is opened when it is first needed, and only once, because decrypting a keystore takes a
+second, and opening a key in a KMS takes a request.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.client.l1_fees import L1Fee
 from oracle.txmgr.context import AccountContext, SendSettings, TransmitterRank
 
-# The batch size that endpoints accept.
+# The maximum number of task starts in one batch, because endpoints accept batches of this size.
 _MAX_BATCH_STARTS = 100
 _RULES_HASH_HINT = (
     "rulesHash is computed from [rules], network.profile and oracle.period_seconds, "
@@ -71,10 +71,10 @@ OpenKey = Callable[[Role], Signer | None]
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """The account that sends reports and what follows from them, and its peers; without a lease.
+    """The account that sends reports and the calls that follow from them, and its peers.
 
-    The signed statements of this reporter are published to its peers on `board`. `peers` is None
-    if no peers are configured.
+    A reporter needs no lease. Its signed statements are published to the peers on `board`. `peers`
+    is None if no peers are configured.
     """
 
     index: Index
@@ -89,35 +89,35 @@ class Reporter:
 
     @property
     def expected_contract(self) -> ExpectedConfiguration:
-        """The configuration that the contract must have before anything is sent to it."""
+        """The configuration that the contract must have, or nothing is sent to the contract."""
         return build_expected_contract(self.index.config, self.index.reader, self.keys)
 
 
 @dataclass(frozen=True, slots=True)
 class Senders:
-    """The senders of this process under its lease; None if not configured or not permitted."""
+    """The senders of this process under its lease; each is None if it is off or not permitted."""
 
     reporter: ReporterContexts | None = None
     dispatcher: DispatchContext | None = None
 
     @property
     def transmitter(self) -> AccountContext | None:
-        """Return the account that sends reports, or None if this reporter only signs."""
+        """The account that sends reports, or None if this reporter only signs."""
         if self.reporter is None or not self.reporter.account_context.sender_account.has_payer:
             return None
         return self.reporter.account_context
 
     @property
     def account_contexts(self) -> list[AccountContext]:
-        """The contexts of all sending accounts, the account of reports first."""
+        """The contexts of all sending accounts; the account of reports comes first."""
         dispatcher = None if self.dispatcher is None else self.dispatcher.account_context
         return [context for context in (self.transmitter, dispatcher) if context is not None]
 
     @property
     def missing_receipt_reasons(self) -> list[str]:
-        """A message for each account whose used nonce has no known receipt.
+        """A message for each account with a used nonce whose receipt no endpoint returns.
 
-        The outcome of such a call is unknown.
+        It is unknown whether the call with such a nonce succeeded.
         """
         return [
             reason
@@ -287,8 +287,8 @@ def open_reporter(
 def check_contract(reporter: Reporter) -> RootsConfiguration:
     """Return the configuration of the oracle contract if it is as expected.
 
-    The contract may have other rules, to which the daemon switches once it has indexed their
-    change; until then the planner signs nothing. The hot set and the objections contract are
+    The rules of the contract may differ, because the daemon switches to new rules when it has
+    indexed their change; until then nothing is signed. The hot set and the objections contract are
     checked as well.
 
     Raises:
@@ -322,7 +322,7 @@ def check_hot_set_contract(
     """Check that the configured hot set is a QoSWords contract of the oracle contract.
 
     Raises:
-        InputError: it is another contract, or belongs to another oracle.
+        InputError: the address has another contract, or the hot set belongs to another oracle.
         TransientError: no endpoint answers, or none has the contract.
     """
     address = config.hot_set.address
@@ -344,7 +344,7 @@ def check_objections(
     """Check that the configured objections contract, if any, belongs to this oracle.
 
     Raises:
-        InputError: it is another contract, or belongs to another oracle.
+        InputError: the address has another contract, or the contract belongs to another oracle.
         TransientError: no endpoint answers, or none has the contract.
     """
     mismatches = find_configured_objections_mismatches(config, pool_view, oracle_configuration)
@@ -443,7 +443,7 @@ def open_dispatch_context(
     config = index.config
     account = open_dispatch_account(config, index.chain, open_key)
     account_context = _build_account_context(index, account, epoch, clock)
-    # The dispatch planner limits the calls in flight.
+    # The account has no limit of calls in flight, because the dispatch planner applies one.
     send_settings = replace(account_context.send_settings, max_in_flight=None)
     account_context = replace(
         account_context,
@@ -501,7 +501,8 @@ def _build_account_context(
             max_attempts=limits.max_attempts,
             max_in_flight=limits.max_in_flight,
             l1_fee=L1Fee(limits.l1_fee),
-            # Half of a report's lifetime: otherwise one expensive week would end all reports.
+            # The margin is at most half of a report's lifetime. Otherwise, after a week of high
+            # fees, no report would be signed any more.
             max_margin_seconds=index.report_settings.ttl_seconds // 2,
         ),
     )
@@ -516,8 +517,8 @@ def _build_sender_account(
     limits = config.limits
     return SenderAccount(
         chain.endpoints,
-        # The chain id is that of the checked chain: nothing is signed for one chain and sent to
-        # another.
+        # The chain id is read from the checked chain, so that nothing is signed for one chain and
+        # sent to another.
         domain=Domain(chain.get_chain_id(), contract),
         caps=SendLimits(
             fee_per_gas=limits.max_fee_per_gas_wei,

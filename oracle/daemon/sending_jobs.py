@@ -1,6 +1,6 @@
-"""The daemon's jobs that sign and send, and nonce checks.
+"""The daemon's jobs that plan, sign, send and confirm transactions, and that check nonces.
 
-They send reports, posted objections, kickouts, words of the hot set, and task starts.
+The transactions are reports, posted objections, kickouts, words of the hot set, and task starts.
 """
 
 from collections.abc import Callable
@@ -39,9 +39,9 @@ RECONCILE_SECONDS = 300.0
 class SendingJobs:
     """The state that the sending jobs share.
 
-    `unsure_reason` returns why the folded state must not be sent yet, or None if it may be sent.
-    If `is_one_shot` is true, the process exits when everything is done, and a nonce difference
-    ends it with an error.
+    `unsure_reason` returns why nothing may be sent that depends on the folded state, or None. If
+    `is_one_shot` is true, the process exits when everything is done (`run --once`), and a
+    difference of nonces ends it with an error.
     """
 
     senders: Senders
@@ -49,11 +49,11 @@ class SendingJobs:
     health: DaemonHealth
     unsure_reason: Callable[[], str | None]
     is_one_shot: bool = False
-    # Whether the accounts' nonces match the chain's; until then, nothing is sent.
+    # Whether the accounts' nonces were found to match the chain; until then, nothing is sent.
     is_reconciled: bool = False
 
     def advance_reports(self) -> TickFacts:
-        """Plan reports, objections, kickouts or hot-set words, or advance their transactions."""
+        """Advance transactions of reports, kickouts, objections and hot set, or plan new ones."""
         reporter, heads = self.senders.reporter, self.ingest.heads
         if reporter is None or heads is None:
             return None
@@ -82,7 +82,7 @@ class SendingJobs:
         self.health.held_report_reason = reason
 
     def advance_dispatch(self) -> TickFacts:
-        """Plan starts of drawn tasks, or advance their transactions by one batch."""
+        """Advance the transactions of task starts by one batch, or plan new ones."""
         dispatcher, heads = self.senders.dispatcher, self.ingest.heads
         if dispatcher is None or heads is None or self.unsure_reason() is not None:
             return None
@@ -104,10 +104,10 @@ class SendingJobs:
         return describe_step_result(next((step for step in steps if step is not None), None))
 
     def reconcile_nonces(self) -> TickFacts:
-        """Compare the nonces of the accounts with the chain's.
+        """Compare the nonces of the accounts with the chain.
 
-        If only the operator can resolve a difference, a running daemon pauses the sender. A
-        process that is starting, or that runs once, ends with an error.
+        If only an operator can resolve a difference, a running daemon pauses the sender, whereas a
+        process that is starting or that runs once ends with an error.
         """
         reporter, account_contexts = self.senders.reporter, self.senders.account_contexts
         if reporter is not None and not self.is_reconciled:
@@ -131,7 +131,7 @@ class SendingJobs:
 
 
 def update_pause_reasons(senders: Senders, health: DaemonHealth) -> None:
-    """Update why senders are paused without a request of the operator, or lack a proof."""
+    """Update in `health` why senders are paused (unless by the operator) or lack a receipt."""
     account_contexts = senders.account_contexts
     pause_reasons = map(find_blocking_pause_reason, account_contexts)
     health.pause_reasons = [reason for reason in pause_reasons if reason is not None]
@@ -148,7 +148,7 @@ def update_pause_reasons(senders: Senders, health: DaemonHealth) -> None:
 
 
 def describe_step_result(step: StepResult | None) -> TickFacts:
-    """Return the log facts of a step."""
+    """Return the log fields of a step, or None if there was no step."""
     if step is None:
         return None
     facts = {"did": step.action, "intent": step.intent_id, "detail": step.detail}

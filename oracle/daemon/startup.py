@@ -1,6 +1,6 @@
-"""The state that a daemon process's phases share, and the services that they start.
+"""The state that the phases of a daemon process share, and the services that they start.
 
-The services are the listeners, the trace export, and the garbage collection settings.
+These are the listeners and the trace export; the module also tunes garbage collection.
 """
 
 import gc
@@ -53,8 +53,8 @@ class SendPermissions(NamedTuple):
 class DaemonProcess:
     """The settings, the state and the stop signal of one daemon process.
 
-    `exit_stack` closes what the phases opened. The signed statements of this process are published
-    to the other reporters on `board`.
+    `exit_stack` closes what the phases have opened. The signed statements of this process are
+    published to the other reporters on `board`.
     """
 
     config: Config
@@ -75,7 +75,7 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
     Raises:
         InputError: a port is in use, or a certificate cannot be used.
     """
-    # Imported here because `run --once` serves nothing and starts faster without them.
+    # The imports are here because `run --once` serves nothing, and starts faster without them.
     from oracle.daemon.web.health_app import create_health_app  # noqa: PLC0415
     from oracle.daemon.web.http_server import serve_app  # noqa: PLC0415
     from oracle.daemon.web.statements_app import create_statements_app  # noqa: PLC0415
@@ -228,8 +228,8 @@ def open_read_api(
 
 
 def _preload_ranking(source: ApiSource) -> None:
-    """Read and rank all nodes, which takes a second for 100,000, before the first request."""
-    # Without a readable index, the first requests respond with the reason.
+    """Rank all nodes before the first request, because this takes a second for 100,000 nodes."""
+    # Errors are ignored, because the first requests return them if the index is unreadable.
     with suppress(OracleError), open_snapshot(source) as snapshot:
         snapshot.get_ranking().get_sorted_keys("qos")
 
@@ -237,9 +237,9 @@ def _preload_ranking(source: ApiSource) -> None:
 def tune_garbage_collection() -> None:
     """Exclude long-lived objects from garbage collection, and collect less often.
 
-    A window creates and drops some ten thousand events and rows, none of them in a reference
-    cycle. Searching all imported objects for cycles after every 700 allocations took a third of a
-    backfill's time (benchmarks/backfill.py).
+    A window creates and drops some ten thousand events and rows, which are never part of a
+    reference cycle. By default, Python searches all objects for cycles after every 700
+    allocations, which took a third of the time of a backfill (benchmarks/backfill.py).
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The daemon's statistics jobs: database, outbox and accounts, endpoints, and single nodes."""
+"""The daemon's jobs that compute statistics for the metrics: database, outbox, accounts, nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,8 @@ from oracle.txmgr.context import AccountContext
 
 STATISTICS_SECONDS = 10.0
 _NODE_METRICS_SECONDS = 30.0
-# A server's time has a resolution of one second, and is as old as its response.
+# Smaller offsets are not reported, because a server states its time in whole seconds, and this
+# time is as old as the response.
 MAX_CLOCK_OFFSET_SECONDS = 30
 
 
@@ -89,7 +90,7 @@ class StatisticsJob:
         )
 
     def _update_announced_rules(self) -> None:
-        """Report announced rules that are missing on this host before they come into force."""
+        """Report announced rules that this host lacks, so that the operator adds them in time."""
         config = self.index.config
         configured_text = serialize_configured_rules(config, self.index.reader)
         with self.index.store.read_transaction() as uow:
@@ -128,7 +129,8 @@ def update_outbox_metrics(
 ) -> OutboxStatistics | None:
     """Count the outbox entries of each account, and publish the counts as metrics.
 
-    The result is None if there are no accounts. `counter` counts finished entries only once.
+    The result is None if there are no accounts. `counter` keeps the counts of finished entries, so
+    that they are counted only once.
     """
     first_context = next(iter(contexts.values()), None)
     if first_context is None:
@@ -145,7 +147,7 @@ def update_outbox_metrics(
 def read_balance(context: AccountContext | None) -> int | None:
     """Return the balance of the context's account in wei, or None if no endpoint answers.
 
-    A silent endpoint thus does not prevent the other statistics.
+    A missing balance must not prevent the other statistics.
     """
     if context is None:
         return None

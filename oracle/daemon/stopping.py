@@ -1,10 +1,10 @@
-"""Signal handling of commands: a signal is recorded, and its handler raises nothing.
+"""Handles signals of commands by recording them, without exceptions from signal handlers.
 
 An exception from a signal handler can be raised at any point, for example in the callback of a
-weak reference, where Python prints it and continues. Also, a handler runs on the main thread only,
-which sleeps on if the kernel delivered the signal to another thread. Therefore the handlers do
-nothing. Python writes the signal's number to a socket, and a thread reads it there. All waiting
-code waits for `StopSignal.event` (decision 0131).
+weak reference, where Python only prints it and continues. A handler also runs on the main thread
+only, which is not woken if the kernel delivers the signal to another thread. Therefore the
+handlers do nothing. Instead, Python writes the number of the signal to a socket, from which a
+thread reads it. All code that waits, waits for `StopSignal.event` (decision 0131).
 """
 
 import os
@@ -20,20 +20,20 @@ import typer
 from oracle.errors import FatalError
 from oracle.rpc.background import run_in_background
 
-# The exit code of a command that a signal ended is this plus the signal's number.
+# The exit code of a command that was ended by a signal is this number plus the signal's number.
 SIGNAL_EXIT_BASE = 128
-# Time from the first signal until the process is cut off, whatever still waits for an endpoint, a
-# database or a disk. Shorter than the ten seconds that systemd (ops/systemd) and Docker wait
-# before they kill.
+# After this time from the first signal, the process is ended by force, even if it still waits for
+# an endpoint, a database or a disk. It is shorter than the ten seconds after which systemd
+# (ops/systemd) and Docker kill the process.
 STOP_SECONDS = 8.0
 
-# No signal has this number; it ends the listener thread.
+# This number ends the thread that reads signals; no signal has it.
 _STOP_LISTENING = 0
 
 
 @dataclass(slots=True)
 class StopSignal:
-    """Set when a command is to end; `signal_number` is the signal that caused it, or None."""
+    """Records that a command must end; `signal_number` is the signal that caused it, or None."""
 
     event: threading.Event = field(default_factory=threading.Event)
     signal_number: int | None = None
@@ -60,9 +60,9 @@ class StopSignal:
         self.event.set()
 
     def clear_stop_event(self) -> None:
-        """Clear the event, so that it can be waited for again, unless it was set permanently."""
+        """Clear the event, unless it was set permanently, so that code can wait for it again."""
         self.event.clear()
-        # In this order, so that a signal that arrives now is not lost.
+        # The event is cleared before this check, so that a signal that arrives now is not lost.
         if self._is_final:
             self.event.set()
 
@@ -70,7 +70,7 @@ class StopSignal:
         """Exit if a signal was received; callable at any point of a command.
 
         Raises:
-            typer.Exit: a signal was received; the exit code is 128 plus its number.
+            typer.Exit: a signal was received; the exit code is 128 plus the signal's number.
         """
         if self.signal_number is not None:
             raise typer.Exit(SIGNAL_EXIT_BASE + self.signal_number)
@@ -102,8 +102,8 @@ def listen_for_signals(
 ) -> Iterator[None]:
     """Pass these signals to `stop`, and restore the previous handlers on exit.
 
-    `force_exit` is called with an exit code, from a thread, if stopping takes too long or another
-    signal arrives. If it is None, stopping may take any time.
+    `force_exit` is called with an exit code, from a thread, if the stop takes too long or another
+    signal arrives. If it is None, the stop may take any time.
     """
     receiver, sender = socket.socketpair()
     sender.setblocking(False)

@@ -1,1 +1,1 @@
-"""Settings: TOML file and environment, checked, with all faults reported at once."""
+"""Reads the settings from the TOML file and the environment, and reports all faults at once."""

@@ -18,9 +18,9 @@ from oracle.daemon.config.sections import SecretUrls, Section
 from oracle.domain.coverage import VerificationLevel
 from oracle.rpc.endpoints.providers import get_host
 
-# More workers do not help on one chain, because a single writer applies their segments.
+# More workers do not help, because a single writer applies the segments that they prepare.
 _MAX_WORKERS = 3
-# More blocks than any chain will have.
+# A number that exceeds the height of any chain.
 _NEVER_BLOCKS = 2**63
 
 
@@ -32,7 +32,7 @@ def _check_websocket_url(value: str) -> str:
 
 WebsocketUrl = Annotated[str, AfterValidator(_check_websocket_url), SECRET]
 BlockHash = Annotated[str, AfterValidator(parse_hash)]
-# The largest number that a column of the database holds.
+# The largest number that a column of the database can store.
 _MAX_NUMBER = 2**63 - 1
 LevelName = Literal["seamed", "pinned", "bloomed", "proven"]
 ProviderName = Annotated[str, Field(pattern=r"^[\w .-]{1,40}$")]
@@ -81,7 +81,7 @@ class ChainSection(Section):
     @model_validator(mode="after")
     def _check_providers(self) -> Self:
         if self.providers.keys() - set(map(get_host, self.endpoints)):
-            # The host is left out, because it may contain a key.
+            # The error does not contain the host, because the host may contain a key.
             raise ValueError(
                 "providers: a key is not the host of any endpoint; expected hosts of "
                 "chain.endpoints, in lower case"

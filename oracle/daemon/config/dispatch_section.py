@@ -1,4 +1,4 @@
-"""The sections `[dispatch]` and `[probing]`, their checks, and the values built from them."""
+"""The sections `[dispatch]` and `[probing]`, and the checks of their settings."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,10 +26,10 @@ from oracle.systems.registry import get_policy
 
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Kind = Literal["sd", "llm", "sd_ft"]
-# The policies that weigh by stake and QoS, and have a minimum weight.
+# The policies that weight candidates by stake and QoS, and that have a minimum weight.
 _FLOORED_POLICIES = frozenset({"crynux", "relay", "crynux-docs"})
 _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
-# The limits of a task in TaskNetwork.
+# The limits of the contract TaskNetwork for a task's size, and for its timeout in seconds.
 _MAX_SIZE = 2**32 - 1
 _MAX_TIMEOUT = 86_400
 
@@ -77,7 +77,7 @@ def find_dispatch_faults(
 ) -> list[str]:
     """Return a fault for each missing or invalid setting of `[dispatch]`.
 
-    Some settings are required because they have no default. See
+    Some settings are required because no default would fit; see
     docs/explanation/dispatch.md#settings-without-a-default.
     """
     faults = _find_policy_faults(dispatch)
@@ -144,7 +144,7 @@ def build_dispatch_settings(dispatch: DispatchSection, rules: Rules) -> Dispatch
         alpha=Fraction(dispatch.queue_alpha),
         max_in_flight=dispatch.max_in_flight,
         change=dispatch.change,
-        # The other policies do not track which node has a model.
+        # Other policies request no downloads, because they do not track which node has a model.
         spread=ModelSpread(per_day=0) if crynux_policy is None else build_model_spread(dispatch),
     )
 

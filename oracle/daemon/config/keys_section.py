@@ -1,7 +1,7 @@
 """The section `[keys]`: the locations of the keys of the three roles, but never a key itself.
 
-Each role's key has at most one location: a keystore, AWS KMS, a remote signer, or (on development
-chains) an environment variable.
+The key of a role has at most one location, which is a keystore, AWS KMS, a remote signer, or (on
+development chains) an environment variable.
 """
 
 import re
@@ -25,10 +25,10 @@ from oracle.signing.key_locations import (
 
 Role = Literal["signer", "transmitter", "dispatcher"]
 ROLES: tuple[Role, ...] = get_args(Role)
-# The settings that name a location of a role's key.
+# The settings that define the location of a role's key, without the prefix of the role.
 _LOCATION_SETTINGS = ("keystore", "kms_key_id", "remote_url", "env")
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
-# The value of a setting that is looked up by name.
+# The type of a setting that is looked up by name.
 _SettingValue: TypeAlias = Any
 _RAW_KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 
@@ -66,7 +66,7 @@ _Url = Annotated[str, AfterValidator(_check_http_url), SECRET]
 class KeysSection(Section):
     """The locations of the keys.
 
-    `*_url` and `kms_endpoint` may contain tokens, so only their hosts are ever shown.
+    URLs and `kms_endpoint` may contain tokens, so only their hosts are ever shown.
     """
 
     # Keystore of the signer's key: Web3 version 3, or EIP-2335.

@@ -1,6 +1,7 @@
 """The sections of listeners: `[web]` for monitoring, `[statements]` for peers, `[api]` for anyone.
 
-Each has its own address, certificate and limits; the common settings are defined once.
+Each listener has its own address, certificate and limits. The settings that all listeners have are
+defined in a common base class.
 """
 
 from collections.abc import Sequence
@@ -20,10 +21,10 @@ from oracle.daemon.config.sections import (
 
 class ListenerSection(Section):
     section_name: ClassVar[str]
-    # The largest accepted request body; 0 accepts none.
+    # The largest accepted request body; 0 accepts no body.
     body_bytes: ClassVar[int] = 0
-    # The maximum number of requests that are handled at the same time: the server has forty
-    # threads, and most responses need none.
+    # The maximum number of requests that are handled at the same time. It exceeds the number of
+    # the server's threads (forty), because most responses need no thread.
     max_answers: ClassVar[int] = 64
 
     # The local address on which the listener accepts connections.

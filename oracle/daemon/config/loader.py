@@ -103,7 +103,10 @@ class RulesSection(Section):
         return build_rules(self.set, self.changes)
 
     def with_switched_rules(self, rules: Rules | None) -> "RulesSection":
-        """Return a copy with these switched rules, or with none if `rules` is None."""
+        """Return a copy of the section that uses the rules to which the daemon has switched.
+
+        If `rules` is None, the copy uses the configured rules.
+        """
         section = self.model_copy()
         section._switched_rules = rules  # noqa: SLF001  of the same class
         return section
@@ -124,12 +127,13 @@ def find_rule_faults(rules_section: RulesSection) -> list[str]:
 _SQLITE_PREFIX = "sqlite:///"
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 
-# A soft report is as of a block this far below the head
+# A report of level `soft` is based on a block this far below the head
 # (docs/explanation/reports.md#when-to-publish).
 SOFT_BLOCKS = 2
 # The contract that starts drawn tasks.
 TASK_NETWORK_CONTRACT = "TaskNetwork"
-# The number of blocks that may pass between the cut of a report and its inclusion, at worst.
+# The maximum number of blocks that are expected between the end of a report's period and the
+# inclusion of the report in a block.
 LANDING_BLOCKS = 6
 
 
@@ -363,7 +367,7 @@ def _find_network_faults(config: Config) -> list[str]:
         profile = load_profile(network.profile, network.options)
     except InputError as error:
         first_line, *fault_lines = str(error).splitlines()
-        # If there are several lines, the first one only states their number (see `format_faults`).
+        # If there are several faults, the first line only states their number (`format_faults`).
         return fault_lines or [first_line]
     contracts_with_address = {
         name for name, contract in profile.contracts.items() if contract.address is not None

@@ -1,4 +1,4 @@
-"""The sections `[oracle]`, `[hot_set]` and `[objections]`: contracts, reports, when to send."""
+"""The sections `[oracle]`, `[hot_set]` and `[objections]`, and the values built from them."""
 
 from pathlib import Path
 from typing import Literal
@@ -70,7 +70,7 @@ class OracleSection(Section):
 
     @property
     def submission_policy(self) -> SubmissionPolicy:
-        """The policy that decides when a report is worth its gas."""
+        """The policy that determines when a report is worth its gas."""
         return SubmissionPolicy(self.cheap_fee_wei, self.min_nodes, self.min_change)
 
     @property
@@ -125,7 +125,7 @@ class ObjectionsSection(Section):
 
     @property
     def terms(self) -> ObjectionTerms | None:
-        """How long objections delay this reporter, or None if they are not indexed."""
+        """How long objections delay this reporter, or None if objections are not indexed."""
         if self.address is None:
             return None
         return ObjectionTerms(self.window_seconds, self.answer_seconds, self.ignored_seconds)

@@ -1,7 +1,7 @@
-"""Finds how many processors this process may use, from its CPU affinity and container quotas.
+"""Counts the processors that this process may use, from its CPU affinity and container quotas.
 
-`os.cpu_count` returns the machine's processor count. With that number, three workers
-would start in a container that is limited to half a processor. See
+`os.cpu_count` is not used, because it returns the number of processors of the machine. Three
+workers would then start in a container that is limited to half a processor. See
 docs/explanation/segments.md#how-many-workers.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _OWN_CGROUP_FILE = Path("/proc/self/cgroup")
-# The quota of an unlimited group, in cgroup versions 2 and 1.
+# The quota of a control group without a limit, in cgroup versions 2 and 1.
 _UNLIMITED = ("max", "-1")
 
 
@@ -71,7 +71,7 @@ def _find_cgroup_v1_root(cgroup_root: Path, controllers: str) -> Path:
 def _list_cgroup_folders(root: Path, name: str) -> list[Path]:
     """Return the folder of a control group and the folders of all groups above it.
 
-    Inside a container the group is often mounted as the root, under whatever name it has outside.
+    Inside a container the group is often mounted as the root, whatever its name outside is.
     """
     parts = [part for part in name.split("/") if part not in ("", "..")]
     return [root.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]

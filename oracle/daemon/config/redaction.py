@@ -1,7 +1,7 @@
-"""Finds the secrets in the settings: only settings whose type is marked `SECRET` contain secrets.
+"""Finds the secrets in the settings, which are in settings whose type is marked `SECRET`.
 
 Secret settings are URLs. Their scheme, host and port are shown, and the other parts are redacted
-in every log and error. No setting contains a key or a keystore password, because those are stored
+in every log and error. No setting contains a key or a keystore password, because these are stored
 in files.
 """
 
@@ -16,16 +16,16 @@ from oracle.telemetry.safe_text import find_api_keys_in_host
 
 
 class SecretMark:
-    """Marks a type in an annotation: its values are redacted, and left out of every `repr`."""
+    """Marks a type as secret: its values are redacted in logs, and left out of every `repr`."""
 
 
 SECRET: Final = SecretMark()
 SecretText = Annotated[str, SECRET]
 
-# A shorter part of a path is a common word ("v3", "mainnet") that would redact half the log.
+# Shorter parts of a path are not redacted, because they are often common words ("v3", "mainnet").
 _MIN_TOKEN_LENGTH = 16
 _MIN_PASSWORD_LENGTH = 6
-# Parameters of libpq that are passwords, however short.
+# The parameters of libpq that are passwords, which are redacted even if they are short.
 _PASSWORD_PARAMETERS = frozenset({"password", "sslpassword"})
 
 
@@ -106,7 +106,7 @@ def iter_secret_url_parts(urls: Iterable[str]) -> Iterator[str]:
         try:
             parts = urlsplit(url)
         except ValueError:
-            # The code that uses the URL rejects it.
+            # An invalid URL is skipped here, because the code that uses the URL rejects it.
             continue
         if parts.scheme.startswith("sqlite"):
             continue

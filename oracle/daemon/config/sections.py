@@ -1,4 +1,4 @@
-"""The base class of all settings sections, and the sections without a module of their own."""
+"""The base class of all sections of the settings, and the sections without an own module."""
 
 import re
 from collections import Counter
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Section(BaseModel):
-    """A settings section that rejects unknown keys, is immutable, and hides input in errors."""
+    """An immutable section of settings, which rejects unknown keys and hides input in errors."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True
@@ -67,16 +67,16 @@ def split_comma_separated(value: object) -> object:
     return value.split(",") if isinstance(value, str) else value
 
 
-# A public page; `/tx/0x…` and `/address/0x…` are appended.
+# The URL of a block explorer, to which `/tx/0x…` or `/address/0x…` is appended.
 ExplorerUrl = Annotated[
     str, AfterValidator(check_http_url), AfterValidator(lambda url: url.rstrip("/"))
 ]
-# How to reach the operator; shown on pages as a link.
+# The contact of the operator, which pages show as a link.
 ContactUrl = Annotated[str, Field(max_length=200, pattern=r"^(https://|mailto:)[^\s\"'<>]+$")]
 _LABEL_PATTERN = r"^[\w][\w .:#/@+-]{0,31}$"
 Label = Annotated[str, Field(min_length=1, max_length=32, pattern=_LABEL_PATTERN)]
 ContractAddress = Annotated[str, AfterValidator(parse_address)]
-# URLs may contain keys.
+# A URL is secret, because it may contain a key.
 SecretUrl = Annotated[str, AfterValidator(check_http_url), SECRET]
 # URLs as a list in TOML, or as `a,b` in an environment variable.
 SecretUrls = Annotated[tuple[SecretUrl, ...], NoDecode, BeforeValidator(split_comma_separated)]
@@ -88,7 +88,8 @@ def _read_address_labels(path: Path) -> dict[str, str]:
     """Return the labels of a file by address.
 
     Raises:
-        ValueError: the file cannot be read, or a line is not valid; the message has its number.
+        ValueError: the file cannot be read, or a line is invalid; the message contains the number
+            of the line.
     """
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -366,7 +367,7 @@ class SubscriptionsSection(Section):
         """The limits for owners, or None if they cannot subscribe."""
         if not self.enabled or self.site is None:
             return None
-        # Imported here because only processes that serve or notify need it.
+        # The import is here, because only processes that serve or notify need this module.
         from oracle.notify.subscriptions import SubscriptionTerms  # noqa: PLC0415
 
         return SubscriptionTerms(

@@ -1,1 +1,1 @@
-"""The Model Context Protocol: tools for assistants that read scores and their reasons."""
+"""Serves the Model Context Protocol, by which assistants read scores and their explanations."""

@@ -9,14 +9,14 @@ from starlette.types import ASGIApp, Message, Scope
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, redact_url
 
-# An explanation of a pool of fifty scores takes about a tenth of this.
+# The maximum size of a response; the explanation of a pool of fifty scores takes about a tenth.
 MAX_RESPONSE_BYTES = 2**20
 _TIMEOUT_SECONDS = 60
 _UNAVAILABLE = 503
 
 
 class ApiResponse(NamedTuple):
-    """Status and body of a response."""
+    """The status and the body of a response."""
 
     status: int
     body: bytes
@@ -26,7 +26,7 @@ class ApiAccess(Protocol):
     """Reads a path of the read API."""
 
     def read(self, path: str) -> ApiResponse:
-        """Return the response; 503 with a reason if there is none."""
+        """Return the response, or a response with status 503 and a reason if there is none."""
         ...
 
 
@@ -82,7 +82,7 @@ class RemoteApi:
         self._http.close()
 
     def read(self, path: str) -> ApiResponse:
-        """Return the response of the server, or its failure as 503."""
+        """Return the response of the server, or a response with status 503 if there is none."""
         try:
             response = self._http.get(path, _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)
         except RpcError as error:

@@ -1,9 +1,10 @@
 """Serves the protocol over two streams: one JSON-RPC message in each line.
 
-The official library would add nine packages to every installation, for four methods.
+The official library is not used, because it would add nine packages to every installation for only
+four methods.
 
-A node chooses its GPU's name, and a task creator the names of models. An assistant that reads such
-a text must not mistake it for an instruction, so the results mark untrusted texts.
+The name of a GPU is chosen by its node, and the names of models by the creator of a task. An
+assistant must not mistake such a text for an instruction, so results mark untrusted texts.
 """
 
 import json
@@ -16,7 +17,7 @@ from oracle.daemon.mcp.api_access import MAX_RESPONSE_BYTES, ApiAccess
 from oracle.queries.text.text_tables import sanitize_text
 
 MARK = "untrusted_text"
-# Response fields with untrusted text, at any depth.
+# The names of response fields, at any depth, that contain untrusted text.
 UNTRUSTED_FIELDS = frozenset(("abort_reason", "card", "model", "models", "required_gpu", "text"))
 INSTRUCTIONS = (
     "Scores of the nodes of a compute network, computed from chain events. Fractions such as QoS "
@@ -28,7 +29,7 @@ _OK = 200
 
 
 class Tool(NamedTuple):
-    """A tool; `argument` is its only parameter, which is part of the path, or None."""
+    """A tool of the protocol; `argument` is its only parameter (a part of `path`), or None."""
 
     path: str
     description: str
@@ -65,7 +66,7 @@ TOOLS = {
 
 
 class InvalidCallError(Exception):
-    """The call names no tool, or its arguments do not match the tool's."""
+    """The call names no tool, or its arguments do not match the tool's parameters."""
 
 
 def list_tools() -> list[dict[str, Any]]:
@@ -97,7 +98,7 @@ def call_tool(api: ApiAccess, name: object, arguments: object) -> dict[str, Any]
     """Return the result of a tool call; an API error becomes a result with `isError`.
 
     Raises:
-        InvalidCallError: no tool has this name, or it has other arguments.
+        InvalidCallError: no tool has this name, or the tool has other parameters.
     """
     tool = TOOLS.get(name) if isinstance(name, str) else None
     if tool is None:
@@ -137,7 +138,7 @@ def mark_untrusted_texts(value: object, field: str = "") -> object:
     return value
 
 
-# Supported versions of the protocol; the messages of this server are the same in all of them.
+# The supported versions of the protocol. The messages of this server are the same in all of them.
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 _PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS = -32700, -32600, -32601, -32602
 

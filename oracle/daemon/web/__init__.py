@@ -1,1 +1,1 @@
-"""The daemon's HTTP servers, and their protection against abusive clients."""
+"""Runs the daemon's HTTP servers, and protects them against abusive clients."""

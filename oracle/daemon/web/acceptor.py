@@ -1,11 +1,11 @@
 """Accepts connections in place of asyncio, and keeps each until its request is complete.
 
-A waiting connection takes a descriptor and its received bytes, but no thread, task, parser or
-place in the selector. It is checked about a dozen times in all, even if it sends single bytes.
-asyncio's own accept has no limit, and if descriptors run out, it logs as many tracebacks a second
-as its backlog is long (decision 0178).
+asyncio accepts connections without a limit, and if file descriptors run out, it logs a traceback
+for each connection in its backlog (decision 0178). A connection that waits in this module needs a
+descriptor and its received bytes, but no thread, task, parser or place in the selector. It is
+checked about a dozen times in total, even if it sends single bytes.
 
-A new connection is always accepted; at a limit, the connection that waits longest is closed.
+A new connection is always accepted. At a limit, the connection that has waited longest is closed.
 Therefore a client that sends a request at once is served, even if many others keep their
 connections open.
 """
@@ -23,14 +23,14 @@ from oracle.daemon.web.rate_limit import get_client_network
 from oracle.telemetry.service_metrics import RefusalReason
 
 _FIRST_SECONDS = 0.004
-# Seconds before each check of a connection; the last wait of 4 s is repeated.
+# The seconds before each check of a connection; the last wait of 4 s is repeated.
 _WAIT_SECONDS = tuple(_FIRST_SECONDS * 2**exponent for exponent in range(11))
-# Maximum number of connections accepted, or checked, in one iteration of the loop.
+# The maximum number of connections that one iteration of the loop accepts, and that it checks.
 _MAX_PER_TICK = 64
-# The limit of request line and headers; the body is not read here.
+# The maximum size of request line and headers; this module does not read bodies.
 MAX_HEAD_BYTES = 16 * 1024
 _HEAD_END = b"\r\n\r\n"
-# Pause of accepting connections after the process ran out of file descriptors.
+# After the process ran out of file descriptors, no connections are accepted for this time.
 _PAUSE_SECONDS = 0.25
 _RESOURCE_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -49,7 +49,7 @@ class ConnectionTable(Generic[T]):
     """Waiting connections in the order of arrival, grouped by client network."""
 
     def __init__(self, max_connections: int, max_per_address: int) -> None:
-        """Create an empty table; both limits are at least one."""
+        """Create an empty table; both limits must be at least one."""
         self._max_connections = max_connections
         self._max_per_address = max_per_address
         self._connections: dict[T, _OpenConnection] = {}
@@ -62,7 +62,7 @@ class ConnectionTable(Generic[T]):
         return connection in self._connections
 
     def add_connection(self, connection: T, network: str, now: float) -> tuple[T, Surplus] | None:
-        """Add a connection; return the connection removed to make room, if any, and why."""
+        """Add a connection; return the connection that was removed for it and why, or None."""
         surplus = self._find_surplus_connection(network)
         if surplus is not None:
             self.remove_connection(surplus[0])
@@ -103,7 +103,8 @@ class ConnectionTable(Generic[T]):
     def _find_surplus_connection(self, network: str) -> tuple[T, Surplus] | None:
         network_connections = self._connections_by_network.get(network, {})
         is_full = len(self._connections) >= self._max_connections
-        # If the table is full, a network that already has its share displaces no other network.
+        # If the table is full, a network with an average number of connections or more loses one
+        # of its own, so that it displaces no other network.
         has_its_share = len(network_connections) * len(self._connections_by_network) >= len(
             self._connections
         )
@@ -125,8 +126,8 @@ class ConnectionTable(Generic[T]):
 class RecheckSchedule(Generic[T]):
     """Schedules the checks of waiting connections: soon, then after twice as long each time.
 
-    A slow client therefore causes about a dozen checks in all, even if it sends single bytes.
-    Connections that wait equally long share one queue, ordered by time.
+    A slow client therefore causes only about a dozen checks, even if it sends single bytes.
+    Connections with equal waits share one queue, which is ordered by time.
     """
 
     def __init__(self) -> None:
@@ -146,17 +147,17 @@ class RecheckSchedule(Generic[T]):
         return due_connections
 
     def get_next_check_time(self) -> float | None:
-        """Return when the next connection is due, or None if none waits."""
+        """Return the time at which the next connection is due, or None if none is scheduled."""
         return min((queue[0][0] for queue in self._queues if queue), default=None)
 
 
 class PendingConnection:
-    """A waiting connection; `head` holds its received bytes, `drop` closes it without response."""
+    """A waiting connection; `head` contains its received bytes, and `drop` closes it silently."""
 
     __slots__ = ("address", "check_count", "drop", "head", "is_watched", "sock")
 
     def __init__(self, sock: socket.socket, address: str) -> None:
-        """Store the socket; `address` is the client network for the limits."""
+        """Store the socket; `address` is the network of the client, to which the limits apply."""
         self.sock = sock
         self.address = address
         self.head = bytearray()
@@ -169,9 +170,9 @@ class PendingConnection:
 class Acceptor:
     """Accepts the connections of one listening socket; used only in the server's event loop.
 
-    `hand_over` receives a connection with its complete request. If `is_tls` is true, it receives
-    the connection at its first byte, and the connection remains among the waiting ones until
-    `mark_request_complete`.
+    `hand_over` is called with a connection whose request is complete. If `is_tls` is true, it is
+    called at the first byte, and the connection still counts as waiting until
+    `mark_request_complete` is called.
     """
 
     def __init__(
@@ -202,7 +203,7 @@ class Acceptor:
         self._drop_slow_connections()
 
     def stop_accepting(self) -> None:
-        """Accept no more connections, and close the waiting ones."""
+        """Stop accepting connections, and close the connections that wait."""
         for timer in self._timers.values():
             timer.cancel()
         self._running_loop.remove_reader(self._listening_socket)
@@ -235,15 +236,15 @@ class Acceptor:
                 return
             sock.setblocking(False)
             connection = PendingConnection(sock, get_client_network(address[0]))
-            # An honest client has usually sent its request already and never waits.
+            # Most clients have already sent their request, so their connections need not wait.
             if self._is_tls or not self._read_request_head(connection):
                 self._add_pending_connection(connection)
 
     def _pause_accepting(self, error: OSError) -> None:
         """Pause after an error, and free file descriptors if they ran out.
 
-        Without the pause, the loop would call the acceptor again at once, because the listening
-        socket stays readable.
+        Without a pause, the event loop would call the acceptor again at once, because the
+        listening socket stays readable.
         """
         if error.errno in _RESOURCE_ERRORS:
             self._on_refused("descriptors", "")
@@ -288,7 +289,8 @@ class Acceptor:
             if is_finished:
                 self._pending.remove_connection(connection)
             return is_finished
-        # After the first byte the connection goes on waiting: a handshake is no request yet.
+        # The connection still counts as waiting after its first byte, because a TLS handshake is
+        # not a request.
         try:
             connection.sock.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):

@@ -1,7 +1,7 @@
-"""Caches responses by request until the index changes: one response serves all clients.
+"""Caches responses until the index changes, so that all clients share a response to a request.
 
-During a backfill the index changes many times a second; a response is then served for ten seconds
-(docs/reference/read-api.md#response-cache).
+During a backfill the index changes many times per second. A cached response is then used for ten
+seconds (docs/reference/read-api.md#response-cache).
 """
 
 import gzip
@@ -41,8 +41,8 @@ class _PendingAnswer(Generic[T]):
 class SingleFlight(Generic[T]):
     """Computes one answer for all threads that request the same key at the same time.
 
-    At most `max_answers` different answers are computed concurrently; no thread waits longer than
-    `patience_seconds` for another thread's answer.
+    At most `max_answers` different answers are computed concurrently. A thread waits at most
+    `patience_seconds` for the answer of another thread.
     """
 
     def __init__(self, max_answers: int, patience_seconds: float) -> None:
@@ -54,8 +54,8 @@ class SingleFlight(Generic[T]):
     def get_or_make(self, key: str, make: Callable[[], T]) -> T | None:
         """Return the result of `make`, or of another thread's `make` for the same key.
 
-        The result is None if too many answers are being computed. Raises what `make` raises; a
-        thread that waited for a failed answer calls its own `make`.
+        The result is None if too many answers are being computed. Errors of `make` are raised. If
+        the `make` of another thread fails, the thread that waited for it calls its own `make`.
         """
         with self._lock:
             pending = self._pending_by_key.get(key)
@@ -78,12 +78,12 @@ class SingleFlight(Generic[T]):
             return make() if is_admitted else None
 
 
-# The age in a cached response is at most this much out of date.
+# A response contains the age of the index, so it is computed again when the age has grown by this
+# time.
 _LAG_STEP_SECONDS = 30
-# An index that is this far behind is in a backfill, not at the head of the chain.
+# An index that is this far behind the head counts as in a backfill.
 _HISTORY_LAG_SECONDS = 60
-# During a backfill a response is served for this time without checking whether the index has
-# changed.
+# During a backfill, a cached response is used for this time even if the index has changed.
 _HISTORY_FRESH_SECONDS = 10.0
 _PATIENCE_SECONDS = 5.0
 _MIN_COMPRESSED_BYTES = 1_000
@@ -91,7 +91,7 @@ _GZIP_LEVEL = 5
 
 
 class CachedResponse(NamedTuple):
-    """A response with the block and the demonstration phase for which it is valid."""
+    """A response, and the block and the phase of a demonstration for which it is valid."""
 
     response: Response
     as_of: AsOf
@@ -103,7 +103,7 @@ class _CachedAnswer(NamedTuple):
     body: bytes
     gzipped_body: bytes | None
     media_type: str | None
-    # Until this time, in monotonic seconds, the response is served without a check of the index.
+    # Until this time (monotonic seconds), the response is used without checking the index.
     fresh_until: float
 
     @property
@@ -136,7 +136,7 @@ class AnswerCache:
         """Return the cached response, the result of `make`, or a 304 response to a GET.
 
         Only responses with status 200 are cached. The result is None if too many answers are being
-        computed. Raises what opening the snapshot and `make` raise.
+        computed. Errors of `make`, and errors in opening the snapshot, are raised.
         """
         key = _build_cache_key(request.scope)
         cached = self._find_cached_response(key)
@@ -189,9 +189,9 @@ class AnswerCache:
         return cached
 
     def _find_cached_response(self, key: str, tag: str | None = None) -> _CachedAnswer | None:
-        """Return the response cached for a key, or None if there is none or it is outdated.
+        """Return the response that is cached for a key, or None if there is no valid response.
 
-        With a `tag`, the response must have this tag; without, it must still be fresh.
+        If `tag` is given, a response is valid if it has this entity tag, else while it is fresh.
         """
         with self._lock:
             cached = self._cached_by_key.get(key)
@@ -212,12 +212,12 @@ class FreshAnswers:
     """ASGI middleware that serves fresh cached responses without routing and without a thread."""
 
     def __init__(self, web: ASGIApp, *lookups: Callable[[Scope], ASGIApp | None]) -> None:
-        """Store the application; each lookup returns a fresh cached response, or None."""
+        """Wrap an application; each of `lookups` returns a fresh cached response or None."""
         self._web = web
         self._lookups = lookups
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send a fresh response, or call the application."""
+        """Send a fresh cached response, or call the application if there is none."""
         answer = self._web
         if scope["type"] == "http" and scope["method"] == "GET":
             fresh_answers = (look_up(scope) for look_up in self._lookups)
@@ -259,7 +259,7 @@ def _pack_response(cached_response: CachedResponse, fresh_until: float) -> _Cach
 
 
 def _build_entity_tag(as_of: AsOf, phase: DemoPhase | None) -> str:
-    """Return the weak entity tag that all responses share as of one cursor, during one phase."""
+    """Return the weak entity tag that all responses as of one cursor and one phase have."""
     phase_checksum = 0 if phase is None else zlib.crc32(phase.title.encode())
     lag_steps = as_of.lag_seconds // _LAG_STEP_SECONDS
     return f'W/"{as_of.epoch}-{as_of.head}-{lag_steps}-{phase_checksum}"'

@@ -1,7 +1,7 @@
 """The read-only HTTP application for monitoring.
 
-`/livez` and `/metrics` read memory only, in the server's own loop: they respond while the database
-is locked or unavailable, and need no thread.
+`/livez` and `/metrics` read only memory, in the event loop of the server. Therefore they respond
+even if the database is locked or unavailable, or if all threads are busy.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from oracle.store.database import Store
 from oracle.telemetry import metrics
 
 _NOT_NOW = 503
-# The maximum number of requests that wait for the database; the server has forty threads.
+# The maximum number of requests that may wait for the database, of the server's forty threads.
 _MAX_DATABASE_REQUESTS = 8
 _NEWEST_INTENTS = 20
 

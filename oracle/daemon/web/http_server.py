@@ -1,8 +1,9 @@
-"""Serves an application on a listener, in a thread, by uvicorn with the acceptor of this package.
+"""Serves an application on a listener, in a thread, with uvicorn and the acceptor of this package.
 
-A connection stays open between requests (HTTP keep-alive) until the client closes it, it is idle
-for `header_timeout_seconds`, or another connection needs its place. Slow requests wait in the
-acceptor; slow readers are disconnected. HEAD is handled as GET without the body.
+A connection stays open between requests (HTTP keep-alive) until the client closes it, until it has
+been idle for `header_timeout_seconds`, or until another connection needs its place. Clients that
+send a request slowly wait in the acceptor, and clients that read slowly are disconnected. HEAD is
+handled as GET without the body.
 """
 
 import asyncio
@@ -35,13 +36,13 @@ from oracle.daemon.web.rate_limit import ClientBuckets, Refusals, get_client_net
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _TOO_MANY, _TOO_LARGE, _NO_UPGRADE = 429, 413, 400
-# The connection of a refused request is closed.
+# This header closes the connection of a refused request.
 _CLOSE = {"connection": "close"}
 # The maximum number of digits of `content-length`.
 _MAX_LENGTH_DIGITS = 12
-# A burst may have the requests of this many seconds.
+# A burst may contain the number of requests that is permitted in this many seconds.
 _BURST_SECONDS = 5
-# Monitoring always gets a liveness response, whatever other requests come from the same address.
+# The rate of these paths is not limited, so that monitoring always gets a liveness response.
 _UNLIMITED_PATHS = frozenset({"/livez"})
 
 
@@ -63,15 +64,15 @@ class RequestLimits:
         self._buckets = ClientBuckets(per_second, burst, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond with 400, 429 or 413, or call the application."""
+        """Refuse the request with status 400, 413 or 429, or call the application."""
         refusal = self._build_refusal_response(scope) if scope["type"] == "http" else None
         await (refusal or self._app)(scope, receive, send)
 
     def _build_refusal_response(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
         if "upgrade" in headers and headers.get("content-length", "0") != "0":
-            # The parser would treat the body as another protocol, and half a request would be
-            # handled.
+            # The parser would treat the body as data of another protocol, so that the application
+            # would get only the head of the request.
             message = "upgrade not supported; use plain HTTP/1.1"
             return JSONResponse({"error": message}, _NO_UPGRADE, _CLOSE)
         if not self._is_body_allowed(headers):
@@ -82,8 +83,8 @@ class RequestLimits:
                 else "request bodies are not accepted"
             )
             return JSONResponse({"error": message}, _TOO_LARGE, _CLOSE)
-        # A proxy on this machine passes the client's address; see
-        # docs/how-to/run-several-reporters.md.
+        # Behind a proxy on this machine, this is the address that the proxy passes (see
+        # docs/how-to/run-several-reporters.md).
         client = scope.get("client")
         address = "" if client is None else client[0]
         if scope["path"] in _UNLIMITED_PATHS or self._buckets.try_acquire(address):
@@ -92,9 +93,9 @@ class RequestLimits:
         return JSONResponse({"error": "too many requests"}, _TOO_MANY, _CLOSE)
 
     def _is_body_allowed(self, headers: Headers) -> bool:
-        """Return whether the announced length of the body is accepted.
+        """Return whether the `content-length` of a request is accepted.
 
-        A body never exceeds its announced length.
+        The check is sufficient, because the parser reads no more than the announced length.
         """
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers or not (length.isascii() and length.isdigit()):
@@ -102,7 +103,7 @@ class RequestLimits:
         return len(length) <= _MAX_LENGTH_DIGITS and int(length) <= self._body_bytes
 
 
-# Streams never end, so HEAD must not start one.
+# The paths of streams. A HEAD request must not start a stream, because streams never end.
 STREAM_PATHS = frozenset({"/v1/events"})
 
 
@@ -177,7 +178,7 @@ class _Server(uvicorn.Server):
             is_tls=tls_context is not None,
         )
         self._in_progress: set[PendingConnection] = set()
-        # Connections between two requests; at the limit, the one that is idle longest is closed.
+        # Connections between two requests. At the limit, the longest idle connection is closed.
         self._idle = ConnectionTable[PendingConnection](
             get_max_pending_connections(section), section.max_connections_per_address
         )
@@ -197,7 +198,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets=[])
 
     def mark_request_complete(self, connection: PendingConnection) -> bool:
-        """Record a complete request; return False if too many other requests are being handled."""
+        """Record a complete request; return False if too many requests are being handled."""
         self._acceptor.remove_pending_connection(connection)
         self._idle.remove_connection(connection)
         if connection not in self._in_progress and len(self._in_progress) >= self._max_in_progress:
@@ -239,8 +240,8 @@ class _Server(uvicorn.Server):
         is_tls = self._tls_context is not None
         is_connected = False
         try:
-            # asyncio sets TCP_NODELAY for connections that it accepts itself. Without it, a
-            # response written in parts waits 40 ms between the parts on a kept connection.
+            # asyncio sets TCP_NODELAY only for connections that it accepts itself. Without this
+            # option, a response in several parts waits 40 ms between the parts.
             connection.sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: _HttpConnection(self, connection),
@@ -251,7 +252,7 @@ class _Server(uvicorn.Server):
             )
             is_connected = True
         except OSError:
-            # Nothing has to be done after a failed handshake, or if the client left.
+            # The TLS handshake failed, or the client has disconnected. No other action is needed.
             pass
         finally:
             if not is_connected:
@@ -261,7 +262,7 @@ class _Server(uvicorn.Server):
     def _log_event_loop_error(
         self, _loop: asyncio.AbstractEventLoop, loop_context: dict[str, Any]
     ) -> None:
-        """Log the 1st, 2nd, 4th … error in the loop; asyncio would log them all."""
+        """Log only the 1st, 2nd, 4th, 8th … error of the event loop; asyncio would log each."""
         self._fault_count += 1
         if is_power_of_two(self._fault_count):
             structlog.get_logger().error(
@@ -273,7 +274,7 @@ class _Server(uvicorn.Server):
 
 
 class _HttpConnection(HttpToolsProtocol):
-    """uvicorn's protocol with limits: each request has a deadline, counted from its first byte."""
+    """uvicorn's protocol with a deadline for each request, which starts at its first byte."""
 
     def __init__(self, server: _Server, connection: PendingConnection) -> None:
         super().__init__(server.config, server.server_state, server.lifespan.state)
@@ -282,9 +283,10 @@ class _HttpConnection(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         # Whether the deadline belongs to a response that the client still has to receive.
         self._is_sent = False
-        # Requests whose head was received and whose response is not complete.
+        # The number of requests whose head was received and whose response is not complete.
         self._unanswered = 0
-        # Bytes since the last head or part of a body: the parser buffers without a limit.
+        # The number of bytes since the last complete head or part of a body. They are counted
+        # because the parser buffers them without a limit.
         self._head_bytes = 0
 
     @override
@@ -312,7 +314,7 @@ class _HttpConnection(HttpToolsProtocol):
         self._head_bytes = 0
         super().on_headers_complete()
         if self.parser.should_upgrade():
-            # The parser reads nothing after an upgrade request.
+            # The parser reads no further request after an upgrade request.
             self.cycle.keep_alive = False
 
     @override
@@ -328,7 +330,7 @@ class _HttpConnection(HttpToolsProtocol):
             self._cancel_request_deadline()
         if not self.transport.is_closing():
             self._server.mark_request_answered(self._connection)
-        # The base method starts with the bytes received meanwhile.
+        # The base method also processes the bytes that were received meanwhile.
         super().on_response_complete()
         if self._unanswered and not self.transport.is_closing():
             self._start_request_deadline()
@@ -354,13 +356,13 @@ class _HttpConnection(HttpToolsProtocol):
 
     def _enforce_deadline(self) -> None:
         if self._is_sent and not self.transport.get_write_buffer_size():
-            # The client received the response in time; a request that arrived meanwhile has its
-            # own deadline.
+            # The client has received the response in time. If another request has arrived
+            # meanwhile, its own deadline starts.
             self._deadline = None
             if self._unanswered:
                 self._start_request_deadline()
             return
-        # A stream never ends; its deadline applies to bytes that the client does not receive.
+        # A stream has no end, so its deadline applies only to bytes that wait for the client.
         has_request = self._unanswered > 0 and self._server.section.stream_limit > 0
         is_stream = has_request and self.scope["path"] in STREAM_PATHS
         if is_stream and not self.transport.get_write_buffer_size():
@@ -379,7 +381,7 @@ def _build_uvicorn_config(application: RequestLimits, section: ListenerSection) 
         ws="none",
         lifespan="off",
         log_config=None,
-        # uvicorn's warnings are about client input, one line each.
+        # uvicorn's warnings are not logged, because invalid input of clients could cause many.
         log_level=logging.ERROR,
         access_log=False,
         server_header=False,

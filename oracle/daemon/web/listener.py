@@ -1,4 +1,4 @@
-"""Opens a listener: its socket, its certificates, and its share of the process's descriptors.
+"""Opens the socket and the certificates of a listener, and computes its limits.
 
 Monitoring, the other reporters and the public API have separate listeners, each with its own
 section of settings (docs/explanation/daemon.md#http).
@@ -12,13 +12,14 @@ from oracle.daemon.config.listener_section import ListenerSection
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
 
-# A listener may use at most one in this many of the process's descriptors, because endpoints and
-# the database need the rest, however many clients connect.
+# A listener may use a sixth of the file descriptors of the process, because endpoints and the
+# database need the others, however many clients connect.
 _DESCRIPTOR_SHARE = 6
 _MIN_CONNECTIONS = 8
-# Connections that the kernel queues until they are accepted; the Linux default limit is the same.
+# The number of connections that the kernel queues until they are accepted, as in Linux's default.
 _BACKLOG = 4096
-# The descriptor limit that the process requests: more than six times one listener's connections.
+# The limit of file descriptors that the process requests, which is more than six times the maximum
+# number of connections of a listener.
 _MAX_DESCRIPTORS = 65_536
 
 
@@ -34,7 +35,7 @@ def raise_descriptor_limit() -> None:
 def get_max_concurrent_requests(section: ListenerSection) -> int:
     """Return the maximum number of requests that are handled at the same time.
 
-    Half of the connections are kept for responses, but at most `max_answers`.
+    This is half of the connections of the listener, but at most `max_answers`.
     """
     return min(section.max_answers, _get_max_connections(section) // 2)
 
@@ -68,7 +69,7 @@ def build_tls_context(section: ListenerSection) -> ssl.SSLContext | None:
         )
         context.load_cert_chain(section.certificate, section.certificate_key)
     except OSError as error:
-        # OpenSSL errors are OSErrors, too; none contains any part of the key.
+        # Errors of OpenSSL are OSErrors as well; they never contain a part of the key.
         reason = error.strerror or type(error).__name__
         raise InputError(
             f"[{section.section_name}] certificate: cannot be used: {reason}"

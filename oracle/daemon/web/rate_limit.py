@@ -1,4 +1,4 @@
-"""Limits of a listener: requests per second for each client, concurrent requests, and refusals."""
+"""Limits the requests of a listener, by their rate per client and by their concurrency."""
 
 import threading
 from collections import Counter
@@ -12,7 +12,7 @@ import structlog
 from oracle.telemetry.logging_setup import is_power_of_two
 from oracle.telemetry.service_metrics import RefusalReason, get_refusal_counters
 
-# The number of clients whose requests are counted.
+# The maximum number of clients whose requests are counted.
 _MAX_NETWORKS = 1024
 _IPV4 = 4
 
@@ -21,7 +21,7 @@ class TokenBucket:
     """Admits `per_second` requests on average and a burst of `burst`; thread-safe."""
 
     def __init__(self, per_second: float, burst: int, clock: Callable[[], float]) -> None:
-        """Fill the bucket; `clock` returns seconds and never goes back."""
+        """Create a full bucket; `clock` returns seconds and never goes back."""
         self._per_second = per_second
         self._burst = burst
         self._clock = clock
@@ -55,7 +55,7 @@ class ClientBuckets:
     def try_acquire(self, address: str) -> bool:
         """Take a token from the bucket of an address; return False if none is left."""
         with self._lock:
-            # The most recently used bucket is last; the least recently used one is dropped.
+            # Buckets are ordered by their last use, and the least recently used one is dropped.
             bucket = (
                 self._bucket_by_network.pop(get_client_network(address), None)
                 or self._create_bucket()
@@ -77,7 +77,7 @@ def get_client_network(address: str) -> str:
 
 
 class ConcurrencyLimit:
-    """Limits how many requests wait for the database, so that others still find a free thread."""
+    """Limits the number of concurrent requests, so that threads stay free for other requests."""
 
     def __init__(self, max_concurrent: int) -> None:
         self._semaphore = threading.BoundedSemaphore(max_concurrent)
@@ -95,7 +95,7 @@ class ConcurrencyLimit:
 
 
 class Refusals:
-    """Counts the refusals of one listener; logs the 1st, 2nd, 4th, 8th … of each reason."""
+    """Counts the refusals of a listener, and logs the 1st, 2nd, 4th, 8th … for each reason."""
 
     def __init__(self, listener: str) -> None:
         self._listener = listener

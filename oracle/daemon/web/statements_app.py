@@ -1,7 +1,7 @@
 """Publishes this reporter's signed statements to the other reporters, from memory.
 
-Signatures become public on chain anyway, and have no effect alone
-(docs/explanation/reports.md#exchange).
+Signatures may be public, because they appear on chain anyway, and a signature has no effect
+without a quorum (docs/explanation/reports.md#exchange).
 """
 
 from fastapi import FastAPI

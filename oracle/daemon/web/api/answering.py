@@ -31,14 +31,14 @@ from oracle.queries.api.source import (
 )
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# The maximum number of concurrent answers; it is below the number of read connections.
+# The maximum number of concurrent answers, which is below the number of read connections.
 _MAX_CONCURRENT_ANSWERS = 6
-# A fold from raw logs takes seconds of processor time.
+# Slow answers fold raw logs, which takes seconds of processor time.
 _MAX_CONCURRENT_SLOW_ANSWERS = 1
 _CACHE_BYTES = 64 * 2**20
 _MEDIA_TYPE = "application/problem+json"
 _RETRY_SECONDS = 2
-# All other refusals of objections have status 409.
+# The HTTP status by the reason of a refused objection. All other reasons have status 409.
 _STATUS_BY_REFUSAL = {
     ObjectionRefusal.NOT_SIGNED_BY_NODE: HTTPStatus.FORBIDDEN,
     ObjectionRefusal.SIGNATURE_UNCHECKED: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -98,7 +98,7 @@ def build_problem_response(
 ) -> Response:
     """Return a problem document as a response with additional `headers`.
 
-    If an objection was refused, the document has the reason as a code.
+    `refused` is the error of a refused objection, whose reason is added as a code, or None.
     """
     body = Problem(
         type="about:blank",
@@ -117,9 +117,9 @@ def build_problem_response(
 
 
 def build_problem_from_error(error: OracleError) -> Response:
-    """Return an error's problem document, which shows only texts meant for clients.
+    """Return a problem document for an error, with its text only if it is meant for clients.
 
-    Other texts may name a host or a file, and are logged only.
+    Other texts may name a host or a file, so they are only logged.
     """
     if isinstance(error, AmbiguousPrefixError):
         return build_problem_response(HTTPStatus.MULTIPLE_CHOICES, str(error), error.candidates)
@@ -179,7 +179,7 @@ class ApiAnswers:
         *,
         is_slow: bool | Callable[[], bool] = False,
     ) -> Response:
-        """Respond with the result of `make`; if it is slow, one request at a time.
+        """Respond with the result of `make`; only one slow request is answered at a time.
 
         Errors are returned with status 300, 400, 404 or 503; see `build_problem_from_error`.
         """
@@ -199,7 +199,7 @@ class ApiAnswers:
         return response or build_problem_response(HTTPStatus.SERVICE_UNAVAILABLE, too_many)
 
     def _log_hidden_error(self, error: OracleError) -> None:
-        """Log the 1st, 2nd, 4th … error whose text the response does not show."""
+        """Log an error whose text is not in the response, if it is the 1st, 2nd, 4th, 8th …."""
         if build_problem_from_error(error).status_code != HTTPStatus.SERVICE_UNAVAILABLE:
             return
         self._faults += 1

@@ -1,6 +1,7 @@
-"""`/v1/events`: server-sent events, encoded once for all clients, resumed by their id.
+"""Serves `/v1/events`, a stream of server-sent events that clients can resume by an event id.
 
-No transaction is open while a stream waits: each check of the database has its own.
+Events are encoded once for all clients. No transaction is open while a stream waits, because each
+check of the database has its own transaction.
 """
 
 import asyncio
@@ -30,14 +31,14 @@ from oracle.queries.api.records.event_feed import (
 from oracle.queries.api.source import ApiSource, open_snapshot
 
 _MEDIA_TYPE = "text/event-stream"
-# The index is checked for changes after each commit, once for all streams, and at the latest after
-# this many seconds. During a backfill, when it always has changed, it is checked less often.
+# After each commit, but at least at this interval in seconds, the index is checked for changes,
+# once for all streams. The second interval applies to a backfill, during which it always changes.
 _CHECK_SECONDS, _HISTORY_CHECK_SECONDS = 1.0, 5.0
-# The minimum time between two checks, so that many commits in a row cost little.
+# The minimum time between two checks, so that many commits in quick succession cost little.
 _MIN_CHECK_SECONDS = 0.02
-# The wait for a commit occupies a thread, which a closing server has to wait for.
+# The wait for a commit is short, because it occupies a thread, for which a closing server waits.
 _COMMIT_WAIT_SECONDS = 0.25
-# A comment shows proxies and clients that the stream is alive.
+# At this interval in seconds, a comment shows proxies and clients that the stream is alive.
 _COMMENT_SECONDS = 15.0
 _RETRY = b"retry: 3000\n"
 _COMMENT = b": still here\n\n"
@@ -51,7 +52,7 @@ class EventFilter(NamedTuple):
     node: str | None
 
     def matches_event(self, event: FeedEvent) -> bool:
-        """Return whether the filter accepts an event; reorganisations are always accepted."""
+        """Return whether the filter accepts an event; reorgs are always accepted."""
         if event.kind == "reorg":
             return True
         is_kind = self.kinds is None or event.kind in self.kinds
@@ -59,7 +60,7 @@ class EventFilter(NamedTuple):
 
 
 class _EventBatch:
-    """The events after a cursor: encoded frames, the events to filter by, and the next cursor."""
+    """The events after a cursor, as encoded frames and as objects, and the next cursor."""
 
     def __init__(self, frames: list[tuple[FeedEvent, bytes]], after: EventCursor) -> None:
         self.after = after
@@ -106,7 +107,7 @@ class EventStreams:
         self._source = source
         self.limits = limits
         self._open_by_network: Counter[str] = Counter()
-        # The index's epoch at the last check, or -1 if not checked yet.
+        # The epoch of the index at the last check, or -1 before the first check.
         self.epoch = -1
         self._is_history = False
         self._batches: dict[EventCursor, _EventBatch] = {}
@@ -152,7 +153,8 @@ class EventStreams:
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
-            # Keep the batches of this epoch, so that a late read is not stored for the next epoch.
+            # The dict is referenced before the read. If the epoch changes meanwhile, the batch is
+            # not stored in the dict of the next epoch.
             batches = self._batches
             if cursor not in batches:
                 batches[cursor] = await asyncio.to_thread(self._read_batch, cursor)
@@ -186,7 +188,7 @@ class EventStreams:
                 await self._wait_for_commit()
 
     async def _wait_for_commit(self) -> None:
-        """Wait for a commit of any process, for at most `_CHECK_SECONDS`."""
+        """Wait until any process commits, for at most `_CHECK_SECONDS`."""
         for _ in range(round(_CHECK_SECONDS / _COMMIT_WAIT_SECONDS)):
             if await asyncio.to_thread(self._commits.wait, _COMMIT_WAIT_SECONDS):
                 return
@@ -267,8 +269,8 @@ async def _generate_event_frames(
     sent_at = loop.time()
     ends_at = sent_at + streams.limits.stream_seconds
     with streams.track_open_stream(address):
-        # The cursor is sent at once, so that a client that is disconnected before the first event
-        # can resume.
+        # The cursor is sent at once, so that a client can resume even if it is disconnected before
+        # the first event.
         yield _RETRY + f"id: {cursor}\n\n".encode()
         while loop.time() < ends_at:
             epoch = streams.epoch

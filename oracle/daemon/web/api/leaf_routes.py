@@ -1,4 +1,4 @@
-"""Read API routes for the leaves of rounds and reports, as files identified by their hash."""
+"""The routes of the read API that return the leaves of rounds and reports as binary files."""
 
 from typing import Annotated, Any
 
@@ -104,7 +104,7 @@ def _answer_piece(
     headers = {
         "etag": tag,
         "x-ipfs-roots": content.cid,
-        # A reorg may replace a round whose block is not final yet.
+        # The response must not be cached forever if a reorg may still replace the round.
         "cache-control": CACHE_FOREVER if content.is_final else "no-cache",
     }
     if tag in request.headers.get("if-none-match", ""):

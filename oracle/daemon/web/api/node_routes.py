@@ -1,4 +1,4 @@
-"""`/v1/network` and `/v1/nodes`: the state of the network and of each node."""
+"""The routes `/v1/network` and `/v1/nodes`, for the state of the network and of each node."""
 
 from typing import Annotated, Literal
 

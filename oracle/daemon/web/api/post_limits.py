@@ -1,7 +1,7 @@
-"""Limits how often clients post to a path, before the request is parsed or its route is found.
+"""Limits how often clients post to a path, before the request is routed or its body is parsed.
 
-FastAPI reads and parses the body before it calls a dependency, so a refusal by a dependency costs
-the server ten times as much.
+A dependency of FastAPI could refuse requests as well. However, FastAPI reads and parses the body
+before it calls a dependency, so such a refusal would cost the server ten times as much.
 """
 
 from collections.abc import Mapping
@@ -17,9 +17,10 @@ from oracle.daemon.web.rate_limit import ClientBuckets, TokenBucket
 
 @dataclass(frozen=True, slots=True)
 class PostLimit:
-    """The limits of the posts to one path, of each client network and of all clients together.
+    """The limits of posts to one path, for each client network and for all clients together.
 
-    `detail` is the reason for clients; longer bodies than `max_body_bytes` are refused as well.
+    `detail` is the reason that refused clients get. Bodies longer than `max_body_bytes` are
+    refused as well.
     """
 
     client_buckets: ClientBuckets
@@ -36,7 +37,7 @@ class PostLimits:
         self._limit_by_path = limit_by_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond with a problem document, or call the application."""
+        """Refuse the request with a problem document, or call the application."""
         limit = None
         if scope["type"] == "http" and scope["method"] == "POST":
             limit = self._limit_by_path.get(scope["path"])

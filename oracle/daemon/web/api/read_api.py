@@ -1,4 +1,4 @@
-"""The application of the public listener: the read API, its schema, the pages and CORS."""
+"""Builds the application of the public listener, with the read API, its schema and the pages."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -61,12 +61,11 @@ def create_read_api(
 ) -> FastAPI:
     """Return the application of the public listener.
 
-    It stores nothing but objections, and subscriptions to notices.
-
-    `cors` lists the origins whose pages may read the API in a browser; `*` allows all.
-    `evidence_folder` is where the daemon writes evidence, or None if the daemon runs on another
-    host. `get_phase` returns the current phase of a demonstration, which is shown at the top of
-    the pages.
+    The application only reads the database, except that it stores objections and subscriptions to
+    notices. `cors` lists the origins whose pages may read the API in a browser; `*` allows all
+    origins. `evidence_folder` is the folder to which the daemon writes evidence, or None if the
+    daemon runs on another host. `get_phase` returns the current phase of a demonstration, which is
+    shown at the top of the pages.
     """
     api_answers = ApiAnswers(source)
     has_evidence = evidence_folder is not None
@@ -107,7 +106,7 @@ def create_read_api(
         )
     for router in routers:
         app.include_router(router)
-    # The middleware added last runs first, so CORS headers are set on fresh responses, too.
+    # The middleware that is added last runs first, so that cached responses get CORS headers too.
     app.add_middleware(FreshAnswers, api_answers.get_fresh, pages.get_fresh_page)
     if cors:
         app.add_middleware(
@@ -120,13 +119,13 @@ def create_read_api(
     routes = [route for router in routers for route in router.routes]
     refuse = partial(_raise_path_error, routes)
     app.add_api_route("/v1/{path:path}", refuse, methods=_METHODS, include_in_schema=False)
-    # The pages handle all other paths.
+    # The application of the pages handles all other paths.
     app.mount("/", create_page_app(pages, source.subscriptions))
     return app
 
 
 def _raise_path_error(routes: Sequence[BaseRoute], request: Request, path: str) -> None:
-    """Raise 405 with `Allow` if the path exists with other methods, else 404."""
+    """Raise an error with status 405 if the path exists with other methods, else 404."""
     allowed = {
         method
         for route in routes

@@ -1,4 +1,4 @@
-"""Routes of the read API for tasks, groups, rounds, kickouts, draws, rules and status."""
+"""The routes of the read API for tasks, groups, rounds, kickouts, draws, rules and status."""
 
 import hashlib
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""`/v1/subscriptions`: owners of nodes subscribe to notices by a signature of the node's key.
+"""The route `/v1/subscriptions`, by which node owners subscribe to notices with a signature.
 
-Each signed request changes the database once (its nonce), so nothing here is cached.
+No response is cached, because each signed request stores its nonce in the database.
 """
 
 import time
@@ -36,9 +36,10 @@ from oracle.store.subscription_repository import Subscription
 
 _HOUR_SECONDS = 3600
 _MAX_BODY_BYTES = 8192
-# The limit of all clients together: each request verifies a signature and writes to the database.
+# The limits of all clients together. They are low because each request verifies a signature and
+# writes to the database.
 _MAX_PER_SECOND, _MAX_BURST = 2.0, 20
-# All other refusals have status 403.
+# The HTTP status by the class of the error. All other refusals have status 403.
 _STATUS_BY_ERROR: dict[type[SubscriptionError], HTTPStatus] = {
     SubscriptionLimitError: HTTPStatus.TOO_MANY_REQUESTS,
     SignatureUncheckedError: HTTPStatus.SERVICE_UNAVAILABLE,

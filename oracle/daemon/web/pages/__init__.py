@@ -1,1 +1,1 @@
-"""The pages at `/`: the data of the read API, rendered as HTML, usable without scripts."""
+"""Renders the pages at `/`, which show the data of the read API and need no scripts."""

@@ -66,7 +66,7 @@ from oracle.store.state.draw_repository import StoredDraw
 _SEE_OTHER = 303
 # The maximum numbers of rounds, kickouts and inactive draws on their pages.
 _NEWEST = 50
-# Maximum number of changes on the page of a round, which may change all nodes.
+# The maximum number of changes on the page of a round, because a round may change all nodes.
 _MAX_CHANGES = 500
 _KEY = re.compile(HASH_INPUT_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -124,14 +124,14 @@ def resolve_search_path(snapshot: ApiSnapshot, text: str) -> str:
     if labelled_nodes:
         return f"/nodes/{quote(labelled_nodes[0])}"
     prefix = parse_node_prefix(query)
-    # The page of an address that is no node proves that.
+    # A full address needs no matching node, because its page also proves that it is not a node.
     is_whole = is_whole_address(prefix)
     address = prefix if is_whole else find_node_by_prefix(snapshot, prefix).address
     return f"/nodes/{quote(address)}"
 
 
 class ReportedLaneChange(NamedTuple):
-    """The change of one node's lane in a round; a lane without QoS means not selectable."""
+    """The change of a node's score in a round; a score without QoS means not selectable."""
 
     node: Address
     before: str
@@ -163,7 +163,7 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     number = parse_round_number(request.path["number"])
     accepted_round = get_accepted_round(snapshot, number)
     change_count, changes = _list_lane_changes(snapshot, accepted_round)
-    # Every proof of the round ends with its summary.
+    # A proof of any node contains the summary of the round, which the page shows.
     address = changes[0].node if changes else ZERO_ADDRESS
     proof = build_proof_card(snapshot, address, accepted_round)
     return render_template(
@@ -193,9 +193,9 @@ def render_signers(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 def _list_lane_changes(
     snapshot: ApiSnapshot, accepted_round: RoundAccepted
 ) -> tuple[int, list[ReportedLaneChange]]:
-    """Count the nodes whose lane differs from the round before, and return the first, by seat.
+    """Return how many nodes' scores differ from the previous round, and the first changes by seat.
 
-    The list is empty if the leaves of one of the rounds are no longer stored.
+    The list is empty if the leaves of one of the two rounds are no longer stored.
     """
     uow, leaves = snapshot.uow, snapshot.source.leaves
     previous_round = uow.rounds.find_accepted_round(accepted_round.round - 1)
@@ -250,9 +250,9 @@ def render_objections(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 def describe_recovery_scores(snapshot: ApiSnapshot, address: Address) -> str:
-    """Return a sentence on the scores that would lift a node above the kickout threshold.
+    """Return a sentence on how many scores would lift a node above the kickout threshold.
 
-    The number of scores comes from a trial fold. If there is no such number, the text is empty.
+    The number of scores is found by trial folds. If no number suffices, the text is empty.
     """
     node = snapshot.get_ranking().nodes.get(address)
     rules, time = snapshot.source.archive.rules, snapshot.cursor.time
@@ -286,7 +286,7 @@ def describe_kickout_stage(kick: NodeKick, now: int) -> str:
 
 
 def render_draws(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
-    """Show the active draws, and the newest inactive ones, by the block that seeded them."""
+    """Show the active draws and the newest inactive draws, grouped by the block of their seed."""
     active = snapshot.uow.draws.list_active()
     return render_template(
         "draws.html",

@@ -1,8 +1,8 @@
-"""The layout of lines and bars, which templates render as SVG.
+"""Computes the layout of lines and bars, which templates render as SVG.
 
-Coordinates are in units of the drawing's own width, so that its text keeps its size: each chart is
-laid out twice, wide and narrow, and the style sheet shows one of them. Only numbers pass through
-this module, no foreign text (docs/explanation/pages.md#drawings).
+Each chart is laid out twice, wide and narrow, and the style sheet shows one of the two. Therefore
+text has the same size on all screens. This module processes only numbers and no foreign text
+(docs/explanation/pages.md#drawings).
 """
 
 from bisect import bisect_right
@@ -42,7 +42,7 @@ class Bar(NamedTuple):
 class ChartPoint(NamedTuple):
     """A point in time on a chart.
 
-    `value` is the index of a mark, from 0, or the unix seconds of a tick.
+    `value` is the index of a mark (from 0), or the time of a tick in unix seconds.
     """
 
     x: float
@@ -51,7 +51,7 @@ class ChartPoint(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One sample of a chart: its unix seconds, and three scores from 0 to 1."""
+    """One sample of a chart: its time in unix seconds, and three scores from 0 to 1."""
 
     time: int
     qos: float
@@ -100,8 +100,9 @@ def build_trend_chart(
 ) -> TrendChart | None:
     """Lay out a node's chart, or return None if there are no samples.
 
-    `limit` is the reliability below which a node is excluded. `falls` and `rises` are changes of H
-    as (time, value, index), and `excluded` are the times (from, to) of exclusion.
+    `limit` is the reliability (H) below which a node is excluded. `falls` and `rises` are changes
+    of H as (time, value, index), and `excluded` are exclusions as (start, end). Times are in unix
+    seconds, and `width` is in units of the drawing.
     """
     if not samples:
         return None
@@ -158,7 +159,7 @@ def build_trend_chart(
 def _interpolate_reliability(samples: Sequence[Sample], time: int) -> float:
     """Return the reliability that the chart's line shows at a time.
 
-    Samples may have been left out, so the value is interpolated.
+    The value is interpolated, because some samples may have been left out of the chart.
     """
     index = bisect_right(samples, time, key=lambda sample: sample.time)
     before = samples[max(0, index - 1)]
@@ -213,10 +214,10 @@ def lay_out_share_bars(counts: Sequence[tuple[str, int]], width: float) -> list[
 
 
 def build_sparkline_path(qos_values: Sequence[int]) -> str | None:
-    """Return the sparkline path of a node's QoS values, or None for fewer than two values.
+    """Return the SVG path of a sparkline of QoS values, or None for fewer than two values.
 
-    The values are in units of 10^-18, on the scale 0 to 1. The newest value is at the right end;
-    the step width is the same in every row.
+    The values are in units of 10^-18, and the scale is from 0 to 1. The newest value is at the
+    right end. The distance between two values is the same in all sparklines.
     """
     if len(qos_values) < 2:  # noqa: PLR2004 - a line has two ends
         return None

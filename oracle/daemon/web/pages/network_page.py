@@ -1,4 +1,4 @@
-"""The page `/`: the network in a sentence, the quality of its nodes, and recent events.
+"""Renders the page `/`: a sentence about the network, the quality of its nodes, and recent events.
 
 In a browser, the event stream triggers a reload of the recent events.
 """
@@ -34,8 +34,7 @@ from oracle.queries.text.human_numbers import (
 )
 from oracle.queries.text.reliability_falls import name_falls
 
-# The default range, and the range that is used if only the last part of the default range has
-# data.
+# The default range, and the shorter range that is used if the network is new.
 _SPAN, _SHORT_SPAN = "24h", "1h"
 # The number of best nodes, each shown with its reason.
 _BEST_NODES = 12
@@ -45,11 +44,12 @@ _HISTOGRAM = (_BOX_WIDTH, 130)
 _SCORES = (_BOX_WIDTH, 60)
 _TIMEOUTS = (_BOX_WIDTH, 40)
 
-# Recent events: the period, the maximum number per read, and the maximum number of rows.
+# The time range of recent events in seconds, the maximum number of events that are read, and the
+# maximum number of rows.
 _FEED_SECONDS, _MAX_EVENTS, _ROWS = 3_600, 5_000, 9
-# The part of the period that is read first; in a large network it has enough events.
+# The time range that is read first, because in a large network it contains enough events.
 _NEWEST_SECONDS = 300
-# The sign next to the text of each kind; an exclusion by a timeout has its own sign.
+# The sign next to the text of each kind of event. An exclusion by a timeout has another sign.
 _SIGN_BY_KIND = {
     **{cause.value: "▼" for cause in FALL_CAUSES},
     "recovered": "○",
@@ -79,9 +79,9 @@ _FREQUENT_KIND = "report_accepted"
 
 
 class EventRow(NamedTuple):
-    """One event of the page, with the id under which the event stream sends it.
+    """One row of recent events, with the id of its event in the event stream.
 
-    `earlier` is the number of earlier reports that share the row.
+    `earlier` is the number of earlier reports that were merged into this row.
     """
 
     id: str
@@ -187,7 +187,7 @@ def read_recent_events(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCurs
     """Return the events of the last hour, newest first, and the cursor after them."""
     newest = get_newest_event_cursor(snapshot)
     rows = _load_event_rows(snapshot, newest, _NEWEST_SECONDS)
-    # The oldest row may lack reports that were not read, so it is not shown.
+    # The oldest row is not shown, because it may lack reports that were not read.
     if len(rows) <= _ROWS:
         rows = _load_event_rows(snapshot, newest, _FEED_SECONDS)
     return rows[:_ROWS], newest

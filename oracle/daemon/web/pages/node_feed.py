@@ -1,6 +1,7 @@
-"""The Atom feed of one node (RFC 4287): what happened to it, for any feed reader.
+"""Renders the Atom feed of one node (RFC 4287), with the node's newest events.
 
-An owner subscribes without an account, and without a setting of the operator.
+By this feed, owners can follow their node without an account and without a setting of the
+operator.
 """
 
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.records.node_past import build_node_past
 from oracle.queries.api.source import ApiSnapshot
 
-# The newest entries of this many days are in the feed.
+# The feed contains up to this number of entries, from this many seconds (thirty days).
 _MAX_ENTRIES = 50
 _SPAN_SECONDS = 30 * 86_400
 _MEDIA_TYPE = "application/atom+xml; charset=utf-8"

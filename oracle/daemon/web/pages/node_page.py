@@ -1,4 +1,4 @@
-"""The page of one node: a summary sentence, the inputs of the score, and their descriptions."""
+"""Renders the page of one node: a summary sentence, and the inputs of its score."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -88,7 +88,7 @@ from oracle.queries.text.human_numbers import (
 )
 
 _NOT_FOUND = 404
-# The ranges in seconds; all: since the node was first seen.
+# The time ranges in seconds; the range `all` starts when the node was first seen.
 _RANGES = {
     "1h": 3_600,
     "6h": 21_600,
@@ -99,10 +99,10 @@ _RANGES = {
 }
 _DEFAULT_RANGE = "all"
 _SCORE_BOX = (1_120, 118)
-# A chart of at least this length has dates below it, a shorter one also has clock times.
+# The time labels of a chart of at least this length are dates; a shorter chart also has hours.
 _DAYS_ONLY_SECONDS = 6 * 86_400
 _DAY_SECONDS = 86_400
-# The number of points of a chart, which is the number of its columns.
+# The maximum number of points of a chart, which is the number of its columns.
 _MAX_POINTS = 600
 _TONES = ("first", "second")
 SENTENCE_BY_CHANGE = {
@@ -311,7 +311,7 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
 def _find_starting_score(
     history: NodeHistory, points: Sequence[HistoryPoint], rules: Rules
 ) -> int | None:
-    """Return the QoS with which a history begins, or None if the node had earned it by scores."""
+    """Return the QoS with which a history begins, or None if the QoS resulted from scores."""
     has_joined = any(
         mark.cause == ReliabilityCause.JOINED and mark.time <= history.first
         for mark in history.marks
@@ -341,7 +341,7 @@ def build_trend_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
 def _select_plotted_changes(
     history: NodeHistory, mark: ReliabilityMark
 ) -> list[tuple[int, float, int]]:
-    """Return time, H and index of the changes with this mark that had an effect."""
+    """Return (time, H, index) of the entries with this mark that changed the reliability H."""
     return [
         (change.time, float(change.after), index)
         for index, change in enumerate(history.marks)
@@ -378,7 +378,7 @@ def build_score_label(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
     """Return the label of a score's bar, whose colour and text both show the rank."""
     points = f"{entry.score} of {rules.q_max} points, {format_time(entry.time)}"
     if rules.legacy is not None:
-        # Two rounds made up the score, each with its own rank.
+        # The score consists of two rounds with their own ranks, so there is no single rank.
         return ScoreLabel(entry.task, "first" if entry.score else "none", points)
     if entry.rank is None:
         return ScoreLabel(entry.task, "none", f"No answer: {points}")

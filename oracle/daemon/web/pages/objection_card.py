@@ -1,7 +1,7 @@
-"""The section of objections on a node page, with the form that the owner signs.
+"""Builds the section of objections on a node page, with the form that the owner signs.
 
-The form is shown while a kickout is due and this reporter accepts objections. Its script lets the
-owner's wallet sign these values, and posts them (`objection.js`).
+The form is shown while a kickout is due and this reporter accepts objections. The script
+`objection.js` lets the owner's wallet sign the values of the form, and posts them.
 """
 
 import json

@@ -1,7 +1,8 @@
-"""The pages as one application: routes, headers, and error pages.
+"""Builds the application of the pages, with routes, headers and error pages.
 
-The pages only read, except those of subscriptions to notices. Every page is rendered completely
-on the server, so that none needs a script; all data comes from `queries`, as in the read API.
+The pages only read the database, except the pages of subscriptions to notices. The server renders
+every page completely, so that no page needs a script. All data comes from `queries`, as in the
+read API.
 """
 
 from collections.abc import Callable
@@ -71,7 +72,7 @@ def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None 
             as_of=None,
             json_path="/v1/openapi.json",
         )
-        # Redoc adds inline styles to the page.
+        # The policy must permit inline styles, because Redoc adds them to the page.
         policy = HEADERS[POLICY].replace("style-src", "style-src 'unsafe-inline'")
         response.headers[POLICY] = policy
         return response
@@ -84,7 +85,7 @@ def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None 
 
     @app.get("/llms.txt")
     def get_llms_text() -> Response:
-        """Return what a language model can read here, and where the documentation explains it."""
+        """Return a description for language models of what they can read on this server."""
         text = (FOLDER / "llms.txt").read_text("utf-8")
         return PlainTextResponse(text, headers={"cache-control": "no-cache"})
 
@@ -118,7 +119,7 @@ class PageRenderer:
     def __init__(
         self, source: ApiSource, get_phase: Callable[[], DemoPhase | None], *, has_evidence: bool
     ) -> None:
-        """Store the source; `has_evidence` is whether the evidence of kickouts is on this host."""
+        """Create the renderer; `has_evidence` is whether evidence of kickouts is on this host."""
         self._source = source
         self._get_phase = get_phase
         self._has_evidence = has_evidence
@@ -160,7 +161,7 @@ def _render_refusal(error: OracleError) -> Response:
         return _render_message_page("Not found.", f"{error}. {_NOT_FOUND_HINT}", _NOT_FOUND)
     if isinstance(error, RequestError):
         return _render_message_page("Invalid request.", f"{error}.", _UNPROCESSABLE)
-    # The error's text may name the database's host.
+    # The text of the error is not shown, because it may contain the host of the database.
     return _render_message_page("Service unavailable.", _UNAVAILABLE_TEXT, _UNAVAILABLE)
 
 

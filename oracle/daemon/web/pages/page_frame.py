@@ -1,6 +1,6 @@
-"""The common parts of every page: frame, status line, number formats, HTTP headers, files.
+"""The common parts of all pages: frame, status line, number formats, HTTP headers, static files.
 
-Templates escape everything; none of them may disable that (tests/unit/daemon/pages).
+Templates escape all values, and no template may disable this (tests/unit/daemon/pages).
 """
 
 import hashlib
@@ -57,8 +57,8 @@ NAVIGATION = (
     ("Rules", "/rules"),
 )
 POLICY = "content-security-policy"
-# Scripts, styles and images are files of this server, so that text injected into a page would not
-# run.
+# Only scripts, styles and images from this server are permitted, so that text which is injected
+# into a page cannot run as a script.
 HEADERS = {
     POLICY: (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -69,7 +69,8 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-# A sign for each state, shown with its text, because colour must not be the only mark.
+# The sign of each state, which is shown in addition to its colour, for readers who do not
+# distinguish colours.
 STATE_SIGNS = {
     "selectable": "●",
     "recovering": "◐",
@@ -86,7 +87,7 @@ STATE_SIGNS = {
 }
 _FRACTION = re.compile(r"(\d+\.\d\d)\d{16}")
 _SHOWN_HASH_DIGITS = 6, 4
-# Shown if there is no number.
+# The text that is shown if there is no number.
 NO_NUMBER = "\N{EN DASH}"
 _MIN_HASH_LENGTH = 20
 _MAX_FIELD_LENGTH = 400
@@ -259,7 +260,7 @@ def format_signed_amount(units: int) -> str:
 
 
 def shorten_fractions(text: str) -> str:
-    """Return the text with its 18-digit fractions cut to two digits."""
+    """Return a text with its 18-digit fractions shortened to two digits."""
     return _FRACTION.sub(r"\1", text)
 
 
@@ -288,7 +289,7 @@ def format_node_state(state: str) -> str:
 
 
 class StatusLine(NamedTuple):
-    """The status text; `tone` (good, late or bad) is shown as a sign and a colour beside it."""
+    """A status text; `tone` (good, late or bad) determines the sign and the colour next to it."""
 
     tone: str
     words: str

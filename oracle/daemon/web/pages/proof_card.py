@@ -1,6 +1,7 @@
-"""The proof of a node's score on the pages: the root of a round, and how the browser checks it.
+"""Builds the section of a page by which the browser checks the proof of a node's score.
 
-No page computes a proof. Its script fetches one on request, and compares it with these values.
+No page contains a proof. The script of the page fetches a proof when the reader requests it, and
+compares it with the values of this section.
 """
 
 import json
@@ -18,8 +19,8 @@ from oracle.queries.leaf_models import ProofSummary
 class ProofCard:
     """The values with which the script of a page compares the proof of an address in a round.
 
-    `summary` is None if the leaves of the round are no longer stored, so that a proof folds the
-    round again.
+    `summary` is None if the leaves of the round are no longer stored. A proof then requires
+    another fold up to the round.
     """
 
     address: Address
@@ -58,7 +59,8 @@ def build_requested_proof_card(
 ) -> ProofCard | None:
     """Return the proof of an address in the round selected by the query's `round`.
 
-    Without `round`, the round is the newest accepted one. The result is None if there is none yet.
+    Without `round`, the newest accepted round is used. The result is None if no round was accepted
+    yet.
 
     Raises:
         RequestError: `round` is no number.

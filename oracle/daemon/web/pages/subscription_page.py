@@ -1,6 +1,7 @@
-"""The page behind the link in each message: it confirms or ends a subscription without a key.
+"""Serves the page to which the link in each message leads, which confirms or ends a subscription.
 
-Opening the page changes nothing, because mail scanners open links; its buttons do.
+No key is needed. Opening the page changes nothing, because mail scanners open links; only the
+buttons of the page change the subscription.
 """
 
 from http import HTTPStatus

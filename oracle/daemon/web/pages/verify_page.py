@@ -1,7 +1,7 @@
-"""The page `/verify` as one file, which checks evidence without this server.
+"""Builds the page `/verify` as one file, which checks evidence without this server.
 
-All scripts and styles are in the file, so that it can be saved, hashed and opened without a
-network. Its policy allows only these scripts and styles, by their hashes. See
+All scripts and styles are in the file, so that it can be saved, hashed, and opened without a
+network. The policy of the page permits only these scripts and styles, by their hashes. See
 docs/explanation/pages.md#verify.
 """
 
@@ -37,7 +37,7 @@ SCRIPTS = (
     "verify/verify_page.js",
 )
 _STYLES = ("pages.css", "verify/verify.css")
-# Only the server can send this part of the policy.
+# This part of the policy is only valid in a header, so the page itself cannot contain it.
 _HEADER_POLICY = "frame-ancestors 'none'"
 
 
@@ -63,8 +63,9 @@ def build_verify_page() -> str:
 def build_profile_script() -> str:
     """Return a script with the shipped profiles' event types by topic, keyed by identity.
 
-    The rules id names the identity, so the page can check that a log means what a bundle states.
-    Profiles with options that are not their defaults have other identities.
+    The rules id contains the identity of the profile, so that the page can check that a log has
+    the meaning that a bundle states. A profile with options that differ from its defaults has
+    another identity.
     """
     profiles = {}
     for name in list_shipped_profiles():
