@@ -1,15 +1,18 @@
-"""The context of a reporter in a quorum, and why its report still lacks signatures."""
+"""The context of a reporter in a quorum, and why its next report is not signed by a quorum."""
 
 from dataclasses import dataclass, field
 
 from oracle.bindings.qos_roots import RootsContract, RootsStatus
+from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.domain.reports.report import ReportSettings
+from oracle.domain.reports.rules_changes import get_rules_in_force
 from oracle.errors import TransientError
 from oracle.quorum.peer_client import PeerClients
 from oracle.quorum.wire_format import Board
+from oracle.store.database import UnitOfWork
 from oracle.telemetry.rpc_metrics import INCONSISTENT
-from oracle.txmgr.context import AccountContext
+from oracle.txmgr.context import MAX_BLOCKED_SECONDS, AccountContext
 
 
 @dataclass(slots=True)
@@ -18,19 +21,42 @@ class MissingSignatures:
 
     `missing_reason` lists the signers that have not signed the scheduled report for a while.
     `signer_reason` is why this reporter's signatures do not count. `evidence_reason` is why this
-    reporter does not sign a report that makes a kickout due. A reason that does not apply is None.
+    reporter does not sign a report that makes a kickout due. `status_reason` is why the contract
+    status is not used: every endpoint that responds contradicts the indexed events. A reason that
+    does not apply is None.
     """
 
     missing_reason: str | None = None
     signer_reason: str | None = None
     evidence_reason: str | None = None
+    status_reason: str | None = None
+    # The newest block when the contract status first contradicted the events.
+    _contradicted_since: BlockRef | None = field(default=None, repr=False)
     # The digest of the statement that waits for signatures, and since when (chain time, seconds).
     _waiting_since: tuple[Hash, int] | None = field(default=None, repr=False)
 
     @property
     def reason(self) -> str | None:
         """The most important of the reasons, or None if no reason applies."""
-        return self.signer_reason or self.evidence_reason or self.missing_reason
+        return (
+            self.signer_reason or self.status_reason or self.evidence_reason or self.missing_reason
+        )
+
+    def record_status_mismatch(
+        self, mismatch: str | None, newest_block: BlockRef, indexed_block: int
+    ) -> None:
+        """Record how the contract status differs from the indexed events, or that it agrees.
+
+        A new round is in the status before its event is indexed. Therefore a mismatch is a reason
+        only after two minutes of chain time, and once the block at which it began is indexed.
+        """
+        if mismatch is None:
+            self.status_reason = self._contradicted_since = None
+            return
+        since = self._contradicted_since = self._contradicted_since or newest_block
+        is_persistent = newest_block.time - since.time >= MAX_BLOCKED_SECONDS
+        if is_persistent and indexed_block >= since.number:
+            self.status_reason = mismatch
 
     def record_statement_without_quorum(self, digest: Hash, block_time: int) -> int:
         """Record that a statement lacks signatures; return the block time of the first record."""
@@ -78,6 +104,7 @@ class QuorumContext:
         """
         address = self.account_context.sender_account.domain.contract
         statuses: dict[str, RootsStatus] = {}
+        mismatches: dict[str, str] = {}
         failures: list[TransientError] = []
         for view in self.account_context.get_synced_pool_view().build_single_endpoint_views():
             try:
@@ -85,20 +112,61 @@ class QuorumContext:
             except TransientError as error:
                 failures.append(error)
                 continue
+            with self.account_context.store.read_transaction() as uow:
+                mismatch = find_status_mismatch(uow, status)
             newest_number = max((earlier.block.number for earlier in statuses.values()), default=0)
-            if status.block.number >= newest_number and self._agrees_with_events(status):
+            if mismatch is None and status.block.number >= newest_number:
                 for endpoint in statuses:
                     INCONSISTENT.labels(endpoint, "contract").inc()
+                self._record_mismatches({}, status.block)
                 return status
-            statuses[view.callers[0].name] = status
+            endpoint = view.callers[0].name
+            statuses[endpoint] = status
+            mismatches[endpoint] = mismatch or f"its newest block is {status.block.number}"
         if not statuses:
             raise failures[0]
-        return next(iter(statuses.values()))
+        status = next(iter(statuses.values()))
+        self._record_mismatches(mismatches, status.block)
+        return status
 
-    def _agrees_with_events(self, status: RootsStatus) -> bool:
-        """Return whether last round and configuration are the same as in the indexed events."""
+    def _record_mismatches(self, mismatches: dict[str, str], newest_block: BlockRef) -> None:
+        """Record how the status of each endpoint differs from the events; empty if one agrees."""
         with self.account_context.store.read_transaction() as uow:
-            last_round = uow.rounds.get_last_round_and_root()
-            config = uow.rounds.get_contract_settings().config
-        is_same_config = config is None or status.config == config.digest
-        return is_same_config and last_round == (status.head.round, status.last_root)
+            cursor = uow.cursor.get()
+        details = "; ".join(f"{endpoint}: {detail}" for endpoint, detail in mismatches.items())
+        self.missing.record_status_mismatch(
+            f"the oracle contract's state contradicts its indexed events ({details}); check these "
+            "endpoints, or add another to [chain] endpoints"
+            if mismatches
+            else None,
+            newest_block,
+            -1 if cursor is None else cursor.number,
+        )
+
+
+def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
+    """Return the first difference of a contract status from the indexed events, or None.
+
+    A setting that no indexed event announces is not compared.
+    """
+    last_round, last_root = uow.rounds.get_last_round_and_root()
+    settings = uow.rounds.get_contract_settings()
+    rules = get_rules_in_force(settings.rules_changes)
+    config, signers, limits = settings.config, settings.signers, settings.limits
+    comparisons: tuple[tuple[str, object, object], ...] = (
+        ("last round", last_round, status.head.round),
+        ("last root", last_root, status.last_root),
+        ("rules hash", rules and rules.rules_hash, status.rules_hash),
+        ("quorum", signers and signers.quorum, status.head.quorum),
+        ("list of signers", signers and signers.signers, status.signers),
+        ("configuration", config and config.digest, status.config),
+        ("limits", limits and limits.limits, status.limits),
+    )
+    return next(
+        (
+            f"its {name} is {actual}, but {expected} by the events"
+            for name, expected, actual in comparisons
+            if expected is not None and expected != actual
+        ),
+        None,
+    )

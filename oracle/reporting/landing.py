@@ -7,6 +7,7 @@ from oracle.bindings.qos_roots import RootsStatus
 from oracle.chain.heads import Heads
 from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.round_schedule import ReportHeader
+from oracle.quorum.quorum_context import find_status_mismatch
 from oracle.quorum.statements import find_final_block
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
@@ -92,8 +93,8 @@ def mark_unsigned_reports_as_missed(
     """Mark unsigned reports that can no longer be accepted as missed.
 
     The result is None if there are no such reports. `status` is the response of a single endpoint,
-    so nothing is marked unless the indexed blocks show the same last round, and only the time of a
-    final block can end a report.
+    so nothing is marked unless it agrees with the indexed events, and only the time of a final
+    block can end a report.
     """
     unsigned_cuts = [
         stored_cut.cut
@@ -101,10 +102,9 @@ def mark_unsigned_reports_as_missed(
         if stored_cut.state is ReportState.DUE and stored_cut.digest is None
     ]
     with context.account_context.store.read_transaction() as uow:
-        last_round, last_root = uow.rounds.get_last_round_and_root()
         final_block = find_final_block(uow)
-    if final_block is None or (last_round, last_root) != (status.head.round, status.last_root):
-        return None
+        if final_block is None or find_status_mismatch(uow, status) is not None:
+            return None
     candidates = [
         (cut.period, find_missed_reason(cut, status, final_block)) for cut in unsigned_cuts
     ]

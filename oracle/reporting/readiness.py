@@ -5,6 +5,7 @@ See docs/explanation/reports.md#when-to-publish; tests/faults/sending/cases.toml
 
 from oracle.bindings.qos_roots import RootsStatus
 from oracle.chain.heads import Heads
+from oracle.quorum.quorum_context import find_status_mismatch
 from oracle.quorum.statements import find_final_block
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
@@ -15,21 +16,15 @@ def find_reporting_obstacle(
 ) -> str | None:
     """Return why nothing may be reported from the indexed state, or None if reports are allowed.
 
-    The contract's last round is known from the logs and from a call, and both rounds must be
-    equal.
+    The contract's last round and its settings are known from the logs and from calls, and both
+    must be equal.
     """
     if not context.account_context.is_at_head(uow, heads):
         return "the database is behind the head"
     gap = find_first_unread_block(uow)
     if gap is not None:
         return f"block {gap} was never read: `qos-oracle resync gaps`"
-    folded_head = uow.rounds.get_last_round_and_root()
-    if folded_head != (contract_status.head.round, contract_status.last_root):
-        return (
-            f"the last round is {folded_head[0]} by the logs, but {contract_status.head.round} by "
-            "the contract"
-        )
-    return None
+    return find_status_mismatch(uow, contract_status)
 
 
 def find_first_unread_block(uow: UnitOfWork) -> int | None:

@@ -6,8 +6,9 @@ import pytest
 
 from oracle.bindings.codec import encode_call
 from oracle.bindings.qos_roots import CONTRACT
+from oracle.domain.health import Condition
 from oracle.telemetry.rpc_metrics import INCONSISTENT
-from tests.support.harness import Harness
+from tests.support.harness import Harness, create_sending_jobs
 from tests.support.sending.faults import Answer, Fault, Question
 from tests.support.sending.proxy import Proxy
 
@@ -34,6 +35,8 @@ FALSE_STATUSES = {
     "earlier round": ("head", lambda number: number - 1),
     "other root": ("lastRoot", lambda root: root ^ 1),
     "other configuration": ("configDigest", lambda digest: digest ^ 1),
+    "other rules": ("rulesHash", lambda rules_hash: rules_hash ^ 1),
+    "longer interval": ("limits", lambda min_interval: min_interval + 3600),
 }
 
 
@@ -52,3 +55,38 @@ def test_rounds_continue_despite_false_contract_status(
     assert harness.testbed.round == 3
     # The second endpoint is requested only if the first one contradicts the events.
     assert (count._value.get() > count_before) == (place == 0)
+
+
+def find_held_reason(harness: Harness) -> str | None:
+    """Run the daemon's job once, and return the detail of `HELD`, or None."""
+    jobs = create_sending_jobs(harness)
+    jobs.advance_reports()
+    details = {
+        finding.condition: finding.detail for finding in jobs.health.build_report().findings
+    }
+    return details.get(Condition.HELD)
+
+
+@pytest.mark.parametrize("falsehood", FALSE_STATUSES)
+def test_false_status_of_the_only_endpoint_is_reported_after_two_minutes(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], falsehood: str
+):
+    harness, liar = proxied_harness, proxies[0]
+    harness.pushed()
+    harness.restart(urls=[liar.url])
+    liar.rule("eth_call", change_first_word(*FALSE_STATUSES[falsehood]))
+    harness.period()
+    harness.tick()
+    assert find_held_reason(harness) is None
+    for _ in range(2):
+        harness.period()
+        harness.tick()
+    reason = find_held_reason(harness)
+    assert reason is not None
+    assert "contradicts its indexed events" in reason
+    assert liar.url in reason
+    assert harness.testbed.round == 1
+
+    liar.heal()
+    harness.pushed()
+    assert find_held_reason(harness) is None
