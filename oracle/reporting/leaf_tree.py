@@ -109,6 +109,18 @@ class LeafTree:
                 leaves = b"".join(self._encode_leaves(rows, context) for rows in batches)
             uow.leaf_pieces.add(piece, as_of.number, digest, sort_leaves(leaves))
 
+    def count_wrong_leaves(self, uow: UnitOfWork, report: Report) -> int:
+        """Return how many stored leaves of a report differ from those of the nodes.
+
+        The tree must be empty, and is not used afterwards. Nodes that changed or recovered since
+        the report, and the leaves of legacy rules, which depend on the time, are not compared.
+        """
+        cursor = uow.cursor.get()
+        if cursor is None or self._rules.legacy is not None or not self._restore_cut(uow, report):
+            return 0
+        self._evaluate_nodes(uow, cursor.number, cursor.time, is_cut=True, keeps_leaves=False)
+        return self._compare_with_all_nodes(uow, self._build_context(uow, cursor.time), 0)
+
     def discard_edits(self) -> None:
         """Discard the changed leaves, because they are not going to be stored."""
         self._tree.edits.discard()
@@ -179,11 +191,18 @@ class LeafTree:
         have the root of the report.
         """
         report = self._find_resumable_cut(uow) if self._number is None else None
-        if report is None:
-            return
+        if report is not None and self._restore_cut(uow, report):
+            number = report.as_of.number
+            self._needs_comparison = self._first_own_cut is None or number < self._first_own_cut
+
+    def _restore_cut(self, uow: UnitOfWork, report: Report) -> bool:
+        """Restore an empty tree from the stored leaves of a report.
+
+        Return False, with an empty tree, if the stored leaves do not have the root of the report.
+        """
         pieced_round = load_pieced_round_of_report(uow, LeafCache(), report)
         if pieced_round is None:
-            return
+            return False
         number = report.as_of.number
         pieces = range(len(pieced_round.digests))
         self._tree.append_stored_leaves(
@@ -194,9 +213,9 @@ class LeafTree:
             self._tree.get_piece_digest(piece) != pieced_round.digests[piece] for piece in pieces
         ):
             self._clear()
-            return
+            return False
         self._number, self._time = number, report.as_of.time
-        self._needs_comparison = self._first_own_cut is None or number < self._first_own_cut
+        return True
 
     def _find_resumable_cut(self, uow: UnitOfWork) -> Report | None:
         """Return the last report, or None if the state may differ from it by more than new blocks.
@@ -264,22 +283,25 @@ class LeafTree:
                 (self._encode_leaves(rows, context) for rows in batches), max_kept_seats
             )
         if self._needs_comparison:
-            self._compare_with_all_nodes(uow, context, max_kept_seats)
+            wrong_count = self._compare_with_all_nodes(uow, context, max_kept_seats)
+            if wrong_count:
+                structlog.get_logger().error("stored_leaves_corrected", leaves=wrong_count)
         self._number = number
         if is_complete:
             self._time = time
 
     def _compare_with_all_nodes(
         self, uow: UnitOfWork, context: ScoringContext, max_kept_seats: int | None
-    ) -> None:
-        """Replace the leaves that differ from the nodes; all changed nodes must be evaluated."""
+    ) -> int:
+        """Replace leaves that differ from those of the nodes, and return their number.
+
+        The leaves of all changed nodes are evaluated first.
+        """
+        self._needs_comparison = False
         with closing(uow.nodes.iterate_leaf_rows()) as batches:
-            wrong_count = self._tree.update(
+            return self._tree.update(
                 (self._encode_leaves(rows, context) for rows in batches), max_kept_seats
             )
-        self._needs_comparison = False
-        if wrong_count:
-            structlog.get_logger().error("stored_leaves_corrected", leaves=wrong_count)
 
     def _build_context(self, uow: UnitOfWork, time: int) -> ScoringContext:
         """Return the scoring context of an evaluation at `time`."""

@@ -194,6 +194,8 @@ class ReportCutter(BlockHook):
         as_of = find_as_of_block(uow, accepted)
         if tree is None or as_of is None:
             return array("H")
+        # This database may have cut another report as of the same block.
+        uow.leaf_pieces.delete_as_of(as_of.number)
         store_changed_pieces(uow, tree, as_of)
         return tree.lanes
 

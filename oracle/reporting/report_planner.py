@@ -30,6 +30,7 @@ from oracle.reporting.landing import (
     mark_missed_reports,
     mark_unsigned_reports_as_missed,
 )
+from oracle.reporting.leaf_comparison import find_wrong_leaves_reason, record_inherited_reports
 from oracle.reporting.push_call import (
     MAX_SCANNED_PUSHES,
     MAX_TRIES,
@@ -91,6 +92,7 @@ def plan_push(
         # A hold may have ended, because a report has landed.
         update_hold_metrics(uow.holds.list_awaiting_operator())
         cuts = load_current_cuts(uow, context.report_settings)
+        record_inherited_reports(context, uow)
         push_in_flight = _find_push_in_flight(context, uow)
         is_idle = not any(_needs_work(context, uow, stored_cut, heads) for stored_cut in cuts)
     if is_idle:
@@ -256,10 +258,17 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
     if not context.account_context.sender_account.has_signer:
         return None
     with context.account_context.store.read_transaction() as uow:
-        live = uow.statements.find_live(scheduled.record)
-        reason = None if live is not None else find_hold_reason(context, uow, scheduled.report)
+        is_signed = uow.statements.find_live(scheduled.record) is not None
+        reason = (
+            None
+            if is_signed
+            else find_wrong_leaves_reason(context, uow, scheduled.report)
+            or find_hold_reason(context, uow, scheduled.report)
+        )
         unverified = (
-            None if live is not None else find_unverified_kickout(context, uow, scheduled.report)
+            None
+            if is_signed or reason is not None
+            else find_unverified_kickout(context, uow, scheduled.report)
         )
         stored = uow.reports.get(scheduled.report.period)
     if reason is not None:

@@ -18,6 +18,18 @@ from oracle.txmgr.context import BLOCKS_UNDER_HEAD, AccountContext
 PUSH = "push"
 
 
+@dataclass(slots=True)
+class InheritedReports:
+    """The reports that an earlier process may have cut, whose leaves may be wrong.
+
+    `newest_period` is the newest report when this process began to plan, or None until then.
+    `compared_roots` are the roots whose leaves this process has compared with the nodes.
+    """
+
+    newest_period: int | None = None
+    compared_roots: set[Hash] = field(default_factory=set)
+
+
 @dataclass(frozen=True, slots=True)
 class ReportingContext:
     """The settings and limits of reporting.
@@ -28,6 +40,7 @@ class ReportingContext:
     newly due kickouts; without a verifier, reports that make a kickout due are not signed where
     the rules require the verification. `leaf_cache` keeps the leaves of the last rounds from one
     tick to the next.
+    `inherited_reports` are compared with the nodes before this process signs them.
     """
 
     quorum: QuorumContext
@@ -38,6 +51,7 @@ class ReportingContext:
     sanity: SanityLimits = field(default_factory=SanityLimits)
     verifier: EvidenceVerifier | None = None
     leaf_cache: LeafCache = field(default_factory=LeafCache)
+    inherited_reports: InheritedReports = field(default_factory=InheritedReports)
 
     @property
     def account_context(self) -> AccountContext:

@@ -128,15 +128,15 @@ def _find_change_hold_reason(
 ) -> str | None:
     """Return why the report changes too many members, or None if it does not.
 
-    The report is compared with the last round, or with a report that was released after that
-    round.
+    The report is compared with the last round, or with a report released after that round. The
+    released report's leaves are no longer stored if the contract accepted another as of its block.
     """
     released_report = find_released_report(uow)
-    old_leaves = (
-        load_last_round_leaves(context, uow, report)
-        if released_report is None or released_report.period >= report.period
-        else load_report_leaves(context, uow, released_report)
-    )
+    old_leaves = None
+    if released_report is not None and released_report.period < report.period:
+        old_leaves = load_report_leaves(context, uow, released_report)
+    if old_leaves is None:
+        old_leaves = load_last_round_leaves(context, uow, report)
     new_leaves = load_report_leaves(context, uow, report)
     if old_leaves is None:
         return (

@@ -92,6 +92,10 @@ class LeafPieceRepository:
                 lanes[as_of] = read_leaf_lane(leaf) if leaf else NEVER_REPORTED
         return lanes
 
+    def delete_as_of(self, as_of: int) -> None:
+        """Delete the pieces as of a block, whose leaves are not those of the accepted round."""
+        self._connection.execute(delete(leaf_piece).where(leaf_piece.c.as_of == as_of))
+
     def delete_after_last_report(self) -> None:
         """Delete the pieces whose reports were deleted by a rewind."""
         newest_report = select(

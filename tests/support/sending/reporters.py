@@ -85,6 +85,8 @@ class Reporter:
 
     def lie(self) -> None:
         """Index with a fault: until a restart, every reported score is one step too high."""
+        # The faulty process plans before it cuts, so that it does not compare its own leaves.
+        self.harness.reporting.inherited_reports.newest_period = 0
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(node_leaves, "compute_lane_with_reliability", _compute_raised_lane)
             patched.setattr(node_leaves, "native", None)

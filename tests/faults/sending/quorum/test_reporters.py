@@ -14,8 +14,10 @@ from oracle.quorum.statements import (
 )
 from oracle.quorum.wire_format import Board
 from oracle.reporting.report_planner import plan_push
+from oracle.reporting.sanity_gate import release_held_report
 from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import ReportStatement
+from oracle.store.outbox.records import Stamp
 from oracle.store.tables.round_tables import report
 from oracle.telemetry import quorum_metrics
 from oracle.telemetry.metrics import REGISTRY
@@ -299,6 +301,50 @@ def test_missing_quorum_stops_sending_and_raises_gauge(reporter_trio: ReporterGr
     reporter_trio.first.harness.until_final()
     reporter_trio.first.tick()
     assert read_quorum_gauges() == (0, 0)
+
+
+def test_false_report_of_an_earlier_process_is_held_and_never_signed(
+    reporter_trio: ReporterGroup,
+):
+    faulty = reporter_trio.others[1]
+    reporter_trio.period()
+    # The process computes false leaves, and ends before it signs them.
+    faulty.lie()
+    reporter_trio.tick(restarting=True)
+    assert faulty.reports().keys() == reporter_trio.first.reports().keys()
+    assert faulty.reports() != reporter_trio.first.reports()
+    reporter_trio.first.harness.mine()
+    reporter_trio.tick()
+
+    assert reporter_trio.testbed.round == 1
+    assert faulty.signed() == {}
+    with faulty.harness.store.transaction() as uow:
+        holds = uow.holds.list_held()
+        for hold in holds:
+            assert "leaves differ from the nodes" in hold.reason
+            release_held_report(uow, hold.period, Stamp(0, faulty.harness.epoch))
+    assert {hold.period for hold in holds} == set(faulty.reports())
+    faulty.tick(restarting=True)
+    assert faulty.signed() == {}
+
+    reporter_trio.round()
+    assert faulty.signed()[2] == reporter_trio.first.signed()[2]
+
+
+def test_reporter_with_a_false_report_continues_after_the_round_of_the_others(
+    reporter_trio: ReporterGroup,
+):
+    faulty = reporter_trio.others[1]
+    reporter_trio.period()
+    faulty.lie()
+    reporter_trio.tick()
+    reporter_trio.first.harness.mine()
+    reporter_trio.tick()
+    assert faulty.signed()[1] != reporter_trio.first.signed()[1]
+
+    # The leaves of the accepted round replace those that were stored as of the same block.
+    reporter_trio.round(restarting=True)
+    assert faulty.signed()[2] == reporter_trio.first.signed()[2]
 
 
 def read_quorum_gauges() -> tuple[float, float]:
