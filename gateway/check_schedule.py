@@ -10,8 +10,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-import structlog
-
 from gateway.gateway_config import ChecksSection
 from gateway.node_checks import ProbeAnswer
 from gateway.selection_service import SelectionService
@@ -20,6 +18,7 @@ from oracle.errors import OracleError
 from oracle.rpc.client import JsonRpcClient
 from oracle.rpc.rpc_errors import RpcError
 from oracle.store.database import Store
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
 # The largest response; each response is a single number.
@@ -180,7 +179,7 @@ class StakeWatch:
         except OracleError as error:
             self._failures += 1
             if is_power_of_two(self._failures):
-                structlog.get_logger().warning("stakes_read_failed", reason=str(error))
+                get_logger().warning("stakes_read_failed", reason=str(error))
 
 
 class CheckSchedule:

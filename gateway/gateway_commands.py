@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import structlog
 import typer
 
 from gateway.gateway_config import read_gateway_config, read_token
@@ -12,6 +11,7 @@ from oracle import __version__
 from oracle.daemon.stopping import StopSignal, run_until_signalled
 from oracle.daemon.web.listener import raise_descriptor_limit
 from oracle.telemetry import logging_setup
+from oracle.telemetry.logger import get_logger
 
 _ConfigOption = Annotated[
     Path,
@@ -45,10 +45,10 @@ def run_gateway(config: _ConfigOption = _DEFAULT_CONFIG) -> None:
         logging_setup.configure_logging(gateway_config.log.format, gateway_config.log.level)
         token = read_token(gateway_config.gateway)
         with serve_gateway(gateway_config, token, stop) as address:
-            log = structlog.get_logger()
+            log = get_logger()
             log.info("gateway_started", version=__version__, address=address)
             stop.event.wait()
-        structlog.get_logger().info("process_stopped", by=stop.reason)
+        get_logger().info("process_stopped", by=stop.reason)
 
     raise_descriptor_limit()
     run_until_signalled(serve_until_stopped)

@@ -8,8 +8,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 
-import structlog
-
 from gateway import gateway_metrics
 from gateway.draw_seeds import DrawEpoch
 from gateway.gateway_records import SESSION_ENDING_KINDS, ReportedOutcome
@@ -18,6 +16,7 @@ from oracle.errors import FatalError, OracleError
 from oracle.store.database import Store
 from oracle.store.gateway_repositories import StoredCheck, StoredEpoch, StoredOutcome
 from oracle.systems.pocket.relay_outcomes import OutcomeKind
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _WRITE_INTERVAL_SECONDS = 0.5
@@ -261,9 +260,7 @@ class RecordWriter:
         self.failure = str(error)
         self._failures += 1
         if is_power_of_two(self._failures):
-            structlog.get_logger().error(
-                "gateway_write_failed", reason=self.failure, in_all=self._failures
-            )
+            get_logger().error("gateway_write_failed", reason=self.failure, in_all=self._failures)
         if isinstance(error, FatalError):
             self._end_writing(self.failure)
 

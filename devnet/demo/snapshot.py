@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from oracle.bindings.probe_calls import decode_probe_nodes
-from oracle.dispatch.contest_settlement import SETTLE_CONTEST
-from oracle.dispatch.second_groups import SECOND_GROUP
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange
 from oracle.domain.ids import Address
 from oracle.domain.incidents.incident import Incident
@@ -24,6 +22,7 @@ from oracle.queries.population import (
     load_population_of_nodes,
 )
 from oracle.store.database import Store, UnitOfWork
+from oracle.store.outbox.call_kinds import SECOND_GROUP, SETTLE_CONTEST
 from oracle.store.outbox.records import Account, IntentState
 from oracle.store.report_repository import ReportState
 from oracle.systems.crynux.predownload import list_download_requests

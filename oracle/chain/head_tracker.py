@@ -6,14 +6,13 @@ See docs/explanation/ingest.md#heads.
 from collections.abc import Callable
 from dataclasses import replace
 
-import structlog
-
 from oracle.chain.heads import Finality, Heads, WrongChainError, fetch_heads_in_batch
 from oracle.domain.blocks import BlockRef
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
+from oracle.telemetry.logger import get_logger
 
 # After this time without a new block, the other endpoints are queried as well.
 STANDSTILL_SECONDS = 30.0
@@ -205,7 +204,7 @@ class HeadTracker:
         elif now - self._below_final_since > _MAX_BELOW_FINAL_SECONDS:
             self._below_final_since = None
             self.reset_head(max(shown_numbers))
-            structlog.get_logger().warning(
+            get_logger().warning(
                 "finalized_tag_regressed",
                 number=final.number,
                 hash=final.hash,

@@ -4,8 +4,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-import structlog
-
 from oracle.chain.contract_checks import fetch_contract_counters
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.skipped_heights import fetch_block_at_or_below, fetch_linked_blocks
@@ -34,6 +32,7 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.probe import Checkpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import RepeatedWarning
 
 T = TypeVar("T")
@@ -345,7 +344,7 @@ class ChainSource:
         An endpoint that is no longer configured, but was in an earlier run, is only logged.
         """
         self._read_ahead_queue.discard_pending()
-        structlog.get_logger().warning("endpoint_contradicted", endpoint=endpoint, reason=reason)
+        get_logger().warning("endpoint_contradicted", endpoint=endpoint, reason=reason)
         if endpoint in self.list_endpoint_names():
             self._endpoints.deprioritise(endpoint, "logs")
 

@@ -21,10 +21,12 @@ from oracle.cli.options import (
     load_config,
     print_model,
 )
-from oracle.daemon.compose import Index, open_checked_chain, open_index
+from oracle.daemon.chain_endpoints import open_checked_chain
+from oracle.daemon.compose import Index, open_index
 from oracle.daemon.config.loader import Config
+from oracle.daemon.configured_keys import make_key_opener
 from oracle.daemon.records import open_folded_records
-from oracle.daemon.senders import make_key_opener, open_report_account
+from oracle.daemon.senders import open_report_account
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address

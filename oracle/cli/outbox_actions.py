@@ -25,13 +25,9 @@ from oracle.cli.write_session import (
     warn_if_leased,
 )
 from oracle.daemon.compose import Index, get_checked_chain, open_index
+from oracle.daemon.configured_keys import make_key_opener
 from oracle.daemon.records import Records, open_records
-from oracle.daemon.senders import (
-    make_key_opener,
-    open_dispatch_context,
-    open_reporter,
-    open_reporter_contexts,
-)
+from oracle.daemon.senders import open_dispatch_context, open_reporter, open_reporter_contexts
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.queries.command_models import OutboxChange

@@ -26,13 +26,9 @@ from oracle.daemon.compose import (
     open_index,
     store_or_check_database_identity,
 )
+from oracle.daemon.configured_keys import make_key_opener
 from oracle.daemon.records import open_records
-from oracle.daemon.senders import (
-    make_key_opener,
-    open_dispatch_context,
-    open_reporter,
-    open_reporter_contexts,
-)
+from oracle.daemon.senders import open_dispatch_context, open_reporter, open_reporter_contexts
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.errors import InputError
 from oracle.queries.command_models import RebuiltAccount, RebuiltNonce

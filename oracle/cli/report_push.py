@@ -32,9 +32,9 @@ from oracle.errors import InputError, TransientError
 from oracle.queries.report_models import PushedReport, build_report_basis
 from oracle.reporting.landing import REPORT_MISSED, find_missed_reason, is_report_accepted
 from oracle.reporting.report_planner import load_current_cuts, load_scheduled_report, plan_push
-from oracle.reporting.reporting_context import PUSH
 from oracle.reporting.sanity_gate import find_hold_reason
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.call_kinds import PUSH
 from oracle.store.outbox.records import Account
 from oracle.store.report_repository import ReportHold, ReportState
 from oracle.txmgr.context import StepResult

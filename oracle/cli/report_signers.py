@@ -9,7 +9,7 @@ import typer
 
 from oracle.bindings.qos_roots import RootsContract, RootsStatus
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
-from oracle.daemon.compose import open_checked_chain
+from oracle.daemon.chain_endpoints import open_checked_chain
 from oracle.daemon.config.loader import Config
 from oracle.daemon.records import open_records
 from oracle.daemon.senders import get_oracle_address, open_report_account

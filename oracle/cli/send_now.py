@@ -9,11 +9,11 @@ from oracle.bindings.inspection import inspect_roots_contract
 from oracle.chain.heads import Heads
 from oracle.cli.write_session import check_lease_is_free, hold_command_lease, warn_if_leased
 from oracle.daemon.compose import Index, get_checked_chain
+from oracle.daemon.configured_keys import make_key_opener
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.senders import (
     Reporter,
     get_oracle_address,
-    make_key_opener,
     open_reporter,
     open_reporter_contexts,
 )

@@ -2,7 +2,6 @@
 
 import os
 
-import structlog
 import typer
 
 from oracle import __version__
@@ -13,6 +12,7 @@ from oracle.daemon.startup import open_read_api, tune_garbage_collection
 from oracle.daemon.stopping import StopSignal, run_until_signalled
 from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.listener import raise_descriptor_limit
+from oracle.telemetry.logger import get_logger
 
 # The nice value (at most 19). Next to a daemon, the server then gets about a tenth of a contended
 # CPU.
@@ -38,11 +38,9 @@ def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
             tune_garbage_collection()
             section = records.config.api
             with serve_app(read_api, section, section.port) as listen_address:
-                structlog.get_logger().info(
-                    "read_api_started", version=__version__, api=listen_address
-                )
+                get_logger().info("read_api_started", version=__version__, api=listen_address)
                 stop.event.wait()
-            structlog.get_logger().info("process_stopped", by=stop.reason)
+            get_logger().info("process_stopped", by=stop.reason)
 
     raise_descriptor_limit()
     # On a small machine, equal priority costs a third of the daemon's speed (decision 0217).

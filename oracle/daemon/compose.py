@@ -1,17 +1,15 @@
 """Builds the components that read and fold the chain from the settings, without any key.
 
-No endpoint is contacted when a component is opened. `check_chain` contacts the endpoints, and must
-be called before the chain is read.
+No endpoint is contacted when a component is opened. `get_checked_chain` contacts the endpoints,
+and must be called before the chain is read.
 """
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from oracle import __version__
 from oracle.bindings.probe_calls import ProbeOrder
-from oracle.chain.contract_checks import WrongContractError
-from oracle.chain.log_filter import LogFilter
 from oracle.chain.probe_schedule import EndpointProber
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.segments.cluster_pool import ClusterPool
@@ -19,8 +17,13 @@ from oracle.chain.segments.process_pool import ProcessPool, SegmentExecutor
 from oracle.chain.segments.segment_request import SegmentPlan
 from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.source import ChainSource
-from oracle.chain.verification.calibration import Calibration
 from oracle.daemon.capability_cache import CapabilityCache
+from oracle.daemon.chain_endpoints import (
+    build_log_filter,
+    check_chain,
+    get_configured_contracts,
+    open_chain,
+)
 from oracle.daemon.config.chain_section import (
     build_verification_policy,
     resolve_stage_folder,
@@ -38,7 +41,6 @@ from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import format_rules_id, hash_rules_and_settings
-from oracle.errors import TransientError
 from oracle.indexer.block_hooks import BlockHook
 from oracle.indexer.feed_events import FeedHook
 from oracle.indexer.folder import EventFolder
@@ -50,10 +52,8 @@ from oracle.indexer.rules_binding import (
 )
 from oracle.kickouts.kick_calls import KickoutHook
 from oracle.reporting.report_cutter import ReportCutter
-from oracle.rpc.pool import EndpointPool
 from oracle.signing.typed_data import Domain
 from oracle.store.bookmarks import PROGRAM_VERSION
-from oracle.store.database import Store
 from oracle.store.identity import Identity
 
 
@@ -103,6 +103,7 @@ def open_index(records: Records) -> Iterator[Index]:
     endpoint_facts = CapabilityCache(store, unix_seconds)
     folder = EventFolder(rules, reader, _build_block_hooks(records, reader))
     with open_chain(config, reader, endpoint_facts) as chain:
+        _configure_history_workers(config, reader, chain)
         try:
             yield Index(config, rules, store, reader, chain, endpoint_facts, folder)
         finally:
@@ -110,111 +111,9 @@ def open_index(records: Records) -> Iterator[Index]:
             folder.discard_cached_rows()
 
 
-@contextmanager
-def open_chain(
-    config: Config, reader: EventReader, endpoint_facts: CapabilityCache | None = None
-) -> Iterator[ChainSource]:
-    """Build the chain source for the configured endpoints, and close it on exit.
-
-    No endpoint is contacted. `endpoint_facts` is the cache of the database, which includes the
-    endpoints that were proven wrong. It is None if there is no database, or if the caller does not
-    need these facts.
-    """
-    endpoint_facts = endpoint_facts or CapabilityCache(None, unix_seconds)
-    settings = config.chain
-    max_bytes = settings.max_response_mib * 2**20
-    pool = EndpointPool.from_urls(
-        settings.endpoints, settings.id, max_bytes=max_bytes, providers=settings.providers
-    )
-    with closing(
-        ChainSource(
-            pool, reader, settings.finality_depth, finality_seconds=settings.finality_seconds
-        )
-    ) as chain:
-        chain.configure_verification(
-            build_verification_policy(config.verify), Calibration(capability_store=endpoint_facts)
-        )
-        _configure_history_workers(config, reader, chain)
-        if settings.checkpoint_block is not None and settings.checkpoint_hash is not None:
-            checkpoint = Hash(settings.checkpoint_hash)
-            chain.add_checkpoint(settings.checkpoint_block, checkpoint, "[chain] checkpoint_hash")
-        reload_quarantined_endpoints(chain, endpoint_facts.store)
-        yield chain
-
-
-def check_chain(config: Config, chain: ChainSource, store: Store | None = None) -> ChainSource:
-    """Check that the endpoints serve the configured chain, and return the chain.
-
-    Raises:
-        TransientError: no endpoint answers, or a contract from which `store` was indexed is
-            missing.
-        InputError: the chain's id is not `chain.id`, or there is no contract at a configured
-            address.
-    """
-    try:
-        chain.check_endpoints()
-    except WrongContractError as error:
-        if store is not None and _has_configured_contracts(config, store):
-            raise TransientError(
-                f"{error}; an earlier check succeeded, so the endpoint may be out of sync"
-            ) from error
-        raise
-    return chain
-
-
-@contextmanager
-def open_checked_chain(config: Config) -> Iterator[ChainSource]:
-    """Open the endpoints without a database, and check that they serve the configured chain.
-
-    Raises:
-        InputError: see `open_reader` and `check_chain`.
-        TransientError: no endpoint answers.
-    """
-    with open_chain(config, open_reader(config)) as chain:
-        yield check_chain(config, chain)
-
-
 def get_checked_chain(index: Index) -> ChainSource:
     """Check the endpoints of an index as `check_chain` does, and return the index's chain."""
     return check_chain(index.config, index.chain, index.store)
-
-
-def _has_configured_contracts(config: Config, store: Store) -> bool:
-    with store.read_transaction() as uow:
-        identity = uow.identity.get()
-    return identity is not None and (
-        identity.contracts,
-        identity.oracle,
-    ) == _get_configured_contracts(config)
-
-
-def _get_configured_contracts(config: Config) -> tuple[dict[str, Address], Address | None]:
-    contracts = {name: Address(address) for name, address in config.network.contracts.items()}
-    return contracts, Address(config.oracle.address) if config.oracle.address else None
-
-
-def reload_quarantined_endpoints(chain: ChainSource, store: Store | None) -> None:
-    """Exclude the endpoints that the database records as proven wrong."""
-    if store is not None:
-        with store.read_transaction() as uow:
-            reason_by_endpoint = uow.facts.quarantine.get_reason_by_endpoint()
-        chain.endpoints.endpoint_list.sync_proven_wrong_endpoints(reason_by_endpoint)
-
-
-@contextmanager
-def reopen_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPool]:
-    """Open the endpoints a second time for a single check, and close them on exit.
-
-    The new endpoints have no recorded failures, so each of them is contacted and reports its own
-    errors. Endpoints that were proven wrong stay excluded.
-    """
-    settings = config.chain
-    opened_pool = EndpointPool.from_urls(
-        settings.endpoints, settings.id, providers=settings.providers
-    )
-    with closing(opened_pool) as pool:
-        pool.endpoint_list.sync_proven_wrong_endpoints(chain.get_proven_wrong_endpoints())
-        yield pool
 
 
 def open_endpoint_prober(index: Index, max_wait_seconds: float | None) -> EndpointProber:
@@ -228,11 +127,6 @@ def open_endpoint_prober(index: Index, max_wait_seconds: float | None) -> Endpoi
     )
     prober.background_call.wait_seconds = max_wait_seconds
     return prober
-
-
-def build_log_filter(reader: EventReader) -> LogFilter:
-    """Return the filter of the logs that the reader decodes."""
-    return LogFilter(frozenset(reader.addresses), frozenset(reader.topics))
 
 
 def set_segment_worker_count(index: Index, worker_count: int) -> None:
@@ -354,7 +248,7 @@ def _build_database_identity(index: Index) -> Identity:
     config = index.config
     with index.store.read_transaction() as uow:
         stored_identity = uow.identity.get()
-    contracts, oracle = _get_configured_contracts(config)
+    contracts, oracle = get_configured_contracts(config)
     return Identity(
         chain_id=config.chain.id,
         genesis_hash=index.chain.fetch_genesis_hash(

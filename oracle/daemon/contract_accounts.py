@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 
-import structlog
-
 from oracle.bindings.contract_signatures import (
     SignatureCheckUnavailableError,
     verify_contract_signature,
@@ -23,6 +21,7 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
+from oracle.telemetry.logger import get_logger
 
 # The maximum calls per second and calls in a burst, for one account and for all accounts together.
 _ACCOUNT_CALLS_PER_SECOND = 1 / 60
@@ -77,7 +76,7 @@ class ContractAccounts:
             try:
                 is_accepted = self._call_is_valid_signature(account, digest, signature)
             except TransientError as error:
-                structlog.get_logger().warning(
+                get_logger().warning(
                     "contract_signature_unchecked", account=account, reason=str(error)
                 )
                 raise SignatureCheckUnavailableError(

@@ -10,8 +10,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Literal
 
-import structlog
-
 from oracle.chain.feed.feed_client import FeedClient, FeedPoll
 from oracle.chain.feed.relay_reader import has_unknown_kind
 from oracle.daemon.config.feed_section import FeedSection
@@ -33,6 +31,7 @@ from oracle.indexer.feed_polls import (
 from oracle.rpc.background import BackgroundCall
 from oracle.store.raw.feed_repository import FeedCursor
 from oracle.telemetry import indexer_metrics
+from oracle.telemetry.logger import get_logger
 
 # How often to check whether a reread of old rows or a comparison of the feeds is due.
 CHECK_SECONDS = 10.0
@@ -170,7 +169,7 @@ class FeedJobs:
 
     def _log_faults(self, faults: tuple[FeedFault, ...] | list[FeedFault]) -> None:
         for fault in faults:
-            log = structlog.get_logger()
+            log = get_logger()
             log.error("feed_fault_detected", kind=fault.kind, row=fault.row, detail=fault.detail)
 
     def update_health(self) -> None:

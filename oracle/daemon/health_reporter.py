@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import structlog
 import typer
 
 from oracle.daemon.daemon_health import DaemonHealth
@@ -26,6 +25,7 @@ from oracle.queries.text.human_numbers import format_duration
 from oracle.store.database import Store
 from oracle.store.health_repository import ReportedHealth
 from oracle.telemetry import service_metrics
+from oracle.telemetry.logger import get_logger
 
 # The interval in seconds at which health is evaluated. If health does not change, it is stored
 # again after this number of evaluations.
@@ -105,7 +105,7 @@ class HealthReporter:
                 with self.store.transaction() as uow:
                     uow.health.record_shutdown(self.holder, text)
             except OracleError as error:
-                structlog.get_logger().warning("health_write_failed", reason=str(error))
+                get_logger().warning("health_write_failed", reason=str(error))
                 # An error of the checkpoint must not hide the error that ended the daemon.
                 with suppress(TransientError):
                     self.store.checkpoint_wal()
@@ -210,4 +210,4 @@ def _send_systemd_state(state: str, environment: Mapping[str, str]) -> None:
         try:
             manager_socket.sendto(state.encode(), socket_address)
         except OSError as error:
-            structlog.get_logger().warning("service_manager_unreachable", reason=str(error))
+            get_logger().warning("service_manager_unreachable", reason=str(error))

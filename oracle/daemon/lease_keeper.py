@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import structlog
-
 from oracle.daemon.lease_holder import HolderState, build_holder_name, get_holder_state
 from oracle.errors import FatalError, OracleError, TransientError
 from oracle.store.database import Store
@@ -21,6 +19,7 @@ from oracle.store.db_errors import UnknownCommitError
 from oracle.store.engine import STALLED_SECONDS
 from oracle.store.lease_repository import LeaseState
 from oracle.telemetry import indexer_metrics
+from oracle.telemetry.logger import get_logger
 
 # A lease expires after this time without a renewal; its holder renews it three times as often.
 LEASE_SECONDS = 30.0
@@ -123,9 +122,7 @@ def try_acquire_lease(
             f"{error}{_terminate_stalled_writer(store, previous_state)}"
         ) from error
     if is_gone and epoch is not None:
-        structlog.get_logger().warning(
-            "stale_lease_taken_over", holder=previous_state.holder, epoch=epoch
-        )
+        get_logger().warning("stale_lease_taken_over", holder=previous_state.holder, epoch=epoch)
     return epoch, lease_state
 
 
@@ -204,7 +201,7 @@ class LeaseKeeper:
         except TransientError as error:
             self._renewal_error = str(error)
             indexer_metrics.RENEW_FAILURES.inc()
-            structlog.get_logger().warning("lease_renewal_failed", reason=self._renewal_error)
+            get_logger().warning("lease_renewal_failed", reason=self._renewal_error)
             return False
         except FatalError as error:
             self._stop_with_failure(error)
@@ -298,4 +295,4 @@ def _release_lease(store: Store, epoch: int) -> None:
         with store.transaction() as uow:
             uow.lease.release(epoch)
     except OracleError as error:
-        structlog.get_logger().warning("lease_release_failed", reason=str(error))
+        get_logger().warning("lease_release_failed", reason=str(error))

@@ -2,10 +2,9 @@
 
 from contextlib import ExitStack
 
-import structlog
-
 from oracle.daemon.compose import compute_rules_hash
 from oracle.daemon.config.loader import Config
+from oracle.daemon.configured_keys import make_key_opener
 from oracle.daemon.health_reporter import report_daemon_health, report_to_systemd
 from oracle.daemon.jobs import open_jobs
 from oracle.daemon.lease_keeper import hold_lease, keep_lease
@@ -29,11 +28,11 @@ from oracle.daemon.scheduler import (
     run_until_idle,
     wrap_jobs_with_waits,
 )
-from oracle.daemon.senders import make_key_opener
 from oracle.daemon.startup import DaemonProcess, SendPermissions, serve_listeners
 from oracle.daemon.stopping import StopSignal
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
+from oracle.telemetry.logger import get_logger
 
 
 def run_daemon(
@@ -56,7 +55,7 @@ def run_daemon(
             except RulesSwitchedError:
                 # All components depend on the rules, so all of them are opened again.
                 stop.clear_stop_event()
-    structlog.get_logger().info("process_stopped", by=stop.reason)
+    get_logger().info("process_stopped", by=stop.reason)
 
 
 def _run_daemon_phases(process: DaemonProcess, *, is_standby: bool) -> None:

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import structlog
-
 from oracle.daemon.compose import Index
 from oracle.daemon.config.chain_section import compute_audit_interval
 from oracle.daemon.daemon_health import DaemonHealth
@@ -39,6 +37,7 @@ from oracle.indexer.snapshots import (
     store_sample_result,
 )
 from oracle.telemetry import integrity_metrics
+from oracle.telemetry.logger import get_logger
 
 # The interval at which the contracts' counters are read, and the interval at which to check
 # whether a late response has arrived.
@@ -264,7 +263,7 @@ class MaintenanceJobs:
             store_sample_result(uow, check)
             mismatch = find_state_mismatch(uow)
         if mismatch is not None and not had_mismatch:
-            structlog.get_logger().error("state_mismatch", reason=mismatch)
+            get_logger().error("state_mismatch", reason=mismatch)
         return None
 
     def check_counters(self) -> TickFacts:

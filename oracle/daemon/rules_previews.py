@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
-import structlog
-
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.segments.segment_request import MAX_FRAME_BYTES, read_frame, write_frame
 from oracle.chain.segments.worker_process import DATABASE_VARIABLES, start_worker_process
@@ -53,6 +51,7 @@ from oracle.queries.api.rules_preview import (
 )
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.notice_repository import Notice
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.safe_text import redact_secrets, register_secret
 
 PREVIEW_SECONDS = 60.0
@@ -215,7 +214,7 @@ class PreviewJob:
                 return None
             self.stop()
             if exit_code:
-                structlog.get_logger().warning("rules_preview_failed", exit_code=exit_code)
+                get_logger().warning("rules_preview_failed", exit_code=exit_code)
         config, reader = self.index.config, self.index.reader
         folder = config.rules.announced_folder
         with self.index.store.read_transaction() as uow:

@@ -7,8 +7,6 @@ The switch folds the database again. Afterwards the daemon opens all its compone
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import structlog
-
 from oracle.daemon.compose import Index, compute_rules_hash
 from oracle.daemon.config.oracle_section import build_report_settings
 from oracle.daemon.records import build_configured_rules
@@ -28,6 +26,7 @@ from oracle.indexer.shadow_fold import ShadowFold, ShadowStage
 from oracle.queries.api.rules_preview import PREVIEW_FOLDER
 from oracle.queries.rules_texts import find_rules_text, parse_rules_text
 from oracle.store.database import UnitOfWork
+from oracle.telemetry.logger import get_logger
 
 
 class RulesSwitchedError(OracleError):
@@ -78,11 +77,9 @@ class RulesSwitcher:
             result = switch_rules(index.store, index.reader, switch, options)
         except (RulesSwitchRefusedError, IncompleteLogsError) as error:
             self._refusal = in_force.rules_hash, f"rules {in_force.rules_hash}: {error}"
-            structlog.get_logger().error(
-                "rules_switch_failed", rules=in_force.rules_hash, reason=str(error)
-            )
+            get_logger().error("rules_switch_failed", rules=in_force.rules_hash, reason=str(error))
             return self._refusal[1]
-        structlog.get_logger().warning(
+        get_logger().warning(
             "rules_switched",
             rules=in_force.rules_hash,
             block=result.last_block,

@@ -6,19 +6,16 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
-import structlog
-
 from oracle import __version__
 from oracle.chain.source import ChainSource
+from oracle.daemon.chain_endpoints import check_chain, open_chain, reload_quarantined_endpoints
 from oracle.daemon.compose import (
     Index,
-    check_chain,
     get_checked_chain,
-    open_chain,
     open_index,
-    reload_quarantined_endpoints,
     store_or_check_database_identity,
 )
+from oracle.daemon.configured_keys import OpenKey
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.lease_holder import HolderState, get_holder_state
@@ -27,7 +24,6 @@ from oracle.daemon.maintenance_jobs import find_unsound_block_reason
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.scheduler import Job, Waker, run_jobs
 from oracle.daemon.senders import (
-    OpenKey,
     Reporter,
     Senders,
     check_contract,
@@ -45,6 +41,7 @@ from oracle.store.lease_repository import LeaseState
 from oracle.store.schema import SchemaAge, check_schema, inspect_schema
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics, metrics, quorum_metrics
+from oracle.telemetry.logger import get_logger
 
 # The command in the name under which this process holds the lease.
 RUN_COMMAND = "qos-oracle run"
@@ -131,10 +128,10 @@ def acquire_lease_or_wait(
     tune_garbage_collection()
     with serve_listeners(process, index) as addresses:
         if previous_state is None:
-            structlog.get_logger().info("standby_started", **addresses)
+            get_logger().info("standby_started", **addresses)
         else:
             reason = f"{previous_state.holder} may be dead; its lease has not expired yet"
-            structlog.get_logger().warning("waiting_for_lease_expiry", **addresses, reason=reason)
+            get_logger().warning("waiting_for_lease_expiry", **addresses, reason=reason)
         return _wait_for_lease(process, index, previous_state)
 
 
@@ -199,9 +196,7 @@ def raise_if_holder_alive(
 
 def _record_lease_holder(health: DaemonHealth, lease_state: LeaseState) -> None:
     if health.leader != lease_state.holder:
-        structlog.get_logger().info(
-            "waiting_for_lease", leader=lease_state.holder, epoch=lease_state.epoch
-        )
+        get_logger().info("waiting_for_lease", leader=lease_state.holder, epoch=lease_state.epoch)
     health.leader = lease_state.holder
 
 
@@ -219,7 +214,7 @@ def retry_until_answered(
         health = process.health
         health.set_condition(Condition.NO_ENDPOINT, str(error))
         with serve_listeners(process, index) as addresses:
-            structlog.get_logger().warning("waiting_for_endpoint", **addresses, reason=str(error))
+            get_logger().warning("waiting_for_endpoint", **addresses, reason=str(error))
             result = retry_request(process, request, index)
         health.clear_condition(Condition.NO_ENDPOINT)
         return result
@@ -283,7 +278,7 @@ def prepare_senders(
     store_or_check_database_identity(index)
     halt_reason = finality_halt.init_halt_metric(index.store)
     if halt_reason is not None:
-        structlog.get_logger().error("daemon_halted", reason=halt_reason)
+        get_logger().error("daemon_halted", reason=halt_reason)
     with index.store.read_transaction() as uow:
         cursor = uow.cursor.get()
     if cursor is not None:
@@ -314,7 +309,7 @@ def _check_and_log_reporter(reporter: Reporter) -> None:
     transmitter = keys.transmitter.address if keys and keys.transmitter else None
     config = reporter.index.config
     quorum_metrics.init_signer_metrics(contract_configuration.signers)
-    structlog.get_logger().info(
+    get_logger().info(
         "reporter_started",
         contract=reporter.account.domain.contract,
         signer=signer,
@@ -329,7 +324,7 @@ def _check_and_log_reporter(reporter: Reporter) -> None:
 
 def log_daemon_started(process: DaemonProcess, epoch: int, addresses: Mapping[str, str]) -> None:
     """Log the start of the jobs, with the addresses of the listeners."""
-    structlog.get_logger().info(
+    get_logger().info(
         "daemon_started",
         version=__version__,
         chain_id=process.config.chain.id,

@@ -17,11 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-import structlog
-
 from oracle.daemon.stopping import StopSignal
 from oracle.errors import TransientError
 from oracle.telemetry import metrics
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 from oracle.telemetry.tracing import start_span
 
@@ -274,7 +273,7 @@ def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
     finally:
         liveness.mark_tick(job.name)
     if failure_count := liveness.record_success(job.name):
-        structlog.get_logger().info("step_recovered", step=job.name, failures=failure_count)
+        get_logger().info("step_recovered", step=job.name, failures=failure_count)
     _log_completed_tick(job, facts)
     if facts is not None:
         # The job may have more work, so its next tick is due at once.
@@ -301,14 +300,12 @@ def run_measured_tick(job: Job) -> TickFacts:
 
 def _log_completed_tick(job: Job, facts: TickFacts) -> None:
     if facts:
-        structlog.get_logger().info("step_completed", step=job.name, **facts)
+        get_logger().info("step_completed", step=job.name, **facts)
 
 
 def _log_failed_tick(job: Job, reason: str, failure_count: int) -> None:
     if is_power_of_two(failure_count):
-        structlog.get_logger().warning(
-            "step_failed", step=job.name, reason=reason, in_a_row=failure_count
-        )
+        get_logger().warning("step_failed", step=job.name, reason=reason, in_a_row=failure_count)
 
 
 @dataclass(slots=True)
@@ -349,9 +346,7 @@ class EndpointRetryWaiter:
         ):
             raise error
         seconds = min(_MAX_WAIT_SECONDS, max(error.retry_after, 0.1))
-        structlog.get_logger().warning(
-            "waiting_for_endpoint", seconds=round(seconds, 1), reason=str(error)
-        )
+        get_logger().warning("waiting_for_endpoint", seconds=round(seconds, 1), reason=str(error))
         self._waited_seconds += seconds
         self.stop.event.wait(seconds)
         return seconds

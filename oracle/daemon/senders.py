@@ -1,13 +1,8 @@
-"""Builds keys, accounts and sender contexts from the settings.
-
-A key is opened when it is first needed, and only once, because decrypting a keystore takes a
-second, and opening a key in a KMS takes a request.
-"""
+"""Builds accounts and sender contexts from the settings."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
 
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.inspection import (
@@ -24,9 +19,9 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.chain.source import ChainSource
 from oracle.daemon.compose import Index, build_probe_settings, compute_rules_hash
 from oracle.daemon.config.dispatch_section import build_dispatch_settings
-from oracle.daemon.config.keys_section import Role
 from oracle.daemon.config.loader import TASK_NETWORK_CONTRACT, Config
 from oracle.daemon.config.oracle_section import build_report_settings
+from oracle.daemon.configured_keys import OpenKey
 from oracle.daemon.contexts import ReporterContexts, register_dispatch_calls
 from oracle.daemon.records import build_configured_rules
 from oracle.daemon.rules_switch import has_known_rules
@@ -45,8 +40,6 @@ from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.wire_format import Board
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.rpc.fanout import PoolView
-from oracle.signing.factory import open_signer
-from oracle.signing.keystore import read_keystore_address
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.txmgr.accounts_and_limits import ReporterKeys, SenderAccount
@@ -63,10 +56,6 @@ _RULES_HASH_HINT = (
     "heartbeat_seconds, deviation, report_ttl_seconds and kickouts_require_proof; restore the "
     "previous settings, or let the contract's admin call setRules"
 )
-
-# A function that returns the key of a role, which it opens on the first call, or None if no such
-# key is configured.
-OpenKey = Callable[[Role], Signer | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,27 +113,6 @@ class Senders:
             for account in self.account_contexts
             if (reason := find_missing_receipt_reason(account)) is not None
         ]
-
-
-def make_key_opener(config: Config) -> OpenKey:
-    """Return a function that opens the keys of `[keys]`.
-
-    The function raises InputError if a file is missing, readable by others or not a keystore. It
-    also raises InputError if a password is wrong, or if a key does not have the configured
-    address.
-    """
-
-    @cache
-    def open_key(role: Role) -> Signer | None:
-        location = config.keys.find_key_location(role)
-        if location is None:
-            return None
-        expected_address = config.keys.get_expected_address(role)
-        return open_signer(
-            location, role=role, chain_id=config.chain.id, expected_address=expected_address
-        )
-
-    return open_key
 
 
 def open_reporter_keys(open_key: OpenKey) -> ReporterKeys | None:
@@ -223,29 +191,6 @@ def open_dispatch_account(config: Config, chain: ChainSource, open_key: OpenKey)
     account = _build_sender_account(config, chain, task_network, dispatcher)
     check_dispatcher_key(account.pool_view, task_network, dispatcher.address)
     return account
-
-
-def find_dispatcher_address(config: Config, open_key: OpenKey) -> Address | None:
-    """Return the configured dispatcher address, or the address of the dispatcher's key.
-
-    The result is None if no node is drawn, or if there is no key.
-
-    Raises:
-        InputError: see `make_key_opener`.
-    """
-    keys = config.keys
-    is_drawing = (
-        build_dispatch_settings(config.dispatch, build_configured_rules(config)) is not None
-    )
-    if not is_drawing or not keys.has_key("dispatcher"):
-        return None
-    address = keys.get_expected_address("dispatcher")
-    if address is None and keys.dispatcher_keystore is not None:
-        address = read_keystore_address(keys.dispatcher_keystore)
-    if address is None:
-        dispatcher = open_key("dispatcher")
-        address = None if dispatcher is None else dispatcher.address
-    return address
 
 
 def open_results_folder(config: Config) -> ResultsFolder | None:

@@ -6,8 +6,6 @@ The transactions are reports, posted objections, kickouts, words of the hot set,
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.scheduler import TickFacts
 from oracle.daemon.senders import Senders
@@ -21,6 +19,7 @@ from oracle.quorum.key_watch import check_for_foreign_signatures
 from oracle.reporting.readiness import find_unsent_report_reason
 from oracle.reporting.report_planner import plan_push
 from oracle.reporting.reporting_context import ReportingContext
+from oracle.telemetry.logger import get_logger
 from oracle.txmgr.attribution import find_missing_receipt_reason
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import StepResult
@@ -78,7 +77,7 @@ class SendingJobs:
         """Update the reason why no report is sent, and log it when it changes."""
         reason = find_unsent_report_reason(context)
         if reason is not None and reason != self.health.held_report_reason:
-            structlog.get_logger().warning("report_deferred", reason=reason)
+            get_logger().warning("report_deferred", reason=reason)
         self.health.held_report_reason = reason
 
     def advance_dispatch(self) -> TickFacts:

@@ -10,8 +10,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-import structlog
-
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.daemon.compose import Index, serialize_configured_rules
 from oracle.daemon.config.loader import Config, read_shadow_rules
@@ -35,6 +33,7 @@ from oracle.quorum.wire_format import Board
 from oracle.resources import format_install_command
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
+from oracle.telemetry.logger import get_logger
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -107,7 +106,7 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
 def warn_if_native_code_ignored() -> None:
     """Log a warning if the native code is ignored because its version differs."""
     if ignored_version is not None:
-        structlog.get_logger().warning(
+        get_logger().warning(
             "native_module_ignored", version=ignored_version, required=REQUIRED_VERSION
         )
 

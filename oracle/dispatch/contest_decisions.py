@@ -13,11 +13,12 @@ from oracle.bindings.contest_calls import (
     fetch_group_record,
 )
 from oracle.chain.heads import Heads
-from oracle.dispatch.contest_settlement import SETTLE_CONTEST, SETTLED_REASON, find_open_contests
+from oracle.dispatch.contest_settlement import SETTLED_REASON, find_open_contests
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.second_groups import NOT_OPEN_REASON, load_second_group_calls
 from oracle.domain.ids import ZERO_HASH, GroupKey, Hash
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.call_kinds import SETTLE_CONTEST
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.txmgr.context import StepResult, format_name_counts
 

@@ -15,13 +15,12 @@ from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.domain.state import GroupResult
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.call_kinds import SETTLE_CONTEST
 from oracle.store.outbox.records import Account, CallRequest, Intent, IntentState
 from oracle.txmgr.call_registry import CallKind, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import StepResult, format_name_counts
 
-# The kind of these calls in the outbox.
-SETTLE_CONTEST = "settle_contest"
 SETTLED_REASON = "overtaken(the contest is settled already)"
 # The bookmark of the last block that was searched for contested groups.
 _SCANNED_BOOKMARK = "contests_scanned"

@@ -29,6 +29,13 @@ from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.domain.state import Membership
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.call_kinds import (
+    DROP_TASK,
+    QUEUE_TASK,
+    REQUEST_DOWNLOAD,
+    START_GROUP,
+    START_TASK,
+)
 from oracle.store.outbox.records import Account, CallRequest, Intent, IntentState
 from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.draw_repository import PlannedDownload, StoredDraw
@@ -40,11 +47,7 @@ from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import AccountContext, StepResult, format_name_counts
 from oracle.txmgr.deferral import find_held_subjects
 
-# The kinds of these calls in the outbox.
-START_TASK, START_GROUP = "start_task", "start_group"
-QUEUE_TASK, DROP_TASK = "queue_task", "drop_task"
 STARTS = frozenset({START_TASK, START_GROUP})
-REQUEST_DOWNLOAD = "request_download"
 # The reason for which a call of the dispatcher is superseded.
 NOT_PLANNED_REASON = (
     "overtaken(the draw, the place in the queue, or the want of a model is no longer so)"

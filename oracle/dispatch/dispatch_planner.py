@@ -20,16 +20,11 @@ from oracle.dispatch.dispatch_calls import (
     find_pending_call_keys,
     get_call_key,
 )
-from oracle.dispatch.probe_wants import (
-    END_PROBE,
-    PROBE,
-    find_due_end_calls,
-    load_probe_calls,
-    load_probe_state,
-)
+from oracle.dispatch.probe_wants import find_due_end_calls, load_probe_calls, load_probe_state
 from oracle.dispatch.second_groups import plan_second_groups
 from oracle.domain.ids import Hash
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.call_kinds import END_PROBE, PROBE
 from oracle.store.outbox.records import PENDING_STATES, CallRequest
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import find_held_subjects

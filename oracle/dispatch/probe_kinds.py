@@ -10,21 +10,14 @@ from typing_extensions import override
 
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DispatcherCall
-from oracle.dispatch.probe_wants import (
-    END_PROBE,
-    PROBE,
-    find_due_end_calls,
-    load_probe_calls,
-    load_probe_state,
-)
+from oracle.dispatch.probe_wants import find_due_end_calls, load_probe_calls, load_probe_state
 from oracle.dispatch.second_groups import (
-    END_SECOND_GROUP,
     NOT_OPEN_REASON,
-    SECOND_GROUP,
     find_due_second_group_ends,
     is_group_start_still_due,
 )
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.call_kinds import END_PROBE, END_SECOND_GROUP, PROBE, SECOND_GROUP
 from oracle.store.outbox.records import Intent, IntentState
 from oracle.txmgr.call_registry import Decision
 from oracle.txmgr.client.preflight import PreflightResult

@@ -22,6 +22,7 @@ from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.call_kinds import PROBE
 from oracle.store.outbox.records import (
     FAILED_STATES,
     UNFINISHED_STATES,
@@ -32,8 +33,6 @@ from oracle.store.outbox.records import (
 from oracle.systems.crynux.requirements import find_unavailability_reason
 from oracle.systems.probing import Probe, is_idle_in_window, select_due_probes
 
-# The kinds of these calls in the outbox.
-PROBE, END_PROBE = "probe", "end_probe"
 # The minimum time in seconds that the contract gives the nodes of a group to reveal. The exact
 # limit shows when the call is simulated.
 _MIN_REVEAL_SECONDS = 60

@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import structlog
-
 from oracle.domain.ids import Hash, TaskKey
 from oracle.errors import InputError
+from oracle.telemetry.logger import get_logger
 
 _HASH = re.compile(r"0x[0-9a-f]{64}")
 # A hash with a line end is not longer than this, so a longer file is not a hash.
@@ -71,4 +70,4 @@ class ResultsFolder:
         if self._logged.get(path) == reason:
             return
         self._logged[path] = reason
-        structlog.get_logger().warning("result_file_unreadable", file=str(path), reason=reason)
+        get_logger().warning("result_file_unreadable", file=str(path), reason=reason)

@@ -16,11 +16,12 @@ from oracle.chain.heads import Heads
 from oracle.dispatch.assigner import load_active_draws
 from oracle.dispatch.contest_settlement import find_open_contests
 from oracle.dispatch.dispatch_calls import DispatchContext, enqueue_calls, find_pending_call_keys
-from oracle.dispatch.probe_wants import PROBE, find_due_end_calls
+from oracle.dispatch.probe_wants import find_due_end_calls
 from oracle.domain.ids import Address, GroupKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.call_kinds import END_SECOND_GROUP, PROBE, SECOND_GROUP
 from oracle.store.outbox.records import (
     FAILED_STATES,
     UNFINISHED_STATES,
@@ -38,8 +39,6 @@ from oracle.systems.crynux.requirements import (
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import find_held_subjects
 
-# The kinds of these calls in the outbox.
-SECOND_GROUP, END_SECOND_GROUP = "second_group", "end_second_group"
 # The reason for which a call is superseded if its contest is over, or if another account ordered
 # the second group.
 NOT_OPEN_REASON = "overtaken(the contest is over, or has its second group)"

@@ -11,10 +11,6 @@ from oracle.quorum.quorum_context import QuorumContext
 from oracle.telemetry.outbox_counts import HotSetLag
 from oracle.txmgr.context import AccountContext
 
-# The kinds of the hot set's calls in the outbox.
-BRING_WORDS, BIND_NODES = "bring_words", "bind_nodes"
-HOT_SET_KINDS = (BRING_WORDS, BIND_NODES)
-
 
 @dataclass(slots=True)
 class HotSetProgress:

@@ -3,7 +3,6 @@
 See tests/faults/sending/cases.toml#f56.
 """
 
-import structlog
 from typing_extensions import override
 
 from oracle.bindings.expected_events import ContractCall
@@ -22,17 +21,17 @@ from oracle.kickouts.kickout_cases import (
     load_last_round,
     prove_node_in_last_round,
 )
-from oracle.kickouts.kickout_context import (
+from oracle.kickouts.kickout_context import KickoutContext
+from oracle.kickouts.objection_delay import is_objection_accepted, load_objection_delays
+from oracle.quorum.statements import is_report_in_flight
+from oracle.store.database import UnitOfWork
+from oracle.store.outbox.call_kinds import (
     ACCUSE,
     CLEAR_KICK,
     EXECUTE_KICK,
     EXPULSION_KINDS,
     RETRY_KICK,
-    KickoutContext,
 )
-from oracle.kickouts.objection_delay import is_objection_accepted, load_objection_delays
-from oracle.quorum.statements import is_report_in_flight
-from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     Account,
     CallRequest,
@@ -41,6 +40,7 @@ from oracle.store.outbox.records import (
     Stamp,
 )
 from oracle.telemetry import indexer_metrics
+from oracle.telemetry.logger import get_logger
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import end_call
@@ -58,7 +58,7 @@ _RETRY_NOT_DUE = "the node is no longer a member, or the network refused permane
 def report_unjustified_kickout(subject: str, reason: str) -> None:
     """Log and count a kickout that was sent but is not justified; an operator has to review it."""
     indexer_metrics.KICKOUTS_REVOKED.labels("after").inc()
-    structlog.get_logger().error("kickout_needs_review", node=subject, reason=reason)
+    get_logger().error("kickout_needs_review", node=subject, reason=reason)
 
 
 def find_kickout_obstacle(

@@ -10,12 +10,6 @@ from oracle.indexer.round_leaves import LeafCache
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import AccountContext
 
-# The kinds of kickout calls in the outbox; the subject of each is the node's address.
-ACCUSE, EXECUTE_KICK, CLEAR_KICK = "accuse", "execute_kick", "clear_kick"
-RETRY_KICK = "retry_kick"
-# The calls that lead to an expulsion.
-EXPULSION_KINDS = (ACCUSE, EXECUTE_KICK, RETRY_KICK)
-
 
 @dataclass(frozen=True, slots=True)
 class KickoutContext:

@@ -16,11 +16,11 @@ from oracle.kickouts.kickout_context import KickoutContext
 from oracle.signing.typed_data import ObjectionStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.objection_inbox import PostedObjection
+from oracle.store.outbox.call_kinds import BRING_OBJECTION
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.context import StepResult
 
-BRING_OBJECTION = "bring_objection"
 # Objections are sent before kickouts, because they delay accusations, and after reports.
 _PRIORITY = 150
 

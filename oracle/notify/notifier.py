@@ -8,8 +8,6 @@ number and is never resent.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import structlog
-
 from oracle.domain.health import HealthReport
 from oracle.domain.scoring.rules import Rules
 from oracle.notify.notice_collector import NoticeCollector
@@ -20,6 +18,7 @@ from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store
 from oracle.store.notice_repository import DeliveryProgress
 from oracle.telemetry import service_metrics
+from oracle.telemetry.logger import get_logger
 
 # The maximum number of messages per run to one target, which is reached only if the target
 # responds immediately.
@@ -126,7 +125,7 @@ class Heartbeat:
         try:
             outcome.result()
         except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
-            structlog.get_logger().warning(
+            get_logger().warning(
                 "heartbeat_delivery_failed",
                 target=self.target.name,
                 reason=describe_delivery_failure(error),

@@ -7,7 +7,6 @@ subscription whose deliveries fail for days is ended, with a reason that its own
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-import structlog
 from typing_extensions import override
 
 from oracle.errors import InputError
@@ -33,6 +32,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.notice_repository import DeliveryProgress, Notice
 from oracle.store.subscription_repository import Subscription, SubscriptionState
 from oracle.telemetry import service_metrics
+from oracle.telemetry.logger import get_logger
 
 # The maximum number of concurrent deliveries to subscribers. Slow subscribers delay each other,
 # but not the daemon.
@@ -210,7 +210,7 @@ class SubscriptionConfirmation:
 def end_subscription(uow: UnitOfWork, entry: Subscription, reason: str, now: int) -> None:
     """End a subscription for a reason that its owner can list, and log it."""
     uow.subscriptions.end(entry.id, reason, now)
-    structlog.get_logger().warning(
+    get_logger().warning(
         "subscription_ended", subscription=entry.id, node=entry.node, reason=reason
     )
 

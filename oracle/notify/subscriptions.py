@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import structlog
-
 from oracle.bindings.contract_signatures import SignatureCheckUnavailableError
 from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError, TransientError
@@ -22,6 +20,7 @@ from oracle.signing.typed_data import MAX_TTL_SECONDS, NoticeRequest
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.notice_repository import DeliveryProgress
 from oracle.store.subscription_repository import Subscription, SubscriptionState
+from oracle.telemetry.logger import get_logger
 
 WEBHOOK, MAIL = "webhook", "mail"
 _MAIL_ADDRESS = re.compile(
@@ -246,7 +245,7 @@ class SubscriptionIntake:
         uow.notices.save_progress(
             DeliveryProgress(entry.progress_name, uow.notices.get_newest_seq())
         )
-        structlog.get_logger().info(
+        get_logger().info(
             "subscription_created", subscription=entry.id, node=entry.node, channel=entry.channel
         )
         return entry

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
-import structlog
-
 from oracle.errors import OracleError
 from oracle.notify.notice_kinds import NoticeKind
 from oracle.notify.target import Target, build_notice_message
@@ -13,6 +11,7 @@ from oracle.rpc.background import BackgroundCall
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.notice_repository import MAX_RETRY_SECONDS, DeliveryProgress, Notice
 from oracle.telemetry import service_metrics
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
 # The maximum number of notices that one call reads to find one that matches the target's filter.
@@ -100,7 +99,7 @@ class TargetDelivery:
         """Count a failed try, and log it if it is the 1st, 2nd, 4th, 8th … in a row."""
         service_metrics.NOTIFY_FAILED.labels(self.target.name).set(tries)
         if is_power_of_two(tries):
-            structlog.get_logger().warning(
+            get_logger().warning(
                 "notice_delivery_failed",
                 target=self.target.name,
                 seq=notice.seq,

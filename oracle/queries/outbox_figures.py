@@ -11,41 +11,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-import structlog
-
 from oracle.chain.heads import Heads
-from oracle.dispatch.contest_settlement import SETTLE_CONTEST
-from oracle.dispatch.dispatch_calls import (
-    DROP_TASK,
-    QUEUE_TASK,
-    REQUEST_DOWNLOAD,
-    START_GROUP,
-    START_TASK,
-)
-from oracle.dispatch.probe_wants import END_PROBE, PROBE
-from oracle.dispatch.second_groups import END_SECOND_GROUP, SECOND_GROUP
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.errors import TransientError
-from oracle.hot_set.hot_set_context import HOT_SET_KINDS, HotSetContext
-from oracle.kickouts.kickout_context import CLEAR_KICK, EXPULSION_KINDS
-from oracle.kickouts.objection_sender import BRING_OBJECTION
+from oracle.hot_set.hot_set_context import HotSetContext
 from oracle.reporting.push_call import MAX_TRIES, find_abandoned_pushes
-from oracle.reporting.reporting_context import PUSH, ReportingContext
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.outbox.records import NOOP, Account, Intent
+from oracle.store.outbox.call_kinds import CALL_KINDS
+from oracle.store.outbox.records import Account, Intent
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.outbox_counts import AccountStatistics, ContractStatistics, OutboxStatistics
 from oracle.txmgr.budget import compute_runway_seconds, update_budget_metrics
 from oracle.txmgr.client.receipts import fetch_transaction_count
 from oracle.txmgr.context import AccountContext
 
-# These kinds are exported as zero before their first call, so that alerts have a series.
-CALL_KINDS = (
-    *(PUSH, *EXPULSION_KINDS, CLEAR_KICK, BRING_OBJECTION, *HOT_SET_KINDS),
-    *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD),
-    *(PROBE, END_PROBE, SETTLE_CONTEST, SECOND_GROUP, END_SECOND_GROUP),
-    NOOP,
-)
 _OUTCOMES = ("success", "reverted", "superseded", "foreign")
 
 
@@ -96,7 +77,7 @@ class OutboxCounter:
     def _log_abandoned_statements(self, abandoned: list[Intent]) -> None:
         for push in abandoned:
             if push.request.digest not in self._logged_digests:
-                structlog.get_logger().error(
+                get_logger().error(
                     "statement_abandoned",
                     round=push.request.round,
                     period=push.request.period,

@@ -31,7 +31,6 @@ from oracle.queries.contract_view import AccountBalance, ChainView
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.feed_view import load_feed_view
 from oracle.queries.kickout_models import build_node_kickout
-from oracle.queries.outbox_figures import CALL_KINDS
 from oracle.queries.report_models import HeldReport, build_report_entry
 from oracle.queries.status_models import (
     NetworkStatus,
@@ -44,10 +43,10 @@ from oracle.queries.status_models import (
     build_operator_health,
     build_sender_view,
 )
-from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.lease_repository import LeaseState
-from oracle.store.outbox.records import REBUILT, Intent, IntentState
+from oracle.store.outbox.call_kinds import CALL_KINDS, PUSH, REBUILT
+from oracle.store.outbox.records import Intent, IntentState
 from oracle.telemetry.metrics import IndexStatistics, count_shares
 from oracle.txmgr.attribution import find_intents_without_receipt
 

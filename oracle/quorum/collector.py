@@ -5,8 +5,6 @@ The statements of other reporters are fetched, and those by signers of the contr
 
 from collections.abc import Callable, Collection
 
-import structlog
-
 from oracle.bindings.qos_roots import RootsStatus
 from oracle.domain.ids import Address, Hash
 from oracle.quorum.quorum_context import QuorumContext
@@ -16,6 +14,7 @@ from oracle.quorum.wire_format import MAX_STATEMENTS, ReportMessage
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 from oracle.store.report_repository import ReportState, StoredReportHeader
+from oracle.telemetry.logger import get_logger
 
 # The maximum number of recent rounds whose statements are fetched again.
 _MAX_REVIEWED_ROUNDS = 2
@@ -137,9 +136,7 @@ def _warn_about_unknown_signers(
     for host, message in messages:
         signer = Address(message.signer)
         if context.peers is not None and context.peers.record_unknown_signer(host, signer):
-            structlog.get_logger().warning(
-                "statement_from_unknown_signer", host=host, signer=signer
-            )
+            get_logger().warning("statement_from_unknown_signer", host=host, signer=signer)
 
 
 def _filter_new_messages(

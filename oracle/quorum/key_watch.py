@@ -8,8 +8,6 @@ on chain, and conflict with a new statement.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import structlog
-
 from oracle.chain.heads import Heads
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
@@ -17,6 +15,7 @@ from oracle.quorum.quorum_context import QuorumContext
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.telemetry import quorum_metrics
+from oracle.telemetry.logger import get_logger
 from oracle.txmgr.context import StepResult
 
 # The bookmark holds the block of the first check, and the root of the newest checked round.
@@ -126,7 +125,7 @@ def _log_foreign_signatures(
     signer = context.account_context.sender_account.signer.address
     for foreign_round in foreign_rounds:
         quorum_metrics.SIGNED_ELSEWHERE.inc()
-        structlog.get_logger().critical(
+        get_logger().critical(
             "unknown_signature_on_chain",
             signer=signer,
             round=foreign_round.round,

@@ -5,8 +5,6 @@ See docs/explanation/transactions.md#i11.
 
 from dataclasses import replace
 
-import structlog
-
 from oracle.bindings.qos_roots import RootsStatus
 from oracle.errors import TransientError
 from oracle.indexer.feed_faults import find_fault_blocking_publication
@@ -22,6 +20,7 @@ from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 from oracle.telemetry import quorum_metrics
+from oracle.telemetry.logger import get_logger
 
 
 def sign_once(
@@ -126,7 +125,7 @@ def _log_conflict_refusal(record: SignedStatement, earlier: SignedStatement) -> 
     See tests/faults/sending/cases.toml#f61.
     """
     quorum_metrics.REFUSED.inc()
-    structlog.get_logger().warning(
+    get_logger().warning(
         "conflicting_statement_refused",
         round=record.round,
         signed=earlier.digest,

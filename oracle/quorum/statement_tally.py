@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import structlog
-
 from oracle.bindings.qos_roots import RootsStatus
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.report import Report
@@ -22,6 +20,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import SignedStatement
 from oracle.store.report_repository import DISPUTED_PREFIX
 from oracle.telemetry import quorum_metrics
+from oracle.telemetry.logger import get_logger
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +242,7 @@ def _log_and_journal_conflict(
     own_root = own_log_fields.get("ours", "any own root")
     detail = f"{record.signer} signed root {record.root} for round {record.round}, not {own_root}"
     uow.outbox.journal.write(event_name, context.account_context.stamp, detail)
-    structlog.get_logger().error(
+    get_logger().error(
         event_name,
         signer=record.signer,
         round=record.round,

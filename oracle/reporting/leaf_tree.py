@@ -19,8 +19,6 @@ from contextlib import closing
 from functools import partial
 from typing import TypeVar
 
-import structlog
-
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.reports.kickout_review import KickoutPolicy
@@ -39,6 +37,7 @@ from oracle.indexer.round_leaves import LeafCache, load_pieced_round_of_report
 from oracle.reporting.leaf_storage import store_changed_pieces
 from oracle.rpc.background import run_in_background
 from oracle.store.database import Store, UnitOfWork
+from oracle.telemetry.logger import get_logger
 
 # When all nodes are evaluated, the leaves of these seats (32 MiB) are kept until the next report
 # stores them. The leaves of the other pieces are computed again for the report, one piece at a
@@ -285,7 +284,7 @@ class LeafTree:
         if self._needs_comparison:
             wrong_count = self._compare_with_all_nodes(uow, context, max_kept_seats)
             if wrong_count:
-                structlog.get_logger().error("stored_leaves_corrected", leaves=wrong_count)
+                get_logger().error("stored_leaves_corrected", leaves=wrong_count)
         self._number = number
         if is_complete:
             self._time = time

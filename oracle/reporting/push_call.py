@@ -19,9 +19,10 @@ from oracle.quorum.statements import (
     load_pushed_statement,
 )
 from oracle.reporting.leaf_storage import load_report_lanes
-from oracle.reporting.reporting_context import PUSH, ReportingContext
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.reporting.submission import find_submission_obstacle
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.call_kinds import PUSH
 from oracle.store.outbox.records import CallRequest, Intent, IntentState
 from oracle.store.report_repository import ReportState
 from oracle.txmgr.call_registry import CallStage, Decision

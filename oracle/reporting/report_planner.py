@@ -41,7 +41,7 @@ from oracle.reporting.push_call import (
 from oracle.reporting.readiness import (
     find_reporting_obstacle,
 )
-from oracle.reporting.reporting_context import PUSH, ReportingContext
+from oracle.reporting.reporting_context import ReportingContext
 from oracle.reporting.sanity_gate import (
     find_hold_reason,
     hold_report,
@@ -51,6 +51,7 @@ from oracle.reporting.sanity_gate import (
 from oracle.reporting.submission import decide_report_submission
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.call_kinds import PUSH
 from oracle.store.outbox.records import (
     PENDING_STATES,
     CallRequest,

@@ -14,9 +14,6 @@ from oracle.indexer.round_leaves import LeafCache
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.txmgr.context import BLOCKS_UNDER_HEAD, AccountContext
 
-# The kind of a report push in the outbox.
-PUSH = "push"
-
 
 @dataclass(slots=True)
 class InheritedReports:

@@ -6,8 +6,6 @@ The gate only decides whether this reporter signs. It never changes the content 
 from collections.abc import Sequence
 from itertools import pairwise
 
-import structlog
-
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.reports.report import Report
 from oracle.domain.reports.round_schedule import ReportHeader
@@ -30,6 +28,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Stamp
 from oracle.store.report_repository import ReportHold, StoredReportHeader
 from oracle.telemetry import quorum_metrics
+from oracle.telemetry.logger import get_logger
 from oracle.txmgr.context import StepResult
 
 
@@ -112,7 +111,7 @@ def hold_report(context: ReportingContext, report: Report, reason: str) -> StepR
         update_hold_metrics(uow.holds.list_awaiting_operator())
     if not is_news:
         return None
-    structlog.get_logger().error("report_held", period=report.period, reason=reason, **facts)
+    get_logger().error("report_held", period=report.period, reason=reason, **facts)
     return StepResult("report held", None, f"period {report.period}: {reason}")
 
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
-import structlog
 from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from oracle.rpc.replies import matches_request_id
 from oracle.rpc.transport import redact_url
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.rpc_metrics import NEW_HEADS, WEBSOCKET_FAILURES
 
 # A websocket counts as silent if it sends no message for this many block times, and for at least
@@ -191,7 +191,7 @@ class NewHeadSubscription:
     def _record_failure(self, reason: str) -> None:
         self._watchdog.record_failure(self._clock())
         WEBSOCKET_FAILURES.labels(reason).inc()
-        structlog.get_logger().warning("websocket_closed", endpoint=self.name, reason=reason)
+        get_logger().warning("websocket_closed", endpoint=self.name, reason=reason)
 
 
 def find_websocket_url(endpoint_url: str, chain_id: int) -> str | None:

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Self, TypeVar
 
-import structlog
-
 from oracle.errors import InputError
 from oracle.rpc.client import DEFAULT_TIMEOUT_SECONDS, MAX_RESPONSE_BYTES, JsonRpcClient
 from oracle.rpc.endpoints.endpoint import Endpoint
@@ -22,6 +20,7 @@ from oracle.rpc.endpoints.providers import WitnessQuorum, get_provider
 from oracle.rpc.fanout import PoolView, broadcast
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, combine_failures
 from oracle.telemetry import rpc_metrics as metrics
+from oracle.telemetry.logger import get_logger
 
 T = TypeVar("T")
 
@@ -266,7 +265,7 @@ class EndpointPool:
             reason, self.clock(), checkpoint, is_on_other_chain=is_on_other_chain
         )
         metrics.QUARANTINED.labels(endpoint.name).set(1)
-        structlog.get_logger().error("endpoint_quarantined", endpoint=endpoint.name, reason=reason)
+        get_logger().error("endpoint_quarantined", endpoint=endpoint.name, reason=reason)
         self._endpoints.update_usable_metric()
 
     def get_quarantine_reasons(self) -> dict[str, str]:
@@ -337,7 +336,7 @@ class EndpointPool:
             reason = failures[-1].kind.value if failures else "preferred"
             metrics.SWITCHES.labels(endpoint.name, reason).inc()
             if failures:
-                structlog.get_logger().warning(
+                get_logger().warning(
                     "endpoint_replaced",
                     endpoint=self._last_used.name,
                     by=endpoint.name,
@@ -376,7 +375,7 @@ class EndpointPool:
             return
         endpoint.status.mark_chain_proven(now)
         endpoint.status.mark_recovered()
-        structlog.get_logger().info("endpoint_recovered", endpoint=endpoint.name)
+        get_logger().info("endpoint_recovered", endpoint=endpoint.name)
         endpoint.health.limit_breaker_wait(0.0)
         if now - started_at > _RECOVERY_TIMEOUT_SECONDS:
             endpoint.status.mark_slow(now)
@@ -394,7 +393,7 @@ class EndpointPool:
             return
         status.release_from_quarantine(self.clock())
         metrics.QUARANTINED.labels(endpoint.name).set(0)
-        structlog.get_logger().warning("endpoint_released", endpoint=endpoint.name)
+        get_logger().warning("endpoint_released", endpoint=endpoint.name)
         self._endpoints.update_usable_metric()
 
     def _find_recovery_mismatch(
@@ -425,7 +424,7 @@ class EndpointPool:
                 if excess_seconds > _SLOW_THRESHOLD_SECONDS:
                     endpoint.status.mark_slow(self.clock())
                     endpoint.health.reset_latency()
-                    structlog.get_logger().warning(
+                    get_logger().warning(
                         "endpoint_slow",
                         endpoint=endpoint.name,
                         by_seconds=round(excess_seconds, 1),

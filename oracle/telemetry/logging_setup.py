@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import TextIO, cast
 
-import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
-
+from oracle.telemetry.logger import get_logger, import_structlog_without_rich
 from oracle.telemetry.safe_text import REDACTED, redact_secrets
+
+import_structlog_without_rich()
+
+import structlog  # noqa: E402  rich must not be imported with it
+from structlog.typing import EventDict, Processor, WrappedLogger  # noqa: E402
 
 _SECRET_NAME = re.compile(
     r"(?i)(password|passphrase|secret|private_?key|mnemonic|api_?key|authorization|(^|_)token($|_))"
@@ -171,7 +174,7 @@ class RepeatedWarning:
         count = count + 1 if last_reason == reason else 1
         self._last_warning_by_endpoint[endpoint] = reason, count
         if is_power_of_two(count):
-            logger = structlog.get_logger()
+            logger = get_logger()
             extra_fields = {} if instance is None else {"instance": instance}
             logger.warning(
                 self._event, endpoint=endpoint, reason=reason, in_a_row=count, **extra_fields

@@ -1,7 +1,5 @@
 """Records the end of a nonce: final, reverted, without effect, or used by another transaction."""
 
-import structlog
-
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
@@ -13,6 +11,7 @@ from oracle.store.outbox.records import (
     NonceSlot,
     PauseKind,
 )
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.txmgr_metrics import FOREIGN, TAKEN_BACK, WITHOUT_EFFECT
 from oracle.txmgr.budget import compute_paid_cost
 from oracle.txmgr.client.nonce_uses import NonceUse
@@ -106,7 +105,7 @@ def record_foreign_use(context: AccountContext, slot: NonceSlot, use: NonceUse) 
         for intent in bound_intents:
             _notify_call_kind_on_close(context, uow, intent, reason)
     FOREIGN.inc()
-    structlog.get_logger().error(
+    get_logger().error(
         "foreign_nonce_used",
         nonce=slot.nonce,
         sender=context.account.address,
@@ -162,7 +161,5 @@ def _hold_slot_for_missing_event(
         uow.outbox.intents.change_state(intent, IntentState.HELD, context.stamp, error_values)
         _notify_call_kind_on_close(context, uow, intent, reason)
     WITHOUT_EFFECT.inc()
-    structlog.get_logger().error(
-        "transaction_missing_effect", intent=intent.id, missing=missing_event
-    )
+    get_logger().error("transaction_missing_effect", intent=intent.id, missing=missing_event)
     return StepResult(f"{intent.request.kind} held", intent.id, reason)

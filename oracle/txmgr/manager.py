@@ -7,11 +7,10 @@ process therefore continues with the same nonces and the same signed bytes.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import structlog
-
 from oracle.chain.heads import Heads
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import Intent, IntentState
+from oracle.telemetry.logger import get_logger
 from oracle.txmgr.admission import admit_calls
 from oracle.txmgr.broadcaster import broadcast_unsent_attempts
 from oracle.txmgr.budget import Budget, resume_account_if_funded
@@ -40,9 +39,7 @@ def take_over_unsent_calls(context: AccountContext) -> None:
             context.account, context.registry.planned_kinds, context.stamp
         )
     if count:
-        structlog.get_logger().info(
-            "unsent_calls_taken_over", sender=context.account.address, calls=count
-        )
+        get_logger().info("unsent_calls_taken_over", sender=context.account.address, calls=count)
 
 
 def plan_retry(context: AccountContext, heads: Heads) -> StepResult | None:

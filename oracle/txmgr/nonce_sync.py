@@ -10,13 +10,12 @@ docs/explanation/transactions.md#states, docs/explanation/transactions.md#crash-
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 
-import structlog
-
 from oracle.domain.ids import Address
 from oracle.errors import InputError, TransientError
 from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account, Pause, PauseKind
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.txmgr_metrics import FOREIGN
 from oracle.txmgr.client.chain_nonces import NonceCounts, fetch_nonce_counts
 from oracle.txmgr.client.nonce_uses import NonceQuery, NonceUse, find_nonce_use
@@ -269,7 +268,7 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
         )
     if not was_reported:
         FOREIGN.inc(error.highest - error.next_nonce)
-    structlog.get_logger().error(
+    get_logger().error(
         "account_nonce_ahead",
         sender=address,
         counted=error.highest,

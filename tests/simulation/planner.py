@@ -8,8 +8,8 @@ from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statements import build_statement_record
-from oracle.reporting.reporting_context import PUSH
 from oracle.signing.typed_data import ReportStatement
+from oracle.store.outbox.call_kinds import PUSH
 from oracle.store.outbox.records import (
     PENDING_STATES,
     CallRequest,

@@ -9,8 +9,6 @@ the range, or the receipts of one block, are requested for comparison.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import structlog
-
 from oracle.chain.log_filter import (
     NO_TIME,
     UNKNOWN_TIME,
@@ -32,6 +30,7 @@ from oracle.telemetry.indexer_metrics import (
     WINDOW_SPLITS,
     WRONG_LOG_TIMES,
 )
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import RepeatedWarning
 
 # Number of requests for one range that may time out before the tick ends. An error response about
@@ -303,7 +302,7 @@ class LogQuery:
     ) -> None:
         LOGS_CUT_OFF.labels(endpoint.name).inc()
         record_missing_logs(endpoint.name, len(missing))
-        structlog.get_logger().warning(
+        get_logger().warning(
             "endpoint_omitted_logs",
             endpoint=endpoint.name,
             missing=len(missing),

@@ -15,7 +15,6 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 import msgspec
-import structlog
 
 from oracle.chain.segments.process_pool import WorkerDiedError, WorkerStartError
 from oracle.chain.segments.segment import RefusedSegmentError
@@ -29,6 +28,7 @@ from oracle.chain.segments.worker import SegmentPreparer
 from oracle.errors import InputError
 from oracle.resources import format_install_command
 from oracle.rpc.background import run_in_background
+from oracle.telemetry.logger import get_logger
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -160,7 +160,7 @@ class ClusterPool:
     def _log_missing_scheduler(self, reason: str) -> None:
         if not self._is_scheduler_missing:
             self._is_scheduler_missing = True
-            structlog.get_logger().warning("segment_scheduler_unreachable", reason=reason)
+            get_logger().warning("segment_scheduler_unreachable", reason=reason)
 
 
 def _forward_result(cluster_future: Future[bytes], request_future: Future[bytes]) -> None:

@@ -9,8 +9,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-import structlog
-
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.profiles.event_reader import DecodedEvents
 from oracle.chain.segments.ordering import SegmentCoordinator
@@ -29,6 +27,7 @@ from oracle.domain.logs import LogTable
 from oracle.errors import FatalError, OracleError, TransientError
 from oracle.rpc.background import run_in_background
 from oracle.telemetry.indexer_metrics import SEGMENTS
+from oracle.telemetry.logger import get_logger
 
 
 def can_join_windows(window: BlockWindow, following: BlockWindow) -> bool:
@@ -215,7 +214,7 @@ class SegmentQueue:
         if not self._is_logged:
             self._is_logged = True
             workers = self.workers.executor.worker_count
-            structlog.get_logger().info("segment_workers_started", workers=workers)
+            get_logger().info("segment_workers_started", workers=workers)
         answer = self.workers.executor.submit(request)
         return PendingRange(
             pending.blocks,
@@ -297,7 +296,7 @@ class SegmentQueue:
         if self.workers is not None:
             self.workers.discard_range(pending)
         first_block = pending.blocks.first
-        structlog.get_logger().debug("segment_refused", first=first_block, reason=str(error))
+        get_logger().debug("segment_refused", first=first_block, reason=str(error))
         self._pending_ranges[0] = self._fetch_range_locally(pending.blocks, is_only_range=False)
 
     def _join_ready_windows(self, window: BlockWindow, max_blocks: int | None) -> BlockWindow:
@@ -346,7 +345,7 @@ class SegmentQueue:
         blocks = pending.blocks
         deaths = pending.worker_deaths + 1
         reason = str(error) or "no answer in time"
-        structlog.get_logger().warning(
+        get_logger().warning(
             "segment_worker_failed",
             first=blocks.first,
             last=blocks.last,
@@ -379,7 +378,7 @@ class SegmentQueue:
 
     def _disable_workers(self, error: WorkerStartError) -> None:
         """Prepare all later ranges in this process, because workers cannot start."""
-        structlog.get_logger().error("segment_workers_unavailable", reason=str(error))
+        get_logger().error("segment_workers_unavailable", reason=str(error))
         if self.workers is not None:
             self.workers.executor.close()
         self.workers = None

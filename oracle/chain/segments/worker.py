@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-import structlog
 from typing_extensions import override
 
 from oracle.chain.fetch.fetcher import BlockWindow
@@ -52,6 +51,7 @@ from oracle.rpc.endpoints.probe import Checkpoint
 from oracle.rpc.endpoints.rate_limiter import RateLimiter
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
+from oracle.telemetry.logger import import_structlog_without_rich
 
 # The signatures of calls are samples too. Learning that senders are valid does not change the
 # level of a range: an answer that contradicts a signature is refused before and after.
@@ -255,6 +255,9 @@ def main() -> None:
     answer_stream = os.fdopen(os.dup(1), "wb")
     # Printed text must not mix with the frames on stdout.
     os.dup2(2, 1)
+    import_structlog_without_rich()
+    import structlog  # noqa: PLC0415  rich must not be imported with it
+
     # The writer logs errors when it reads the range again.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     try:

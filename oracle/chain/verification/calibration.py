@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Lock, RLock
 
-import structlog
-
 from oracle.chain.verification.refused_blocks import ACCEPTED_PREFIX, REFUSAL_FACT, BlockRefusal
 from oracle.errors import TransientError
 from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY, CapabilityStore
 from oracle.telemetry.indexer_metrics import CALIBRATED, DEMOTED
+from oracle.telemetry.logger import get_logger
 
 # A feature is proven after this many valid blocks with logs, and unsupported after this many
 # invalid ones without a valid one.
@@ -252,9 +251,7 @@ class Calibration:
             self.demotion_count += 1
         if was_proven:
             DEMOTED.labels(feature).inc()
-            structlog.get_logger().error(
-                "verification_downgraded", feature=feature.value, why=proof
-            )
+            get_logger().error("verification_downgraded", feature=feature.value, why=proof)
 
     def collect_facts(self) -> dict[str, str]:
         """Return the findings as facts, from which an equal `Calibration` can be restored."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import msgspec
-import structlog
 from typing_extensions import Buffer
 
 from oracle.chain.proofs.header_hash import HeaderResponse
@@ -17,6 +16,7 @@ from oracle.rpc.replies import get_body_decoder
 from oracle.rpc.responses import FullHeaderResponse, parse_block
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
+from oracle.telemetry.logger import get_logger
 
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
 EMPTY_TRIE_ROOT = "0x" + EMPTY_ROOT.hex()
@@ -162,7 +162,7 @@ def _fetch_block_with_transactions(endpoint: Endpoint, number: int) -> FullHeade
         if error.kind is not ErrorKind.TOO_LARGE:
             raise
     WINDOW_SPLITS.labels("one block's transactions").inc()
-    structlog.get_logger().info(
+    get_logger().info(
         "block_fetched_per_transaction", endpoint=endpoint.name, block=number, what="transactions"
     )
     response = endpoint.client.call(_BLOCK_BY_NUMBER, [hex(number), False], FullHeaderResponse)

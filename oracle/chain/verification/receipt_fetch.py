@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-import structlog
 from typing_extensions import Buffer
 
 from oracle.chain.log_filter import LogFilter
@@ -20,6 +19,7 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.replies import RawReader
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
+from oracle.telemetry.logger import get_logger
 
 # Blocks per batch; the receipts of a full block can take several megabytes.
 _BATCH_BLOCKS = 25
@@ -164,7 +164,7 @@ def _fetch_batch_in_halves(
         ]
     (block,) = blocks
     WINDOW_SPLITS.labels("one block's receipts").inc()
-    structlog.get_logger().info(
+    get_logger().info(
         "block_fetched_per_transaction",
         endpoint=endpoint.name,
         block=block.block.number,

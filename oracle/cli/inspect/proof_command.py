@@ -16,7 +16,8 @@ from oracle.cli.options import (
     load_config,
     print_model,
 )
-from oracle.daemon.compose import open_checked_chain, serialize_configured_rules
+from oracle.daemon.chain_endpoints import open_checked_chain
+from oracle.daemon.compose import serialize_configured_rules
 from oracle.daemon.config.loader import Config
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_folded_records

@@ -193,7 +193,7 @@ def _record_fixture(
     """Record blocks into a file, by default from the start block to the newest block."""
     from oracle.cli.inspect.fixture_export import export_fixture  # noqa: PLC0415  as above
     from oracle.cli.resync.resync_session import show_progress  # noqa: PLC0415
-    from oracle.daemon.compose import open_checked_chain  # noqa: PLC0415  as above
+    from oracle.daemon.chain_endpoints import open_checked_chain  # noqa: PLC0415  as above
 
     requested_first, requested_last = requested_bounds
     settings = load_config(config)

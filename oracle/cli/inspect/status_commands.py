@@ -1,23 +1,30 @@
 """Implements `status`, which prints health, progress and pending work, and writes nothing."""
 
+import itertools
 import time
-from collections.abc import Callable
-from itertools import chain
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import typer
 
 from oracle.bindings.qos_words import WordsContract
+from oracle.chain.source import ChainSource
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
-from oracle.daemon.compose import Index, open_index, reopen_endpoints
+from oracle.daemon.capability_cache import CapabilityCache
+from oracle.daemon.chain_endpoints import open_chain, reopen_endpoints
+from oracle.daemon.config.loader import Config
+from oracle.daemon.configured_keys import find_dispatcher_address, make_key_opener
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.lease_keeper import find_leader
-from oracle.daemon.records import open_folded_records
-from oracle.daemon.senders import find_dispatcher_address, make_key_opener
+from oracle.daemon.records import Records, open_folded_records
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.blocks import BlockRef
+from oracle.domain.coverage import IngestScope
 from oracle.domain.health import Condition, HealthReport
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.hot_set.hot_set_rounds import measure_hot_set_lag
+from oracle.indexer.provenance import build_ingest_scope
 from oracle.indexer.round_leaves import LeafCache
 from oracle.queries.answers import BlockView
 from oracle.queries.contract_view import (
@@ -78,34 +85,35 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
     by the daemon.
     """
     started_at = time.monotonic()
-    with open_folded_records(load_config(config)) as records, open_index(records) as index:
-        with index.store.read_transaction() as uow:
+    with (
+        open_folded_records(load_config(config)) as records,
+        _open_endpoints(records) as (chain, endpoint_facts, scope),
+    ):
+        with records.store.read_transaction() as uow:
             reported_health = build_health_report(uow, find_leader)
             is_reported = has_current_health_report(uow, find_leader)
         status = load_operator_status(
-            index.store,
+            records.store,
             find_leader,
             health=reported_health,
             chain=ChainView(None),
-            endpoints=load_endpoint_views(index.chain, index.endpoint_facts),
-            dispatcher=_fetch_dispatcher_balance(index),
+            endpoints=load_endpoint_views(chain, endpoint_facts),
+            dispatcher=_fetch_dispatcher_balance(records.config, chain),
         )
-        chain_view = _read_chain_view(index, status.folded)
+        chain_view = _read_chain_view(records, chain, status.folded)
         status = replace_chain_view(status, chain_view)
-        has_dispatch = index.dispatch_settings is not None
-        has_contract = index.config.oracle.address is not None
-        heartbeat = index.report_settings.heartbeat_seconds if has_contract else None
+        has_dispatch = records.dispatch_settings is not None
+        has_contract = records.config.oracle.address is not None
+        heartbeat = records.report_settings.heartbeat_seconds if has_contract else None
         now = int(unix_seconds())
-        unproven_findings, verification_facts = load_proof_status(
-            index.store, index.chain, index.folder.scope
-        )
+        unproven_findings, verification_facts = load_proof_status(records.store, chain, scope)
         # If no daemon has reported recently, the view is used for all findings about the chain.
         chain_findings = (
             list_contract_findings(chain_view, heartbeat)
             if is_reported
             else list_chain_findings(status, chain_view, heartbeat, now)
         )
-        refused_senders = {} if chain_view.head is None else _find_refused_senders(index)
+        refused_senders = {} if chain_view.head is None else _find_refused_senders(records, chain)
         sender_findings = [build_pause_finding(*sender) for sender in refused_senders.items()]
         health = _remove_funding_advice(
             HealthReport.from_findings(
@@ -120,7 +128,9 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
         answer = status.model_copy(
             update={
                 "health": build_operator_health(health),
-                "catching_up": _measure_catch_up_speed(index, status, health, started_at, now),
+                "catching_up": _measure_catch_up_speed(
+                    records.store, status, health, started_at, now
+                ),
                 "senders": [
                     refused_views.get(Address(sender.address), sender) for sender in status.senders
                 ],
@@ -133,7 +143,7 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
     if answer.catching_up is not None:
         leading_facts.append(("catching up", format_catch_up_progress(answer.catching_up, now)))
     finding_facts = ((finding.condition.label, finding.detail) for finding in health.findings)
-    facts = chain(
+    facts = itertools.chain(
         leading_facts,
         finding_facts,
         format_progress_lines(answer, heartbeat, now),
@@ -146,8 +156,19 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
     raise typer.Exit(health.severity)
 
 
+@contextmanager
+def _open_endpoints(
+    records: Records,
+) -> Iterator[tuple[ChainSource, CapabilityCache, IngestScope]]:
+    """Open the endpoints, the cache of what is known about them, and the scope of the records."""
+    reader = open_reader(records.config)
+    endpoint_facts = CapabilityCache(records.store, unix_seconds)
+    with open_chain(records.config, reader, endpoint_facts) as chain:
+        yield chain, endpoint_facts, build_ingest_scope(reader)
+
+
 def _measure_catch_up_speed(
-    index: Index, status: OperatorStatus, health: HealthReport, started_at: float, now: int
+    store: Store, status: OperatorStatus, health: HealthReport, started_at: float, now: int
 ) -> CatchingUp | None:
     """Return the catch-up speed of the process that holds the lease, or None if there is none.
 
@@ -157,56 +178,58 @@ def _measure_catch_up_speed(
     if status.folded is None or status.head is None or status.lease is None or not is_behind:
         return None
     start_block = status.folded.number
-    return measure_catch_up(index.store, start_block, started_at, status.head, time.sleep, now)
+    return measure_catch_up(store, start_block, started_at, status.head, time.sleep, now)
 
 
-def _read_chain_view(index: Index, folded_block: BlockView | None) -> ChainView:
+def _read_chain_view(
+    records: Records, chain: ChainSource, folded_block: BlockView | None
+) -> ChainView:
     block_number = None if folded_block is None else folded_block.number
-    hot_set = index.config.hot_set.address
+    hot_set = records.config.hot_set.address
 
     def measure_hot_set(pool_view: PoolView, block: BlockRef) -> HotSetLag | None:
         contract = WordsContract(pool_view, Address(hot_set or ""))
-        return measure_hot_set_lag(index.store, LeafCache(), contract, block)
+        return measure_hot_set_lag(records.store, LeafCache(), contract, block)
 
-    with reopen_endpoints(index.config, index.chain) as endpoints:
+    with reopen_endpoints(records.config, chain) as endpoints:
         return fetch_chain_view(
             endpoints,
-            index.config.oracle.address,
+            records.config.oracle.address,
             block_number,
             None if hot_set is None else measure_hot_set,
         )
 
 
-def _fetch_dispatcher_balance(index: Index) -> AccountBalance | None:
+def _fetch_dispatcher_balance(config: Config, chain: ChainSource) -> AccountBalance | None:
     """Return the dispatcher's balance, or None if dispatch is off or has no key."""
     try:
-        address = find_dispatcher_address(index.config, make_key_opener(index.config))
+        address = find_dispatcher_address(config, make_key_opener(config))
     except InputError as error:
         return AccountBalance(address=None, balance_wei=None, unknown=str(error))
     if address is None:
         return None
-    with reopen_endpoints(index.config, index.chain) as endpoints:
+    with reopen_endpoints(config, chain) as endpoints:
         return fetch_account_balance(endpoints, address)
 
 
-def _find_refused_senders(index: Index) -> dict[Account, Pause]:
+def _find_refused_senders(records: Records, chain: ChainSource) -> dict[Account, Pause]:
     """Return a pause for each sender whose nonce is ahead on-chain, or whose nonces are lost.
 
     `run` refuses such a sender at its start, before a pause can be stored, so the database does
     not contain the pause. An old copy of a database, for example, shows no problem by itself.
     """
-    with index.store.read_transaction() as uow:
+    with records.store.read_transaction() as uow:
         unpaused_accounts = [
             account
             for account in uow.outbox.counts.get_nonce_progress_by_account()
             if uow.outbox.accounts.find_pause(account) is None
         ]
-    with reopen_endpoints(index.config, index.chain) as pool:
+    with reopen_endpoints(records.config, chain) as pool:
         pool_view = pool.create_view(_TIMEOUT_SECONDS)
         return {
             account: Pause(PauseKind.FOREIGN, reason)
             for account in unpaused_accounts
-            if (reason := find_start_refusal_reason(index.store, pool_view, account)) is not None
+            if (reason := find_start_refusal_reason(records.store, pool_view, account)) is not None
         }
 
 

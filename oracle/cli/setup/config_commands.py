@@ -21,21 +21,21 @@ from oracle.cli.setup.profile_report import (
     format_profile,
     format_profile_contracts,
 )
-from oracle.daemon.compose import check_chain, compute_rules_hash, open_chain
+from oracle.daemon.chain_endpoints import check_chain, open_chain
+from oracle.daemon.compose import compute_rules_hash
 from oracle.daemon.config.chain_section import build_verification_policy
 from oracle.daemon.config.dispatch_section import build_dispatch_settings
 from oracle.daemon.config.keys_section import find_key_warnings
 from oracle.daemon.config.listener_section import find_listener_warnings
 from oracle.daemon.config.loader import LANDING_BLOCKS, SOFT_BLOCKS, Config
+from oracle.daemon.configured_keys import OpenKey, make_key_opener
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import build_configured_rules, open_records
 from oracle.daemon.senders import (
-    OpenKey,
     build_expected_contract,
     check_hot_set_contract,
     check_objections,
     get_oracle_address,
-    make_key_opener,
     open_dispatch_account,
     open_report_account,
     open_reporter_keys,

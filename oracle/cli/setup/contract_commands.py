@@ -30,15 +30,15 @@ from oracle.cli.setup.contract_values import (
     parse_addresses,
     print_contract_result,
 )
-from oracle.daemon.compose import open_checked_chain
+from oracle.daemon.chain_endpoints import open_checked_chain
 from oracle.daemon.config.loader import Config
+from oracle.daemon.configured_keys import make_key_opener
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.senders import (
     build_expected_contract,
     find_configured_objections_mismatches,
     find_kick_target_address,
     get_oracle_address,
-    make_key_opener,
     open_report_account,
     open_reporter_keys,
 )

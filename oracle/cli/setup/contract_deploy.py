@@ -34,18 +34,14 @@ from oracle.cli.setup.contract_values import (
     parse_required_address,
 )
 from oracle.cli.setup.deploy_plan import ContractRoles, DeployPlan, PlannedAdapter
-from oracle.daemon.compose import compute_rules_hash, open_checked_chain
+from oracle.daemon.chain_endpoints import open_checked_chain
+from oracle.daemon.compose import compute_rules_hash
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.oracle_section import build_report_settings
+from oracle.daemon.configured_keys import OpenKey, make_key_opener
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import build_configured_rules, open_records
-from oracle.daemon.senders import (
-    OpenKey,
-    find_kick_target_address,
-    get_oracle_address,
-    make_key_opener,
-    open_reporter_keys,
-)
+from oracle.daemon.senders import find_kick_target_address, get_oracle_address, open_reporter_keys
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import InputError
 from oracle.rpc.pool import EndpointPool

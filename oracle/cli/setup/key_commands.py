@@ -16,7 +16,7 @@ from oracle.cli.options import (
 )
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.daemon.config.loader import Config
-from oracle.daemon.senders import OpenKey, make_key_opener
+from oracle.daemon.configured_keys import OpenKey, make_key_opener
 from oracle.domain.ids import Address
 from oracle.errors import InputError, OracleError
 from oracle.queries.command_models import CreatedKey, KeyEntry

@@ -10,7 +10,8 @@ from oracle.cli.options import load_config, print_model
 from oracle.cli.setup.contract_calls import build_contract_call, encode_contract_call
 from oracle.cli.setup.contract_values import print_contract_result
 from oracle.cli.system_options import read_rules_file
-from oracle.daemon.compose import open_checked_chain, serialize_configured_rules
+from oracle.daemon.chain_endpoints import open_checked_chain
+from oracle.daemon.compose import serialize_configured_rules
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.oracle_section import build_report_settings
 from oracle.daemon.event_readers import open_reader

@@ -18,26 +18,19 @@ from oracle.chain.source import ChainSource
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
 from oracle.cli.setup.key_commands import describe_shared_key
 from oracle.daemon.capability_cache import CapabilityCache
-from oracle.daemon.compose import (
-    check_chain,
-    compute_rules_hash,
-    get_checked_chain,
-    open_chain,
-    open_index,
-    reopen_endpoints,
-)
+from oracle.daemon.chain_endpoints import check_chain, open_chain, reopen_endpoints
+from oracle.daemon.compose import compute_rules_hash, get_checked_chain, open_index
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.daemon.config.loader import Config
+from oracle.daemon.configured_keys import OpenKey, make_key_opener
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.lease_keeper import find_leader
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.senders import (
-    OpenKey,
     build_expected_contract,
     check_hot_set_contract,
     check_objections,
     get_oracle_address,
-    make_key_opener,
     open_dispatch_context,
     open_report_account,
     open_reporter,

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from socket import IPPROTO_TCP, TCP_NODELAY, socket
 from typing import Any
 
-import structlog
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
@@ -33,6 +32,7 @@ from oracle.daemon.web.listener import (
     open_listening_socket,
 )
 from oracle.daemon.web.rate_limit import ClientBuckets, Refusals, get_client_network
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _TOO_MANY, _TOO_LARGE, _NO_UPGRADE = 429, 413, 400
@@ -265,7 +265,7 @@ class _Server(uvicorn.Server):
         """Log only the 1st, 2nd, 4th, 8th … error of the event loop; asyncio would log each."""
         self._fault_count += 1
         if is_power_of_two(self._fault_count):
-            structlog.get_logger().error(
+            get_logger().error(
                 "http_listener_failed",
                 reason=loop_context.get("message"),
                 error=repr(loop_context.get("exception")),

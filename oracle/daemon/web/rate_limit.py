@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from ipaddress import ip_address, ip_network
 
-import structlog
-
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 from oracle.telemetry.service_metrics import RefusalReason, get_refusal_counters
 
@@ -107,7 +106,7 @@ class Refusals:
         self._counters[reason].inc()
         self._count_by_reason[reason] += 1
         if is_power_of_two(self._count_by_reason[reason]):
-            structlog.get_logger().warning(
+            get_logger().warning(
                 "connection_refused",
                 listener=self._listener,
                 reason=reason,

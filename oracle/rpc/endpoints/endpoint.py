@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import structlog
 from typing_extensions import override
 
 from oracle.domain.blocks import BlockRef
@@ -30,6 +29,7 @@ from oracle.rpc.headers import fetch_full_headers, parse_headers
 from oracle.rpc.responses import FullHeaderResponse
 from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
+from oracle.telemetry.logger import get_logger
 
 # After a failure, other endpoints are preferred for this many seconds. The time doubles with each
 # further failure, up to the maximum.
@@ -403,7 +403,7 @@ class Endpoint:
         metrics.INCONSISTENT.labels(self.name, "simulation").inc()
         self.status.mark_degraded(self._clock())
         if self._outvoted_simulations == _MAX_OUTVOTED_SIMULATIONS:
-            structlog.get_logger().warning("simulation_outvoted", endpoint=self.name)
+            get_logger().warning("simulation_outvoted", endpoint=self.name)
 
     def reset_chain_state(self) -> None:
         """Reset the chain id and the progress, because another node may have the address now."""

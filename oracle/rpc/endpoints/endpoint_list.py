@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-import structlog
-
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, NoEndpointError, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 from oracle.telemetry.indexer_metrics import MISSING_LOGS, WRONG_LOG_TIMES
+from oracle.telemetry.logger import get_logger
 
 Clock = Callable[[], float]
 
@@ -76,7 +75,7 @@ class EndpointList:
         The name of an endpoint that is no longer configured is ignored.
         """
         if self._quarantine_proven_wrong_endpoint(name, reason):
-            structlog.get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
+            get_logger().error("endpoint_proven_wrong", endpoint=name, reason=reason)
 
     def sync_proven_wrong_endpoints(self, reason_by_name: Mapping[str, str]) -> None:
         """Quarantine the endpoints that are stored as proven wrong, and readmit all others."""

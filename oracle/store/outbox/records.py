@@ -6,10 +6,6 @@ from typing import NamedTuple
 
 from oracle.domain.ids import Address, Hash
 
-# Kinds of the outbox's own calls: a no-op that fills a nonce, and a nonce assigned by a lost
-# database and read from the chain.
-NOOP, REBUILT = "noop", "rebuilt"
-
 
 class IntentState(StrEnum):
     """State of an intent, which passes through the first five and ends in one of the others.

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from web3 import Web3
 
-from oracle.dispatch.contest_settlement import SETTLE_CONTEST
 from oracle.dispatch.results_folder import ResultsFolder
-from oracle.dispatch.second_groups import END_SECOND_GROUP, MAX_DRAW_AGE_BLOCKS, SECOND_GROUP
+from oracle.dispatch.second_groups import MAX_DRAW_AGE_BLOCKS
 from oracle.domain.ids import Address
 from oracle.store.database import Store
+from oracle.store.outbox.call_kinds import END_SECOND_GROUP, SECOND_GROUP, SETTLE_CONTEST
 from tests.integration.evm.test_dispatching_crashes import nonce, play, run_with_fuse
 from tests.support.evm.chain import Chain
 from tests.support.evm.contests import WINDOW, order_second_group

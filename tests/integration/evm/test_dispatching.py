@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from oracle.dispatch.assigner import bind_or_check_dispatch_settings
-from oracle.dispatch.dispatch_calls import DROP_TASK
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.errors import InputError
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import ingest_next_window
 from oracle.queries.selection.draw_check import DrawCheckAnswer, DrawVerdict, verify_draw
+from oracle.store.outbox.call_kinds import DROP_TASK
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, TIMEOUT, Status
 from tests.support.harness import RULES, Harness

@@ -10,9 +10,9 @@ from typing import cast
 
 import pytest
 
-from oracle.dispatch.dispatch_calls import REQUEST_DOWNLOAD
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
+from oracle.store.outbox.call_kinds import REQUEST_DOWNLOAD
 from oracle.systems.crynux.crynux_policy import SPREAD
 from oracle.txmgr import broadcaster
 from oracle.txmgr.client.send_raw import SendResult, send_raw_transactions

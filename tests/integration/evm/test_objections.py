@@ -12,9 +12,9 @@ from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
 from oracle.domain.reports.objection_terms import ObjectionTerms
-from oracle.kickouts.kickout_context import ACCUSE
 from oracle.reporting.recompute import fold_round_tree
 from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_typed_data
+from oracle.store.outbox.call_kinds import ACCUSE
 from oracle.store.state.objection_repository import ObjectionAnswer
 from tests.integration.evm.test_kicking import (
     fill_bad_pool,

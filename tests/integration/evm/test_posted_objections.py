@@ -7,9 +7,10 @@ import pytest
 from oracle.domain.ids import Address
 from oracle.domain.reports.objections import MAX_WORDS_BYTES
 from oracle.kickouts.objection_intake import RESERVED_GAS, IntakeSettings, ObjectionIntake
-from oracle.kickouts.objection_sender import BRING_OBJECTION, plan_objection_call
+from oracle.kickouts.objection_sender import plan_objection_call
 from oracle.signing.typed_data import ObjectionStatement
 from oracle.store.objection_inbox import PostedObjection
+from oracle.store.outbox.call_kinds import BRING_OBJECTION
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.integration.evm.test_kicking import node_two, recover
 from tests.integration.evm.test_objections import (

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from web3 import Web3
 
-from oracle.dispatch.probe_wants import END_PROBE, PROBE
 from oracle.store.database import Store
+from oracle.store.outbox.call_kinds import END_PROBE, PROBE
 from tests.support.evm.chain import Receipt
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, TIMEOUT, TOLL, Status, encode_word

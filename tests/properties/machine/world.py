@@ -14,8 +14,8 @@ from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, audit_next_window
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
+from oracle.store.outbox.call_kinds import PUSH
 from oracle.store.outbox.records import UNFINISHED_STATES, Account, CallRequest, Stamp
 from tests.support.chain.network_logs import ORACLE
 from tests.support.ingest.fake_chain import FakeChain

@@ -12,7 +12,7 @@ from oracle.queries.intent_view import (
     format_resume_action,
     recommend_intent_action,
 )
-from oracle.reporting.reporting_context import PUSH
+from oracle.store.outbox.call_kinds import PUSH
 from oracle.store.outbox.records import (
     Account,
     Attempt,

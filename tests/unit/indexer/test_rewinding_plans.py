@@ -2,8 +2,8 @@
 
 import pytest
 
-from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
+from oracle.store.outbox.call_kinds import PUSH
 from oracle.store.outbox.records import Account, CallRequest, IntentState, Stamp
 from tests.support.chain.network_logs import ORACLE
 from tests.support.traffic import Traffic, make_address

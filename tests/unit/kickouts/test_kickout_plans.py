@@ -23,12 +23,7 @@ from oracle.kickouts.kickout_cases import (
     load_kickout_cases,
     load_last_round,
 )
-from oracle.kickouts.kickout_context import (
-    ACCUSE,
-    CLEAR_KICK,
-    EXECUTE_KICK,
-    KickoutContext,
-)
+from oracle.kickouts.kickout_context import KickoutContext
 from oracle.kickouts.kickout_planner import (
     plan_accusation,
     plan_accusation_clearing,
@@ -36,6 +31,7 @@ from oracle.kickouts.kickout_planner import (
     plan_retry,
 )
 from oracle.quorum.quorum_context import QuorumContext
+from oracle.store.outbox.call_kinds import ACCUSE, CLEAR_KICK, EXECUTE_KICK
 from oracle.store.outbox.records import Account, Stamp
 from oracle.store.state.objection_repository import ObjectionAnswer
 from oracle.txmgr.call_registry import CallRegistry

@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from oracle.dispatch.dispatch_calls import START_TASK
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.errors import FatalError
-from oracle.kickouts.kickout_context import ACCUSE
-from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
+from oracle.store.outbox.call_kinds import ACCUSE, PUSH, START_TASK
 from oracle.store.outbox.outbox import Outbox
 from oracle.store.outbox.records import (
     Account,

@@ -8,7 +8,6 @@ from http import HTTPStatus
 from inspect import isclass
 from typing import Any, TypeVar
 
-import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
@@ -29,6 +28,7 @@ from oracle.queries.api.source import (
     RequestError,
     open_snapshot,
 )
+from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
 # The maximum number of concurrent answers, which is below the number of read connections.
@@ -204,9 +204,7 @@ class ApiAnswers:
             return
         self._faults += 1
         if is_power_of_two(self._faults):
-            structlog.get_logger().warning(
-                "read_api_unavailable", reason=str(error), in_all=self._faults
-            )
+            get_logger().warning("read_api_unavailable", reason=str(error), in_all=self._faults)
 
 
 def reject_unknown_parameters(request: Request) -> None:

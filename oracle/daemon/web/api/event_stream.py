@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Annotated, NamedTuple, Protocol
 
-import structlog
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
@@ -29,6 +28,7 @@ from oracle.queries.api.records.event_feed import (
     load_events_since,
 )
 from oracle.queries.api.source import ApiSource, open_snapshot
+from oracle.telemetry.logger import get_logger
 
 _MEDIA_TYPE = "text/event-stream"
 # After each commit, but at least at this interval in seconds, the index is checked for changes,
@@ -182,7 +182,7 @@ class EventStreams:
             try:
                 await self.check_for_change()
             except OracleError as error:
-                structlog.get_logger().debug("event_stream_read_failed", reason=str(error))
+                get_logger().debug("event_stream_read_failed", reason=str(error))
             await asyncio.sleep(_HISTORY_CHECK_SECONDS if self._is_history else _MIN_CHECK_SECONDS)
             if not self._is_history:
                 await self._wait_for_commit()
@@ -277,7 +277,7 @@ async def _generate_event_frames(
             try:
                 batch = await streams.read_events_since(cursor)
             except OracleError as error:
-                structlog.get_logger().debug("event_stream_read_failed", reason=str(error))
+                get_logger().debug("event_stream_read_failed", reason=str(error))
                 await asyncio.sleep(_CHECK_SECONDS)
                 batch = None
             if batch is not None and batch.after != cursor:

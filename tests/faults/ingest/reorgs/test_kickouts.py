@@ -13,11 +13,11 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state_up_to
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_stored_halt
 from oracle.indexer.reorgs.reorg import rewind_to_block
-from oracle.kickouts.kickout_context import ACCUSE, CLEAR_KICK, EXECUTE_KICK
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.reporting.report_planner import plan_push
 from oracle.rpc.pool import EndpointPool
 from oracle.store.halts import HaltClearRecord
+from oracle.store.outbox.call_kinds import ACCUSE, CLEAR_KICK, EXECUTE_KICK
 from oracle.telemetry import indexer_metrics
 from tests.integration.evm.test_kicking import (
     POOL,

@@ -6,9 +6,9 @@ import pytest
 
 from oracle.errors import InputError, TransientError
 from oracle.reporting.readiness import find_unsent_report_reason
-from oracle.reporting.reporting_context import PUSH
 from oracle.store.backup import back_up_database, restore_database
 from oracle.store.database import Store
+from oracle.store.outbox.call_kinds import PUSH
 from oracle.store.outbox.records import IntentState, NonceState, SignedStatement
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild

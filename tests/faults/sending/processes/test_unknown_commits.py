@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from oracle.errors import TransientError
-from oracle.reporting.reporting_context import PUSH
 from oracle.store.database import Store
+from oracle.store.outbox.call_kinds import PUSH
 from tests.support.evm.chain import Chain
 from tests.support.harness import Harness, OracleTestbed
 from tests.support.lossy_postgresql import CommitLoss, LossyProxy, run_lossy_proxy

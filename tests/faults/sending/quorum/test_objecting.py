@@ -12,11 +12,10 @@ from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import format_rules_id
 from oracle.kickouts.kickout_cases import load_kickout_evidence, load_open_kickout_intervals
-from oracle.kickouts.kickout_context import ACCUSE
-from oracle.kickouts.objection_sender import BRING_OBJECTION
 from oracle.queries.evidence_bundle import build_evidence_bundle
 from oracle.queries.explain import EventArchive
 from oracle.signing.typed_data import AnswerStatement
+from oracle.store.outbox.call_kinds import ACCUSE, BRING_OBJECTION
 from oracle.store.state.objection_repository import ObjectionAnswer
 from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since, node_two
 from tests.integration.evm.test_objections import TERMS, Hearing

@@ -5,7 +5,6 @@ from dataclasses import replace
 import msgspec
 from sqlalchemy import delete
 
-from oracle.kickouts.kickout_context import ACCUSE
 from oracle.quorum.collector import fetch_peer_statements
 from oracle.quorum.statements import (
     build_report_statement,
@@ -17,6 +16,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.reporting.sanity_gate import release_held_report
 from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import ReportStatement
+from oracle.store.outbox.call_kinds import ACCUSE
 from oracle.store.outbox.records import Stamp
 from oracle.store.tables.round_tables import report
 from oracle.telemetry import quorum_metrics

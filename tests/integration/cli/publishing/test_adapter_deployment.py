@@ -27,7 +27,7 @@ from oracle.bindings.timelock import (
     build_grant_canceller_call,
 )
 from oracle.cli.main import run
-from oracle.daemon.compose import open_checked_chain
+from oracle.daemon.chain_endpoints import open_checked_chain
 from oracle.daemon.config.loader import Config, read_config
 from oracle.daemon.records import open_records
 from oracle.daemon.senders import get_oracle_address, open_report_account

@@ -9,7 +9,7 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.domain.reports.contract_state import ContractChanges
-from oracle.kickouts.kickout_context import ACCUSE, EXECUTE_KICK
+from oracle.store.outbox.call_kinds import ACCUSE, EXECUTE_KICK
 from oracle.store.outbox.records import Stamp
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.integration.cli.publishing.stopped_harness import (

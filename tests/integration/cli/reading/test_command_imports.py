@@ -24,11 +24,13 @@ from oracle.store.database import Store
 _MAX_WITHOUT_COMMAND = 170
 _MAX_OF_NODES = 620
 _MAX_OF_EXPLAIN = 690
+_MAX_OF_STATUS = 990
 _MAX_OF_OTHERS = 1_380
 _MAX_OF_DAEMON = 1_440
 _MAX_BY_COMMAND = {
     "nodes": _MAX_OF_NODES,
     "explain": _MAX_OF_EXPLAIN,
+    "status": _MAX_OF_STATUS,
     "run": _MAX_OF_DAEMON,
     "migrate": _MAX_OF_DAEMON,
     "serve": _MAX_OF_DAEMON,
@@ -63,6 +65,12 @@ _UNREAD_BY_NODES = (
     *("oracle.domain.fold", "oracle.domain.incidents", "oracle.chain.source"),
     *("oracle.store.outbox", "oracle.store.history_repository", "oracle.store.report_repository"),
     *("oracle.store.notice_repository", "oracle.store.raw.log_repository"),
+)
+# Packages and modules that plan or sign calls, or draw nodes.
+_UNUSED_BY_STATUS = (
+    *("oracle.dispatch.assigner", "oracle.dispatch.dispatch_calls", "oracle.quorum"),
+    *("oracle.kickouts.kick_calls", "oracle.reporting.push_call", "oracle.systems.assignment"),
+    *("oracle.daemon.compose", "oracle.daemon.senders", "oracle.daemon.contexts"),
 )
 
 
@@ -127,6 +135,14 @@ def test_nodes_command_imports_only_repositories_that_it_reads(tmp_path, argumen
 @pytest.mark.slow
 def test_status_command_imports_no_library_of_signatures_or_contracts():
     assert not modules_of("status") & {"eth_keys", "eth_utils", "eth_abi", "rlp", "web3"}
+
+
+def test_status_command_imports_no_sender_and_no_tracebacks_of_rich():
+    modules = modules_of("status")
+
+    assert "structlog" in modules
+    assert not modules & {"rich", "pygments", "attr"}
+    assert not {name for name in modules if name.startswith(_UNUSED_BY_STATUS)}
 
 
 @pytest.mark.slow

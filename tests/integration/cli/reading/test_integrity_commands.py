@@ -15,7 +15,8 @@ from devnet.fakechain.server import serve_endpoint
 from devnet.fakechain.tree import get_branch
 from oracle.cli.inspect.fixture_export import export_fixture
 from oracle.cli.main import run
-from oracle.daemon.compose import get_checked_chain, open_checked_chain, open_index
+from oracle.daemon.chain_endpoints import open_checked_chain
+from oracle.daemon.compose import get_checked_chain, open_index
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange

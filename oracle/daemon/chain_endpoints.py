@@ -1,0 +1,129 @@
+"""Opens the endpoints and the source of chain data from the settings; needs no database or key.
+
+Opening contacts no endpoint. `check_chain` contacts them, and must be called before the chain is
+read.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from oracle.chain.contract_checks import WrongContractError
+from oracle.chain.log_filter import LogFilter
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.chain.source import ChainSource
+from oracle.chain.verification.calibration import Calibration
+from oracle.daemon.capability_cache import CapabilityCache
+from oracle.daemon.config.chain_section import build_verification_policy
+from oracle.daemon.config.loader import Config
+from oracle.daemon.event_readers import open_reader
+from oracle.daemon.wall_clock import unix_seconds
+from oracle.domain.ids import Address, Hash
+from oracle.errors import TransientError
+from oracle.rpc.pool import EndpointPool
+from oracle.store.database import Store
+
+
+@contextmanager
+def open_chain(
+    config: Config, reader: EventReader, endpoint_facts: CapabilityCache | None = None
+) -> Iterator[ChainSource]:
+    """Build the chain source for the configured endpoints, and close it on exit.
+
+    No endpoint is contacted. `endpoint_facts` is the cache of the database, which includes the
+    endpoints that were proven wrong. It is None if there is no database, or if the caller does not
+    need these facts.
+    """
+    endpoint_facts = endpoint_facts or CapabilityCache(None, unix_seconds)
+    settings = config.chain
+    max_bytes = settings.max_response_mib * 2**20
+    pool = EndpointPool.from_urls(
+        settings.endpoints, settings.id, max_bytes=max_bytes, providers=settings.providers
+    )
+    with closing(
+        ChainSource(
+            pool, reader, settings.finality_depth, finality_seconds=settings.finality_seconds
+        )
+    ) as chain:
+        chain.configure_verification(
+            build_verification_policy(config.verify), Calibration(capability_store=endpoint_facts)
+        )
+        if settings.checkpoint_block is not None and settings.checkpoint_hash is not None:
+            checkpoint = Hash(settings.checkpoint_hash)
+            chain.add_checkpoint(settings.checkpoint_block, checkpoint, "[chain] checkpoint_hash")
+        reload_quarantined_endpoints(chain, endpoint_facts.store)
+        yield chain
+
+
+def check_chain(config: Config, chain: ChainSource, store: Store | None = None) -> ChainSource:
+    """Check that the endpoints serve the configured chain, and return the chain.
+
+    Raises:
+        TransientError: no endpoint answers, or a contract from which `store` was indexed is
+            missing.
+        InputError: the chain's id is not `chain.id`, or there is no contract at a configured
+            address.
+    """
+    try:
+        chain.check_endpoints()
+    except WrongContractError as error:
+        if store is not None and _has_configured_contracts(config, store):
+            raise TransientError(
+                f"{error}; an earlier check succeeded, so the endpoint may be out of sync"
+            ) from error
+        raise
+    return chain
+
+
+@contextmanager
+def open_checked_chain(config: Config) -> Iterator[ChainSource]:
+    """Open the endpoints without a database, and check that they serve the configured chain.
+
+    Raises:
+        InputError: see `open_reader` and `check_chain`.
+        TransientError: no endpoint answers.
+    """
+    with open_chain(config, open_reader(config)) as chain:
+        yield check_chain(config, chain)
+
+
+def _has_configured_contracts(config: Config, store: Store) -> bool:
+    with store.read_transaction() as uow:
+        identity = uow.identity.get()
+    return identity is not None and (
+        identity.contracts,
+        identity.oracle,
+    ) == get_configured_contracts(config)
+
+
+def get_configured_contracts(config: Config) -> tuple[dict[str, Address], Address | None]:
+    contracts = {name: Address(address) for name, address in config.network.contracts.items()}
+    return contracts, Address(config.oracle.address) if config.oracle.address else None
+
+
+def reload_quarantined_endpoints(chain: ChainSource, store: Store | None) -> None:
+    """Exclude the endpoints that the database records as proven wrong."""
+    if store is not None:
+        with store.read_transaction() as uow:
+            reason_by_endpoint = uow.facts.quarantine.get_reason_by_endpoint()
+        chain.endpoints.endpoint_list.sync_proven_wrong_endpoints(reason_by_endpoint)
+
+
+@contextmanager
+def reopen_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPool]:
+    """Open the endpoints a second time for a single check, and close them on exit.
+
+    The new endpoints have no recorded failures, so each of them is contacted and reports its own
+    errors. Endpoints that were proven wrong stay excluded.
+    """
+    settings = config.chain
+    opened_pool = EndpointPool.from_urls(
+        settings.endpoints, settings.id, providers=settings.providers
+    )
+    with closing(opened_pool) as pool:
+        pool.endpoint_list.sync_proven_wrong_endpoints(chain.get_proven_wrong_endpoints())
+        yield pool
+
+
+def build_log_filter(reader: EventReader) -> LogFilter:
+    """Return the filter of the logs that the reader decodes."""
+    return LogFilter(frozenset(reader.addresses), frozenset(reader.topics))
