@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.evm, pytest.mark.timeout(900)]
         (timedelta(hours=26), "(1 day ago)"),
     ],
 )
-def test_old_data_are_shown_with_their_age(browser, url, age, text):
+def test_outdated_data_is_shown_with_its_age(browser, url, age, text):
     context = browser.new_context()
     page = context.new_page()
     page.goto(url, wait_until="load")
@@ -26,7 +26,7 @@ def test_old_data_are_shown_with_their_age(browser, url, age, text):
     context.close()
 
 
-def test_deadline_before_the_readers_time_has_passed(browser, url):
+def test_past_deadline_is_shown_as_expired(browser, url):
     context = browser.new_context()
     page = context.new_page()
     page.goto(url, wait_until="load")

@@ -37,7 +37,7 @@ def steps_to_content(page: Page) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("path", ["/", "/nodes", "/rounds", "/kickouts"])
-def test_tab_key_reaches_everything_in_order_with_visible_focus(page, path):
+def test_tab_key_reaches_every_control_with_visible_focus(page, path):
     page.goto(path)
     focused_elements = steps_to_content(page)
     names = [str(element["name"]) for element in focused_elements]

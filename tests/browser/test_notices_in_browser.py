@@ -73,7 +73,7 @@ def context(browser, indexed: IndexedHistory) -> Iterator[BrowserContext]:
         context.close()
 
 
-def test_event_of_watched_node_is_shown_until_owner_switches_it_off(context, indexed, history):
+def test_event_of_watched_node_is_shown_until_disabled(context, indexed, history):
     context.add_init_script(RECORD_NOTIFICATIONS)
     page = context.new_page()
     page.goto(f"/nodes/{NODE}")
@@ -94,7 +94,7 @@ def test_event_of_watched_node_is_shown_until_owner_switches_it_off(context, ind
     assert page.evaluate("notifyStream") is None
 
 
-def test_wallet_signs_subscription_on_page_of_node(context, indexed):
+def test_wallet_signs_subscription_on_node_page(context, indexed):
     def sign(text: str) -> str:
         signable = encode_typed_data(full_message=json.loads(text))
         return f"0x{OWNER.sign_message(signable).signature.hex()}"

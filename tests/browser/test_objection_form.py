@@ -78,7 +78,7 @@ def sign_and_send(page: Page, words: str) -> str:
     return verdict.inner_text()
 
 
-def test_objection_signed_by_the_wallet_is_stored_as_it_was_entered(page, indexed):
+def test_objection_signed_by_wallet_is_stored_as_entered(page, indexed):
     console_messages: list[str] = []
     page.on("console", lambda message: console_messages.append(message.text))
     open_with_wallet(page)
@@ -92,7 +92,7 @@ def test_objection_signed_by_the_wallet_is_stored_as_it_was_entered(page, indexe
     assert console_messages == []
 
 
-def test_refusal_is_shown_with_the_call_that_others_can_send(page, indexed):
+def test_rejected_objection_shows_calldata_for_others(page, indexed):
     open_with_wallet(page)
     settings = indexed.source.objection_intake.settings
     object.__setattr__(settings, "daily_gas", 0)
@@ -106,7 +106,7 @@ def test_wallet_of_another_account_signs_nothing(page):
     assert "has not offered the account of the node" in sign_and_send(page, "x")
 
 
-def test_browser_without_a_wallet_shows_no_form(page):
+def test_objection_form_is_hidden_without_wallet(page):
     page.goto(f"/nodes/{KEY.address}")
     assert not page.get_by_label("What happened").is_visible()
     assert page.get_by_text("No wallet was found in this browser").is_visible()

@@ -87,7 +87,7 @@ def change_last_digit(text: str) -> str:
     return text[:-1] + ("1" if text[-1] == "0" else "0")
 
 
-def test_proof_of_a_node_is_checked_and_shown_in_words(page, node, proof):
+def test_node_proof_is_checked_and_described(page, node, proof):
     console_messages: list[str] = []
     page.on("console", lambda message: console_messages.append(message.text))
     requested: list[str] = []
@@ -110,7 +110,7 @@ def test_proof_of_a_node_is_checked_and_shown_in_words(page, node, proof):
     assert axe_findings(page) == []
 
 
-def test_absence_is_proven_and_named(page):
+def test_absence_proof_is_checked_and_described(page):
     verdict = read_verdict(page, f"/nodes/{ABSENT}")
     assert f"✓ True: {ABSENT} has no leaf in round" in verdict
     assert f"{ABSENT} lies between 0x" in page.locator("#proof .steps").inner_text()
@@ -118,7 +118,7 @@ def test_absence_is_proven_and_named(page):
     assert axe_findings(page) == []
 
 
-def test_round_page_proves_its_summary_and_links_to_the_proofs_of_its_nodes(page, proof):
+def test_round_page_proves_summary_and_links_to_node_proofs(page, proof):
     summary = proof["summary"]
     verdict = read_verdict(page, f"/rounds/{summary['round']}")
     assert verdict.startswith("✓ True: the summary is in the root")
@@ -135,7 +135,7 @@ def test_round_page_proves_its_summary_and_links_to_the_proofs_of_its_nodes(page
     assert "✓ True" in read_shown_verdict(page)
 
 
-def test_root_from_elsewhere_is_compared(desktop, node, proof):
+def test_entered_root_is_compared(desktop, node, proof):
     equal = read_verdict(desktop, f"/nodes/{node}", f"  {proof['root'].upper()} ")
     assert equal.startswith("✓ True")
     assert "the root that you entered" in equal
@@ -163,7 +163,7 @@ ALTERATIONS: dict[str, Callable[[Proof], object]] = {
 
 
 @pytest.mark.parametrize("alter", ALTERATIONS.values(), ids=ALTERATIONS.keys())
-def test_changed_proof_is_false(desktop, node, alter):
+def test_modified_proof_is_shown_as_false(desktop, node, alter):
     answer_with(desktop, alter)
     assert read_verdict(desktop, f"/nodes/{node}").startswith("▲ False")
     assert "▲ Wrong:" in desktop.locator("#proof .steps").inner_text()
@@ -171,7 +171,7 @@ def test_changed_proof_is_false(desktop, node, alter):
     assert desktop.locator("#proof .steps dl").count() == 0
 
 
-def test_proof_under_another_root_than_the_stored_one_is_false(desktop, node):
+def test_proof_under_other_root_is_shown_as_false(desktop, node):
     desktop.goto(f"/nodes/{node}")
     desktop.locator("form.proof").evaluate(
         "(form, root) => { form.dataset.root = root; }", OTHER_ROOT
@@ -180,7 +180,7 @@ def test_proof_under_another_root_than_the_stored_one_is_false(desktop, node):
     assert read_shown_verdict(desktop).startswith("▲ False")
 
 
-def test_proof_of_another_round_is_false(desktop, node, proof):
+def test_proof_of_other_round_is_shown_as_false(desktop, node, proof):
     """A server that returns an older, better round is detected."""
     older = proof["summary"]["round"] - 1
     desktop.route(
@@ -193,7 +193,7 @@ def test_proof_of_another_round_is_false(desktop, node, proof):
     assert "round, as_of" in desktop.locator("#proof .steps").inner_text()
 
 
-def test_failed_request_shows_its_reason(desktop, node):
+def test_failed_proof_request_shows_reason(desktop, node):
     problem = {"title": "Service Unavailable", "status": 503, "detail": "another proof is made"}
     desktop.route("**/proof?round=*", lambda route: route.fulfill(status=503, json=problem))
     desktop.goto(f"/nodes/{node}")

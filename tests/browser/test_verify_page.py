@@ -70,7 +70,7 @@ def read_results(page: Page) -> dict[str, str]:
     return {item.locator("b").inner_text(): item.locator("span").inner_text() for item in items}
 
 
-def test_bundle_of_the_server_is_consistent_on_phone_and_desktop(page, url, bundle):
+def test_server_bundle_is_consistent_on_phone_and_desktop(page, url, bundle):
     messages: list[str] = []
     requested: list[str] = []
     page.on("console", lambda message: messages.append(message.text))
@@ -98,7 +98,7 @@ def test_bundle_of_the_server_is_consistent_on_phone_and_desktop(page, url, bund
     assert axe_findings(page) == []
 
 
-def test_bundle_of_another_node_or_round_is_refused(browser, url, bundle):
+def test_bundle_of_other_node_or_round_is_rejected(browser, url, bundle):
     page = browser.new_page()
     older = bundle["signed_round"]["round"] - 1
     page.route(
@@ -134,7 +134,7 @@ def choose_bundle(page: Page, folder: Path, bundle: dict[str, Any]) -> None:
     page.locator("#files").set_input_files(path)
 
 
-def test_saved_page_checks_a_file_without_a_network(saved_page, tmp_path, bundle):
+def test_saved_page_checks_file_offline(saved_page, tmp_path, bundle):
     choose_bundle(saved_page, tmp_path, bundle)
     assert _CONSISTENT in read_headline(saved_page)
     # With a file alone, no request at all is allowed.
@@ -143,9 +143,7 @@ def test_saved_page_checks_a_file_without_a_network(saved_page, tmp_path, bundle
     assert saved_page.evaluate("window.violations") == ["connect-src: https://example.org/"]
 
 
-def test_address_with_wrong_checksum_is_rejected_and_other_cases_are_accepted(
-    saved_page, tmp_path, bundle
-):
+def test_address_checksum_is_checked_only_in_mixed_case(saved_page, tmp_path, bundle):
     contract = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
     choose_bundle(saved_page, tmp_path, bundle)
 
@@ -158,7 +156,7 @@ def test_address_with_wrong_checksum_is_rejected_and_other_cases_are_accepted(
     assert "wrong checksum" in check_contract(contract.replace("5aAeb", "5aaeb"))
 
 
-def test_forged_score_is_named(saved_page, tmp_path, bundle):
+def test_forged_score_is_reported(saved_page, tmp_path, bundle):
     evidence = json.loads(bundle["evidence"])
     evidence["entries"][0]["score"] += 1
     forged = {**bundle, "evidence": json.dumps(evidence, sort_keys=True, indent=1) + "\n"}
@@ -168,7 +166,7 @@ def test_forged_score_is_named(saved_page, tmp_path, bundle):
     assert wrong == {"Points", "Events", "Evidence"}
 
 
-def test_forged_answer_to_an_objection_is_named(saved_page, tmp_path, bundle):
+def test_forged_objection_answer_is_reported(saved_page, tmp_path, bundle):
     """The file states that a reporter answered, but another key signed the answer."""
     forged = build_answered_objection(answered_by=STRANGER)
     forged["answer"]["signer"] = bundle["signed_round"]["configuration"]["signers"][0]
@@ -216,9 +214,7 @@ def choose_evidence(page: Page, folder: Path, evidence: ReaderEvidence) -> None:
     page.locator("#files").set_input_files(files)
 
 
-def test_headline_is_green_when_chain_and_all_events_are_checked(
-    anchored_page, evidence, tmp_path
-):
+def test_headline_is_green_after_all_checks(anchored_page, evidence, tmp_path):
     choose_evidence(anchored_page, tmp_path, evidence)
     assert read_headline(anchored_page).startswith(_CONFIRMED)
     assert anchored_page.locator("#verdict p.calm").count() == 1
@@ -233,7 +229,7 @@ def test_headline_without_all_events_is_not_green(anchored_page, evidence, tmp_p
     assert anchored_page.locator("#verdict p.calm").count() == 0
 
 
-def test_invented_contract_of_a_bundle_is_named(anchored_page, evidence, tmp_path):
+def test_bundle_of_other_contract_is_reported(anchored_page, evidence, tmp_path):
     """The reader entered the network's contract, but the bundle names another."""
     forged = json.loads(json.dumps(evidence.bundle))
     forged["signed_round"]["contract"] = "0x" + 40 * "5"
@@ -242,7 +238,7 @@ def test_invented_contract_of_a_bundle_is_named(anchored_page, evidence, tmp_pat
     assert read_results(anchored_page)["Oracle contract"] == "✗"
 
 
-def test_round_of_a_link_is_no_choice_of_the_reader(browser, url, bundle):
+def test_round_in_link_does_not_count_as_chosen(browser, url, bundle):
     """Only a round that the reader entered may be older than the newest."""
     page = browser.new_page()
     page.goto(f"{url}/verify?node={bundle['node']}&round=1")
@@ -254,6 +250,6 @@ def test_round_of_a_link_is_no_choice_of_the_reader(browser, url, bundle):
     page.close()
 
 
-def test_file_that_is_no_bundle_is_refused(saved_page, tmp_path):
+def test_invalid_bundle_file_is_rejected(saved_page, tmp_path):
     choose_bundle(saved_page, tmp_path, {"score": 1})
     assert "the file is not an evidence bundle" in read_headline(saved_page)

@@ -64,7 +64,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_bot_posts_events_of_its_own_nodes_and_continues_after_a_restart(
+def test_bot_posts_events_of_own_nodes_across_restart(
     url: str,
     indexed: IndexedHistory,
     history: History,

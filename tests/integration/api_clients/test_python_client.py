@@ -55,7 +55,7 @@ def client_of(server: ScriptedServer, waits: list[float]) -> Client:
     return Client(f"http://127.0.0.1:{server.server_port}", sleep=waits.append)
 
 
-def test_every_operation_without_path_values_returns_its_declared_fields(url: str):
+def test_every_operation_without_path_values_returns_declared_fields(url: str):
     client = Client(url)
     names = ("network", "nodes", "rounds", "incidents", "kickouts", "objections", "draws", "rules")
     for call in (getattr(client, name) for name in (*names, "status")):
@@ -68,12 +68,12 @@ def test_pages_of_nodes_are_joined_in_order(url: str):
     assert [*client.iter_nodes(limit=1, sort="-qos")] == client.nodes(sort="-qos")["nodes"]
 
 
-def test_select_posts_the_task_and_returns_chances(url: str):
+def test_select_posts_task_and_returns_chances(url: str):
     chances = {row["node"]: row["chance"] for row in Client(url).select({"size": 1})["nodes"]}
     assert chances[make_node_address("A")] is not None
 
 
-def test_unchanged_response_is_not_sent_again_and_a_changed_one_is(
+def test_only_changed_response_is_transferred_again(
     url: str, indexed: IndexedHistory, history: History
 ):
     client = Client(url)
@@ -89,7 +89,7 @@ def test_unchanged_response_is_not_sent_again_and_a_changed_one_is(
     ("node_text", "status", "found"),
     [("0x" + 40 * "9", 404, 0), ("0x00", 300, 3)],
 )
-def test_refusal_is_raised_with_status_and_reason(url, node_text, status, found):
+def test_api_error_is_raised_with_status_and_reason(url, node_text, status, found):
     with pytest.raises(ApiError) as caught:
         Client(url).node(node_text)
     assert caught.value.status == status
@@ -97,7 +97,7 @@ def test_refusal_is_raised_with_status_and_reason(url, node_text, status, found)
     assert str(status) in str(caught.value)
 
 
-def test_busy_server_is_asked_again_after_the_time_that_it_names():
+def test_busy_server_is_retried_after_retry_after():
     waits: list[float] = []
     with serve_script(BUSY, LIMITED, OK) as server:
         assert client_of(server, waits).nodes()["next"] is None
@@ -114,14 +114,14 @@ def test_busy_server_is_asked_again_after_the_time_that_it_names():
         ([(200, {"content-length": "99"}, b"{}")], 0, []),
     ],
 )
-def test_failure_ends_in_one_kind_of_error(script, status, waits):
+def test_every_failure_raises_client_error(script, status, waits):
     waited: list[float] = []
     with serve_script(*script) as server, pytest.raises(ApiError) as caught:
         client_of(server, waited).nodes()
     assert (caught.value.status, waited, server.script) == (status, waits, [])
 
 
-def test_server_that_is_gone_is_an_error_without_status():
+def test_unreachable_server_raises_error_without_status():
     with serve_script() as server:
         port = server.server_port
     with pytest.raises(ApiError, match="no response") as caught:
@@ -129,12 +129,14 @@ def test_server_that_is_gone_is_an_error_without_status():
     assert caught.value.status == 0
 
 
-def test_address_without_http_is_rejected():
+def test_server_address_without_http_is_rejected():
     with pytest.raises(ValueError, match="expected an address that starts with http"):
         Client("file:///etc/passwd")
 
 
-def test_events_go_on_after_the_stream_ended(url: str, indexed: IndexedHistory, history: History):
+def test_event_stream_is_resumed_after_its_end(
+    url: str, indexed: IndexedHistory, history: History
+):
     """The server ends each stream after a second; no event is lost or sent twice."""
 
     def index_timeout(_seconds: float) -> None:

@@ -38,13 +38,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_generator_reproduces_the_types(project: Path):
+def test_generator_reproduces_committed_types(project: Path):
     assert generate_typescript(build_openapi_description(), project) == TYPESCRIPT_TYPES.read_text(
         "utf-8"
     )
 
 
-def test_program_is_type_checked_and_reads_nodes_from_a_server(project: Path, url: str):
+def test_typed_program_reads_nodes_from_server(project: Path, url: str):
     """The program marks wrong uses with @ts-expect-error, so tsc fails if the types allow one."""
     run(*TSC, *TARGET, "process.d.ts", "program.ts", cwd=project)
     printed = json.loads(run("node", "program.js", url, cwd=project).partition("\n")[0])

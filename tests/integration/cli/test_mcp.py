@@ -45,7 +45,7 @@ async def call_tools(*options: str) -> tuple[list[str], dict[str, Any], bool]:
 
 
 @pytest.mark.parametrize("way", ["database", "url"])
-def test_official_client_lists_and_calls_the_tools(
+def test_official_client_lists_and_calls_tools(
     offline_settings: Settings, tmp_path: Path, way: str
 ):
     with Store.open(offline_settings["database"]["url"], create=True) as store:

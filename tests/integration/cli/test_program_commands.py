@@ -44,7 +44,7 @@ def test_program_on_path_is_printed_by_name(monkeypatch, tmp_path):
     assert format_program_command("explain", "0x12") == "qos-oracle explain 0x12"
 
 
-def test_different_program_with_the_same_name_on_path_is_not_used(monkeypatch, tmp_path):
+def test_other_program_of_same_name_on_path_is_not_used(monkeypatch, tmp_path):
     path = program(tmp_path / "checkout")
     other_program = program(tmp_path / "other")
     monkeypatch.setattr(sys, "argv", [str(path)])
@@ -53,7 +53,7 @@ def test_different_program_with_the_same_name_on_path_is_not_used(monkeypatch, t
     assert format_program_command("explain") == f"{path} explain"
 
 
-def test_command_shows_python_m_when_run_as_a_module(monkeypatch):
+def test_command_shows_python_m_when_run_as_module(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/somewhere/oracle/__main__.py"])
 
     assert format_program_command("--version") == f"{sys.executable} -m oracle --version"
@@ -72,7 +72,7 @@ def test_command_shows_python_m_when_run_as_a_module(monkeypatch):
         ),
     ],
 )
-def test_install_command_of_an_extra_lists_its_packages(extra, packages):
+def test_install_command_of_extra_lists_its_packages(extra, packages):
     assert shlex.split(format_install_command(extra)) == [
         *(sys.executable, "-m", "pip", "install"),
         *packages,

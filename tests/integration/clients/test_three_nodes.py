@@ -43,7 +43,7 @@ def assert_same(ledgers: dict[str, Ledger]) -> None:
             )
 
 
-def test_same_traffic_and_reports_produce_same_database_with_every_node_software(
+def test_every_node_software_produces_same_database(
     network_on: OpenNetwork,
 ):
     ledgers = {}
@@ -64,7 +64,7 @@ def test_same_traffic_and_reports_produce_same_database_with_every_node_software
 
 
 @pytest.mark.parametrize("behind", [False, True])
-def test_following_a_fork_produces_same_database_as_fresh_index(
+def test_followed_fork_produces_same_database_as_fresh_index(
     network_on: OpenNetwork, *, behind: bool
 ):
     """With `behind`, a daemon also runs while the reset chain is shorter than its index."""

@@ -310,7 +310,7 @@ def change_value(value: Any, rng: random.Random) -> Any:
     return value[:position] + digit + value[position + 1 :]
 
 
-def test_kickout_that_may_depend_on_incidents_needs_all_events(sqlite_template, tmp_path):
+def test_kickout_depending_on_incidents_needs_all_events(sqlite_template, tmp_path):
     """The rule is known; its effect stays open without the file of all events."""
     rules = replace(BUNDLE_RULES, kick_creator_share=UNIT, kick_incident_share=UNIT // 5)
     bundled = make_bundle(sqlite_template, tmp_path, rules=rules)
@@ -329,7 +329,7 @@ def test_kickout_that_may_depend_on_incidents_needs_all_events(sqlite_template, 
     assert wrong["All events"] is False
 
 
-def test_absent_address_is_proven_by_the_root_of_all_events(sqlite_template, tmp_path):
+def test_absent_address_is_proven_by_root_of_all_events(sqlite_template, tmp_path):
     bundled = make_bundle(sqlite_template, tmp_path, address=Address("0x" + 40 * "7"))
     named = {**bundled.events[0], "node": bundled.bundle["node"]}
     cases = [
@@ -345,7 +345,7 @@ def test_absent_address_is_proven_by_the_root_of_all_events(sqlite_template, tmp
     assert wrong["All events"] is False
 
 
-def test_rule_of_a_newer_release_leaves_the_scores_open(bundled: BundledNode):
+def test_unknown_rule_leaves_score_checks_open(bundled: BundledNode):
     forged = copy.deepcopy(bundled.bundle)
     change_rules("a_new_rule", 1)(forged)
     (checks,) = run_checks([(forged, None)])
@@ -353,7 +353,7 @@ def test_rule_of_a_newer_release_leaves_the_scores_open(bundled: BundledNode):
     assert "Bundle" not in {check["name"] for check in checks if check["is_true"] is False}
 
 
-def test_held_flag_that_only_the_profile_explains_stays_open(bundled: BundledNode):
+def test_held_flag_explained_only_by_profile_stays_open(bundled: BundledNode):
     """A server could state that the profile holds all kickouts, to explain any flag."""
     forged = copy.deepcopy(bundled.bundle)
     change_rules("kick_creator_share", "1")(forged)
@@ -364,7 +364,7 @@ def test_held_flag_that_only_the_profile_explains_stays_open(bundled: BundledNod
 
 
 @pytest.mark.slow
-def test_bundle_with_any_value_changed_fails_a_check(bundled: BundledNode):
+def test_bundle_with_any_value_changed_fails_check(bundled: BundledNode):
     rng = random.Random(7)  # noqa: S311 - the same changes each time
     paths = [path for path in iter_paths(bundled.bundle) if not UNCHECKED.search(path)]
     sampled = rng.sample(paths, min(150, len(paths)))

@@ -70,7 +70,7 @@ def test_blocks_of_any_size_are_proven():
     assert run_script(blocks)["mismatches"] == [None] * len(blocks)
 
 
-def test_any_changed_field_of_header_or_receipt_is_noticed():
+def test_changed_header_or_receipt_field_is_detected():
     header, receipts = to_json(mine_block(17))
     changed = [
         ({**header, name: change_hex(value)}, receipts)
@@ -130,7 +130,7 @@ def build_case(block: Block) -> Json:
     return {"bundle": bundle, "answers": answers}
 
 
-def test_endpoint_that_lies_proves_no_log():
+def test_lying_endpoint_proves_no_log():
     honest = build_case(mine_block(17))
     forged = copy.deepcopy(honest)
     receipts = next(value for name, value in forged["answers"].items() if "Receipts" in name)
@@ -148,7 +148,7 @@ def test_endpoint_that_lies_proves_no_log():
     assert "receipts of block" in results[1]["text"]
 
 
-def test_receipts_prove_no_log_of_another_block_or_index():
+def test_receipts_prove_no_log_of_other_block_or_index():
     """The bundle and the endpoint agree, but the header and receipts have another hash."""
     block = mine_block(17)
     other_block = build_case(block)

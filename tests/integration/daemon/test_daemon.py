@@ -46,7 +46,7 @@ def test_daemon_catches_up_and_follows_chain(running, network):
     assert running.get("/v1/status").status_code == 404
 
 
-def test_native_module_of_another_version_is_named_and_not_used(config, tmp_path, monkeypatch):
+def test_native_module_of_other_version_is_reported_and_not_used(config, tmp_path, monkeypatch):
     (tmp_path / "oracle_native.py").write_text("VERSION = 3\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with run_daemon(config) as running:
@@ -98,9 +98,7 @@ def test_daemon_stops_immediately_on_sigterm_during_startup(moody, settings, tmp
     assert run(["run", "--once", "--config", str(write_config(settings, path))]) == 0
 
 
-def test_second_daemon_on_same_database_reports_the_first_daemon_and_exits(
-    running, config, capsys
-):
+def test_second_daemon_on_same_database_exits(running, config, capsys):
     assert run(["run", "--once", "--config", str(config)]) == 1
 
     stderr = capsys.readouterr().err
@@ -109,7 +107,7 @@ def test_second_daemon_on_same_database_reports_the_first_daemon_and_exits(
     assert running.process.poll() is None
 
 
-def test_second_daemon_reports_running_daemon_rather_than_port_conflict(
+def test_second_daemon_reports_running_daemon_not_port_conflict(
     running, settings, tmp_path, capsys
 ):
     settings["web"]["port"] = int(running.url.rpartition(":")[2])
@@ -165,9 +163,7 @@ def test_readyz_reports_endpoint_failure_and_recovers(moody, settings, tmp_path)
 
 
 @pytest.mark.nightly
-def test_daemon_started_before_its_endpoint_reports_waiting_and_becomes_ready(
-    moody, settings, tmp_path
-):
+def test_daemon_started_before_endpoint_becomes_ready(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
     moody.mood = EndpointMode.AWAY
     with start_daemon(write_config(settings, tmp_path / "config.toml")) as running:
@@ -193,9 +189,7 @@ def test_daemon_waiting_for_endpoint_stops_on_sigterm(offline_settings, tmp_path
         assert any(line.get("by") == "SIGTERM" for line in running.lines())
 
 
-def test_wrong_chain_id_of_late_endpoint_stops_daemon_with_one_line_error(
-    moody, settings, tmp_path
-):
+def test_wrong_chain_id_of_late_endpoint_stops_daemon(moody, settings, tmp_path):
     settings["chain"] |= {"endpoints": [moody.url], "id": 1}
     moody.mood = EndpointMode.AWAY
     with start_daemon(write_config(settings, tmp_path / "config.toml")) as running:

@@ -43,7 +43,9 @@ def settings(fake_chain: FakeChain, tmp_path: Path):
     }
 
 
-def test_websocket_triggers_immediate_index_step(fake_chain: FakeChain, settings, tmp_path: Path):
+def test_websocket_head_triggers_immediate_indexing(
+    fake_chain: FakeChain, settings, tmp_path: Path
+):
     with serve_websocket(fake_chain.provider) as websocket:
         settings["chain"] |= {"websocket": websocket.url, "poll_seconds": 300.0}
         with run_daemon(write_config(settings, tmp_path / "config.toml")) as running:
@@ -89,7 +91,7 @@ def test_changed_final_block_halts_sending_but_not_daemon(
         assert all("quarantined" not in endpoint["state"] for endpoint in endpoints)
 
 
-def test_halt_at_start_is_reported_and_makes_run_once_fail(
+def test_halt_at_start_is_reported_and_fails_run_once(
     fake_chain: FakeChain, settings, tmp_path: Path, capsys
 ):
     config = write_config(settings, tmp_path / "config.toml")

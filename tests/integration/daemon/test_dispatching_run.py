@@ -104,7 +104,7 @@ def test_node_is_drawn_for_task_and_task_is_started_and_verified(
     assert facts["starts"].startswith("34 per day fit limits.max_cost_per_day_wei")
 
 
-def test_outbox_list_shortens_task_of_start_and_outbox_show_prints_it_in_full(
+def test_outbox_list_abbreviates_task_and_show_prints_it(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = write_config(settings, tmp_path / "config.toml")
@@ -190,7 +190,7 @@ def test_key_without_dispatcher_role_starts_no_task(
     assert "use the other key" in capsys.readouterr().err
 
 
-def test_config_check_warns_about_limits_too_low_to_start_any_task(
+def test_config_check_warns_about_too_low_start_limits(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["limits"] = {"max_cost_per_day_wei": 10**15, "max_cost_per_transaction_wei": 10**15}
@@ -239,7 +239,7 @@ def test_missing_required_dispatch_setting_is_rejected(
         ({"weight_floor": 5}, "dispatch.weight_floor: Input should be less than or equal to 4"),
     ],
 )
-def test_invalid_policy_settings_are_rejected_before_any_draw(
+def test_invalid_policy_settings_are_rejected_before_draw(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], dispatch, complaint
 ):
     settings["dispatch"] |= dispatch
@@ -248,7 +248,7 @@ def test_invalid_policy_settings_are_rejected_before_any_draw(
     assert complaint in capsys.readouterr().err
 
 
-def test_missing_results_folder_is_rejected_before_any_start(
+def test_missing_results_folder_is_rejected_at_start(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["dispatch"]["results_folder"] = "results"
@@ -276,7 +276,7 @@ def test_rule_set_without_scoring_rules_is_rejected(
     assert "rules.set: article is a policy without scoring rules" in capsys.readouterr().err
 
 
-def test_legacy_policy_starts_group_of_three_in_one_transaction(
+def test_legacy_policy_starts_three_tasks_in_one_transaction(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     network.join(network.nodes[2])

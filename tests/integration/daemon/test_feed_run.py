@@ -87,7 +87,7 @@ def test_feed_events_are_folded_and_reported_as_unproven(site: Site, capsys):
     assert '"ranked":true' in capsys.readouterr().out
 
 
-def test_relay_with_capped_pages_is_read_to_its_end_in_one_run(site: Site, capsys):
+def test_capped_relay_pages_are_read_completely_in_one_run(site: Site, capsys):
     """There are more pages than one poll reads: the daemon continues without a pause."""
     site.relay.page_cap = 1
     for number in range(1, 61):

@@ -41,7 +41,7 @@ def words_of_another_oracle(network):
 
 
 @pytest.mark.parametrize("command", [("run", "--once", "--publish"), ("config", "check")])
-def test_words_of_another_oracle_are_rejected(
+def test_hot_set_of_other_oracle_is_rejected(
     network, words_of_another_oracle, tmp_path, capsys, command
 ):
     path = configure(network, tmp_path, words_of_another_oracle)
@@ -53,7 +53,7 @@ def test_words_of_another_oracle_are_rejected(
     ) in printed.out + printed.err
 
 
-def test_contract_that_is_no_hot_set_is_not_used(network, tmp_path, capsys):
+def test_contract_without_hot_set_interface_is_rejected(network, tmp_path, capsys):
     path = configure(network, tmp_path, network.stage.timelock)
     assert run(["run", "--once", "--publish", "--config", str(path)]) == 1
     assert "does not look like a QoSWords contract; check hot_set.address" in (
@@ -61,7 +61,7 @@ def test_contract_that_is_no_hot_set_is_not_used(network, tmp_path, capsys):
     )
 
 
-def test_hot_set_without_an_oracle_is_rejected(network, tmp_path, capsys):
+def test_hot_set_without_oracle_is_rejected(network, tmp_path, capsys):
     settings = network.settings(tmp_path)
     del settings["oracle"]["address"]
     settings["hot_set"] = {"address": network.stage.hot_set}
@@ -70,7 +70,7 @@ def test_hot_set_without_an_oracle_is_rejected(network, tmp_path, capsys):
     assert "hot_set.address: requires oracle.address" in capsys.readouterr().err
 
 
-def test_daemon_brings_the_words_of_its_first_round(network, tmp_path):
+def test_daemon_writes_words_of_first_round_to_hot_set(network, tmp_path):
     path = configure(network, tmp_path, network.stage.hot_set)
     stage = network.stage
     for _ in range(3):

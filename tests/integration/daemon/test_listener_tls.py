@@ -97,7 +97,7 @@ def test_unfinished_handshakes_do_not_block_peers(url: str, tmp_path: Path, auth
             connection.close()
 
 
-def test_slow_handshake_is_cut_off(tls: dict[str, Any]):
+def test_slow_tls_handshake_is_aborted(tls: dict[str, Any]):
     section = WebSection(header_timeout_seconds=0.3, **tls)
     before = read_refused_connections("slow")
     with (
@@ -109,7 +109,7 @@ def test_slow_handshake_is_cut_off(tls: dict[str, Any]):
 
 
 @pytest.mark.parametrize("fault", ["others may read it", "it is missing", "it is no key"])
-def test_unusable_certificate_key_is_rejected_at_start(tls: dict[str, Any], fault: str):
+def test_invalid_certificate_key_is_rejected_at_start(tls: dict[str, Any], fault: str):
     key = tls["certificate_key"]
     match fault:
         case "others may read it":

@@ -130,7 +130,7 @@ def test_forged_objection_and_forged_answer_fail_their_checks():
         change("deadline", None),
     ],
 )
-def test_objection_of_another_kickout_or_form_is_refused(forge: Callable[[Bundle], None]):
+def test_objection_of_other_kickout_or_form_is_rejected(forge: Callable[[Bundle], None]):
     bundle = copy.deepcopy(build_bundle())
     forge(bundle)
     assert run_checks([bundle]) == [{"Objections": False}]

@@ -146,20 +146,20 @@ def iter_changed(part: Any) -> Iterator[Any]:
             yield change(part, position)
 
 
-def test_vendored_keccak_equals_the_one_of_the_oracle():
+def test_vendored_keccak_matches_python_keccak():
     texts = [bytes(range(256))[:length] * 2 for length in range(200)]
     digests = run_script(texts=["0x" + text.hex() for text in texts])["digests"]
     assert digests == [keccak(text).hex() for text in texts]
 
 
-def test_script_accepts_every_proof_that_openzeppelin_computed():
+def test_script_accepts_every_proof_of_openzeppelin():
     proofs = list(vector_proofs())
     results = run_script(proofs=proofs)["results"]
     assert [result["is_true"] for result in results] == [True] * len(proofs)
     assert [result["root"] for result in results] == [proof["root"] for proof, _ in proofs]
 
 
-def test_script_rejects_a_proof_with_any_byte_changed():
+def test_script_rejects_proof_with_any_byte_changed():
     proof, expected = next(pair for pair in vector_proofs() if len(pair[0]["proof"]) > 3)
     changed_proofs = list(iter_changed(proof))
     verdicts = check_proofs([(changed, expected) for changed in changed_proofs])
@@ -170,13 +170,13 @@ def test_script_rejects_a_proof_with_any_byte_changed():
 
 
 @pytest.mark.parametrize("name", ["address", "chain_id", "oracle", "round", "as_of", "root"])
-def test_script_rejects_a_true_proof_of_something_else(name: str):
+def test_script_rejects_valid_proof_of_other_leaf(name: str):
     proof, expected = next(vector_proofs())
     others = [{**expected, name: changed} for changed in iter_changed(expected[name])]
     assert check_proofs([(proof, other) for other in others]) == [False] * len(others)
 
 
-def test_script_compares_the_root_from_elsewhere():
+def test_script_compares_root_entered_by_reader():
     proof, expected = next(vector_proofs())
     roots = [proof["root"], OTHER_HASH, "0x", "", "root"]
     pairs = [(proof, {**expected, "other_root": root}) for root in roots]
@@ -184,7 +184,7 @@ def test_script_compares_the_root_from_elsewhere():
 
 
 @pytest.mark.parametrize("name", ["node_count", "open_count", "total_weight"])
-def test_script_compares_the_summary_that_the_page_shows(name: str):
+def test_script_compares_displayed_summary(name: str):
     proof, expected = next(vector_proofs())
     true_summary = {**expected, name: proof["summary"][name]}
     others = [{**true_summary, name: changed} for changed in iter_changed(true_summary[name])]
@@ -212,7 +212,7 @@ def test_script_accepts_proofs_of_nodes_and_of_absence(leaves: list[NodeLeaf], s
 @pytest.mark.slow
 @examples(15)
 @given(draw_leaves(), ADDRESSES, st.data())
-def test_script_rejects_a_leaf_that_proves_nothing_about_the_address(leaves, stranger, data):
+def test_script_rejects_unrelated_leaf(leaves, stranger, data):
     """A valid leaf of another node proves neither a score nor an absence."""
     leaf = data.draw(st.sampled_from(leaves))
     proof = prove(leaves, leaf.node)
@@ -239,13 +239,13 @@ def is_in_gap(leaf: NodeLeaf, address: Address) -> bool:
 @pytest.mark.slow
 @examples(15)
 @given(draw_leaves())
-def test_script_words_leaves_as_the_server_does(leaves: list[NodeLeaf]):
+def test_script_describes_leaves_like_server(leaves: list[NodeLeaf]):
     words = run_script(leaves=["0x" + leaf.encode().hex() for leaf in leaves])["words"]
     expected = [describe_leaf(ProofLeaf.from_leaf(leaf)) for leaf in leaves]
     assert words == [[list(row) for row in rows] for rows in expected]
 
 
-def test_script_words_summaries_as_the_server_does():
+def test_script_describes_summaries_like_server():
     summaries = [
         ProofSummary.from_summary(
             RoundSummary(1, ORACLE, 5, 77, count, count // 2, 10_001 * count)
@@ -258,7 +258,7 @@ def test_script_words_summaries_as_the_server_does():
     assert sums == [[list(row) for row in rows] for rows in expected]
 
 
-def test_leaf_in_words_names_due_kickout_and_state():
+def test_leaf_description_contains_due_kickout_and_state():
     leaf = NodeLeaf(
         node=ORACLE,
         next_node=ORACLE,

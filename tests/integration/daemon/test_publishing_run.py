@@ -71,7 +71,7 @@ def test_run_once_sends_due_report_and_confirms_it(published, capsys):
 
 
 @pytest.mark.slow
-def test_explain_returns_lane_that_root_on_chain_proves_for_every_node(published, network, capsys):
+def test_explain_returns_lane_proven_by_onchain_root(published, network, capsys):
     nodes = run_json(capsys, "nodes", "--config", published)["nodes"]
     assert len(nodes) == 12
     root = fetch_root(network, 1)
@@ -101,7 +101,7 @@ def test_run_without_publish_sends_nothing(network, tmp_path, capsys):
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_use_of_key_by_another_program_pauses_sender_but_not_daemon(tmp_path, capsys):
+def test_foreign_use_of_key_pauses_sender_but_not_daemon(tmp_path, capsys):
     (tmp_path / "keys").mkdir()
     with run_local_network(tmp_path / "keys") as network:
         network.play(3)
@@ -142,7 +142,7 @@ def test_use_of_key_by_another_program_pauses_sender_but_not_daemon(tmp_path, ca
 
 
 @pytest.mark.slow
-def test_many_rebuilt_nonces_are_shown_in_one_row_and_listed_in_json(tmp_path, capsys):
+def test_many_rebuilt_nonces_are_shown_in_single_row(tmp_path, capsys):
     (tmp_path / "keys").mkdir()
     with run_local_network(tmp_path / "keys") as network:
         path = write_config(network.settings(tmp_path), tmp_path / "config.toml")

@@ -61,7 +61,7 @@ def count_signed(running: Daemon) -> int:
     return sum("report signed" in str(line.get("did")) for line in running.lines())
 
 
-def test_running_daemon_switches_and_reports_under_the_new_rules(
+def test_running_daemon_switches_to_new_rules(
     network: LocalNetwork, config: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     assert run(["rules", "show", "crynux", "--set", "tau_seconds=900", "--json"]) == 0

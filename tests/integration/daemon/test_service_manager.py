@@ -30,7 +30,7 @@ def test_daemon_reports_ready_and_stopping(manager: socket.socket):
     assert manager.recv(100) == b"STOPPING=1"
 
 
-def test_watchdog_is_notified_until_worker_is_stuck(manager: socket.socket):
+def test_systemd_watchdog_is_notified_until_worker_is_stuck(manager: socket.socket):
     stuck: list[str] = []
     variables = environment(manager, WATCHDOG_USEC="60000", WATCHDOG_PID=str(os.getpid()))
     with report_to_systemd(lambda: stuck[0] if stuck else None, variables):
@@ -46,7 +46,7 @@ def test_watchdog_is_notified_until_worker_is_stuck(manager: socket.socket):
 @pytest.mark.parametrize(
     "watchdog_settings", [{}, {"WATCHDOG_USEC": "60000", "WATCHDOG_PID": "1"}]
 )
-def test_watchdog_of_another_process_is_not_notified(
+def test_systemd_watchdog_of_other_process_is_not_notified(
     manager: socket.socket, watchdog_settings: dict[str, str]
 ):
     with report_to_systemd(lambda: None, environment(manager, **watchdog_settings)):

@@ -76,7 +76,7 @@ def test_every_replica_response_contains_its_lag(server: Daemon):
         assert as_of(server, path)["replica_lag_seconds"] >= 0
 
 
-def test_daemon_writes_are_served_after_they_are_replicated(
+def test_replicated_daemon_writes_are_served(
     server: Daemon, indexed: IndexedHistory, history: History, postgresql_replica: Replica
 ):
     before = as_of(server)
@@ -94,7 +94,7 @@ def test_daemon_writes_are_served_after_they_are_replicated(
     assert after["block"] == history.block
 
 
-def test_reported_lag_of_paused_replica_grows(copied_url: str, postgresql_replica: Replica):
+def test_lag_of_paused_replica_grows(copied_url: str, postgresql_replica: Replica):
     postgresql_replica.pause()
     with Store.open(copied_url) as store:
         first = age_of(store)
@@ -108,7 +108,7 @@ def test_primary_database_reports_no_replica_lag(indexed: IndexedHistory):
         assert uow.measure_replica_lag_seconds() is None
 
 
-def test_replica_that_refuses_notifications_only_delays_readers(
+def test_replica_without_notifications_only_delays_readers(
     copied_url: str, indexed: IndexedHistory
 ):
     with Store.open(copied_url) as store:

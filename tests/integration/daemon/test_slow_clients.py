@@ -68,7 +68,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_complete_request_is_answered_among_incomplete_requests():
+def test_complete_request_is_served_beside_incomplete_ones():
     before = read_refused_connections("address")
     with (
         serve_limited_app(max_connections=64, max_connections_per_address=16) as url,
@@ -82,21 +82,21 @@ def test_complete_request_is_answered_among_incomplete_requests():
         assert read_refused_connections("address") >= before + 100
 
 
-def test_slow_headers_are_cut_off():
+def test_connection_with_slow_headers_is_closed():
     before = read_refused_connections("slow")
     with serve_limited_app(header_timeout_seconds=0.3) as url, open_socket(url, BEGINNING) as slow:
         assert read_until_closed(slow) == b""
     assert read_refused_connections("slow") == before + 1
 
 
-def test_request_sent_byte_by_byte_is_answered():
+def test_request_sent_byte_by_byte_is_served():
     with serve_limited_app() as url, open_socket(url) as sock:
         for byte in WHOLE:
             sock.sendall(bytes([byte]))
         assert read_until_closed(sock).startswith(b"HTTP/1.1 200")
 
 
-def test_endless_headers_are_cut_off():
+def test_connection_with_endless_headers_is_closed():
     before = read_refused_connections("large")
     with serve_limited_app() as url, open_socket(url, BEGINNING + MAX_HEAD_BYTES * b"x") as sock:
         assert read_until_closed(sock) == b""
@@ -141,7 +141,7 @@ def test_head_request_returns_headers_of_get_without_body():
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["keep-alive", "close"])
-def test_client_that_does_not_read_its_response_is_cut_off(*, kept: bool):
+def test_connection_of_non_reading_client_is_closed(*, kept: bool):
     before = read_refused_connections("deadline")
     request = (KEPT if kept else WHOLE).replace(b"livez", b"large")
     with (

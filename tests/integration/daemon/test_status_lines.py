@@ -155,7 +155,7 @@ def test_values_within_bounds_report_no_condition(chain: ChainView):
     assert find_conditions(chain=chain) == {}
 
 
-def test_status_without_endpoint_shows_folded_state_and_unknown_head():
+def test_status_without_endpoint_shows_unknown_head():
     text_by_label = lines(chain=ChainView(None, unknown_reason="a.example: did not answer"))
     assert text_by_label["index"].startswith("folded to block 90, ")
     assert text_by_label["index"].endswith("the lag is unknown: a.example: did not answer")
@@ -185,9 +185,7 @@ def test_status_shows_why_next_push_waits():
 
 
 @pytest.mark.parametrize(("ready_at", "state"), [(5_000, "ready since"), (5_001, "ready at")])
-def test_status_shows_kickout_counts_and_kickout_that_is_executable_first(
-    ready_at: int, state: str
-):
+def test_status_shows_kickout_counts_and_next_execution(ready_at: int, state: str):
     kicks = (build_accused(Address("0x" + 40 * "c"), 9_000), build_accused(NODE, ready_at))
     accused = [build_node_kickout(kick) for kick in kicks]
     status = WELL.model_copy(update={"kickouts_due": 3, "kickouts_accused": accused})
@@ -242,7 +240,7 @@ def test_status_without_daemon_reports_old_head():
     assert "2 h ago" in lines(now=5_000 + 7_200)["index"]
 
 
-def test_chain_head_ahead_of_local_clock_is_not_a_fault():
+def test_chain_head_ahead_of_local_clock_is_no_fault():
     assert "ahead of this machine's clock" in lines(now=1_000)["index"]
     assert find_conditions(now=1_000) == {}
 
@@ -255,7 +253,7 @@ def test_chain_head_ahead_of_local_clock_is_not_a_fault():
         (HotSetLag(1, 1), "1 round behind, 1 word left to bring"),
     ],
 )
-def test_lag_of_the_hot_set_is_shown(lag: HotSetLag, text: str):
+def test_lag_of_hot_set_is_shown(lag: HotSetLag, text: str):
     assert lines(chain=ChainView(block(91), replace(OPEN, hot_set_lag=lag)))["hot set"] == text
     assert "hot set" not in lines()
 

@@ -64,7 +64,7 @@ def test_signal_delivered_to_another_thread_is_received():
     assert stop.reason == "SIGTERM"
 
 
-def test_unrelated_signal_is_left_to_its_handler():
+def test_unrelated_signal_reaches_its_own_handler():
     stop = StopSignal()
     received_signals = list[int]()
     before = signal.signal(signal.SIGUSR1, lambda number, _: received_signals.append(number))
@@ -81,14 +81,14 @@ def test_second_signal_kills_immediately(monkeypatch: pytest.MonkeyPatch):
     assert cut_offs(StopSignal())[1] == [SIGNAL_EXIT_BASE + signal.SIGTERM]
 
 
-def test_work_not_finished_in_time_after_first_signal_is_killed(
+def test_work_exceeding_stop_timeout_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(stopping, "STOP_SECONDS", 0.01)
     assert cut_offs(StopSignal())[1] == [SIGNAL_EXIT_BASE + signal.SIGTERM]
 
 
-def test_work_finished_in_time_is_not_killed():
+def test_work_finished_within_stop_timeout_is_not_killed():
     codes = list[int]()
     stop = StopSignal()
     with listen_for_signals(stop, (signal.SIGTERM,), codes.append):
@@ -97,7 +97,7 @@ def test_work_finished_in_time_is_not_killed():
     assert codes == []
 
 
-def test_repeated_signals_only_request_stop_when_forced_exit_is_disabled():
+def test_repeated_signals_do_not_kill_if_forced_exit_is_disabled():
     stop = StopSignal()
     with listen_for_signals(stop, (signal.SIGTERM,)):
         for _ in range(10):
@@ -136,7 +136,7 @@ def test_stop_event_set_by_signal_cannot_be_cleared():
 @pytest.mark.parametrize(
     "collection", [20, *(pytest.param(n, marks=pytest.mark.nightly) for n in (1, 5, 60, 100, 140))]
 )
-def test_run_stops_on_sigterm_during_garbage_collection_and_releases_lease(
+def test_sigterm_during_garbage_collection_stops_run(
     config, settings, monkeypatch: pytest.MonkeyPatch, collection: int
 ):
     monkeypatch.setenv(churning.WHEN, str(collection))

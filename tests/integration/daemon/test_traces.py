@@ -70,7 +70,7 @@ def test_report_is_traced_from_creation_to_its_mined_transaction(traced):
     assert {attributes["qos.nonces"] for attributes in landed} >= {of(send)["qos.nonces"]}
 
 
-def test_no_trace_contains_key_password_or_token(traced):
+def test_traces_contain_no_secret(traced):
     """`leaks` knows the secrets, and fails a test that shows one."""
     spans_json = "\n".join(span.to_json() for spans in traced.values() for span in spans)
     watch.record_text("a trace", spans_json)
@@ -78,7 +78,7 @@ def test_no_trace_contains_key_password_or_token(traced):
 
 
 @pytest.mark.nightly
-def test_daemon_without_tracing_imports_no_tracing_sdk():
+def test_tracing_sdk_is_not_imported_without_tracing():
     script = (
         "import sys; import oracle.cli.run_commands; "
         "print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"

@@ -31,25 +31,25 @@ def find_states(*cases: list[Check]) -> list[str]:
     return [verdict["state"] for verdict in verdicts]
 
 
-def test_true_checks_are_confirmed_and_optional_ones_may_be_open():
+def test_verdict_is_confirmed_despite_open_optional_checks():
     open_cases = [change_check(name, is_true=None) for name in OPTIONAL]
     assert set(find_states(make_checks(), *open_cases)) == {"confirmed"}
 
 
-def test_open_check_is_never_confirmed():
+def test_verdict_with_open_check_is_not_confirmed():
     states = find_states(*(change_check(name, is_true=None) for name in REQUIRED))
     by_name = dict(zip(REQUIRED, states, strict=True))
     assert {name for name, state in by_name.items() if state == "consistent"} == set(ANCHORS)
     assert {state for name, state in by_name.items() if name not in ANCHORS} == {"partial"}
 
 
-def test_missing_anchor_is_never_confirmed():
+def test_verdict_without_required_check_is_not_confirmed():
     """A bundle for which a check is missing, for example without an endpoint."""
     needed = (*ANCHORS, "All events")
     cases = ([check for check in make_checks() if check["name"] != name] for name in needed)
     assert "confirmed" not in find_states(*cases)
 
 
-def test_false_check_is_wrong_even_if_all_others_are_true():
+def test_verdict_with_one_failed_check_is_wrong():
     names = (*REQUIRED, *OPTIONAL)
     assert set(find_states(*(change_check(name, is_true=False) for name in names))) == {"wrong"}

@@ -39,7 +39,7 @@ def test_demo_completes_without_faults(monkeypatch, capsys, profile: str):
 
 
 @pytest.mark.nightly
-def test_short_demo_has_correct_scores_and_reports_missing_kickout(monkeypatch, capsys):
+def test_short_demo_reports_missing_kickout(monkeypatch, capsys):
     code, summary = run_demo(monkeypatch, capsys, "crynux-vss", block_seconds=0.02, waves=3)
 
     assert code == 1
@@ -47,14 +47,14 @@ def test_short_demo_has_correct_scores_and_reports_missing_kickout(monkeypatch, 
     assert summary["faults"][0] == "the network emitted no NodeKickedOut event for hopeless"
 
 
-def test_unsupported_system_is_an_input_error(capsys):
+def test_unsupported_system_is_input_error(capsys):
     assert run(["demo", "--system", "elsewhere"]) == 2
     assert "one of: crynux, crynux-docs, legacy" in capsys.readouterr().err
     assert run(["demo", "--network", "crynux-vss", "--system", "legacy"]) == 2
     assert "not to crynux-vss" in capsys.readouterr().err
 
 
-def test_network_without_demo_contracts_is_an_input_error(capsys):
+def test_network_without_demo_contracts_is_input_error(capsys):
     assert run(["demo", "--network", "elsewhere"]) == 2
     assert (
         "elsewhere: there are no stand-in contracts for this profile; expected one of: crynux-vss"

@@ -72,9 +72,7 @@ def test_demo_completes_without_faults(monkeypatch, capsys, system):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("system", DEMO_SYSTEMS)
-def test_demo_in_which_no_kickout_is_executed_has_correct_scores_but_fails(
-    monkeypatch, capsys, system
-):
+def test_demo_without_executed_kickout_fails(monkeypatch, capsys, system):
     code, summary = run_demo(monkeypatch, capsys, system, block_seconds=0.02, waves=SHORT)
 
     assert code == 1
@@ -84,7 +82,7 @@ def test_demo_in_which_no_kickout_is_executed_has_correct_scores_but_fails(
 
 # CI plays the whole demo from a clean clone (.ci/stranger.sh).
 @pytest.mark.nightly
-def test_demo_cut_short_by_waves_option_completes(capsys):
+def test_demo_shortened_by_waves_option_completes(capsys):
     code = run(["demo", "--json", "--waves", str(SHORT)])
     summary = json.loads(capsys.readouterr().out)
 
@@ -101,7 +99,7 @@ def test_waves_option_is_rejected_for_other_networks(capsys):
 
 
 @pytest.mark.nightly
-def test_daemon_that_inflates_scores_is_detected(monkeypatch, capsys):
+def test_inflated_scores_of_daemon_are_detected(monkeypatch, capsys):
     code, summary = run_demo(monkeypatch, capsys, block_seconds=0.02, waves=SHORT, program=LIAR)
 
     assert code == 1
@@ -111,7 +109,7 @@ def test_daemon_that_inflates_scores_is_detected(monkeypatch, capsys):
 
 
 @pytest.mark.nightly
-def test_omitted_log_is_recovered_and_scores_are_correct(monkeypatch, capsys):
+def test_scores_are_correct_despite_omitted_log(monkeypatch, capsys):
     """The receipts prove the omission; draws made in the meantime may differ,
     and are then named.
     """

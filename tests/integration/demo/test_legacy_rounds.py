@@ -61,7 +61,7 @@ def test_daemon_scores_of_both_rounds_equal_independent_computation(played):
     assert TWO_ROUNDS & set(stored.values())
 
 
-def test_fee_shares_equal_scores_of_both_rounds(played):
+def test_fee_shares_match_scores_of_both_rounds(played):
     figures, _, _ = played
     assert len(figures.shares) >= 3 * 4 * WAVES // 2
     assert figures.shares == figures.expected_shares

@@ -162,7 +162,7 @@ def test_commit_network_is_scored_under_legacy_rules(tmp_path: Path):
 
 
 @pytest.mark.parametrize("profile", [VSS, COMMIT])
-def test_kickout_through_adapter_is_indexed_and_stake_is_returned(tmp_path: Path, profile: str):
+def test_kickout_through_adapter_returns_stake(tmp_path: Path, profile: str):
     with deploy_network(profile, tmp_path) as played:
         network, clock = played.network, played.clock
         node = network.nodes[HOPELESS.name]

@@ -38,7 +38,7 @@ def test_fault_applies_limited_number_of_times(ask, provider):
     assert provider.faults[0].hit_count == 2
 
 
-def test_fault_can_be_limited_to_certain_blocks(ask, provider):
+def test_fault_can_be_limited_to_blocks(ask, provider):
     provider.faults.append(logs.build_omitted_logs_fault(for_blocks=(2, 3)))
     assert ask("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"}) == []
     assert len(ask("eth_getLogs", {"fromBlock": "0x4", "toBlock": "0x5"})) == 4
@@ -69,7 +69,7 @@ def test_logs_omitted_from_range_queries_are_returned_by_block_hash(ask, provide
     assert len(ask("eth_getLogs", {"blockHash": provider.head.hash})) == 2
 
 
-def test_empty_for_unknown_fault_returns_no_logs_of_unknown_block(ask, provider):
+def test_empty_for_unknown_fault_returns_no_logs(ask, provider):
     provider.faults.append(logs.build_empty_logs_for_unknown_block_fault())
     assert ask("eth_getLogs", {"blockHash": "0x" + "77" * 32}) == []
 
@@ -177,7 +177,7 @@ def test_batch_faults_reorder_omit_fail_or_reject_calls(ask, provider):
     assert len(ask.batch(*calls[:2])) == 2
 
 
-def test_slow_fault_advances_virtual_clock(ask, provider):
+def test_slow_response_fault_advances_virtual_clock(ask, provider):
     clock = VirtualClock()
     provider.faults.append(transport.build_delayed_response_fault(clock, 8, methods="eth_chainId"))
     began = clock()
@@ -186,7 +186,7 @@ def test_slow_fault_advances_virtual_clock(ask, provider):
     assert clock() - began == 8
 
 
-def test_action_fault_runs_between_two_responses(ask, provider):
+def test_callback_fault_runs_between_two_responses(ask, provider):
     def reorg(_request):
         provider.head = provider.head.get_ancestor()
 

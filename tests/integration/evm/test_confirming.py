@@ -154,7 +154,7 @@ def test_reorg_during_downtime_is_detected_at_next_start(harness: Harness):
     assert harness.states() == ["live"]
 
 
-def test_nonce_used_by_a_foreign_transaction_pauses_the_sender(harness: Harness):
+def test_nonce_used_by_foreign_transaction_pauses_sender(harness: Harness):
     testbed = harness.testbed
     harness.period()
     harness.tick()
@@ -175,7 +175,7 @@ def test_nonce_used_by_a_foreign_transaction_pauses_the_sender(harness: Harness)
     assert len(sends(harness)) == 0
 
 
-def test_start_is_refused_if_more_nonces_were_used_than_the_database_assigned(harness: Harness):
+def test_daemon_start_is_rejected_if_chain_nonce_is_ahead(harness: Harness):
     testbed = harness.testbed
     chain, sender = testbed.chain, testbed.transmitter
     chain.rpc("anvil_impersonateAccount", sender)

@@ -81,7 +81,7 @@ def start_drawn_group(harness: DispatchHarness, *results: int) -> tuple[list[byt
     return tasks, nodes[0]
 
 
-def test_garbage_result_scores_zero_and_contest_is_settled_after_restart(
+def test_contest_of_garbage_result_is_settled_after_restart(
     harness: DispatchHarness,
 ):
     harness.index()
@@ -157,7 +157,7 @@ def list_standings(harness: DispatchHarness, nodes: Sequence[str]) -> list[Stand
     return [harness.testbed.network.standing(node) for node in nodes]
 
 
-def test_node_with_a_garbage_result_is_slashed_by_the_daemons_second_group(
+def test_node_with_garbage_result_is_slashed_by_second_group(
     each_harness: DispatchHarness,
 ):
     harness = each_harness
@@ -261,7 +261,7 @@ def test_delivered_result_settles_contest_within_window(harness: DispatchHarness
     assert harness.states(SETTLE_CONTEST) == ["superseded", "final"]
 
 
-def test_error_verdict_of_second_group_settles_contest_without_a_delivered_result(
+def test_error_verdict_of_second_group_settles_contest(
     harness: DispatchHarness,
 ):
     """The answer "cannot be run" is the same in every group, so the chain contains its result."""
@@ -374,7 +374,7 @@ def test_contested_second_group_gets_no_further_second_group(harness: DispatchHa
     assert harness.states(SETTLE_CONTEST) == ["superseded", "superseded"]
 
 
-def test_silent_node_of_second_group_times_out_and_the_other_results_are_compared(
+def test_second_group_with_timed_out_node_is_compared(
     harness: DispatchHarness,
 ):
     start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
@@ -416,7 +416,7 @@ def test_second_group_waits_for_enough_idle_nodes(harness: DispatchHarness):
     assert len(second_tasks(harness)) == 3
 
 
-def test_empty_purse_defers_second_group_with_reason(harness: DispatchHarness):
+def test_second_group_without_funds_is_deferred_with_reason(harness: DispatchHarness):
     start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     network = harness.testbed.network
     for node in network.nodes[3:6]:
@@ -431,7 +431,7 @@ def test_empty_purse_defers_second_group_with_reason(harness: DispatchHarness):
     assert second_tasks(harness) == []
 
 
-def test_second_group_ordered_manually_supersedes_the_planned_call(harness: DispatchHarness):
+def test_second_group_ordered_manually_supersedes_planned_call(harness: DispatchHarness):
     start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     network = harness.testbed.network
     for node in network.nodes[3:6]:
@@ -447,7 +447,7 @@ def test_second_group_ordered_manually_supersedes_the_planned_call(harness: Disp
     assert harness.states(SECOND_GROUP) == ["superseded"]
 
 
-def test_contest_settled_by_another_sender_supersedes_the_planned_call(harness: DispatchHarness):
+def test_contest_settled_by_another_sender_supersedes_planned_call(harness: DispatchHarness):
     tasks, _ = start_drawn_group(harness, RIGHT, RIGHT, GARBAGE)
     network = harness.testbed.network
     harness.testbed.chain.later(WINDOW + 60)
@@ -463,7 +463,7 @@ def test_agreeing_group_is_not_contested(harness: DispatchHarness):
     assert harness.states(SETTLE_CONTEST) == []
 
 
-def test_rescan_after_a_cleared_bookmark_plans_no_second_call(harness: DispatchHarness):
+def test_rescan_after_cleared_bookmark_plans_no_second_call(harness: DispatchHarness):
     """The scan begins again, as after a lost bookmark; the outbox contains the group."""
     start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     with harness.store.transaction() as uow:
@@ -483,7 +483,7 @@ def prepare_contest(testbed: OracleTestbed, store: Store, evidence: Path) -> Dis
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_second_group_is_completed_once_after_crash_at_any_point(
+def test_second_group_is_completed_once_after_any_crash(
     testbed: OracleTestbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:

@@ -137,7 +137,7 @@ def owners(chain: Chain, new_sqlite_store: NewStore) -> Iterator[Owners]:
         yield Owners(chain, indexed, chain.deploy(CONTRACT, make_address(0xCC)))
 
 
-def test_wallet_objects_and_its_objection_uses_less_than_the_reserved_gas(owners: Owners):
+def test_contract_wallet_objection_fits_reserved_gas(owners: Owners):
     wallet = owners.add_wallet()
     assert owners.object(wallet).status_code == 202
 
@@ -149,26 +149,26 @@ def test_wallet_objects_and_its_objection_uses_less_than_the_reserved_gas(owners
     assert receipt.gas < posted.reserved_gas
 
 
-def test_wallet_subscribes_and_a_stranger_does_not_subscribe_for_it(owners: Owners):
+def test_only_contract_wallet_itself_can_subscribe(owners: Owners):
     wallet = owners.add_wallet()
     assert owners.subscribe(wallet).status_code == 200
     assert owners.subscribe(wallet, STRANGER).status_code == 403
 
 
 @pytest.mark.parametrize("way", [ANSWERS_SHORT, REVERTS, BURNS])
-def test_wallet_that_does_not_accept_the_signature_is_refused(owners: Owners, way: int):
+def test_signature_rejected_by_contract_wallet_is_refused(owners: Owners, way: int):
     wallet = owners.add_wallet(way)
     assert owners.object(wallet).json()["refusal"] == "not_signed_by_node"
     assert owners.subscribe(wallet).status_code == 403
 
 
-def test_signature_of_a_stranger_is_refused_for_wallets_and_keys(owners: Owners):
+def test_signature_of_other_account_is_refused(owners: Owners):
     for node in (owners.add_wallet(), owners.add_node(OWNER.address)):
         answer = owners.object(node, STRANGER)
         assert (answer.status_code, answer.json()["refusal"]) == (403, "not_signed_by_node")
 
 
-def test_false_signatures_cost_the_endpoint_a_few_calls(
+def test_false_signatures_cost_limited_endpoint_calls(
     owners: Owners, monkeypatch: pytest.MonkeyPatch
 ):
     wallet = owners.add_wallet()
@@ -193,7 +193,7 @@ def test_false_signatures_cost_the_endpoint_a_few_calls(
     assert owners.object(wallet).status_code == 202
 
 
-def test_request_is_refused_with_the_reason_while_no_endpoint_responds(owners: Owners):
+def test_request_is_refused_with_reason_without_endpoint(owners: Owners):
     owners.url = "http://127.0.0.1:9"
     owners.reopen()
     wallet = owners.add_wallet()

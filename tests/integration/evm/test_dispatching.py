@@ -56,7 +56,7 @@ def test_drawn_node_gets_task_two_blocks_after_creation(harness: DispatchHarness
     assert (check.verdict, check.draws[-1].node) == (DrawVerdict.AGREES, draw.node)
 
 
-def test_more_valuable_of_two_tasks_starts_on_the_only_available_node(harness: DispatchHarness):
+def test_more_valuable_task_starts_on_only_available_node(harness: DispatchHarness):
     network = harness.testbed.network
     for node in network.nodes[:3]:
         network.by(node, network.does.pause())
@@ -108,7 +108,7 @@ def test_cancelled_group_removes_its_starts_from_outbox(harness: DispatchHarness
     assert harness.start_states() == (["superseded"] * 2 if stage == "planned" else [])
 
 
-def test_remaining_task_of_a_group_that_cannot_be_compared_is_dropped(harness: DispatchHarness):
+def test_remaining_task_of_incomparable_group_is_dropped(harness: DispatchHarness):
     """One node timed out before there was another one: a single answer cannot be compared."""
     network = harness.testbed.network
     for node in network.nodes[1:3]:
@@ -201,7 +201,7 @@ def test_six_tasks_start_in_one_block(harness: DispatchHarness):
     assert {verify_task_draw(harness, task).verdict for task in tasks} == {DrawVerdict.AGREES}
 
 
-def test_start_on_a_node_other_than_the_drawn_one_is_detected(harness: DispatchHarness):
+def test_start_on_node_other_than_drawn_is_detected(harness: DispatchHarness):
     network = harness.testbed.network
     task = network.create()
     harness.index()
@@ -231,7 +231,7 @@ def test_start_without_draw_is_detected(harness: DispatchHarness):
     assert (check.verdict, check.draws) == (DrawVerdict.DIFFERS, [])
 
 
-def test_start_drawn_on_reorged_block_reverts_and_is_drawn_again(
+def test_start_drawn_on_reorged_block_is_drawn_again(
     harness: DispatchHarness,
 ):
     network, chain = harness.testbed.network, harness.testbed.chain
@@ -329,7 +329,7 @@ def test_nothing_is_drawn_or_sent_before_start_block(harness: DispatchHarness):
     assert verify_task_draw(harness, task).verdict is DrawVerdict.WAITING
 
 
-def test_blocks_folded_without_dispatch_or_with_other_settings_are_rejected(
+def test_blocks_folded_with_other_dispatch_settings_are_rejected(
     harness: DispatchHarness,
 ):
     harness.index()
@@ -354,7 +354,7 @@ def test_blocks_folded_without_dispatch_or_with_other_settings_are_rejected(
 @pytest.mark.parametrize(
     ("start", "way"), [(1, "rewind --to-block 0`"), (0, "start with an empty database")]
 )
-def test_late_dispatch_start_block_is_rejected_with_a_possible_remedy(
+def test_late_dispatch_start_block_is_rejected_with_possible_remedy(
     plain_harness: Harness, start: int, way: str
 ):
     plain_harness.index()

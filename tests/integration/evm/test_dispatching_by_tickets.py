@@ -101,7 +101,7 @@ def test_unresponsive_node_is_excluded_only_by_article_policy(
     assert (drawing.node == failed) <= (tickets > 0)
 
 
-def test_article_policy_gives_unresponsive_node_one_ticket_after_six_seconds(
+def test_unresponsive_node_has_one_ticket_after_six_seconds(
     harness: DispatchHarness,
 ):
     dispatch_with_policy(harness, "article")
@@ -111,7 +111,7 @@ def test_article_policy_gives_unresponsive_node_one_ticket_after_six_seconds(
 
 
 @POLICIES
-def test_ticket_draws_are_independent_of_window_size_restarts_and_reorgs(
+def test_ticket_draws_survive_restarts_and_reorgs(
     harness: DispatchHarness, new_sqlite_store: NewStore, tmp_path: Path, policy: str
 ):
     dispatch_with_policy(harness, policy)

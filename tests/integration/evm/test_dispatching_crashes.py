@@ -94,7 +94,7 @@ def nonce(testbed: OracleTestbed) -> int:
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_start_is_completed_once_after_crash_at_any_point(
+def test_task_start_is_completed_once_after_any_crash(
     testbed: OracleTestbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:
@@ -126,7 +126,7 @@ def test_start_is_completed_once_after_crash_at_any_point(
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_download_request_is_completed_once_after_crash_at_any_point(
+def test_download_request_is_completed_once_after_any_crash(
     testbed: OracleTestbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:

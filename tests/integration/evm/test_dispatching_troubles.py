@@ -66,7 +66,7 @@ def in_want_of_gas(harness: DispatchHarness) -> None:
 
 
 @pytest.mark.parametrize("taken", [1, 2, 3, 4, 5])
-def test_replacement_dispatcher_key_resumes_a_start_at_any_stage(
+def test_replacement_dispatcher_key_resumes_any_start(
     harness: DispatchHarness, tmp_path: Path, taken: int
 ):
     network, chain = harness.testbed.network, harness.testbed.chain
@@ -92,7 +92,7 @@ def test_replacement_dispatcher_key_resumes_a_start_at_any_stage(
     assert network.status(task) is Status.STARTED
 
 
-def test_start_on_departed_node_is_attempted_once_per_block(harness: DispatchHarness):
+def test_start_on_departed_node_is_retried_once_per_block(harness: DispatchHarness):
     network = harness.testbed.network
     task = drawn(harness)
     (node,) = harness.standing().values()
@@ -108,7 +108,7 @@ def test_start_on_departed_node_is_attempted_once_per_block(harness: DispatchHar
     assert harness.start_states() == ["superseded", "mined"]
 
 
-def test_failed_start_is_retried_before_failure_is_final(harness: DispatchHarness):
+def test_failed_start_is_retried_before_finality(harness: DispatchHarness):
     network = harness.testbed.network
     harness.starts = replace(harness.starts, confirmations=_NEVER)
     task = drawn(harness)
@@ -134,7 +134,7 @@ def test_repeated_start_failures_increase_retry_interval(harness: DispatchHarnes
     assert [tried.count(number) for number in (1, 2, 3)] == [3, 5, 8]
 
 
-def test_task_starts_although_its_failed_start_is_reorged_during_the_next_attempt(
+def test_task_starts_after_reorg_of_failed_start(
     harness: DispatchHarness,
 ):
     network, chain = harness.testbed.network, harness.testbed.chain
@@ -151,7 +151,7 @@ def test_task_starts_although_its_failed_start_is_reorged_during_the_next_attemp
     assert network.status(task) is Status.STARTED
 
 
-def test_start_whose_nonce_was_used_elsewhere_is_resent_after_operator_release(
+def test_start_with_foreign_nonce_is_resent_after_release(
     harness: DispatchHarness,
 ):
     network, chain = harness.testbed.network, harness.testbed.chain
@@ -175,7 +175,7 @@ def test_start_whose_nonce_was_used_elsewhere_is_resent_after_operator_release(
     assert network.status(task) is Status.STARTED
 
 
-def test_queue_calls_leave_half_of_the_daily_budget_for_starts(
+def test_queue_calls_leave_half_of_daily_budget_for_starts(
     harness: DispatchHarness,
     make_gas_expensive: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,

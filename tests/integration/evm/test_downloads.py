@@ -101,7 +101,7 @@ def standing(harness: DispatchHarness) -> list[str]:
         ]
 
 
-def test_task_start_sends_one_download_request_to_every_other_node_without_the_model(
+def test_task_start_requests_download_from_nodes_lacking_model(
     harness: DispatchHarness,
 ):
     task = start_task(harness)
@@ -114,7 +114,7 @@ def test_task_start_sends_one_download_request_to_every_other_node_without_the_m
     assert compute_dispatch_statistics(harness.store, None).downloads_by_state == {"open": 2}
 
 
-def test_download_request_is_answered_when_the_node_adds_the_model(harness: DispatchHarness):
+def test_download_request_is_answered_when_node_adds_model(harness: DispatchHarness):
     network = harness.testbed.network
     task = start_task(harness)
     harness.block()
@@ -125,7 +125,7 @@ def test_download_request_is_answered_when_the_node_adds_the_model(harness: Disp
     assert standing(harness) == ["answered"] * 2
 
 
-def test_next_task_start_sends_no_second_request_to_any_node(harness: DispatchHarness):
+def test_next_task_start_sends_no_second_download_request(harness: DispatchHarness):
     network = harness.testbed.network
     first = start_task(harness)
     harness.block()
@@ -148,7 +148,7 @@ def test_daily_request_limit_is_respected(harness: DispatchHarness):
     assert len(list_requested_nodes(harness)) == 1
 
 
-def test_start_removed_and_restored_by_reorg_sends_each_node_only_one_request(
+def test_reorged_start_sends_each_node_only_one_request(
     harness: DispatchHarness,
 ):
     network, chain = harness.testbed.network, harness.testbed.chain
@@ -192,7 +192,7 @@ def test_download_requests_are_independent_of_window_size(
         other_harness.close()
 
 
-def test_two_daemons_with_the_same_key_send_each_node_only_one_request(
+def test_two_daemons_with_same_key_send_one_download_request(
     harness: DispatchHarness, new_sqlite_store: NewStore, tmp_path: Path
 ):
     testbed = harness.testbed

@@ -87,7 +87,7 @@ def change_a_score(harness: Harness) -> None:
     network.by(network.nodes[2], network.does.pause())
 
 
-def test_scores_of_a_round_are_read_without_a_proof(sqlite_harness: Harness, words: Any):
+def test_round_scores_are_readable_without_proof(sqlite_harness: Harness, words: Any):
     harness = sqlite_harness
     for _ in range(1 + LAG):
         run_round(harness)
@@ -101,7 +101,7 @@ def test_scores_of_a_round_are_read_without_a_proof(sqlite_harness: Harness, wor
         assert (known, selectable, qos) == (True, True, lane - LOWEST_SCORE)
 
 
-def test_only_changed_words_are_brought_again(sqlite_harness: Harness, words: Any):
+def test_only_changed_words_are_written_again(sqlite_harness: Harness, words: Any):
     harness = sqlite_harness
     for _ in range(2 + LAG):
         run_round(harness)
@@ -122,7 +122,7 @@ def test_only_changed_words_are_brought_again(sqlite_harness: Harness, words: An
     assert len(harness.intents(BIND_NODES)) == 1
 
 
-def test_word_is_renewed_before_it_is_stale(sqlite_harness: Harness):
+def test_word_is_refreshed_before_it_is_stale(sqlite_harness: Harness):
     harness = sqlite_harness
     words = keep_hot_set(harness, max_rounds=LAG + 1)
     for _ in range(4):
@@ -131,7 +131,7 @@ def test_word_is_renewed_before_it_is_stale(sqlite_harness: Harness):
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 4])
-def test_restart_before_words_land_sends_nothing_twice(
+def test_restart_before_words_land_sends_no_duplicate(
     sqlite_harness: Harness, words: Any, steps: int
 ):
     harness = sqlite_harness
@@ -156,9 +156,7 @@ def test_restart_before_words_land_sends_nothing_twice(
     assert lanes_in(words, 3) == lanes_of_last_round(harness)
 
 
-def test_mass_fall_is_brought_from_a_round_that_could_have_been_struck(
-    sqlite_harness: Harness, words: Any
-):
+def test_mass_drop_is_written_only_from_lagged_round(sqlite_harness: Harness, words: Any):
     harness, network = sqlite_harness, sqlite_harness.testbed.network
     many = network.nodes[:6]
     for node in many[3:]:
@@ -182,7 +180,7 @@ def test_mass_fall_is_brought_from_a_round_that_could_have_been_struck(
     assert rounds_in(words) == [fallen_round]
 
 
-def test_unsent_words_of_a_round_that_a_fork_removes_are_void(sqlite_harness: Harness, words: Any):
+def test_unsent_words_of_reorged_round_expire(sqlite_harness: Harness, words: Any):
     harness, test_chain = sqlite_harness, sqlite_harness.testbed.chain
     harness.period()
     harness.tick()
@@ -205,7 +203,7 @@ def test_unsent_words_of_a_round_that_a_fork_removes_are_void(sqlite_harness: Ha
     assert lanes_in(words, 3) == lanes_of_last_round(harness)
 
 
-def test_lag_of_the_hot_set_counts_rounds_and_words(
+def test_hot_set_lag_counts_rounds_and_words(
     sqlite_harness: Harness, words: Any, monkeypatch: pytest.MonkeyPatch
 ):
     harness = sqlite_harness
@@ -234,7 +232,7 @@ def test_lag_of_the_hot_set_counts_rounds_and_words(
     assert measure() == HotSetLag(1, 1)
 
 
-def test_words_of_an_older_round_are_not_sent(sqlite_harness: Harness, words: Any):
+def test_words_of_older_round_are_not_sent(sqlite_harness: Harness, words: Any):
     harness = sqlite_harness
     run_round_without_keeper(harness)
     harness.repeat(plan_hot_set_calls)
@@ -249,9 +247,7 @@ def test_words_of_an_older_round_are_not_sent(sqlite_harness: Harness, words: An
     assert rounds_in(words) == [0]
 
 
-def test_transmitter_of_higher_rank_leaves_words_to_the_others(
-    sqlite_harness: Harness, words: Any
-):
+def test_higher_rank_transmitter_waits_for_others(sqlite_harness: Harness, words: Any):
     harness = sqlite_harness
     run_round_without_keeper(harness)
     harness.restart(equipment={**harness.equipment, "head_start": 30})
@@ -269,7 +265,7 @@ def ranked_second(harness: Harness, head_start_seconds: int) -> HotSetContext:
     return replace(harness.hot_set, quorum=quorum, progress=HotSetProgress())
 
 
-def test_head_start_ends_although_rounds_come_faster(sqlite_harness: Harness, words: Any):
+def test_head_start_ends_despite_faster_rounds(sqlite_harness: Harness, words: Any):
     """The transmitters of a lower rank are down."""
     harness = sqlite_harness
     head_start = 4 * harness.settings.period_seconds
@@ -288,9 +284,7 @@ def test_head_start_ends_although_rounds_come_faster(sqlite_harness: Harness, wo
     assert rounds_in(words) == [harness.testbed.round]
 
 
-def test_words_that_lower_ranks_bring_in_time_are_not_brought_again(
-    sqlite_harness: Harness, words: Any
-):
+def test_words_written_by_lower_ranks_are_not_written_again(sqlite_harness: Harness, words: Any):
     """Rounds come faster than the head start, and each changes the word."""
     harness, network = sqlite_harness, sqlite_harness.testbed.network
     keeper = ranked_second(harness, 2 * harness.settings.period_seconds)
@@ -306,7 +300,7 @@ def test_words_that_lower_ranks_bring_in_time_are_not_brought_again(
     assert {intent.request.round for intent in harness.intents(BRING_WORDS)} == {1, 2, 3}
 
 
-def test_nothing_is_brought_while_fees_are_too_high(sqlite_harness: Harness, words: Any):
+def test_no_word_is_written_while_fees_are_too_high(sqlite_harness: Harness, words: Any):
     harness = sqlite_harness
     run_round_without_keeper(harness)
     harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(2))

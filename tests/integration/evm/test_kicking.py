@@ -167,7 +167,7 @@ def test_node_with_persistently_low_score_is_kicked_out_once(harness: Harness):
     assert kinds(harness).count(ACCUSE) == kinds(harness).count(EXECUTE_KICK) == 1
 
 
-def test_due_kickout_is_not_accused_before_a_round_states_it(sqlite_harness: Harness):
+def test_due_kickout_is_not_accused_before_round_contains_it(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.pushed()
     fill_bad_pool(harness)
@@ -187,7 +187,7 @@ def test_kickout_is_not_accused_while_fold_is_behind_head(sqlite_harness: Harnes
     assert ACCUSE not in kinds(harness)
 
 
-def test_unsent_execution_is_dropped_after_the_node_recovers(sqlite_harness: Harness):
+def test_unsent_execution_is_dropped_after_node_recovers(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     pass_veto_delay(harness)

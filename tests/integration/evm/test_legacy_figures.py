@@ -80,9 +80,7 @@ def legacy_scores(harness: Harness) -> dict[str, LegacyScore]:
     return {row.node: row.legacy for row in page.nodes if row.legacy is not None}
 
 
-def test_network_events_produce_the_legacy_values_r_p_and_b(
-    testbed: OracleTestbed, harness: Harness
-):
+def test_network_events_produce_legacy_factors(testbed: OracleTestbed, harness: Harness):
     first, second, third = run_race(testbed)
     harness.index()
     scores = legacy_scores(harness)
@@ -102,7 +100,7 @@ def test_network_events_produce_the_legacy_values_r_p_and_b(
     assert weights[third].weight == UNIT > weights[first].weight
 
 
-def test_explain_returns_the_earnings_of_each_rank(testbed: OracleTestbed, harness: Harness):
+def test_explain_returns_earnings_of_each_rank(testbed: OracleTestbed, harness: Harness):
     nodes = run_race(testbed)
     harness.index()
     as_of = resolve_block(lambda: harness.source, harness.store, None)

@@ -141,7 +141,7 @@ def test_accusation_waits_for_objection_window_and_for_rejection(hearing: Hearin
     check_roots_without_objections(hearing)
 
 
-def test_accepted_objection_keeps_this_reporter_from_accusing(hearing: Hearing):
+def test_accepted_objection_prevents_accusation(hearing: Hearing):
     hearing.object()
     hearing.listed()
     hearing.answer(is_accepted=True)
@@ -153,7 +153,7 @@ def test_accepted_objection_keeps_this_reporter_from_accusing(hearing: Hearing):
     check_roots_without_objections(hearing)
 
 
-def test_objections_of_every_way_are_indexed_and_change_no_root(hearing: Hearing):
+def test_objections_are_indexed_without_changing_root(hearing: Hearing):
     due_since = hearing.due_since
     signed = ObjectionStatement(node_two(hearing.harness), due_since, 2, "ä \0", 0, 2**40 - 1)
     hearing.send_signed_objection(signed)
@@ -172,7 +172,7 @@ def test_objections_of_every_way_are_indexed_and_change_no_root(hearing: Hearing
     check_roots_without_objections(hearing)
 
 
-def test_objection_in_a_reorged_block_is_taken_back_and_indexed_again(hearing: Hearing):
+def test_objection_in_reorged_block_is_reindexed(hearing: Hearing):
     rpc, due_since = hearing.testbed.chain.rpc, hearing.due_since
     before = rpc("evm_snapshot")
     hearing.object("in a block that does not stay", due_since)

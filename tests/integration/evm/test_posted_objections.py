@@ -68,7 +68,7 @@ def count_objected(hearing: Hearing) -> int:
     return len(hearing.contract.events.Objected().get_logs(from_block=0))
 
 
-def test_posted_objection_is_brought_for_less_than_the_reserved_gas(hearing: Hearing):
+def test_posted_objection_is_sent_within_reserved_gas(hearing: Hearing):
     post(hearing)
     send_posted_objections(hearing)
     (objection,) = hearing.listed()
@@ -95,7 +95,7 @@ def test_posted_objection_is_brought_for_less_than_the_reserved_gas(hearing: Hea
     ids=["closed", "by itself"],
 )
 @pytest.mark.parametrize("is_planned", [False, True])
-def test_posted_objection_without_effect_is_withdrawn_for_no_gas(
+def test_ineffective_posted_objection_is_withdrawn_without_gas(
     hearing: Hearing, act: Callable[[Hearing], None], reason: str, *, is_planned: bool
 ):
     post(hearing)
@@ -110,7 +110,7 @@ def test_posted_objection_without_effect_is_withdrawn_for_no_gas(
     assert hearing.harness.states(BRING_OBJECTION) == ["superseded"] * is_planned
 
 
-def test_posted_objection_in_a_reorged_block_is_taken_back_and_brought_again(hearing: Hearing):
+def test_posted_objection_in_reorged_block_is_resent(hearing: Hearing):
     rpc, harness = hearing.testbed.chain.rpc, hearing.harness
     post(hearing)
     before = rpc("evm_snapshot")
@@ -134,7 +134,7 @@ def test_posted_objection_in_a_reorged_block_is_taken_back_and_brought_again(hea
     )
 
 
-def test_posted_objection_waits_while_this_reporter_sends_nothing(hearing: Hearing):
+def test_posted_objection_waits_while_reporter_sends_nothing(hearing: Hearing):
     post(hearing)
     hearing.harness.restart(objections=None)
     work(hearing)

@@ -58,7 +58,7 @@ def test_successful_call_returns_gas_estimate(oracle: RootsOracle, lines: PoolVi
     assert (verdict.outcome, verdict.gas > 21_000) == (PreflightOutcome.OK, True)
 
 
-def test_refused_call_returns_contract_error(oracle: RootsOracle, lines: PoolView):
+def test_reverted_call_returns_contract_error(oracle: RootsOracle, lines: PoolView):
     verdict = simulate_call(lines, oracle, REFUSED_CALL)
     assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, f"NoKick({ME})")
 
@@ -73,7 +73,7 @@ def test_unresponsive_endpoint_is_skipped(
     assert simulate_call(lines, oracle, REFUSED_CALL).outcome is PreflightOutcome.UNKNOWN
 
 
-def test_rate_limit_is_not_treated_as_contract_refusal(
+def test_rate_limit_is_not_treated_as_revert(
     oracle: RootsOracle, fresh_chain: Chain, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "rate limit exceeded"
@@ -128,7 +128,7 @@ def test_address_without_oracle_contract_is_reported(lines: PoolView):
         RootsContract(lines, ME).fetch_status()
 
 
-def test_error_of_a_refused_call_keeps_its_return_data(oracle: RootsOracle, fresh_chain: Chain):
+def test_error_of_reverted_call_keeps_return_data(oracle: RootsOracle, fresh_chain: Chain):
     line = caller_of(fresh_chain.url)
     with pytest.raises(CallRefusedError) as refused:
         line.request(

@@ -46,7 +46,7 @@ def answer_tasks(harness: ProbingHarness, tasks: list[bytes]) -> list[Receipt]:
     return [network.reveal(task) for task in tasks]
 
 
-def test_single_group_probes_all_three_idle_nodes_and_is_scored(harness: ProbingHarness):
+def test_group_probe_uses_three_idle_nodes_and_is_scored(harness: ProbingHarness):
     fund_dispatcher(harness)
     harness.begin_window()
     with harness.store.read_transaction() as uow:
@@ -91,7 +91,7 @@ def test_probes_stay_within_window_budget(harness: ProbingHarness):
     assert len(harness.probed()) == 2
 
 
-def test_silent_probed_node_times_out_and_costs_only_the_toll(harness: ProbingHarness):
+def test_unresponsive_probed_node_costs_only_toll(harness: ProbingHarness):
     harness.probing = build_probe_settings(group=False, max_fee=FEE)
     harness.restart()
     fund_dispatcher(harness)

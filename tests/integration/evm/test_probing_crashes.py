@@ -33,7 +33,7 @@ def due(testbed: OracleTestbed, store: Store, evidence: Path) -> ProbingHarness:
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_probe_is_completed_once_after_crash_at_any_point(
+def test_probe_is_completed_once_after_any_crash(
     testbed: OracleTestbed, fresh_chain: Chain, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with fresh_chain.undone(), new_sqlite_store() as store:

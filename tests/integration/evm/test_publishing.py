@@ -26,7 +26,7 @@ GWEI = 10**9
 
 
 @pytest.mark.main_path
-def test_report_becomes_a_round_of_the_contract(harness: Harness):
+def test_pushed_report_becomes_round_of_contract(harness: Harness):
     harness.period()
     harness.tick()
     harness.mine()
@@ -49,7 +49,7 @@ def test_every_step_of_push_is_journaled(sqlite_harness: Harness):
     assert harness.journal() == expected
 
 
-def test_next_round_does_not_wait_for_finality_of_the_previous_round(sqlite_harness: Harness):
+def test_next_round_does_not_wait_for_finality_of_previous(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.pushed()
     # A node leaves, so that the next report has a change.
@@ -112,7 +112,7 @@ def test_report_is_not_signed_while_contract_is_paused(sqlite_harness: Harness):
     assert harness.states() == ["live"]
 
 
-def test_push_delayed_by_pause_expires_and_next_push_goes_live(
+def test_push_delayed_by_pause_is_replaced_by_next_push(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -160,7 +160,7 @@ def test_nonce_is_released_when_simulation_result_is_unknown(sqlite_harness: Har
         assert (sent.state.value, sent.nonce) == ("live", harness.testbed.nonce)
 
 
-def test_nothing_is_published_if_the_contract_requires_different_rules(sqlite_harness: Harness):
+def test_nothing_is_published_under_other_contract_rules(sqlite_harness: Harness):
     harness = sqlite_harness
     testbed = harness.testbed
     other_rules = bytes.fromhex("77" * 32)

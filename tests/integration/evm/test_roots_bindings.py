@@ -79,7 +79,7 @@ def prove(source: RootRound, seat: int) -> NodeProof:
 # --- statements ---
 
 
-def test_contract_computes_the_digest_of_every_report(fresh_roots: RootsOracle):
+def test_report_digest_matches_contract(fresh_roots: RootsOracle):
     domain = Domain(31337, Address(fresh_roots.contract.address.lower()))
     status = status_of(fresh_roots)
 
@@ -115,7 +115,7 @@ def test_push_calldata_equals_web3_encoding(roots: RootsOracle):
 # --- status ---
 
 
-def test_status_has_the_values_of_the_contract(roots: RootsOracle):
+def test_contract_status_matches_contract(roots: RootsOracle):
     status = status_of(roots)
     assert list(roots.named("head").values()) == [
         getattr(status.head, name) for name in status.head.__slots__
@@ -135,12 +135,12 @@ def test_status_has_the_values_of_the_contract(roots: RootsOracle):
     assert digest == status.config
 
 
-def test_status_of_a_new_contract_has_a_zero_root(roots: RootsOracle):
+def test_status_of_new_contract_has_zero_root(roots: RootsOracle):
     status = status_of(deploy_roots(roots.chain))
     assert (status.last_root, status.head.round) == (ZERO_HASH, 0)
 
 
-def test_next_report_after_a_strike_names_a_zero_root(roots: RootsOracle):
+def test_next_report_after_revocation_has_zero_previous_root(roots: RootsOracle):
     roots.do("pauseFor", 3_600, sender=roots.pauser)
     assert not status_of(roots).can_accept_round
     roots.do("strike", 1, sender=roots.pauser)
@@ -156,7 +156,7 @@ def test_next_report_after_a_strike_names_a_zero_root(roots: RootsOracle):
     assert status_of(roots).last_root == as_hash(candidate.root)
 
 
-def test_configuration_has_roles_floors_and_immutables(roots: RootsOracle):
+def test_contract_configuration_has_roles_floors_and_immutables(roots: RootsOracle):
     configuration = contract_of(roots).fetch_configuration()
     for field, view in (("admin", "admin"), ("pauser", "pauser"), ("vetoer", "vetoer")):
         assert getattr(configuration, field) == roots.read(view).lower()
@@ -173,7 +173,7 @@ def test_configuration_has_roles_floors_and_immutables(roots: RootsOracle):
     )
 
 
-def test_address_of_another_contract_is_named_with_its_setting(roots: RootsOracle):
+def test_error_for_address_of_other_contract_names_setting(roots: RootsOracle):
     view = view_of(roots.chain.url)
     other = Address(roots.network.address.lower())
     with pytest.raises(TransientError, match=r"not look like a QoSRoots .* check oracle\.address"):
@@ -185,7 +185,7 @@ def test_address_of_another_contract_is_named_with_its_setting(roots: RootsOracl
 # --- kickouts ---
 
 
-def test_calls_about_kickouts_are_accepted(roots: RootsOracle):
+def test_kickout_calldata_matches_web3_encoding(roots: RootsOracle):
     roots.push_leaves(due_leaves(SEAT))
     due = prove(roots.last_round, SEAT)
     accusation = encode_accuse_call(due.leaf, due.hashes)
@@ -217,7 +217,7 @@ def block_of(oracle: RootsOracle) -> BlockRef:
     return status_of(oracle).block
 
 
-def test_words_are_read_with_their_rounds(roots: RootsOracle, words: HotSet):
+def test_hot_set_words_are_read_with_their_rounds(roots: RootsOracle, words: HotSet):
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
     assert contract.fetch_words(0, 2, block_of(roots)) == [StoredWord(0, 0)] * 2
     source = roots.last_round
@@ -229,7 +229,7 @@ def test_words_are_read_with_their_rounds(roots: RootsOracle, words: HotSet):
     ]
 
 
-def test_fall_limit_counts_lanes_of_the_last_round(roots: RootsOracle, words: HotSet):
+def test_drop_limit_counts_lanes_of_last_round(roots: RootsOracle, words: HotSet):
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
     words.bring(roots.last_round, count=2)
     roots.push_leaves(make_leaves(NODES, {0: DUE, 1: {"lane": 1}}))
@@ -237,7 +237,7 @@ def test_fall_limit_counts_lanes_of_the_last_round(roots: RootsOracle, words: Ho
     assert contract.fetch_fall_limit(block_of(roots)) == FallLimit(2, 4)
 
 
-def test_nodes_are_bound_by_proofs_of_the_lagged_round(roots: RootsOracle, words: HotSet):
+def test_nodes_are_bound_to_seats_by_lagged_proofs(roots: RootsOracle, words: HotSet):
     source = roots.last_round
     for _ in range(LAG):
         roots.push_leaves(make_leaves(NODES))
@@ -250,13 +250,13 @@ def test_nodes_are_bound_by_proofs_of_the_lagged_round(roots: RootsOracle, words
     assert contract.fetch_seats(nodes, block_of(roots)) == [3, 4, None]
 
 
-def test_seats_at_another_contract_are_no_answer(roots: RootsOracle):
+def test_reading_seats_from_other_contract_raises_transient_error(roots: RootsOracle):
     contract = WordsContract(view_of(roots.chain.url), Address(roots.network.address.lower()))
     with pytest.raises(TransientError):
         contract.fetch_seats([Address(roots.node(3).lower())], block_of(roots))
 
 
-def test_many_words_are_read_in_several_views(roots: RootsOracle, words: HotSet):
+def test_many_words_are_read_in_several_calls(roots: RootsOracle, words: HotSet):
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
     source = roots.last_round
     words.bring(source)
@@ -265,7 +265,7 @@ def test_many_words_are_read_in_several_views(roots: RootsOracle, words: HotSet)
     assert stored[:2] == [StoredWord(source.words(0, 1)[0], source.round), StoredWord(0, 0)]
 
 
-def test_configuration_of_words_has_its_immutables(roots: RootsOracle, words: HotSet):
+def test_hot_set_configuration_has_immutables(roots: RootsOracle, words: HotSet):
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
     configuration = contract.fetch_configuration(block_of(roots))
     assert configuration.oracle == roots.contract.address.lower()
@@ -273,5 +273,5 @@ def test_configuration_of_words_has_its_immutables(roots: RootsOracle, words: Ho
     assert (configuration.fall_share, configuration.big_fall) == (1_000, 2_500)
 
 
-def test_contract_takes_runs_of_the_expected_length(words: HotSet):
+def test_contract_accepts_word_runs_of_expected_length(words: HotSet):
     assert words.read("MAX_RUN") == MAX_RUN_WORDS

@@ -185,7 +185,7 @@ def make_leaves(oracle: Oracle, *due_seats: int) -> list[NodeLeaf]:
     return leaves_of(oracle.network.nodes, *due_seats)
 
 
-def test_stranger_kicks_out_a_due_node_by_proof(oracle: Oracle):
+def test_any_account_can_kick_due_node_by_proof(oracle: Oracle):
     network = oracle.network
     due_node = network.nodes[DUE_SEAT]
     leaves = make_leaves(oracle, DUE_SEAT)
@@ -219,7 +219,7 @@ def test_stranger_kicks_out_a_due_node_by_proof(oracle: Oracle):
     oracle.send(encode_retry_kick_call(proof.leaf.node))
 
 
-def test_recovered_node_is_cleared_by_its_new_leaf(oracle: Oracle):
+def test_accusation_is_cleared_by_leaf_of_recovered_node(oracle: Oracle):
     leaves = make_leaves(oracle, DUE_SEAT)
     proof = oracle.push(leaves).provable.prove_node(leaves[DUE_SEAT].node)
     oracle.send(encode_accuse_call(proof.leaf, proof.hashes))
@@ -230,7 +230,7 @@ def test_recovered_node_is_cleared_by_its_new_leaf(oracle: Oracle):
     )
 
 
-def test_report_after_a_strike_follows_a_zero_root(oracle: Oracle):
+def test_report_after_revocation_follows_zero_root(oracle: Oracle):
     leaves = make_leaves(oracle)
     oracle.push(leaves)
     struck = oracle.push(leaves)
@@ -245,7 +245,7 @@ def test_report_after_a_strike_follows_a_zero_root(oracle: Oracle):
     assert successor.number == struck.number + 1
 
 
-def test_words_are_brought_and_read_as_an_oracle(oracle: Oracle):
+def test_written_words_are_readable_as_score_oracle(oracle: Oracle):
     nodes = oracle.network.nodes
     leaves = make_leaves(oracle)
     source = oracle.push(leaves)

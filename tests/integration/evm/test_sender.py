@@ -215,7 +215,7 @@ SAID = [(client, words, answer) for client, table in WORDS.items() for words, an
 
 
 @pytest.mark.parametrize(("client", "words", "answer"), SAID)
-def test_refusals_are_classified_by_error_text(client: str, words: str, answer: SendOutcome):
+def test_send_errors_are_classified_by_text(client: str, words: str, answer: SendOutcome):
     assert classify_send_response(words) is answer, client
 
 
@@ -228,7 +228,7 @@ def test_refusals_are_classified_by_error_text(client: str, words: str, answer: 
         (-32000, SendOutcome.UNKNOWN),
     ],
 )
-def test_refusal_without_recognised_text_is_classified_by_code(code: int, answer: SendOutcome):
+def test_send_error_with_unknown_text_is_classified_by_code(code: int, answer: SendOutcome):
     assert classify_send_response("transaction rejected", code) is answer
 
 
@@ -239,7 +239,7 @@ def test_unanswered_send_is_ambiguous(fresh_chain: Chain):
     assert (sent.outcome, sent.is_accepted) == (SendOutcome.AMBIGUOUS, False)
 
 
-def test_one_endpoint_that_already_has_the_transaction_is_sufficient(fresh_chain: Chain):
+def test_transaction_known_to_one_endpoint_counts_as_sent(fresh_chain: Chain):
     with (
         run_faulty_endpoint(fresh_chain.url) as first_endpoint,
         run_faulty_endpoint(fresh_chain.url) as second_endpoint,
@@ -250,7 +250,7 @@ def test_one_endpoint_that_already_has_the_transaction_is_sufficient(fresh_chain
     assert sent == SendResult(SendOutcome.ALREADY, "already known")
 
 
-def test_every_endpoint_receives_the_transaction_once(fresh_chain: Chain):
+def test_every_endpoint_receives_transaction_once(fresh_chain: Chain):
     with (
         run_faulty_endpoint(fresh_chain.url) as first_endpoint,
         run_faulty_endpoint(fresh_chain.url) as second_endpoint,
@@ -263,7 +263,7 @@ def test_every_endpoint_receives_the_transaction_once(fresh_chain: Chain):
     assert sent.outcome is SendOutcome.POOL
 
 
-def test_refusal_stops_sender_only_if_every_endpoint_refuses(fresh_chain: Chain):
+def test_send_error_stops_sender_only_from_every_endpoint(fresh_chain: Chain):
     with (
         run_faulty_endpoint(fresh_chain.url) as first_endpoint,
         run_faulty_endpoint(fresh_chain.url) as second_endpoint,

@@ -68,7 +68,7 @@ def window_to_the_head(source: ChainSource, first: int) -> BlockWindow:
     return source.fetch_window(BlockRange(first, head), with_headers=True)
 
 
-def test_decoded_task_lifecycle_matches_the_calls_made(
+def test_decoded_task_lifecycle_matches_calls_made(
     both: tuple[Network, RootsOracle], reader: EventReader, source: ChainSource
 ):
     network, _ = both
@@ -114,7 +114,7 @@ def test_task_timeout_is_decoded_at_first_second_after_limit(
     assert event.time == network.time_limit(task) + 1
 
 
-def test_round_is_decoded_from_its_log_alone(
+def test_round_is_decoded_from_log_alone(
     both: tuple[Network, RootsOracle], reader: EventReader, source: ChainSource
 ):
     _, oracle = both
@@ -131,9 +131,7 @@ def test_round_is_decoded_from_its_log_alone(
     assert accepted.signer_bitmap == 0b011
 
 
-def test_fork_is_visible_as_parent_mismatch(
-    both: tuple[Network, RootsOracle], source: ChainSource
-):
+def test_fork_causes_parent_mismatch(both: tuple[Network, RootsOracle], source: ChainSource):
     network, _ = both
     network.chain.mine(2)
     # Empty blocks at the same time would be the same blocks again.
@@ -151,7 +149,7 @@ def test_fork_is_visible_as_parent_mismatch(
     assert common.hash == before.headers[1].hash
 
 
-def test_contracts_are_recognised(source: ChainSource):
+def test_configured_contracts_are_recognised(source: ChainSource):
     source.check_endpoints()
 
 

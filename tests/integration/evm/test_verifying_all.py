@@ -32,7 +32,7 @@ def verdict_of(harness: DispatchHarness, task: bytes) -> DrawVerdict:
     return verify_draw(*where, to_task_key(task)).verdict
 
 
-def test_network_without_starts_is_reported_as_not_dispatched(harness: DispatchHarness):
+def test_network_without_started_tasks_is_reported(harness: DispatchHarness):
     harness.testbed.network.create()
     harness.turn()
     all_draws = verified_all(harness)

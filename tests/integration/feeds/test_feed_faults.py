@@ -42,7 +42,7 @@ def reread_rows(feed: FeedFollower) -> list[str]:
     return [fault.kind for fault in ingest_reread_response(feed.store, answer)]
 
 
-def test_gap_in_row_ids_is_not_a_fault_and_does_not_delay_folding(store: Store):
+def test_gap_in_row_ids_is_no_fault(store: Store):
     relay = Relay()
     relay.joins(1)
     relay.burn(50)
@@ -54,7 +54,7 @@ def test_gap_in_row_ids_is_not_a_fault_and_does_not_delay_folding(store: Store):
         assert feed.faults() == []
 
 
-def test_row_with_lower_id_arriving_while_rows_settle_is_folded_in_id_order(store: Store):
+def test_late_row_with_lower_id_is_folded_in_id_order(store: Store):
     relay = Relay()
     early = relay.joins(1)
     late = relay.rows.pop()
@@ -71,7 +71,7 @@ def test_row_with_lower_id_arriving_while_rows_settle_is_folded_in_id_order(stor
             assert uow.anomalies.count() == 0
 
 
-def test_row_inserted_into_settled_part_is_reported_as_late_and_not_folded(store: Store):
+def test_row_inserted_among_settled_rows_is_not_folded(store: Store):
     relay = Relay()
     relay.joins(1)
     relay.joins(2)
@@ -100,7 +100,7 @@ def test_repeated_rows_change_nothing(store: Store):
         assert len(list_stored_rows(feed)) == rows
 
 
-def test_both_versions_of_rewritten_row_are_stored_and_the_first_is_folded(store: Store):
+def test_first_version_of_rewritten_row_is_folded(store: Store):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(100)
@@ -161,7 +161,7 @@ def test_restarted_stream_stops_reader(store: Store):
         assert feed.poll() is None
 
 
-def test_restarted_stream_that_grew_past_cursor_is_reported_as_changed_row(store: Store):
+def test_restarted_stream_beyond_cursor_is_reported(store: Store):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(100)
@@ -173,7 +173,7 @@ def test_restarted_stream_that_grew_past_cursor_is_reported_as_changed_row(store
         assert feed.kinds() == ["changed_row"]
 
 
-def test_reader_stopped_for_longer_than_retention_reports_gap(store: Store):
+def test_feed_reader_stopped_beyond_retention_reports_gap(store: Store):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(100)
@@ -211,9 +211,7 @@ def test_unknown_row_kind_is_stored_without_fault(store: Store):
         assert [row.kind for row in list_stored_rows(feed)] == ["NodeTeleported", "NodeJoin"]
 
 
-def test_disagreeing_second_feed_is_reported_and_state_is_unchanged(
-    store: Store, other_store: Store
-):
+def test_disagreeing_second_feed_is_reported(store: Store, other_store: Store):
     relay = busy(Relay())
     mirror = Relay(rows=[dict(row) for row in relay.rows], next_id=relay.next_id)
     mirror.rows[3] |= {"args": mirror.rows[3]["args"].replace("}", " }")}

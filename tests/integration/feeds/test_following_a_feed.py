@@ -130,7 +130,7 @@ def test_only_timeouts_that_relay_penalises_lower_node_reliability(store: Store)
         assert blamed == {make_relay_node(1), make_relay_node(3)}
 
 
-def test_rows_seen_before_first_block_wait_to_be_folded(store: Store):
+def test_rows_before_first_block_are_folded_later(store: Store):
     with follow_relay(store, busy(Relay())) as feed:
         feed.passes(6, every=1)
         with store.read_transaction() as uow:

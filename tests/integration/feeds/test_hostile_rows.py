@@ -103,9 +103,7 @@ COLUMNS = ("kind", "node", "task")
 
 @pytest.mark.parametrize("opening", ['{"x":', "["])
 @pytest.mark.parametrize("depth", [65, 500, 900, 5_000])
-def test_row_with_deeply_nested_arguments_is_a_bad_row_at_any_stack_depth(
-    store: Store, opening: str, depth: int
-):
+def test_deeply_nested_row_is_rejected_at_any_stack_depth(store: Store, opening: str, depth: int):
     """Whether a row is unreadable depends on the row, not on the remaining stack of the reader."""
     relay = busy(Relay())
     closing = "}" if opening.startswith("{") else "]"
@@ -144,7 +142,7 @@ def test_brackets_inside_strings_do_not_count_as_nesting(store: Store):
 
 
 @pytest.mark.parametrize("clock", [1, 2**62])
-def test_clock_of_reread_or_second_feed_is_not_stored(store: Store, clock: int):
+def test_feed_clock_of_reread_or_second_feed_is_not_stored(store: Store, clock: int):
     """A clock that was not compared with ours would stop every later reread."""
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
@@ -214,7 +212,7 @@ ROWS = st.fixed_dictionaries(
 @given(made=st.lists(st.tuples(ROWS, st.dictionaries(NAMES, VALUES), st.booleans()), max_size=12))
 # Without shrinking: an example polls and folds some twenty times over HTTP.
 @settings(examples(20, in_ci=4), phases=[Phase.explicit, Phase.reuse, Phase.generate])
-def test_arbitrary_row_is_rejected_or_stored_and_process_continues(
+def test_arbitrary_row_is_rejected_or_stored(
     made: list[tuple[dict[str, Any], dict[str, Any], bool]], databases
 ):
     relay = Relay()

@@ -74,7 +74,7 @@ def test_timed_out_member_gets_derived_zero(store: Store):
         assert feed.digest() == before
 
 
-def test_ambiguous_zero_score_is_listed_as_possible_zero_and_not_scored(store: Store):
+def test_ambiguous_zero_score_is_listed_but_not_scored(store: Store):
     relay = Relay()
     for number in (1, 2, 3, 4):
         relay.joins(number)

@@ -58,9 +58,7 @@ def read_both(first_reader: FeedFollower, second_reader: FeedFollower, steps: in
     second_reader.catch_up()
 
 
-def test_readers_polling_at_different_times_have_equal_order_ranks_and_scores(
-    store: Store, other_store: Store
-):
+def test_readers_with_different_poll_times_have_equal_scores(store: Store, other_store: Store):
     relay = Relay()
     chain = ScriptedChain()
     with (
@@ -139,7 +137,7 @@ def test_witness_import_requires_empty_database(store: Store):
     moments=st.lists(st.integers(1, 40), min_size=6, max_size=6),
     gaps=st.lists(st.integers(0, 3), min_size=6, max_size=6),
 )
-def test_any_polling_times_give_same_scores(moments: list[int], gaps: list[int], databases):
+def test_scores_are_independent_of_polling_times(moments: list[int], gaps: list[int], databases):
     expected_pools: dict[str, list[int]] = {}
     for step in range(1, 6):
         for rank, offset in enumerate(range(3)):

@@ -164,7 +164,7 @@ def test_upgrade_request_with_body_returns_400():
 
 
 @pytest.mark.parametrize("awaited", [1, 0])
-def test_connection_with_unfinished_headers_after_first_request_is_cut_off(awaited: int):
+def test_connection_with_unfinished_headers_is_closed(awaited: int):
     before = cut_off()
     patient = serve_echo(response_timeout_seconds=60.0, header_timeout_seconds=60.0)
     with patient as url, open_socket(url, post(b"x" * LENGTH)) as sock:
@@ -188,7 +188,7 @@ def sent_until_cut_off(sock: socket.socket) -> bool:
     return False
 
 
-def test_slow_request_body_is_cut_off():
+def test_connection_with_slow_request_body_is_closed():
     before = read_refused_connections("deadline")
     with serve_echo(response_timeout_seconds=0.3) as url:
         half = post(b"x" * LENGTH)[:-1]

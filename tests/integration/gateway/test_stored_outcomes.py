@@ -72,7 +72,7 @@ def ids_of(body: dict[str, object]) -> set[str]:
 @pytest.mark.parametrize("loss", list(CommitLoss), ids=lambda outcome: outcome.name.lower())
 # Few rows are inserted, many are copied.
 @pytest.mark.parametrize("rows", [3, 200])
-def test_every_outcome_answered_with_200_is_stored_once(
+def test_every_acknowledged_outcome_is_stored_once(
     config: Path, proxied: tuple[LossyProxy, str], postgresql_url: str, loss: CommitLoss, rows: int
 ):
     proxy, _ = proxied

@@ -117,7 +117,7 @@ def test_backfill_in_small_windows_reports_progress(store: Store):
     assert progress_calls == [(29, 60), (54, 60), (60, 60)]
 
 
-def test_backfill_is_rejected_until_the_indexer_has_followed_the_fork(store: Store):
+def test_backfill_is_rejected_until_indexer_follows_fork(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(4)
@@ -127,7 +127,7 @@ def test_backfill_is_rejected_until_the_indexer_has_followed_the_fork(store: Sto
         backfill_block_range(follower.chain, store, follower.folder, ALL, RebuildOptions())
 
 
-def test_different_final_block_is_fatal(store: Store):
+def test_mismatching_final_block_raises_fatal_error(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(30)

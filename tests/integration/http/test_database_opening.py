@@ -41,7 +41,7 @@ def complaint(url: str, kind: type[OracleError] = InputError) -> str:
         f"user:{SECRET}@localhost/oracle",
     ],
 )
-def test_unsupported_database_url_is_rejected_without_repeating_it(url: str):
+def test_error_for_unsupported_database_url_does_not_contain_it(url: str):
     assert "expected sqlite:///FILE or postgresql://USER@HOST/NAME" in complaint(url)
 
 

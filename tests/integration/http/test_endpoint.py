@@ -32,7 +32,7 @@ def call_and_catch_error(served: Served) -> RpcError:
     return caught.value
 
 
-def test_response_is_decoded_to_the_requested_type(served: Served):
+def test_response_is_decoded_to_requested_type(served: Served):
     endpoint = JsonRpcClient(served.url)
 
     block = endpoint.call("eth_getBlockByNumber", ["0x3", False], BlockResponse)

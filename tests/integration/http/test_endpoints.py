@@ -121,7 +121,7 @@ def test_throttling_endpoint_is_not_requested_before_retry_after(clock: Clock, s
     assert endpoints.run_with_endpoint(name_of) == served.url
 
 
-def test_pauses_of_an_hour_at_all_endpoints_end_after_a_minute(
+def test_hour_long_pause_of_all_endpoints_ends_after_one_minute(
     clock: Clock, both: tuple[Served, Served]
 ):
     endpoints = on(clock, *both)

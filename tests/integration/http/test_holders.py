@@ -40,11 +40,11 @@ def named_process() -> Iterator[tuple["subprocess.Popen[str]", str]]:
             running.kill()
 
 
-def test_current_process_is_alive():
+def test_lease_holder_in_current_process_is_alive():
     assert get_holder_state(build_holder_name("run")) is HolderState.ALIVE
 
 
-def test_killed_process_is_gone_before_and_after_it_is_reaped():
+def test_killed_lease_holder_is_dead_before_and_after_reaping():
     with named_process() as (running, name):
         assert get_holder_state(name) is HolderState.ALIVE
         running.send_signal(signal.SIGKILL)
@@ -54,13 +54,13 @@ def test_killed_process_is_gone_before_and_after_it_is_reaped():
         assert get_holder_state(name) is HolderState.GONE
 
 
-def test_stopped_process_is_alive():
+def test_lease_holder_in_stopped_process_is_alive():
     with named_process() as (running, name):
         running.send_signal(signal.SIGSTOP)
         assert get_holder_state(name) is HolderState.ALIVE
 
 
-def test_reused_process_id_is_not_mistaken_for_holder():
+def test_reused_process_id_is_not_mistaken_for_lease_holder():
     name = build_holder_name("run")
     begun = name.partition("(begun ")[2].partition(" ")[0]
     earlier = name.replace(f"begun {begun}", f"begun {int(begun) - 1}")
@@ -97,7 +97,7 @@ def test_holder_state_is_unknown_without_kernel_information(
         assert "begun" not in build_holder_name("run")
 
 
-def test_holder_state_is_unknown_with_a_foreign_proc_mount(
+def test_holder_state_is_unknown_with_foreign_proc_mount(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     name = build_holder_name("run")
@@ -134,7 +134,7 @@ def test_lease_of_dead_holder_is_taken_immediately(database_url: str):
         assert acquire_lease(store, "new") == 2
 
 
-def test_lease_of_dead_holder_goes_to_only_one_of_two_claimants(database_url: str):
+def test_lease_of_dead_holder_is_taken_by_only_one_claimant(database_url: str):
     with named_process() as (running, name), Store.open(database_url) as store:
         running.kill()
         running.wait()
@@ -147,7 +147,7 @@ def test_lease_of_dead_holder_goes_to_only_one_of_two_claimants(database_url: st
             assert uow.lease.acquire("the other", 3600, dead_epoch=1) is None
 
 
-def test_holder_in_unknown_state_keeps_its_lease(database_url: str):
+def test_holder_of_unknown_state_keeps_lease(database_url: str):
     with Store.open(database_url) as store:
         with store.transaction() as uow:
             assert uow.lease.acquire("qos-oracle run on elsewhere, process 7", 3600) == 1

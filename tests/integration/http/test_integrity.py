@@ -148,7 +148,7 @@ def test_audit_needs_second_endpoint(follower: Follower):
     assert len(follower.chain.windows_served) == served
 
 
-def test_audit_runs_rarely_while_the_indexer_is_behind_head():
+def test_audit_runs_rarely_while_indexer_is_behind_head():
     auditor = Auditor()
     assert [auditor.should_run(is_caught_up=False) for _ in range(40)].count(True) == 2
     assert auditor.should_run(is_caught_up=True)
@@ -195,7 +195,7 @@ def hide_first_logs(chain: ScriptedChain) -> ScriptedChain:
 # --- verify ---
 
 
-def test_verified_blocks_get_the_requested_verification_level(follower: Follower):
+def test_verified_blocks_get_requested_verification_level(follower: Follower):
     verify_blocks(follower, BlockRange(10, 49), endpoint="second")
     with follower.store.read_transaction() as uow:
         scope = follower.folder.scope.id

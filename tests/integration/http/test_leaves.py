@@ -83,7 +83,7 @@ def cut_with_forged_score(follower: Follower) -> None:
     follower.restart()
 
 
-def test_pieces_of_an_accepted_round_lead_to_its_root(store: Store):
+def test_leaf_chunks_of_accepted_round_give_its_root(store: Store):
     follower = follow(store)
     accepted_round = accept_newest_report(follower)
     client = TestClient(create_app(store))
@@ -103,7 +103,7 @@ def test_pieces_of_an_accepted_round_lead_to_its_root(store: Store):
     )
 
 
-def test_documented_client_computes_the_root_with_keccak_alone(store: Store, tmp_path, capsys):
+def test_documented_client_computes_root(store: Store, tmp_path, capsys):
     accept_newest_report(follow(store))
     page = (Path(__file__).parents[3] / "docs/reference/report-format.md").read_text("utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -115,7 +115,7 @@ def test_documented_client_computes_the_root_with_keccak_alone(store: Store, tmp
     assert load_newest_report(store).root in capsys.readouterr().out
 
 
-def test_piece_is_addressed_by_its_content(store: Store):
+def test_leaf_chunk_is_addressed_by_content_hash(store: Store):
     follower = follow(store)
     accept_newest_report(follower)
     client = TestClient(create_app(store))
@@ -131,7 +131,7 @@ def test_piece_is_addressed_by_its_content(store: Store):
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_piece_is_immutable_once_the_round_is_final(store: Store):
+def test_leaf_chunk_is_immutable_once_round_is_final(store: Store):
     follower = follow(store)
     accept_newest_report(follower)
     client = TestClient(create_app(store))
@@ -143,13 +143,13 @@ def test_piece_is_immutable_once_the_round_is_final(store: Store):
 
 
 @pytest.mark.parametrize("path", ["rounds/2/leaves", "rounds/2/leaves/0", "rounds/1/leaves/1"])
-def test_round_or_piece_that_does_not_exist_is_not_found(store: Store, path: str):
+def test_unknown_round_or_leaf_chunk_returns_404(store: Store, path: str):
     follower = follow(store)
     accept_newest_report(follower)
     assert TestClient(create_app(store)).get(f"/v1/{path}").status_code == 404
 
 
-def test_equal_reports_of_two_reporters_are_the_same(store: Store, new_sqlite_store: NewStore):
+def test_comparison_of_equal_reports_finds_no_difference(store: Store, new_sqlite_store: NewStore):
     follow(store)
     period = load_newest_report(store).period
     with new_sqlite_store() as other:
@@ -161,7 +161,7 @@ def test_equal_reports_of_two_reporters_are_the_same(store: Store, new_sqlite_st
     assert (comparison.summary, comparison.leaf) == ([], None)
 
 
-def test_forged_score_is_named_field_by_field(store: Store, new_sqlite_store: NewStore):
+def test_forged_score_is_reported_field_by_field(store: Store, new_sqlite_store: NewStore):
     follower = follow(store)
     with new_sqlite_store() as other:
         forger = follow(other)
@@ -186,7 +186,7 @@ def test_forged_score_is_named_field_by_field(store: Store, new_sqlite_store: Ne
     assert "node" not in names
 
 
-def test_piece_that_does_not_match_its_hash_is_rejected(store: Store, new_sqlite_store: NewStore):
+def test_leaf_chunk_not_matching_its_hash_is_rejected(store: Store, new_sqlite_store: NewStore):
     follower = follow(store)
     with new_sqlite_store() as other:
         forger = follow(other)
@@ -203,7 +203,7 @@ def test_piece_that_does_not_match_its_hash_is_rejected(store: Store, new_sqlite
                 peer.fetch_piece_leaves(period, listed.model_copy(update={"pieces": [entry]}), 0)
 
 
-def test_address_that_is_no_read_api_is_rejected_in_one_line(store: Store):
+def test_url_without_read_api_fails_with_one_line_error(store: Store):
     follow(store)
     period = load_newest_report(store).period
     with pytest.raises(InputError, match="--with: not a valid URL"):
@@ -212,7 +212,7 @@ def test_address_that_is_no_read_api_is_rejected_in_one_line(store: Store):
         compare_report_with_peer(store, PeerLeaves("http://127.0.0.1:9"), period)
 
 
-def test_verification_names_the_first_leaf_that_the_logs_do_not_give(store: Store):
+def test_verification_reports_first_leaf_not_matching_logs(store: Store):
     follower = follow(store)
     cut_with_forged_score(follower)
     mine_blocks([[] for _ in range(7)], follower.chain)

@@ -102,9 +102,7 @@ def build_crowded_chain() -> MemoryChain:
     return chain
 
 
-def test_response_silently_capped_at_a_round_number_of_logs_is_detected(
-    serve: Serve, open_source: OpenSource
-):
+def test_silent_log_cap_at_round_number_is_detected(serve: Serve, open_source: OpenSource):
     served = serve(build_crowded_chain())
     answer = served.chain.answer
 
@@ -121,9 +119,7 @@ def test_response_silently_capped_at_a_round_number_of_logs_is_detected(
     ) == list_chain_log_positions(served)
 
 
-def test_log_count_that_may_be_capped_costs_two_extra_requests_each_time(
-    serve: Serve, open_source: OpenSource
-):
+def test_suspected_log_cap_costs_two_extra_requests(serve: Serve, open_source: OpenSource):
     """That no cap applied once implies nothing for other ranges."""
     served = serve(build_crowded_chain())
     source = open_source(served)

@@ -70,7 +70,7 @@ def test_endpoint_with_invalid_fee_history_is_skipped(
         fetch_fee_market(lines, CAPS)
 
 
-def test_latest_market_fees_and_the_fee_cap_are_exported_as_metrics(
+def test_latest_market_fees_and_fee_cap_are_exported_as_metrics(
     two: tuple[Proxy, Proxy, PoolView],
 ):
     first_endpoint, second_endpoint, lines = two
@@ -102,7 +102,7 @@ def test_chain_without_base_fee_raises_transient_error(two: tuple[Proxy, Proxy, 
         fetch_fee_market(two[2], CAPS)
 
 
-def test_one_endpoint_can_neither_raise_the_tip_nor_stop_sending_with_its_base_fee():
+def test_single_endpoint_cannot_distort_market_fees():
     markets = [FeeMarket(10, 50), FeeMarket(10**6, 3), FeeMarket(0, 9)]
     assert combine_fee_markets(markets, 1000) == FeeMarket(10, 3)
     assert combine_fee_markets([FeeMarket(5000, 1), FeeMarket(4000, 2)], 1000) == FeeMarket(
@@ -121,5 +121,5 @@ def test_one_endpoint_can_neither_raise_the_tip_nor_stop_sending_with_its_base_f
         ("", Fees(0, 0)),
     ],
 )
-def test_fee_required_by_the_mempool_is_parsed_from_the_error(text: str, required_fees: Fees):
+def test_fee_required_by_mempool_is_parsed_from_error(text: str, required_fees: Fees):
     assert parse_required_fees(text) == required_fees

@@ -26,7 +26,7 @@ def test_offline_web3_sends_no_request():
 
 
 @pytest.mark.slow
-def test_contract_view_imports_no_web3_and_web3_import_keeps_recursion_limit():
+def test_contract_view_imports_no_web3():
     command = [sys.executable, "-c", IMPORTS]
     stdout = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 

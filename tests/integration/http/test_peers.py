@@ -100,7 +100,7 @@ FIELDS = ["chain_id", "round", "as_of", "deadline"]
 
 @examples(10)
 @given(st.sampled_from(FIELDS), st.integers(0, 2**16 - 1))
-def test_report_with_a_changed_signed_field_is_not_genuine(name: str, value: int):
+def test_report_with_changed_signed_field_is_not_authentic(name: str, value: int):
     report = signed_report()
     changed = _with(report, name, value)
 
@@ -187,7 +187,7 @@ def test_invalid_peer_url_is_input_error():
         PeerClients.from_urls(["ftp://x"], 1.0, 1.0)
 
 
-def test_board_keeps_the_newest_statements_and_drops_the_oldest():
+def test_board_keeps_newest_statements_and_drops_oldest():
     board = Board()
     for round_number in range(300):
         board.publish(_with(signed_report(), "round", round_number))
@@ -216,7 +216,7 @@ def serve_slow_header() -> Iterator[str]:
         thread.join(5)
 
 
-def test_slowly_responding_peer_is_waited_for_once_and_does_not_block_others():
+def test_slow_peer_does_not_block_others():
     with (
         serve_answers(lambda _: (200, encode_statements([signed_report()]), {})) as url,
         serve_slow_header() as slow,
@@ -246,7 +246,7 @@ def test_silent_peer_is_not_polled_during_backoff(monkeypatch: pytest.MonkeyPatc
         peer.close()
 
 
-def test_statements_of_a_round_are_refetched_only_twice():
+def test_statements_of_round_are_refetched_only_twice():
     request_times: list[float] = []
     now = [0.0]
 

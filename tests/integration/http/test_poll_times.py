@@ -19,7 +19,7 @@ WARM_UP = 8
     ("block_seconds", "mean_delay", "polls_per_block"),
     [(1, 0.1, 4), (2, 0.1, 6), (12, 0.1, 17)],
 )
-def test_polls_follow_the_block_time(block_seconds, mean_delay, polls_per_block):
+def test_polls_follow_block_time(block_seconds, mean_delay, polls_per_block):
     """Blocks appear up to 0.08 s before or after their time."""
     now = 100.37
     delays = list[float]()

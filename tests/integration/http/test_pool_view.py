@@ -76,7 +76,7 @@ def test_broadcast_ignores_backoff_and_does_not_extend_it(first_endpoint: Endpoi
     pool.close()
 
 
-def test_broadcast_goes_to_all_endpoints_except_those_on_another_chain(
+def test_broadcast_goes_to_all_endpoints_of_chain(
     pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
     first, second = pool
@@ -90,7 +90,7 @@ def test_broadcast_goes_to_all_endpoints_except_those_on_another_chain(
     assert error_by_endpoint[second.name] is None
 
 
-def test_balance_is_not_cached_and_is_requested_from_next_endpoint_after_failure(
+def test_uncached_balance_is_requested_from_next_endpoint(
     pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
     first_endpoint.response, other.response = "0x10", "0x20"
@@ -100,7 +100,7 @@ def test_balance_is_not_cached_and_is_requested_from_next_endpoint_after_failure
     assert fetch_balance(pool.create_view(), WHO) == 32
 
 
-def test_endpoint_that_throttles_the_sender_is_not_used_by_the_indexer(
+def test_endpoint_throttling_sender_is_not_used_by_indexer(
     pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
     first_endpoint.status = 429
@@ -115,7 +115,7 @@ def test_endpoint_that_throttles_the_sender_is_not_used_by_the_indexer(
     assert pool.run_with_endpoint(name_of) == [*pool][1].name
 
 
-def test_endpoint_that_throttles_the_indexer_is_not_used_by_the_sender(pool: EndpointPool):
+def test_endpoint_throttling_indexer_is_not_used_by_sender(pool: EndpointPool):
     first, second = pool
     first.health.backoff = second.health.backoff = Backoff(lambda: 0.0)
     for endpoint in pool:

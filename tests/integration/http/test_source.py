@@ -30,7 +30,7 @@ def test_final_block_follows_depth_when_lower(served: Served, open_source: OpenS
     assert heads.final.hash == served.chain.blocks[30].hash
 
 
-def test_final_block_of_a_short_chain_is_genesis(serve: Serve, open_source: OpenSource):
+def test_final_block_of_short_chain_is_genesis(serve: Serve, open_source: OpenSource):
     heads = open_source(serve(MemoryChain()), finality_depth=64).fetch_heads()
 
     assert (heads.latest.number, heads.final.number) == (0, 0)
@@ -65,7 +65,7 @@ def test_tag_above_newest_block_is_rejected(served: Served, open_source: OpenSou
         open_source(served, finality_depth=5).fetch_heads()
 
 
-def test_block_that_arrives_during_a_batch_request_is_tolerated(
+def test_block_that_arrives_during_batch_request_is_tolerated(
     served: Served, open_source: OpenSource
 ):
     """On a chain where every block is final immediately."""

@@ -28,7 +28,7 @@ def settled(served: Served) -> Served:
     return served
 
 
-def test_correct_contracts_pass(settled: Served, open_source: OpenSource):
+def test_correct_contracts_pass_check(settled: Served, open_source: OpenSource):
     open_source(settled).check_endpoints()
 
 
@@ -39,9 +39,7 @@ def test_address_without_code_is_input_error(settled: Served, open_source: OpenS
         open_source(settled).check_endpoints()
 
 
-def test_error_for_a_wrong_contract_names_the_missing_event(
-    settled: Served, open_source: OpenSource
-):
+def test_error_for_wrong_contract_names_missing_event(settled: Served, open_source: OpenSource):
     settled.chain.code[ORACLE] = code_of("TaskNetwork")
 
     with pytest.raises(InputError, match=r"QoSRoots at .*does not emit .*RoundAccepted"):
@@ -89,7 +87,7 @@ def test_single_unavailable_endpoint_does_not_stop_start(
 
 
 @pytest.mark.parametrize("http", [Http(status=401), Http(status=404)])
-def test_unusable_endpoint_is_quarantined_and_others_continue(
+def test_unusable_endpoint_is_quarantined(
     settled: Served, serve: Serve, open_source: OpenSource, http: Http
 ):
     wrong = serve(MemoryChain())
@@ -101,7 +99,7 @@ def test_unusable_endpoint_is_quarantined_and_others_continue(
     assert list(source.endpoints.get_quarantine_reasons()) == [wrong.url]
 
 
-def test_endpoint_of_another_chain_is_quarantined_and_others_continue(
+def test_endpoint_of_other_chain_is_quarantined(
     settled: Served, serve: Serve, open_source: OpenSource
 ):
     wrong = serve(MemoryChain(chain_id=5))

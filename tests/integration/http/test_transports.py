@@ -122,7 +122,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda response: response["error"]["message"])
-def test_call_refused_by_first_endpoint_is_sent_to_next(
+def test_call_reverted_by_first_endpoint_is_sent_to_next(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint, refusal: dict[str, Json]
 ):
     first_endpoint.response, other.response = refusal, "0x2a"
@@ -165,7 +165,7 @@ REVERTS = [
 
 
 @pytest.mark.parametrize("revert", REVERTS, ids=lambda response: response["error"]["message"])
-def test_revert_counts_only_if_no_endpoint_returns_a_result(
+def test_revert_counts_only_if_no_endpoint_returns_result(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint, revert: dict[str, Json]
 ):
     first_endpoint.response, other.response = revert, "0x2a"
@@ -194,7 +194,7 @@ def format_date(seconds_from_now: float) -> str:
         ((None, -300), 300),
     ],
 )
-def test_clock_offset_is_the_smallest_one_if_all_endpoints_are_on_one_side(
+def test_smallest_clock_offset_is_used_if_all_have_same_sign(
     first_endpoint: Endpoint, other: Endpoint, dates: tuple[int | None, int], offset: int
 ):
     for endpoint, seconds in zip((first_endpoint, other), dates, strict=True):
@@ -219,7 +219,7 @@ def test_malformed_date_is_no_error_and_gives_no_offset(
     assert client.server_start_time is None
 
 
-def test_refusal_by_one_endpoint_is_reported_when_another_returns_nothing(
+def test_revert_at_one_endpoint_is_reported_if_other_is_silent(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint
 ):
     first_endpoint.response = b""

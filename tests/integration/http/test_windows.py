@@ -62,7 +62,7 @@ def test_single_block_at_head_costs_one_request(served: Served, open_source: Ope
     assert [method for method, _ in served.received_requests[before:]] == ["eth_getLogs"]
 
 
-def test_second_attempt_at_head_rereads_header(served: Served, open_source: OpenSource):
+def test_retry_at_head_rereads_header(served: Served, open_source: OpenSource):
     source = much_then_little(served, open_source)
     source.fetch_heads()
     source.fetch_window(BlockRange(42, 42), with_headers=True)
@@ -137,7 +137,7 @@ def test_logs_and_headers_of_different_forks_never_mix(served: Served, open_sour
 
 @pytest.mark.parametrize("last", [40, 39], ids=["at the head", "below the head"])
 @pytest.mark.parametrize("pins", [True, False], ids=["by hash", "by range"])
-def test_fork_that_adds_the_first_logs_of_a_block_is_detected(
+def test_fork_adding_first_logs_of_block_is_detected(
     served: Served, open_source: OpenSource, last: int, *, pins: bool
 ):
     """No log of the old fork names a block that could be compared, because there is none."""
@@ -175,9 +175,7 @@ def test_fork_that_adds_the_first_logs_of_a_block_is_detected(
     ]
 
 
-def test_headers_that_do_not_follow_each_other_are_rejected(
-    served: Served, open_source: OpenSource
-):
+def test_nonconsecutive_headers_are_rejected(served: Served, open_source: OpenSource):
     other_chain = MemoryChain(fork=Fork(salt="other"))
     for _ in range(40):
         other_chain.mine()

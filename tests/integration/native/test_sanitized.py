@@ -87,6 +87,6 @@ def test_fuzzed_native_code_passes_sanitizers(sanitized: Path, seed: int, rounds
         "seats_that_lie_among_the_lanes",
     ],
 )
-def test_hostile_python_callbacks_pass_sanitizers(sanitized: Path, case: str):
+def test_malicious_python_callbacks_pass_sanitizers(sanitized: Path, case: str):
     done = run_sanitized(sanitized, "hostile", case)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

@@ -46,7 +46,7 @@ def list_notice_texts(store: Store, kinds: Sequence[str] = ()) -> list[str]:
         ]
 
 
-def test_condition_sends_one_notice_at_its_start_and_one_at_its_end(sqlite_url: str):
+def test_condition_sends_notices_at_start_and_end(sqlite_url: str):
     clock = Clock()
     with Store.open(sqlite_url, create=True) as store:
         for health in (DOWN, WELL):

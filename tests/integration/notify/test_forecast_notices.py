@@ -68,9 +68,7 @@ def test_kickout_between_near_and_far_sends_no_notice(near_owner: Owner):
 
 
 @pytest.mark.parametrize("restarts", [0, 1])
-def test_departed_node_gets_no_notice_and_after_its_return_a_new_one(
-    near_owner: Owner, restarts: int
-):
+def test_returned_node_gets_new_forecast_notice(near_owner: Owner, restarts: int):
     near_owner.history.after(60).starts("last", "A")
     near_owner.history.quits("A")
     assert near_owner.collect() == [("kickout_near", 14)]
@@ -89,7 +87,7 @@ def test_paused_node_gets_no_second_notice(near_owner: Owner):
     assert near_owner.collect_after(0) == [("kickout_near", 14)]
 
 
-def test_backlog_of_many_transactions_sends_the_notice_of_the_newest_score(owner: Owner):
+def test_backlog_sends_notice_of_newest_score(owner: Owner):
     owner.collect_after(*[10] * 12)
     owner.history.after(60).scores("A", *[0] * 27)
     # Far again two transactions of the collector later.

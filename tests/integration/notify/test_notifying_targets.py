@@ -22,7 +22,7 @@ from tests.support.txmgr.stores import NewStore
 OFTEN = examples(20)
 
 
-def test_timeouts_and_the_resulting_exclusion_send_notices_in_order(
+def test_timeouts_and_exclusion_send_notices_in_order(
     notified_daemon: NotifiedDaemon,
 ):
     notified_daemon.times_out("A", 2)
@@ -52,7 +52,7 @@ def test_node_recovery_without_chain_event_sends_notice(notified_daemon: Notifie
     assert notified_daemon.receiver.got[-1].decoded["node"] == make_node_address("A")
 
 
-def test_recovery_and_renewed_exclusion_between_ticks_both_send_notices(
+def test_recovery_and_new_exclusion_between_ticks_send_notices(
     notified_daemon: NotifiedDaemon,
 ):
     notified_daemon.times_out("A", 2)
@@ -121,7 +121,7 @@ def test_restart_keeps_delivery_position_and_backoff(notified_daemon: NotifiedDa
     assert notified_daemon.receiver.ids == ["1", "2", "2", "3"]
 
 
-def test_backoff_stored_by_a_clock_that_ran_ahead_delays_no_notice(
+def test_backoff_stored_by_fast_clock_delays_no_notice(
     notified_daemon: NotifiedDaemon,
 ):
     notified_daemon.receiver.statuses.append(500)
@@ -167,7 +167,7 @@ def test_slow_receiver_blocks_neither_daemon_nor_other_targets(notified_daemon: 
         assert notified_daemon.receiver.kinds == quick_receiver.kinds
 
 
-def test_reorg_notice_lists_undone_notices_and_exclusion_after_reorg_sends_new_notice(
+def test_reorg_notice_lists_undone_notices(
     notified_daemon: NotifiedDaemon,
 ):
     notified_daemon.times_out("A", 2)
@@ -197,7 +197,7 @@ def test_unsent_notice_undone_by_reorg_is_not_sent(notified_daemon: NotifiedDaem
     assert notified_daemon.receiver.kinds == ["timed_out", "reorg"]
 
 
-def test_node_owner_is_notified_only_about_own_node_and_reorgs_that_affect_it(
+def test_owner_is_notified_only_about_own_node(
     notified_daemon: NotifiedDaemon,
 ):
     notified_daemon.restart([notified_daemon.webhook(choice=only_about(make_node_address("B")))])
@@ -231,7 +231,7 @@ def test_target_receives_only_selected_kinds(notified_daemon: NotifiedDaemon):
     assert notified_daemon.receiver.kinds == ["excluded"]
 
 
-def test_halt_notice_is_sent_immediately_and_is_not_undone_by_reorg(
+def test_halt_notice_is_sent_immediately_despite_reorg(
     notified_daemon: NotifiedDaemon,
 ):
     with notified_daemon.store.transaction() as uow:
@@ -251,7 +251,7 @@ def test_halt_notice_is_sent_immediately_and_is_not_undone_by_reorg(
     assert notified_daemon.receiver.got[1].decoded["undone"] == []
 
 
-def test_halt_cleared_between_ticks_sends_notices_of_the_halt_and_its_end(
+def test_halt_cleared_between_ticks_sends_both_notices(
     notified_daemon: NotifiedDaemon,
 ):
     with notified_daemon.store.transaction() as uow:
@@ -343,7 +343,7 @@ def forecasts_after(notified_daemon: NotifiedDaemon, history: History, *scores: 
     ]
 
 
-def test_near_kickout_sends_one_notice_until_it_is_far_again(notified_daemon: NotifiedDaemon):
+def test_near_kickout_sends_one_notice_until_distant_again(notified_daemon: NotifiedDaemon):
     # The pool of these rules has four scores, and a kickout is due below a mean of 4.
     history = History()
 
@@ -364,7 +364,7 @@ def test_near_kickout_sends_one_notice_until_it_is_far_again(notified_daemon: No
     ]
 
 
-def test_fork_revokes_the_notice_of_a_near_kickout_and_it_is_sent_again(
+def test_near_kickout_notice_undone_by_fork_is_sent_again(
     notified_daemon: NotifiedDaemon,
 ):
     history = History()
@@ -387,7 +387,7 @@ def list_valid_forecasts(notified_daemon: NotifiedDaemon) -> list[tuple[str, int
     return [(notice.kind, notice.block) for notice in notices if "kickout" in notice.kind]
 
 
-def test_fork_above_the_last_score_keeps_the_notice_of_a_near_kickout(
+def test_fork_above_last_score_keeps_near_kickout_notice(
     notified_daemon: NotifiedDaemon,
 ):
     history = History()

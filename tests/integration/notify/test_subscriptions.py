@@ -139,7 +139,7 @@ def test_subscriber_gets_each_notice_once_across_restart_and_failures(owner: Own
     assert len(accepted) >= 3
 
 
-def test_webhook_that_does_not_return_challenge_gets_nothing_else(owner: Owner):
+def test_webhook_without_challenge_response_gets_no_notice(owner: Owner):
     owner.notified_daemon.receiver.returns_challenge = False
     owner.subscribe()
     owner.notified_daemon.times_out("mine")
@@ -172,7 +172,7 @@ CHANGES: list[dict[str, Any]] = [
 ]
 
 
-def test_request_that_is_not_valid_or_not_signed_by_node_is_refused(owner: Owner):
+def test_invalid_or_unsigned_subscription_is_rejected(owner: Owner):
     for fields in INVALID:
         assert owner.subscribe(**fields).status_code in {403, 422}, fields
     body = owner.build_body("subscribe", channel="webhook", target="https://example.org/a")
@@ -182,7 +182,7 @@ def test_request_that_is_not_valid_or_not_signed_by_node_is_refused(owner: Owner
     assert owner.states == []
 
 
-def test_request_cannot_be_repeated(owner: Owner):
+def test_subscription_request_cannot_be_replayed(owner: Owner):
     body = owner.build_body(
         "subscribe", channel="webhook", target=owner.notified_daemon.receiver.url
     )
@@ -191,7 +191,7 @@ def test_request_cannot_be_repeated(owner: Owner):
     assert owner.states == ["new"]
 
 
-def test_owner_ends_own_subscription_and_gets_nothing_more(owner: Owner):
+def test_owner_can_end_subscription(owner: Owner):
     created = owner.subscribe().json()["created"]
     owner.notified_daemon.run_until_idle()
     assert owner.request("unsubscribe", target=created).status_code == 200
@@ -223,7 +223,7 @@ def test_node_and_server_limits_are_enforced(owner: Owner):
     assert statuses == [200, 200, 429]
 
 
-def test_same_target_gets_few_confirmations_a_day(owner: Owner):
+def test_confirmations_per_target_and_day_are_limited(owner: Owner):
     statuses = []
     for _ in range(4):
         response = owner.subscribe()
@@ -260,7 +260,7 @@ def test_private_address_gets_no_challenge_unless_operator_allows_it(owner: Owne
     assert "allow_private" not in entry["reason"]
 
 
-def test_secret_parts_of_target_appear_nowhere(owner: Owner, capfd, caplog):
+def test_secret_parts_of_target_are_never_shown(owner: Owner, capfd, caplog):
     token = "kickout-token-of-the-owner"  # noqa: S105 - nobody's
     target = f"{owner.notified_daemon.receiver.url}/{token}"
     owner.notified_daemon.receiver.statuses.extend([500] * 20)
@@ -306,7 +306,7 @@ def test_mail_address_gets_notices_after_confirmation_by_its_link(owner: Owner, 
 
 @given(st.text(max_size=60))
 @examples(200)
-def test_only_http_urls_and_plain_mail_addresses_are_targets(text: str):
+def test_target_must_be_http_url_or_plain_mail_address(text: str):
     strict = replace(TERMS, allow_http=False)
     if find_target_rejection_reason(strict, "webhook", text) is None:
         assert text.startswith("https://")
@@ -315,6 +315,6 @@ def test_only_http_urls_and_plain_mail_addresses_are_targets(text: str):
         assert not set(text) & set(" ,;<>\r\n?&/%")
 
 
-def test_kinds_of_operator_cannot_be_chosen():
+def test_subscriber_cannot_select_operator_kinds():
     assert not OWNER_KINDS & {"halted", "report_held", "daemon_was_down", "condition_began"}
     assert {"kickout_near", "kickout_due", "incident_began", "rules_hit_you"} <= OWNER_KINDS

@@ -33,9 +33,7 @@ def test_message_is_signed_with_id_and_send_time(notified_daemon: NotifiedDaemon
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 410, 500])
-def test_non_success_response_is_failure_and_redirects_are_not_followed(
-    notified_daemon: NotifiedDaemon, status: int
-):
+def test_non_success_response_is_delivery_failure(notified_daemon: NotifiedDaemon, status: int):
     notified_daemon.receiver.statuses.append(status)
 
     with pytest.raises(NotDeliveredError, match=f"HTTP status {status}"):
@@ -75,7 +73,7 @@ def resolving(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
     return resolved_addresses
 
 
-def test_hostname_that_resolves_to_private_address_after_check_gets_no_message(
+def test_dns_rebinding_to_private_address_is_blocked(
     notified_daemon: NotifiedDaemon, monkeypatch: pytest.MonkeyPatch
 ):
     resolved_addresses = resolving(monkeypatch, PUBLIC, "127.0.0.1")
@@ -133,7 +131,7 @@ def test_address_is_public_only_if_embedded_addresses_are_public(address: str, e
 
 @given(st.ip_addresses(v=4))
 @examples(200)
-def test_nat64_address_is_public_iff_embedded_address_is(inner: IPv4Address):
+def test_nat64_address_is_public_only_if_embedded_address_is(inner: IPv4Address):
     outer = IPv6Address(int(IPv6Address("64:ff9b::")) | int(inner))
     assert is_public_address(str(outer)) is is_public_address(str(inner))
 

@@ -139,7 +139,7 @@ def test_three_error_reports_abort_task(network: CommitNetwork):
     assert order == [job.parts[0].node, job.parts[1].node]
 
 
-def test_two_error_reports_against_one_commitment_slash_one_node_and_abort_task(
+def test_two_error_reports_against_one_result_slash_one_node(
     network: CommitNetwork,
 ):
     job = start_job(network)
@@ -234,7 +234,7 @@ def test_waiting_task_starts_when_third_node_joins(network: CommitNetwork):
     assert format_events(receipts[2]) == [f"TaskStarted 1 {place}" for place in range(3)]
 
 
-def test_node_with_no_points_left_is_kicked_out_before_its_part_of_task_ends(
+def test_node_without_points_is_kicked_before_its_task_ends(
     network: CommitNetwork,
 ):
     for _ in range(2):

@@ -107,7 +107,7 @@ def test_kickout_without_unstaking_is_reported_and_makes_audit_fail(site: Site, 
     assert (contradictions["found"], contradictions["unjudged"]) == ([], 1)
 
 
-def test_audit_without_url_or_database_is_an_input_error(site: Site, capsys):
+def test_audit_without_url_or_database_is_input_error(site: Site, capsys):
     assert run(["audit", "relay"]) == 2
     assert "--url" in capsys.readouterr().err
     assert site.audit() == 2

@@ -49,7 +49,7 @@ def test_audit_of_lying_relay_reports_differing_nodes_and_fails(monkeypatch, cap
     assert f"{len(kinds)} of 9 nodes differ" in printed.err
 
 
-def test_audit_that_proves_no_node_returns_dedicated_exit_code(monkeypatch):
+def test_audit_without_proven_node_has_own_exit_code(monkeypatch):
     history = history_of(1200)
     relay = WatchedRelay(history, START + 900)
     relay.faults.switch_on(RelayFault.RETENTION, 50)

@@ -49,7 +49,7 @@ def test_honest_relay_has_no_contradiction():
 
 @given(place=st.integers(0, 400))
 @examples(25)
-def test_answer_from_node_other_than_the_one_started_is_reported(place: int):
+def test_answer_from_wrong_node_is_reported(place: int):
     rows = rows_of(history_of(3600))
     answers = [at for at, feed_row in enumerate(rows) if feed_row.kind == "TaskScoreReady"]
     at = answers[place % len(answers)]
@@ -61,7 +61,7 @@ def test_answer_from_node_other_than_the_one_started_is_reported(place: int):
 
 @given(steps=STAKES, lag=st.integers(0, PATIENCE))
 @examples(100)
-def test_relay_that_follows_chain_within_patience_has_no_contradiction(
+def test_relay_following_chain_in_time_has_no_contradiction(
     steps: list[tuple[int, int]], lag: int
 ):
     changes, time = [], START
@@ -102,7 +102,7 @@ def test_stake_never_held_on_chain_is_reported(steps: list[tuple[int, int]], pla
         ([(START - 900, 0), (START - 800, 5)], [(1, "kick_without_unstake")]),
     ],
 )
-def test_kicked_out_node_must_unstake_within_patience(
+def test_kicked_node_must_unstake_within_deadline(
     unstaked: list[tuple[int, int]], expected: list[tuple[int, str]]
 ):
     kick = add_arrival_times([row(1, "NodeKickedOut")], [START + 100])
@@ -111,7 +111,7 @@ def test_kicked_out_node_must_unstake_within_patience(
     assert kinds(kick, chain) == expected
 
 
-def test_kickouts_before_first_poll_are_judged_by_all_earlier_stakes():
+def test_kickouts_before_first_poll_are_checked_by_all_stakes():
     kick = [replace(row(1, "NodeKickedOut"), seen_from=LATE - 5000, seen_to=LATE - 5000)]
 
     assert kinds(kick, ChainStakes(LATE, {NODE: [(START, 5)]})) == [(1, "kick_without_unstake")]
@@ -121,7 +121,7 @@ def test_kickouts_before_first_poll_are_judged_by_all_earlier_stakes():
     assert kinds(kick, ChainStakes(LATE, {})) == []
 
 
-def test_rows_beyond_indexed_chain_or_without_poll_times_are_not_judged():
+def test_rows_beyond_indexed_chain_are_not_checked():
     kick = add_arrival_times([row(1, "NodeKickedOut")], [START + 100])
     early = ChainStakes(START + 100 + PATIENCE, {NODE: [(START, 5)]})
 

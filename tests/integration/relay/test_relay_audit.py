@@ -59,7 +59,7 @@ def test_fold_computes_same_figures_as_relay():
     )
 
 
-def test_swapped_scores_of_two_members_are_reported_at_row_of_their_group():
+def test_swapped_member_scores_are_reported_at_group_row():
     first_audit, second_audit = differing(audit_of(RelayLies(swapped_group=40)))
 
     assert first_audit.parting is not None

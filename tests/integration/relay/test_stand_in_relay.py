@@ -55,7 +55,7 @@ def get_data(relay: StandInRelay, target: str) -> Any:
     return body["data"]
 
 
-def test_event_page_begins_after_start_id_and_ids_ascend(relay: StandInRelay):
+def test_event_page_starts_after_id_in_ascending_order(relay: StandInRelay):
     rows = get_data(relay, "/v1/events?start=7&limit=20")
 
     assert [row["id"] for row in rows] == list(range(8, 28))
@@ -67,7 +67,7 @@ def test_default_page_has_fifty_rows(relay: StandInRelay):
     assert len(get_data(relay, "/v1/events")) == 50
 
 
-def test_event_type_filter_returns_500_like_the_real_relay(relay: StandInRelay):
+def test_event_type_filter_returns_500_like_real_relay(relay: StandInRelay):
     assert relay.handle_get("/v1/events?event_type=NodeJoin").status == 500
 
 
@@ -117,7 +117,7 @@ def test_feed_client_reads_every_committed_row(client: FeedClient, history: Rela
 
 
 @pytest.mark.parametrize("fault", [RelayFault.SILENT, RelayFault.CUT])
-def test_unresponsive_relay_raises_error_instead_of_returning_no_rows(
+def test_unresponsive_relay_raises_error(
     watched: WatchedRelay, client: FeedClient, fault: RelayFault
 ):
     watched.faults.switch_on(fault)
@@ -139,7 +139,7 @@ def test_unresponsive_relay_raises_error_instead_of_returning_no_rows(
         (RelayFault.CHANGED_ROW, [19, 20, 21]),
     ],
 )
-def test_row_fault_can_be_turned_on_and_off(
+def test_row_fault_can_be_enabled_and_disabled(
     watched: WatchedRelay, client: FeedClient, fault: RelayFault, shown: list[int]
 ):
     true = client.poll(18, 3, max_pages=1).rows
@@ -171,7 +171,7 @@ def test_recorded_relay_history_is_replayed_identically(history: RelayHistory):
     assert record.list_nodes(START + 5000) == history.list_nodes(polls[1])
 
 
-def test_record_with_malformed_line_is_an_input_error(history: RelayHistory):
+def test_record_with_malformed_line_is_input_error(history: RelayHistory):
     lines = [*iter_record_lines(history.rows[:2], history, []), '{"t": 1}']
     with pytest.raises(InputError, match="line 3 of the record"):
         parse_record(lines)

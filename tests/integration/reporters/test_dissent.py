@@ -11,7 +11,7 @@ DISPUTED = "oracle_report_disputed"
 
 
 @pytest.mark.nightly
-def test_lying_reporter_is_named_by_both_other_reporters_and_its_reports_never_land(
+def test_reports_of_lying_reporter_never_land(
     three: ReporterGroup,
 ):
     a, b, liar = three.members

@@ -55,7 +55,7 @@ def compare_signers(
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_silent_reporter_and_its_signer_are_named(
+def test_silent_reporter_and_signer_are_reported(
     three: ReporterGroup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     second, third = three.others
@@ -81,7 +81,7 @@ def test_silent_reporter_and_its_signer_are_named(
     assert missing_signer == third.signer
 
 
-def test_reporter_with_another_root_differs_and_the_command_fails(
+def test_reporter_with_other_root_fails_command(
     three: ReporterGroup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     second, third = three.others

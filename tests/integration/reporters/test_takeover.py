@@ -22,7 +22,7 @@ def standby_of(leader: Member, folder: Path) -> Member:
 
 
 @pytest.mark.nightly
-def test_standby_takes_over_within_two_lease_periods_and_no_round_is_sent_twice(
+def test_standby_takes_over_within_two_lease_periods(
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):
     with reporter_group(network, tmp_path, [empty_postgresql_url, "", ""]) as three:

@@ -6,7 +6,7 @@ from tests.integration.reporters.reporter_group import QUORUM, ReporterGroup
 
 
 @pytest.mark.nightly
-def test_three_daemons_agree_on_digests_and_every_round_is_sent_once(three: ReporterGroup):
+def test_three_daemons_agree_and_send_every_round_once(three: ReporterGroup):
     three.start()
     for _ in range(4):
         number = three.round_of(*three.members)

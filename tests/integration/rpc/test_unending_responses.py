@@ -62,7 +62,7 @@ def serve(answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("part", DRIPS)
-def test_response_that_drips_for_ever_times_out(part: str):
+def test_endlessly_dripping_response_times_out(part: str):
     beginning, repeated = DRIPS[part]
     is_over = threading.Event()
 
@@ -83,7 +83,7 @@ def test_response_that_drips_for_ever_times_out(part: str):
     assert elapsed_seconds < DRIP_SECONDS / 2
 
 
-def test_redirect_with_a_large_body_is_read_only_up_to_the_limit():
+def test_redirect_with_large_body_is_read_only_up_to_limit():
     large_body = gzip.compress(bytes(100 * MAX_BYTES))
     headers = b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Encoding: gzip\r\n"
 
@@ -102,7 +102,7 @@ def test_redirect_with_a_large_body_is_read_only_up_to_the_limit():
     assert peak_bytes < 10 * MAX_BYTES
 
 
-def test_cookies_of_a_response_are_not_sent_back():
+def test_cookies_of_response_are_not_sent_back():
     requests: list[bytes] = []
 
     def set_cookie(connection: socket.socket, request: bytes) -> None:

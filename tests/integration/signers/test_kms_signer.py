@@ -154,7 +154,7 @@ def test_missing_boto3_is_reported_with_install_command(monkeypatch):
 
 
 @given(NUMBERS, NUMBERS)
-def test_der_signature_is_parsed_as_encoded_by_cryptography(r: int, s: int):
+def test_der_signature_of_cryptography_library_is_parsed(r: int, s: int):
     assert decode_der_signature(encode_dss_signature(r, s)) == (r, s)
 
 

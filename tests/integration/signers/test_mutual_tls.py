@@ -102,9 +102,7 @@ def test_client_certificate_is_sent_to_signer(host: RemoteHost, authority: Pair,
     assert expiry == (BEGIN + timedelta(days=36_500)).timestamp()
 
 
-def test_signer_that_requires_client_certificate_signs_nothing_without_it(
-    host: RemoteHost, authority: Pair
-):
+def test_signer_requires_client_certificate(host: RemoteHost, authority: Pair):
     with pytest.raises(TransientError):
         RemoteSigner(host.place(ca_file=authority.certificate)).sign_transaction(CALL)
     assert host.received_requests == []

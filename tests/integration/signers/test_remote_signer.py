@@ -156,9 +156,7 @@ def test_policy_refusal_is_reported_with_reason(host: RemoteHost, why):
     assert remote.sign_transaction(CALL) == LOCAL.sign_transaction(CALL)
 
 
-def test_bearer_token_is_used_only_if_its_file_is_readable_by_owner_alone(
-    host: RemoteHost, tmp_path
-):
+def test_bearer_token_file_must_be_private(host: RemoteHost, tmp_path):
     host.token = "a-token-that-nobody-sees"  # noqa: S105  made for this test
     file = tmp_path / "token"
     file.write_text(host.token + "\n")

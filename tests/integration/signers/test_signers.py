@@ -131,7 +131,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_error_for_transaction_differing_in_one_field_names_the_field(host: RemoteHost, name):
+def test_error_for_differing_transaction_field_names_it(host: RemoteHost, name):
     host.wrong = Wrong(fields=lambda params: {**params, name: OTHER[name]})
     with pytest.raises(WrongSignatureError, match=f"differing fields: {WORDS.get(name, name)}$"):
         RemoteSigner(host.place()).sign_transaction(CALL)

@@ -77,9 +77,7 @@ def letters(follower: Follower, *, canonical: bool = True) -> list[tuple[int, st
     return [(letter.index, letter.name) for letter in dead_letters]
 
 
-def test_call_reverted_or_moved_by_fork_takes_effect_as_on_canonical_chain(
-    tree: BlockTree, follow: Follow
-):
+def test_reorged_call_takes_effect_as_on_canonical_chain(tree: BlockTree, follow: Follow):
     """One node joins only on the first fork, another only on the second,
     a third at another position.
     """
@@ -127,9 +125,7 @@ def test_call_reverted_or_moved_by_fork_takes_effect_as_on_canonical_chain(
     assert digest(follower) == digest(fresh)
 
 
-def test_undecodable_call_becomes_dead_letter_and_is_orphaned_with_its_block(
-    tree: BlockTree, follow: Follow
-):
+def test_dead_letter_of_call_is_orphaned_with_its_block(tree: BlockTree, follow: Follow):
     base = tree.last_mined
     broken = sent(ONE, JOIN[:-130])
     reverted = sent(OTHER, JOIN[:10], succeeded=False)
@@ -146,7 +142,7 @@ def test_undecodable_call_becomes_dead_letter_and_is_orphaned_with_its_block(
 
 
 @pytest.mark.parametrize("lacking", [(), ("eth_getBlockReceipts",)])
-def test_watched_calls_are_read_among_other_transactions_of_block(
+def test_watched_calls_are_selected_from_block_transactions(
     tree: BlockTree, follow: Follow, lacking: tuple[str, ...]
 ):
     """Creations whose code begins like a call, payments, other functions, other contracts."""

@@ -124,7 +124,7 @@ def test_false_call_value_is_detected_by_audit_and_repaired(
     assert values(fooled) == [ENOUGH] * JOINS
 
 
-def test_verification_without_named_endpoint_detects_and_repairs_false_call_value(
+def test_verify_detects_and_repairs_false_call_value(
     fooled: Follower,
 ):
     verify_result = verify_history(fooled, repair=False)

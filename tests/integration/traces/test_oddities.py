@@ -115,7 +115,7 @@ def twice_named() -> Story:
     return story
 
 
-def test_group_listing_same_task_twice_is_not_scored_and_ends_task_once():
+def test_group_listing_task_twice_is_not_scored():
     node, broken = twice_named().folded()
 
     assert broken == ["group_names_task_twice", "after_terminal"]
@@ -130,7 +130,7 @@ def test_group_listing_same_task_twice_is_not_scored_and_ends_task_once():
         ((QUIT, JOIN), Membership.MEMBER, "busy"),
     ],
 )
-def test_later_calls_of_node_whose_task_never_ends_cause_no_further_anomaly(
+def test_node_with_unending_task_causes_one_anomaly(
     later: tuple[str, ...], membership: Membership, status: str
 ):
     story = twice_named()
@@ -183,7 +183,7 @@ def test_task_commitment_reused_after_task_end_starts_no_second_task():
 
 
 @pytest.mark.parametrize("last_status", [7, 8, 9, 10, 11])
-def test_abort_of_finished_task_is_ignored_and_recorded_as_anomaly(last_status: int):
+def test_abort_of_finished_task_is_anomaly(last_status: int):
     story = Story()
     story.does(JOIN, starts(1))
     story.does("", scores(1), (VALIDATED, key(1)), (REFUNDED, key(1)))

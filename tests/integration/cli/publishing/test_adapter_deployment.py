@@ -133,7 +133,7 @@ def behind_a_timelock(unwatched: Unwatched) -> list[str]:
     return ["contract", "deploy", *people, *options, "--config", unwatched.config()]
 
 
-def test_adapter_deployed_with_the_oracle_works_once_it_is_granted_its_role(
+def test_adapter_deployed_with_oracle_works_after_role_grant(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     command = deploy(unwatched, "--contract", unwatched.qos, config=unwatched.config())
@@ -174,7 +174,7 @@ def test_unknown_kick_target_is_reported_except_in_development(
     assert run([*check, "--dev"]) == 0
 
 
-def test_deployment_of_replacement_oracle_reports_how_to_hand_over_the_role(
+def test_replacement_oracle_deployment_reports_role_handover(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     options = ["--contract", unwatched.qos, "--yes"]
@@ -195,7 +195,7 @@ def test_deployment_of_replacement_oracle_reports_how_to_hand_over_the_role(
     assert f'address = "{second["address"]}" in place of {first["address"]}' in captured.err
 
 
-def test_nodes_expelled_by_the_previous_oracle_stay_expelled_in_its_replacement(
+def test_nodes_stay_expelled_in_replacement_oracle(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     options = ["--adapter", "none", "--yes"]
@@ -237,7 +237,7 @@ def test_nodes_expelled_by_the_previous_oracle_stay_expelled_in_its_replacement(
         (["--contract", "QOS=0x" + "1" * 40], "rejects the arguments"),
     ],
 )
-def test_invalid_adapter_is_rejected_in_one_line(
+def test_invalid_adapter_fails_with_one_line_error(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str], message: list[str], fault: str
 ):
     assert run(deploy(unwatched, *message, config=unwatched.config())) == 2
@@ -310,7 +310,7 @@ def test_additional_timelock_proposers_are_reported(
     assert list_findings("--proposers", ",".join(both)) == {}
 
 
-def test_deployment_without_a_required_contract_address_sends_nothing(
+def test_deployment_without_required_address_sends_nothing(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     staking = f"NodeStaking={unwatched.network.contracts['Node']}"

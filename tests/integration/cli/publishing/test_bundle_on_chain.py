@@ -69,7 +69,7 @@ def list_unproven(result: Json) -> set[str]:
     return {name for name, is_true in list_results(result).items() if is_true is not True}
 
 
-def test_bundle_of_a_real_round_is_confirmed_with_all_events(network, evidence):
+def test_bundle_of_real_round_is_confirmed_with_all_events(network, evidence):
     without = replace(evidence, events=None)
     confirmed, partial = run_checks(network.url, evidence, without)
     assert list_unproven(confirmed) == set()
@@ -91,7 +91,7 @@ def forget_signatures(bundle: Bundle) -> None:
     bundle["signed_round"].update(signatures=[], deadline=None)
 
 
-def test_missing_signatures_are_read_from_the_transaction_of_the_round(network, evidence):
+def test_missing_signatures_are_read_from_transaction_of_round(network, evidence):
     (result,) = run_checks(network.url, forge(evidence, forget_signatures))
     assert list_results(result)["Signatures"] is None
     assert list_results(result)["Sent signatures"] is True
@@ -177,7 +177,7 @@ FORGERIES: dict[str, tuple[str, Callable[[Bundle], object]]] = {
 }
 
 
-def test_each_value_that_is_not_on_the_chain_is_named(network, evidence):
+def test_value_missing_on_chain_is_reported(network, evidence):
     forged = [forge(evidence, change) for _, change in FORGERIES.values()]
     for (name, (check, _)), result in zip(
         FORGERIES.items(), run_checks(network.url, *forged), strict=True
@@ -224,7 +224,7 @@ OMISSIONS: dict[str, tuple[str, str, Callable[[ReaderEvidence], ReaderEvidence]]
 }
 
 
-def test_what_is_left_out_never_leads_to_the_green_headline(network, evidence):
+def test_incomplete_bundle_is_never_confirmed(network, evidence):
     cases = [change(evidence) for _, _, change in OMISSIONS.values()]
     for (name, (check, state, _)), result in zip(
         OMISSIONS.items(), run_checks(network.url, *cases), strict=True
@@ -233,7 +233,7 @@ def test_what_is_left_out_never_leads_to_the_green_headline(network, evidence):
         assert result["verdict"]["state"] == state, name
 
 
-def test_bundle_without_logs_and_events_names_what_was_not_compared(network, evidence):
+def test_bundle_without_logs_and_events_lists_skipped_checks(network, evidence):
     """If the leaf has scores, an empty list does not prove them."""
     without_logs = forge(evidence, lambda bundle: bundle.update(logs=[]))
     without_both = forge(evidence, lambda bundle: bundle.update(logs=[], events=[]))
@@ -244,13 +244,13 @@ def test_bundle_without_logs_and_events_names_what_was_not_compared(network, evi
     assert both["verdict"]["state"] == "wrong"
 
 
-def test_endpoint_of_the_server_itself_is_no_independent_one(network, evidence):
+def test_endpoint_of_server_is_not_independent(network, evidence):
     (result,) = run_checks(network.url, evidence, server=network.url)
     assert list_results(result)["Endpoint"] is None
     assert result["verdict"]["state"] == "consistent"
 
 
-def test_address_without_an_oracle_contract_confirms_nothing(network, evidence):
+def test_address_without_oracle_contract_confirms_nothing(network, evidence):
     """An invented bundle, whose contract the reader copied from the bundle itself."""
     invented = forge(evidence, change_round(contract=OTHER_ADDRESS))
     invented = replace(invented, anchor={**invented.anchor, "contract": OTHER_ADDRESS})
@@ -260,7 +260,7 @@ def test_address_without_an_oracle_contract_confirms_nothing(network, evidence):
     assert result["verdict"]["state"] == "wrong"
 
 
-def test_endpoint_that_does_not_answer_leaves_the_checks_open(evidence):
+def test_silent_endpoint_leaves_checks_open(evidence):
     """A failed request proves neither an error nor the bundle."""
     (result,) = run_checks("http://127.0.0.1:9", evidence)
     on_chain = {"Chain", "Root", "Acceptance", "Newest round", "As-of block", "Logs"}
@@ -268,7 +268,7 @@ def test_endpoint_that_does_not_answer_leaves_the_checks_open(evidence):
     assert result["verdict"]["state"] == "consistent"
 
 
-def test_older_round_counts_only_if_the_reader_chose_it(network, evidence, folder):
+def test_older_round_is_accepted_only_if_chosen_by_reader(network, evidence, folder):
     """A server must not present an old round with a better score as the newest."""
     older = evidence.bundle["signed_round"]["round"] - 1
     options = ("--round", str(older))
@@ -315,7 +315,7 @@ def lying_url(network) -> Iterator[str]:
         thread.join()
 
 
-def test_endpoint_that_lies_about_a_root_is_noticed_by_a_second_one(network, evidence, lying_url):
+def test_second_endpoint_detects_false_root(network, evidence, lying_url):
     """Alone it would confirm an invented root; with two endpoints, the difference is reported."""
     invented = forge(evidence, change_round(root=OTHER_HASH))
     (alone,) = run_checks(lying_url, invented)

@@ -46,12 +46,12 @@ def test_show_prints_readable_text(config, capsys):
         assert re.search(f"^{line}$", stdout, re.MULTILINE)
 
 
-def test_check_reports_no_difference_if_contract_matches_configuration(config, capsys):
+def test_check_reports_no_difference_for_matching_contract(config, capsys):
     assert run(["contract", "check", "--dev", "--config", str(config)]) == 0
     assert "matches the configuration" in capsys.readouterr().out
 
 
-def test_check_reports_excessive_powers(config, capsys):
+def test_check_reports_excessive_admin_powers(config, capsys):
     assert run(["contract", "check", "--config", str(config), "--json"]) == 2
     named = {finding["subject"] for finding in json.loads(capsys.readouterr().out)}
     assert {
@@ -68,7 +68,7 @@ def test_check_reports_different_rules(settings, tmp_path, capsys):
     assert difference["subject"] == "rulesHash"
 
 
-def test_check_reports_timelock_that_is_not_the_admin(settings, network, tmp_path, capsys):
+def test_check_reports_timelock_that_is_not_admin(settings, network, tmp_path, capsys):
     settings["oracle"]["timelock"] = network.stage.timelock
     path = write_config(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path)]) == 0
@@ -115,9 +115,7 @@ def test_check_reports_signer_unknown_to_contract(settings, tmp_path, capsys):
     assert f"signers: expected a list with {address}" in capsys.readouterr().out
 
 
-def test_check_rejects_oracle_address_that_another_contract_has(
-    settings, network, tmp_path, capsys
-):
+def test_check_rejects_address_of_other_contract_as_oracle(settings, network, tmp_path, capsys):
     settings["oracle"]["address"] = network.stage.network
     path = write_config(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path)]) == 2
@@ -152,9 +150,7 @@ def test_deploy_dry_run_prints_readable_text(config, capsys):
     assert re.search(r"(?m)^arguments\.limits\.max age seconds +2 h \(7200 s\)$", stdout)
 
 
-def test_run_publishes_nothing_to_a_contract_that_differs_from_the_configuration(
-    settings, tmp_path, capsys, watched
-):
+def test_run_publishes_nothing_to_mismatching_contract(settings, tmp_path, capsys, watched):
     settings["oracle"]["deviation"] = 77
     settings["chain"]["endpoints"] = [watched.url]
     path = write_config(settings, tmp_path / "config.toml")
@@ -172,7 +168,7 @@ def test_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watched
     assert "eth_sendRawTransaction" not in watched.seen
 
 
-def test_two_hosts_of_one_provider_count_as_one_witness_of_a_deployment(tmp_path, capsys):
+def test_two_hosts_of_one_provider_are_one_deployment_witness(tmp_path, capsys):
     """Both report that it failed; the honest provider is the first in the settings."""
     (tmp_path / "keys").mkdir()
     with (
@@ -205,9 +201,7 @@ def mark_reverted(_, response):
     return {**response, "result": receipt and {**receipt, "status": "0x0"}}
 
 
-def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
-    settings, tmp_path, capsys, watched
-):
+def test_unconfirmed_or_dry_run_deployment_sends_nothing(settings, tmp_path, capsys, watched):
     settings["chain"]["endpoints"] = [watched.url]
     path = write_config(settings, tmp_path / "config.toml")
     command = ["contract", "deploy", "--dev", "--admin", ADMIN, "--config", str(path), "--json"]
@@ -242,7 +236,7 @@ def test_deployment_without_confirmation_or_with_dry_run_sends_nothing(
         ),
     ],
 )
-def test_invalid_deployment_is_rejected_in_one_line(config, capsys, expected_error, fault):
+def test_invalid_deployment_fails_with_one_line_error(config, capsys, expected_error, fault):
     assert run(["contract", "deploy", "--dev", "--config", str(config), *expected_error]) == 2
     stderr = capsys.readouterr().err
     assert fault in stderr
@@ -290,6 +284,6 @@ def test_emergency_calldata_is_printed_and_not_sent(config, capsys, act, selecto
 
 
 @pytest.mark.parametrize("act", [["pause"], ["pause", "long"], ["drop-signer", "0x1"], ["fly"]])
-def test_invalid_calldata_arguments_are_rejected_in_one_line(config, capsys, act):
+def test_invalid_calldata_arguments_fail_with_one_line_error(config, capsys, act):
     assert run(["contract", "calldata", *act, "--config", str(config)]) == 2
     assert capsys.readouterr().err.count("\n") == 1

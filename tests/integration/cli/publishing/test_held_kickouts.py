@@ -81,7 +81,7 @@ def test_held_node_is_not_accused(harness, config, endpoint, capsys, option):
     assert "eth_sendRawTransaction" not in endpoint.seen
 
 
-def test_held_node_is_accused_after_the_vetoer_has_allowed_it(harness, config, capsys):
+def test_held_node_is_accused_after_vetoer_allows_it(harness, config, capsys):
     send_vetoer_call(harness, capsys, ["kickout", "allow", node_two(harness), "--config", config])
     entry = list_entry(config, capsys)
     assert entry["held"] is not None

@@ -105,9 +105,7 @@ def test_same_key_for_two_roles_is_reported(capsys, settings, tmp_path):
     assert not check_results["keys apart"]["passed"]
 
 
-def test_address_of_remote_signer_is_reported_as_taken_from_the_configuration(
-    capsys, settings, tmp_path
-):
+def test_remote_signer_address_is_reported_as_configured(capsys, settings, tmp_path):
     settings["keys"] = {
         "signer_remote_url": "http://127.0.0.1:1",
         "signer_address": "0x" + 40 * "1",

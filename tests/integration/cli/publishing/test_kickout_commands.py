@@ -23,7 +23,7 @@ def test_kickout_commands_reject_node_that_is_not_due(indexed_config, network, c
         assert f"{node}: the kickout is not due" in capsys.readouterr().err
 
 
-def test_unknown_node_gets_a_different_error_than_a_node_not_due(indexed_config, capsys):
+def test_unknown_node_and_node_not_due_have_different_errors(indexed_config, capsys):
     for command in ("accuse", "execute", "clear", "evidence", "allow", "veto"):
         assert run(["kickout", command, "0x1234", "--config", str(indexed_config)]) == 2
         assert "no known node starts with this prefix" in capsys.readouterr().err
@@ -33,7 +33,7 @@ def test_unknown_node_gets_a_different_error_than_a_node_not_due(indexed_config,
         assert "no node with this address has ever joined" in capsys.readouterr().err
 
 
-def test_expired_veto_period_is_not_reported_as_open():
+def test_expired_veto_period_is_not_shown_as_open():
     node = Address("0x" + 40 * "b")
     assert (
         format_veto_deadline(node, 5_000, 4_999) == "the vetoer has until 1970-01-01 01:23:20 UTC"
@@ -78,6 +78,6 @@ def test_empty_outbox_is_listed(indexed_config, capsys):
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_unknown_intent_is_rejected_in_one_line(indexed_config, capsys):
+def test_unknown_intent_fails_with_one_line_error(indexed_config, capsys):
     assert run(["outbox", "show", "7", "--config", str(indexed_config)]) == 2
     assert "the outbox has no call 7" in capsys.readouterr().err

@@ -127,9 +127,7 @@ def test_pending_accusation_is_reported_with_its_intent(harness, config, capsys,
 
 
 @pytest.mark.parametrize("options", [["--yes"], ["--dry-run"], []])
-def test_no_node_is_accused_while_the_database_is_behind_the_head(
-    harness, config, endpoint, capsys, options
-):
+def test_no_node_is_accused_while_database_lags(harness, config, endpoint, capsys, options):
     harness.mine(FINALITY)
     assert run(["kickout", "accuse", node_two(harness), "--config", config, *options]) == 2
     assert "run `qos-oracle run --once` first" in capsys.readouterr().err
@@ -148,9 +146,7 @@ def test_node_is_not_accused_manually_while_report_is_held(
     assert "eth_sendRawTransaction" not in endpoint.seen
 
 
-def test_accusation_that_is_possible_is_not_sent_without_confirmation(
-    harness, config, endpoint, capsys
-):
+def test_possible_accusation_is_not_sent_without_confirmation(harness, config, endpoint, capsys):
     def load_lease() -> tuple[int, str | None]:
         with harness.store.read_transaction() as uow:
             lease_state = uow.lease.get_state()
@@ -164,9 +160,7 @@ def test_accusation_that_is_possible_is_not_sent_without_confirmation(
     assert harness.intents(ACCUSE) == []
 
 
-def test_accusation_of_another_interval_is_not_executed_manually(
-    harness, config, endpoint, capsys
-):
+def test_accusation_of_other_interval_is_not_executed_manually(harness, config, endpoint, capsys):
     assert run(["kickout", "accuse", node_two(harness), "--config", config, "--yes"]) == 0
     harness.mine()
     harness.index()
@@ -191,7 +185,7 @@ def test_manual_accusation_is_refused_while_daemon_holds_lease(harness, config, 
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
 
-def test_kickout_list_shows_interval_and_number_of_kickouts_left(harness, config, capsys):
+def test_kickout_list_shows_interval_and_remaining_kickouts(harness, config, capsys):
     assert run(["kickout", "list", "--config", config, "--ask-chain", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     (entry,) = answer["kickouts"]
@@ -209,7 +203,7 @@ def test_kickout_list_shows_interval_and_number_of_kickouts_left(harness, config
     assert "bucket: 3 of 3 kickouts left" in stdout
 
 
-def test_node_is_accused_although_no_kickout_is_left(harness, config, capsys):
+def test_node_can_be_accused_without_remaining_kickouts(harness, config, capsys):
     empty_bucket(harness)
     harness.index()
     assert run(["kickout", "list", "--config", config, "--ask-chain"]) == 0
@@ -220,7 +214,7 @@ def test_node_is_accused_although_no_kickout_is_left(harness, config, capsys):
     assert kick(harness)["live"]
 
 
-def test_manual_execution_waits_until_a_kickout_is_left(harness, config, endpoint, capsys):
+def test_manual_execution_waits_for_available_kickout(harness, config, endpoint, capsys):
     assert run(["kickout", "accuse", node_two(harness), "--config", config, "--yes"]) == 0
     harness.mine()
     with harness.store.transaction() as uow:
@@ -245,7 +239,7 @@ def test_manual_execution_waits_until_a_kickout_is_left(harness, config, endpoin
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_accusation_is_cleared_manually_once_a_round_no_longer_states_it(harness, config, capsys):
+def test_accusation_is_cleared_manually_after_recovery_round(harness, config, capsys):
     clear = ["kickout", "clear", node_two(harness), "--config", config]
     assert run([*clear, "--dry-run"]) == 2
     assert "the node is not accused" in capsys.readouterr().err
@@ -276,7 +270,7 @@ def test_accusation_is_cleared_manually_once_a_round_no_longer_states_it(harness
     assert not kick(harness)["live"]
 
 
-def test_printed_veto_ends_the_accusation_for_good(harness, config, capsys):
+def test_printed_veto_calldata_ends_accusation_permanently(harness, config, capsys):
     veto = ["kickout", "veto", node_two(harness), "--why", "wrong scores", "--config", config]
     assert run(veto) == 2
     assert "the node is not accused" in capsys.readouterr().err
@@ -291,12 +285,12 @@ def test_printed_veto_ends_the_accusation_for_good(harness, config, capsys):
     assert "this interval was vetoed" in capsys.readouterr().err
 
 
-def test_printed_allowance_names_the_interval_of_the_last_round(harness, config, capsys):
+def test_printed_allow_calldata_has_interval_of_last_round(harness, config, capsys):
     send_vetoer_call(harness, capsys, ["kickout", "allow", node_two(harness), "--config", config])
     assert kick(harness)["allowed"] == get_stated_due_since(harness)
 
 
-def test_selftest_reports_nonces_missing_from_the_database(
+def test_selftest_reports_nonces_missing_from_database(
     harness, config, sqlite_template, tmp_path, capsys
 ):
     assert run(["selftest", "--config", config, "--json"]) == 0

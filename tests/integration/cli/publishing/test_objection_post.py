@@ -15,7 +15,7 @@ from tests.unit.queries.api.test_posted_objections import CONTRACT, build_body, 
 __all__ = ["indexed", "new_sqlite_store"]
 
 
-def test_command_posts_what_it_signed_and_reports_a_refusal(indexed: IndexedHistory):
+def test_objection_command_posts_signed_objection(indexed: IndexedHistory):
     body = build_body(to=CONTRACT, calldata="0x")
     signed = SignedObjectionAnswer.model_validate(body)
     section = ApiSection()

@@ -121,9 +121,7 @@ def test_call_without_nonce_is_cancelled_after_confirmation(act: Act, url: str, 
     assert state(url, 1) is IntentState.CANCELLED
 
 
-def test_call_held_because_another_program_used_its_nonce_can_be_cancelled(
-    act: Act, url: str, capsys
-):
+def test_call_held_for_foreign_nonce_can_be_cancelled(act: Act, url: str, capsys):
     assert act("show", 3) == 0
     assert "`outbox cancel 3 --yes` closes it" in " ".join(capsys.readouterr().out.split())
     assert act("cancel", 3, "--yes") == 0
@@ -149,7 +147,7 @@ def test_call_held_because_another_program_used_its_nonce_can_be_cancelled(
         (("rebuild", "--from-chain"), "use --yes to proceed, or --dry-run"),
     ],
 )
-def test_impossible_action_is_rejected_in_one_line(
+def test_impossible_action_fails_with_one_line_error(
     act: Act, url: str, capsys, words: tuple[object, ...], complaint: str
 ):
     assert act(*words) == 2
@@ -159,7 +157,7 @@ def test_impossible_action_is_rejected_in_one_line(
     assert state(url, 2) is IntentState.LIVE
 
 
-def test_action_is_refused_with_a_remedy_while_the_daemon_runs(act: Act, url: str, capsys):
+def test_action_is_rejected_with_remedy_while_daemon_runs(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
         uow.lease.acquire("qos-oracle run on host, process 7", 30)
     assert act("hold", 1) == 1
@@ -169,7 +167,7 @@ def test_action_is_refused_with_a_remedy_while_the_daemon_runs(act: Act, url: st
     assert state(url, 1) is IntentState.PLANNED
 
 
-def test_list_and_show_report_sent_call_completely(act: Act, capsys):
+def test_list_and_show_print_sent_call_completely(act: Act, capsys):
     assert act("list") == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if "live" in line)
     assert row.split()[:5] == ["2", "accuse", "node=2", "live", "5"]

@@ -117,7 +117,7 @@ def _run_json(command, capsys):
     return json.loads(capsys.readouterr().out)
 
 
-def test_status_counts_the_calls_in_the_outbox(published, capsys):
+def test_status_counts_calls_in_outbox(published, capsys):
     assert run(["status", "--config", str(published)]) == Severity.ATTENTION
     assert "push" in capsys.readouterr().out
 
@@ -141,7 +141,7 @@ def test_no_secret_is_printed_or_stored(busy: LocalNetwork, published, capsys):
         assert password.encode() not in stored
 
 
-def test_stopped_sender_is_shown_and_released(busy: LocalNetwork, tmp_path, capsys):
+def test_paused_sender_is_shown_and_released(busy: LocalNetwork, tmp_path, capsys):
     config = write_config(busy.settings(tmp_path), tmp_path / "config.toml")
     account = Account(CHAIN_ID, Address("0x" + 40 * "1"))
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"

@@ -74,7 +74,7 @@ def to_account_id(proof, address: str) -> str:
     return f"eip155:{proof['summary']['chain_id']}:{to_checksum_address(address)}"
 
 
-def test_all_nodes_are_proven_under_the_root_of_the_landed_report(published, capsys):
+def test_all_nodes_are_proven_under_landed_root(published, capsys):
     reports = read_json_output(capsys, "report", "show", "--config", published)
     (landed,) = [report for report in reports if report["round"] == 1]
     nodes = [
@@ -99,7 +99,7 @@ def test_all_nodes_are_proven_under_the_root_of_the_landed_report(published, cap
         )
 
 
-def test_address_without_a_node_is_proven_absent(published, capsys):
+def test_address_without_node_is_proven_absent(published, capsys):
     proof = read_json_output(capsys, "proof", ABSENT, "--config", published)
 
     verify(proof)
@@ -112,7 +112,7 @@ def test_address_without_a_node_is_proven_absent(published, capsys):
     assert "checked: leaf and proof lead to the root;" in text
 
 
-def test_proof_of_a_node_names_its_values(published, capsys):
+def test_proof_of_node_shows_its_values(published, capsys):
     (row, *_) = read_json_output(capsys, "nodes", "--config", published)["nodes"]
     proof = read_json_output(capsys, "proof", row["node"], "--config", published)
     assert run(["proof", row["node"], "--config", published]) == 0
@@ -135,9 +135,7 @@ def prove_on_chain(capsys, config: str) -> tuple[int, str]:
     return code, capsys.readouterr().out.splitlines()[-1]
 
 
-def test_onchain_proof_names_the_block_at_which_the_contract_has_its_root(
-    published, chain, capsys
-):
+def test_onchain_proof_shows_block_of_contract_root(published, chain, capsys):
     proof = read_json_output(capsys, "proof", ABSENT, "--onchain", "--config", published)
     head = chain.make_request("eth_getBlockByNumber", "latest", False)
     code, line = prove_on_chain(capsys, published)
@@ -156,7 +154,7 @@ def test_onchain_proof_names_the_block_at_which_the_contract_has_its_root(
     )
 
 
-def test_onchain_proof_in_a_struck_round_fails(network, published, chain, capsys):
+def test_onchain_proof_in_revoked_round_fails(network, published, chain, capsys):
     stage = network.stage
     pauser = chain.make_request("eth_accounts")[0]
     calls = [
@@ -171,7 +169,7 @@ def test_onchain_proof_in_a_struck_round_fails(network, published, chain, capsys
     assert line.endswith(" has no root of round 1")
 
 
-def test_onchain_proof_fails_if_the_contract_has_another_root(network, published, chain, capsys):
+def test_onchain_proof_fails_if_contract_has_other_root(network, published, chain, capsys):
     other_root = "0x" + 32 * "ab"
     slot = keccak((1).to_bytes(32) + ROOTS_SLOT.to_bytes(32))
     chain.make_request("anvil_setStorageAt", network.stage.oracle, "0x" + slot.hex(), other_root)
@@ -182,12 +180,12 @@ def test_onchain_proof_fails_if_the_contract_has_another_root(network, published
     assert line.endswith(f" has the root {other_root} for round 1")
 
 
-def test_round_never_accepted_is_rejected_in_one_line(published, capsys):
+def test_unaccepted_round_fails_with_one_line_error(published, capsys):
     assert run(["proof", ABSENT, "--round", "99", "--config", published]) == 2
     assert "round 99 was not accepted in the indexed blocks" in capsys.readouterr().err
 
 
-def test_api_returns_the_same_proof_as_the_command(published, capsys):
+def test_api_returns_same_proof_as_command(published, capsys):
     nodes = [
         row["node"] for row in read_json_output(capsys, "nodes", "--config", published)["nodes"]
     ]
@@ -208,7 +206,7 @@ def test_api_returns_the_same_proof_as_the_command(published, capsys):
     assert absent["proof"]["is_absent"]
 
 
-def test_bundle_replaces_an_older_file_whole(published, tmp_path):
+def test_bundle_replaces_older_file_atomically(published, tmp_path):
     path = tmp_path / "bundle.json"
     path.write_text("older", "utf-8")
     assert run(["proof", ABSENT, "--bundle", str(path), "--config", published]) == 0
@@ -217,7 +215,7 @@ def test_bundle_replaces_an_older_file_whole(published, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["bundle.json"]
 
 
-def test_bundle_that_cannot_be_written_leaves_no_part_of_it(published, tmp_path, capsys):
+def test_failed_bundle_write_leaves_no_partial_file(published, tmp_path, capsys):
     # A folder has the name of the file, so that only the last step fails.
     path = tmp_path / "bundle.json"
     path.mkdir()
@@ -226,9 +224,7 @@ def test_bundle_that_cannot_be_written_leaves_no_part_of_it(published, tmp_path,
     assert [file.name for file in tmp_path.iterdir()] == ["bundle.json"]
 
 
-def test_bundle_is_not_written_if_the_contract_has_another_root(
-    network, published, chain, tmp_path
-):
+def test_bundle_is_not_written_if_contract_has_other_root(network, published, chain, tmp_path):
     other_root = "0x" + 32 * "ab"
     slot = keccak((1).to_bytes(32) + ROOTS_SLOT.to_bytes(32))
     chain.make_request("anvil_setStorageAt", network.stage.oracle, "0x" + slot.hex(), other_root)

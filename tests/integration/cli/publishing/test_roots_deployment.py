@@ -222,11 +222,11 @@ def test_deployment_as_planned_passes_every_check(deployment: Deployment):
     )
 
 
-def test_objections_of_another_oracle_are_a_mismatch(deployment: Deployment):
+def test_objection_contract_of_other_oracle_is_reported(deployment: Deployment):
     assert subjects(deployment.check_objections(OUTSIDER)) == ["oracle of the objections"]
 
 
-def test_oracle_has_the_planned_configuration(deployment: Deployment):
+def test_oracle_has_planned_configuration(deployment: Deployment):
     configuration, setup = deployment.configuration, deployment.setup
     assert (configuration.admin, configuration.target) == (deployment.timelock, setup.target)
     assert (configuration.pauser, configuration.vetoer) == (setup.pauser, setup.vetoer)
@@ -238,7 +238,7 @@ def test_oracle_has_the_planned_configuration(deployment: Deployment):
     assert (configuration.signers, configuration.quorum) == (setup.signers, 2)
 
 
-def test_vetoer_cancels_an_operation_through_the_oracle(deployment: Deployment):
+def test_vetoer_can_cancel_operation_through_oracle(deployment: Deployment):
     replacement = encode_call(qos_roots.CONTRACT, "setVetoer", OUTSIDER)
     call = TimelockedCall(deployment.oracle, replacement)
     deployment.send(deployment.timelock, call.encode_schedule_call(DELAY), deployment.roles.owner)
@@ -285,7 +285,7 @@ def put_arb_sys(chain: Chain) -> None:
     chain.rpc("anvil_setCode", ARB_SYS, chain.rpc("eth_getCode", double.address, "latest"))
 
 
-def test_plan_on_an_arbitrum_chain_sets_the_arbitrum_argument(
+def test_plan_on_arbitrum_chain_sets_arbitrum_argument(
     deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ):
     put_arb_sys(deployment.chain)
@@ -345,14 +345,16 @@ def check_setup(deployment: Deployment, setup: OracleSetup) -> list[str]:
 
 
 @pytest.mark.parametrize(("subject", "changes"), WRONG_SETUPS.items())
-def test_wrong_argument_is_named(deployment: Deployment, subject: str, changes: dict[str, Any]):
+def test_wrong_constructor_argument_is_reported(
+    deployment: Deployment, subject: str, changes: dict[str, Any]
+):
     found = check_setup(deployment, replace(deployment.setup, **changes))
     # A single signer is no quorum.
     assert found == (["signers"] if subject == "quorum" else [subject])
 
 
 @pytest.mark.parametrize(("subject", "changes"), WRONG_LIMITS.items())
-def test_wrong_limit_is_named(deployment: Deployment, subject: str, changes: dict[str, int]):
+def test_wrong_limit_is_reported(deployment: Deployment, subject: str, changes: dict[str, int]):
     setup = deployment.setup
     floors = override_limits(setup.floors, {"veto_delay": 0, "kick_rounds": 0})
     changed = override_limits(setup.limits, changes)
@@ -361,13 +363,15 @@ def test_wrong_limit_is_named(deployment: Deployment, subject: str, changes: dic
 
 
 @pytest.mark.parametrize(("subject", "changes"), WRONG_FLOORS.items())
-def test_loose_floor_is_named(deployment: Deployment, subject: str, changes: dict[str, int]):
+def test_too_loose_floor_is_reported(
+    deployment: Deployment, subject: str, changes: dict[str, int]
+):
     floors = override_limits(deployment.setup.floors, changes)
     assert check_setup(deployment, replace(deployment.setup, floors=floors)) == [subject]
 
 
 @pytest.mark.parametrize(("subject", "changes"), WRONG_TIGHTEST.items())
-def test_too_tight_end_of_tightening_is_named(
+def test_too_tight_tightening_bound_is_reported(
     deployment: Deployment, subject: str, changes: dict[str, int]
 ):
     tightest = override_limits(deployment.setup.tightest, changes)
@@ -375,7 +379,9 @@ def test_too_tight_end_of_tightening_is_named(
 
 
 @pytest.mark.parametrize(("name", "changes"), WRONG_KICK_LIMITS.items())
-def test_large_bucket_is_named(deployment: Deployment, name: str, changes: dict[str, int]):
+def test_too_large_token_bucket_is_reported(
+    deployment: Deployment, name: str, changes: dict[str, int]
+):
     setup = deployment.setup
     floors = replace(setup.kick_floors, **changes)
     assert check_setup(deployment, replace(setup, kick_floors=floors)) == [f"kick_floors.{name}"]
@@ -384,14 +390,14 @@ def test_large_bucket_is_named(deployment: Deployment, name: str, changes: dict[
     assert found == [f"kick_limits.{name}", f"kick_floors.{name}"]
 
 
-def test_other_code_at_the_address_is_named(deployment: Deployment):
+def test_wrong_code_at_address_is_reported(deployment: Deployment):
     code = deployment.chain.rpc("eth_getCode", deployment.oracle, "latest")
     # The last bytes are metadata, so the contract still works.
     deployment.chain.rpc("anvil_setCode", deployment.oracle, code[:-2] + "00")
     assert subjects(deployment.check(deployment.oracle)) == ["code hash"]
 
 
-def test_oracle_of_another_kind_of_chain_is_named(deployment: Deployment):
+def test_oracle_of_other_chain_type_is_reported(deployment: Deployment):
     assert check_setup(deployment, replace(deployment.setup, arbitrum=True)) == ["ON_ARBITRUM"]
     put_arb_sys(deployment.chain)
     assert subjects(deployment.check(deployment.oracle)) == ["ON_ARBITRUM"]
@@ -400,12 +406,12 @@ def test_oracle_of_another_kind_of_chain_is_named(deployment: Deployment):
     assert deployment.check(deployment.oracle) == []
 
 
-def test_vetoer_that_is_the_pauser_is_named(deployment: Deployment):
+def test_vetoer_equal_to_pauser_is_reported(deployment: Deployment):
     setup = replace(deployment.setup, vetoer=deployment.setup.pauser)
     assert check_setup(deployment, setup) == ["vetoer"]
 
 
-def test_offer_of_a_role_is_named(deployment: Deployment):
+def test_pending_role_offer_is_reported(deployment: Deployment):
     offer = encode_call(qos_roots.CONTRACT, "offerVetoer", OUTSIDER)
     deployment.send(deployment.oracle, offer, deployment.roles.owner)
     assert subjects(deployment.check(deployment.oracle)) == ["pending vetoer"]
@@ -415,7 +421,7 @@ def test_offer_of_a_role_is_named(deployment: Deployment):
     assert found == ["pending admin", "pending vetoer"]
 
 
-def test_signer_of_this_daemon_that_the_contract_does_not_know_is_named(deployment: Deployment):
+def test_own_signer_unknown_to_contract_is_reported(deployment: Deployment):
     expected = replace(deployment.expected, signer=OUTSIDER)
     _, mismatches = inspect_roots_contract(deployment.view, deployment.oracle, expected)
     assert subjects(mismatches) == ["signers"]
@@ -429,14 +435,14 @@ def call_timelock(deployment: Deployment, function: str, role: bytes, account: A
     deployment.run_through_timelock(TimelockedCall(deployment.timelock, calldata))
 
 
-def test_vetoer_that_is_a_canceller_is_named(deployment: Deployment):
+def test_vetoer_with_canceller_role_is_reported(deployment: Deployment):
     vetoer = deployment.roles.vetoer
     call_timelock(deployment, "grantRole", CANCELLER_ROLE, vetoer)
     (weakness,) = deployment.check_timelock(deployment.oracle)
     assert (weakness.subject, weakness.actual) == ("canceller of the timelock", vetoer)
 
 
-def test_oracle_that_is_no_canceller_is_named(deployment: Deployment):
+def test_oracle_without_canceller_role_is_reported(deployment: Deployment):
     call_timelock(deployment, "revokeRole", CANCELLER_ROLE, deployment.oracle)
     (weakness,) = deployment.check_timelock(deployment.oracle)
     assert weakness.subject == "canceller of the timelock"
@@ -444,7 +450,7 @@ def test_oracle_that_is_no_canceller_is_named(deployment: Deployment):
 
 
 @pytest.mark.parametrize("role", ["pauser", "vetoer"])
-def test_role_holder_that_proposes_is_named(deployment: Deployment, role: str):
+def test_role_holder_with_proposer_role_is_reported(deployment: Deployment, role: str):
     holder = getattr(deployment.roles, role)
     proposer_role = ROLE_ID_BY_NAME["proposer"]
     call_timelock(deployment, "grantRole", proposer_role, holder)
@@ -455,7 +461,7 @@ def test_role_holder_that_proposes_is_named(deployment: Deployment, role: str):
 
 
 @pytest.mark.parametrize("delay", [DAY - 1, 7 * DAY])
-def test_delay_out_of_range_is_named(deployment: Deployment, delay: int):
+def test_timelock_delay_out_of_range_is_reported(deployment: Deployment, delay: int):
     timelock = deployment.send(None, build_timelock_creation_code(deployment.roles.owner, delay))
     assert check_setup(deployment, replace(deployment.setup, admin=timelock)) == [
         "delay of the timelock"
@@ -472,7 +478,7 @@ def test_delay_out_of_range_is_named(deployment: Deployment, delay: int):
         ("oracle", WordsSetup()),
     ],
 )
-def test_wrong_setting_of_the_words_is_named(
+def test_wrong_hot_set_setting_is_reported(
     deployment: Deployment, subject: str, words: WordsSetup
 ):
     oracle = deployment.oracle
@@ -482,7 +488,7 @@ def test_wrong_setting_of_the_words_is_named(
     assert subjects(deployment.check_words(other_words)) == [f"{subject} of the words"]
 
 
-def test_words_of_another_lag_are_named(deployment: Deployment):
+def test_hot_set_with_other_lag_is_reported(deployment: Deployment):
     setup = replace(deployment.setup, lag_rounds=3)
     other_oracle = deployment.send(None, setup.creation_code)
     words = deployment.send(None, WordsSetup().build_creation_code(other_oracle))

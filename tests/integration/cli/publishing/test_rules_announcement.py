@@ -83,7 +83,7 @@ def operator(network, settings, tmp_path, capfd) -> Announcing:
     return Announcing(network, write_config(settings, tmp_path / "config.toml"), capfd)
 
 
-def test_announced_rules_are_known_before_they_are_in_force_and_after(operator):
+def test_announced_rules_are_known_before_and_after_execution(operator):
     announced = operator.announce()
     operator.send_to_timelock(announced["call"]["schedule"])
 
@@ -105,7 +105,7 @@ def test_announced_rules_are_known_before_they_are_in_force_and_after(operator):
     assert (history["in_force"], history["changes"][0]["state"]) == (change["rules_hash"], "set")
 
 
-def test_cancelled_rules_do_not_come(operator):
+def test_cancelled_rules_do_not_take_effect(operator):
     announced = operator.announce()
     operator.send_to_timelock(announced["call"]["schedule"])
     operator.cancel(announced)
@@ -113,9 +113,7 @@ def test_cancelled_rules_do_not_come(operator):
     assert operator.read_history()["changes"][0]["state"] == "cancelled"
 
 
-def test_timelock_that_is_configured_later_is_read_from_its_beginning(
-    operator, settings, tmp_path
-):
+def test_timelock_configured_later_is_read_from_start(operator, settings, tmp_path):
     announced = operator.announce()
     operator.send_to_timelock(announced["call"]["schedule"])
     del settings["oracle"]["timelock"]
@@ -130,7 +128,7 @@ def test_timelock_that_is_configured_later_is_read_from_its_beginning(
     assert oldest == deployed
 
 
-def test_rewind_takes_an_announcement_back_and_indexing_brings_it_again(operator):
+def test_rewound_announcement_is_indexed_again(operator):
     before = operator.network.head()
     announced = operator.announce()
     operator.send_to_timelock(announced["call"]["schedule"])
@@ -151,7 +149,7 @@ def test_rewind_takes_an_announcement_back_and_indexing_brings_it_again(operator
         ({"timelock": "0x" + "9" * 40}, "but the contract's admin is"),
     ],
 )
-def test_announcement_that_this_reporter_would_not_read_is_refused(
+def test_announcement_by_unindexed_timelock_is_rejected(
     network, settings, tmp_path, capfd, change, message
 ):
     settings["oracle"] |= change
@@ -193,7 +191,7 @@ def test_preview_compares_announced_rules_until_they_are_cancelled(operator, tmp
     assert list((tmp_path / "announced" / "previews").glob("*.json")) == []
 
 
-def test_worker_process_writes_the_previews_of_shadow_sets(operator, settings, tmp_path, capfd):
+def test_worker_process_writes_previews_of_shadow_rule_sets(operator, settings, tmp_path, capfd):
     operator.announce()
     write_config(settings, operator.config)
     shadow_set = f'[[shadow]]\nname = "short-memory"\nrules = "{operator.file.name}"\n'

@@ -119,7 +119,7 @@ def drawn_node(config: Path, key: str) -> str:
     return drawn.node
 
 
-def test_verify_passes_for_a_task_started_by_its_drawn_node(played, capsys):
+def test_verify_passes_for_task_started_on_drawn_node(played, capsys):
     check = run_verify(capsys, played.config, played.keys[DRAWN], 0)
 
     assert check["verdict"] == "agrees"
@@ -144,7 +144,7 @@ def test_draw_is_reproducible_by_hand_from_output(played, capsys):
     assert weights[first][0] == draw["node"]
 
 
-def test_verify_reports_a_task_started_by_another_node(played, capsys):
+def test_verify_reports_task_started_on_other_node(played, capsys):
     check = run_verify(capsys, played.config, played.keys[DEFIED], 1)
 
     assert check["verdict"] == "differs"
@@ -159,7 +159,7 @@ def test_waiting_task_shows_drawn_node(played, capsys):
     assert check["draws"][-1]["node"] == played.forecast[WAITING]
 
 
-def test_text_output_reports_difference(played, capsys):
+def test_verify_text_output_reports_difference(played, capsys):
     key = played.keys[DEFIED]
     assert run(["select", "--verify", key, "--config", str(played.config)]) == 1
     text = capsys.readouterr().out
@@ -214,9 +214,7 @@ def test_text_output_lists_differing_tasks(played, capsys):
 @pytest.mark.parametrize(
     "setting", ["DISPATCH__WEIGHT_FLOOR=0.5", "DISPATCH__START_BLOCK=1", "RULES__SET=relay"]
 )
-def test_verify_rejects_settings_other_than_those_used_for_the_draw(
-    played, monkeypatch, named, setting
-):
+def test_verify_rejects_settings_other_than_draw_settings(played, monkeypatch, named, setting):
     name, value = setting.split("=")
     monkeypatch.setenv(f"QOS_ORACLE_{name}", value)
     task = played.keys.get(named, named)

@@ -47,7 +47,7 @@ def copy_database(settings, folder):
     return settings | {"database": {"url": f"sqlite:///{folder / 'copy.sqlite'}"}}
 
 
-def test_verify_reproduces_the_root_of_an_accepted_round(settings, tmp_path, capsys):
+def test_verify_reproduces_root_of_accepted_round(settings, tmp_path, capsys):
     code, comparison = verify_round(capsys, settings, tmp_path)
 
     assert code == 0
@@ -79,7 +79,7 @@ def test_missing_log_is_reported_as_differing_leaf(settings, tmp_path, capsys):
     assert difference["own_leaf"] != difference["other_leaf"]
 
 
-def test_round_as_of_a_block_that_left_the_chain_is_not_the_same(settings, tmp_path, capsys):
+def test_round_on_orphaned_block_is_reported_as_different(settings, tmp_path, capsys):
     spoiled = copy_database(settings, tmp_path)
     path = spoiled["database"]["url"].removeprefix("sqlite:///")
     with sqlite3.connect(path) as connection:
@@ -91,7 +91,7 @@ def test_round_as_of_a_block_that_left_the_chain_is_not_the_same(settings, tmp_p
     assert comparison["computed_root"] == comparison["root"]
 
 
-def test_round_never_accepted_is_rejected_in_one_line(settings, tmp_path, capsys):
+def test_unaccepted_round_fails_with_one_line_error(settings, tmp_path, capsys):
     path = write_config(settings, tmp_path / "config.toml")
     assert run(["report", "verify", "99", "--config", str(path)]) == 2
     assert "round 99 was not accepted in the indexed blocks" in capsys.readouterr().err

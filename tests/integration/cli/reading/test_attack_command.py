@@ -84,7 +84,7 @@ def test_html_page_is_one_file_without_external_resources(capsys, tmp_path):
         (("--rules", "crynux", "--nodes", "2"), "--nodes: must be 3 to"),
     ],
 )
-def test_invalid_arguments_are_rejected_in_one_line(capsys, arguments, message):
+def test_invalid_attack_arguments_fail_with_one_line_error(capsys, arguments, message):
     assert message in run_rejected(capsys, "attack", *arguments)
 
 
@@ -128,5 +128,5 @@ def test_search_reports_trials_and_best_parameters(capsys):
         ),
     ],
 )
-def test_invalid_closed_loop_arguments_are_rejected_in_one_line(capsys, arguments, message):
+def test_invalid_closed_loop_arguments_fail_with_one_line_error(capsys, arguments, message):
     assert message in run_rejected(capsys, "backtest", "--rules", "crynux", *SMALL, *arguments)

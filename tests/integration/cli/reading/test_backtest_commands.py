@@ -108,7 +108,7 @@ def test_table_lists_every_node_within_100_columns(capsys, file):
     assert max(map(len, captured.out.splitlines())) <= 100
 
 
-def test_long_system_names_are_replaced_by_numbers_with_a_legend(capsys, file):
+def test_long_system_names_are_replaced_by_numbers_with_legend(capsys, file):
     names = ["crynux", "relay", *(f"crynux tau_seconds={tau} penalty=0.05" for tau in (900, 901))]
     assert backtest("--events", file, *(part for name in names for part in ("--rules", name))) == 0
     out = capsys.readouterr().out
@@ -122,7 +122,7 @@ def test_long_system_names_are_replaced_by_numbers_with_a_legend(capsys, file):
         assert out.count(f"\nsystem {number}: crynux tau_seconds={tau} penalty=0.05\n") == 3
 
 
-def test_grid_with_too_many_systems_for_the_table_prints_only_totals(capsys, file, tmp_path):
+def test_grid_too_large_for_table_prints_only_totals(capsys, file, tmp_path):
     grid = tmp_path / "grid.toml"
     grid.write_text('rules = "crynux"\nset.tau_seconds = [300, 600, 900, 1200, 1500]\n')
     assert backtest("--events", file, "--grid", grid) == 0
@@ -133,7 +133,7 @@ def test_grid_with_too_many_systems_for_the_table_prints_only_totals(capsys, fil
 
 
 @pytest.mark.slow
-def test_number_of_jobs_does_not_change_output(capsys, file, tmp_path, monkeypatch):
+def test_job_count_does_not_change_output(capsys, file, tmp_path, monkeypatch):
     monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
     page = tmp_path / "page.html"
     outputs = []
@@ -167,7 +167,7 @@ def test_system_can_be_compared_with_changed_copy_of_itself(capsys, file):
     assert changed_system["rules"]["boost"] == "1"
 
 
-def test_rules_file_with_any_name_can_be_combined_with_changes(capsys, file, tmp_path):
+def test_rules_file_can_be_combined_with_changes(capsys, file, tmp_path):
     for name in ("ours.json", "our own.json"):
         rules_file = tmp_path / name
         rules_file.write_text('{"name": "ours", "version": 1}')
@@ -243,7 +243,7 @@ def test_html_page_loads_no_external_resources(page):
     assert "@import" not in page
 
 
-def test_untrusted_text_is_escaped_in_the_html_page(page):
+def test_untrusted_text_is_escaped_in_html_page(page):
     assert "&lt;script src=&#34;http://evil.example/x.js&#34;&gt;\\u202e" in page
     assert "\u202e" not in page
 
@@ -297,7 +297,7 @@ def test_block_range_limits_counted_events(capsys, file):
         (["--rules", "crynux", "--draws", "-1"], "--draws"),
     ],
 )
-def test_invalid_input_is_reported_in_one_line(capsys, file, arguments, expected_error):
+def test_invalid_backtest_input_fails_with_one_line_error(capsys, file, arguments, expected_error):
     assert expected_error in run_rejected(capsys, "--events", file, *arguments)
 
 
@@ -309,7 +309,7 @@ def test_empty_or_missing_file_is_rejected(capsys, tmp_path):
     assert "No such file" in run_rejected(capsys, "--events", missing, "--rules", "crynux")
 
 
-def test_error_for_an_invalid_grid_names_its_file(capsys, file, tmp_path):
+def test_error_for_invalid_grid_names_its_file(capsys, file, tmp_path):
     grid = tmp_path / "grid.json"
     grid.write_text('{"rules": "crynux"}')
     assert f"--grid: {grid}: set: must list" in run_rejected(
@@ -318,7 +318,7 @@ def test_error_for_an_invalid_grid_names_its_file(capsys, file, tmp_path):
 
 
 @pytest.mark.evm
-def test_stored_logs_and_their_export_give_the_same_comparison(capsys, indexed_config, tmp_path):
+def test_stored_logs_and_export_give_same_comparison(capsys, indexed_config, tmp_path):
     assert run(["export", "--config", str(indexed_config)]) == 0
     exported = tmp_path / "exported.jsonl"
     exported.write_text(capsys.readouterr().out)

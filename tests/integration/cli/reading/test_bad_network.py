@@ -61,7 +61,7 @@ def test_database_of_another_network_is_rejected(capsys, settings, network, tmp_
 
 
 @pytest.mark.evm
-def test_nothing_is_published_to_a_contract_with_different_rules(capsys, settings, tmp_path):
+def test_nothing_is_published_to_contract_with_other_rules(capsys, settings, tmp_path):
     settings["oracle"]["deviation"] = 50
     path = write_config(settings, tmp_path / "config.toml")
     message = run_refused_command(capsys, "run", "--once", "--publish", "--config", path)

@@ -133,7 +133,7 @@ def test_nodes_command_imports_only_repositories_that_it_reads(tmp_path, argumen
 
 
 @pytest.mark.slow
-def test_status_command_imports_no_library_of_signatures_or_contracts():
+def test_status_command_imports_no_signing_or_contract_library():
     assert not modules_of("status") & {"eth_keys", "eth_utils", "eth_abi", "rlp", "web3"}
 
 
@@ -146,7 +146,7 @@ def test_status_command_imports_no_sender_and_no_tracebacks_of_rich():
 
 
 @pytest.mark.slow
-def test_run_command_defers_import_of_server_and_abi_libraries():
+def test_run_command_imports_server_and_abi_libraries_lazily():
     assert not modules_of("run") & {"fastapi", "uvicorn", "jinja2", "eth_abi", "regex", "web3"}
 
 
@@ -171,7 +171,7 @@ def test_command_index_equals_registered_commands():
         } == summary_by_name
 
 
-def test_summaries_fit_into_one_line_of_the_help():
+def test_summaries_fit_into_one_line_of_help():
     assert max(len(command.summary) for command in COMMANDS.values()) <= 60
 
 

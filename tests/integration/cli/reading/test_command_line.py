@@ -137,18 +137,18 @@ def test_only_irreversible_commands_require_confirmation():
 @pytest.mark.parametrize(
     ("yes", "dry_run", "is_done"), [(True, False, True), (True, True, False), (False, True, False)]
 )
-def test_yes_and_dry_run_flags_replace_confirmation(yes, dry_run, is_done):
+def test_yes_or_dry_run_option_replaces_confirmation(yes, dry_run, is_done):
     assert confirm_action("sending it", yes=yes, dry_run=dry_run) is is_done
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n"])
-def test_declined_confirmation_does_nothing(monkeypatch, answer):
+def test_command_does_nothing_after_declined_confirmation(monkeypatch, answer):
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     with pytest.raises(InputError, match="sending it: not confirmed, nothing was done; use --yes"):
         confirm_action("sending it", yes=False, dry_run=False)
 
 
-def test_accepted_confirmation_proceeds(monkeypatch):
+def test_command_proceeds_after_accepted_confirmation(monkeypatch):
     monkeypatch.setattr("sys.stdin", Terminal("y\n"))
     assert confirm_action("sending it", yes=False, dry_run=False)
 
@@ -265,7 +265,7 @@ def test_removed_working_directory_prints_one_line(tmp_path):
     )
 
 
-def test_interrupt_during_import_of_a_command_ends_the_process(tmp_path):
+def test_interrupt_during_import_of_command_ends_process(tmp_path):
     """The module swallows a KeyboardInterrupt, as code that is called from C may do."""
     (tmp_path / "interrupted.py").write_text(
         "import os, signal, sys\n"
@@ -315,7 +315,7 @@ def test_output_pipe_closed_after_first_line_prints_nothing(tmp_path):
         OSError(errno.ENOSPC, "No space left on device"),
     ],
 )
-def test_error_on_a_file_other_than_the_output_keeps_its_traceback(failure, monkeypatch):
+def test_error_on_other_file_than_output_keeps_traceback(failure, monkeypatch):
     def fail() -> None:
         raise failure
 
@@ -339,6 +339,6 @@ def test_unexpected_exception_keeps_traceback(monkeypatch):
         run([])
 
 
-def test_command_group_without_a_subcommand_prints_its_help(capsys):
+def test_command_group_without_subcommand_prints_its_help(capsys):
     assert run(["outbox"]) == 2
     assert capsys.readouterr().err.startswith("Usage: qos-oracle outbox")

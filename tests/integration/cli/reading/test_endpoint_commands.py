@@ -40,7 +40,7 @@ def config(offline_settings, endpoints: Endpoints, tmp_path: Path) -> Path:
     return write_config(offline_settings, tmp_path / "config.toml")
 
 
-def test_endpoints_without_faults_are_shown_and_nothing_is_written(
+def test_healthy_endpoints_are_shown_without_writing(
     capsys: pytest.CaptureFixture[str], config: Path, tmp_path: Path
 ):
     assert run(["endpoint", "probe", "--config", str(config)]) == 0
@@ -52,7 +52,7 @@ def test_endpoints_without_faults_are_shown_and_nothing_is_written(
     assert not any(tmp_path.glob("*.sqlite*"))
 
 
-def test_unfit_endpoint_is_reported_and_fails_the_command(
+def test_unsuitable_endpoint_fails_probe_command(
     capsys: pytest.CaptureFixture[str], config: Path, endpoints: Endpoints
 ):
     _, second, _ = endpoints

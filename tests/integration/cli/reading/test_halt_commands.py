@@ -56,7 +56,7 @@ def test_halt_list_shows_block_and_both_hashes(halted: Path, capsys):
     assert (halt["block"], halt["our_hash"], halt["their_hash"]) == (22, OURS, THEIRS)
 
 
-def test_clearing_a_halt_stores_the_operator_and_the_reason(halted: Path, capsys):
+def test_cleared_halt_has_operator_and_reason(halted: Path, capsys):
     answer = run_json(capsys, "halt", "clear", "--reason", "ticket 12", "--config", halted)
 
     assert answer == {"halt": FINALITY_VIOLATION, "cleared": True, "reason": "ticket 12"}

@@ -38,7 +38,7 @@ def first_block_with_code(network: LocalNetwork) -> int:
     )
 
 
-def test_written_configuration_indexes_entire_network(
+def test_init_configuration_indexes_entire_network(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
     assert run(init_arguments(network, tmp_path)) == 0
@@ -90,7 +90,7 @@ def without_states_below(endpoint_proxy: Proxy, block: int) -> None:
     )
 
 
-def test_endpoint_without_historical_state_leaves_start_block_to_operator(
+def test_start_block_is_prompted_for_without_historical_state(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
     with run_proxy(network.url) as endpoint_proxy:

@@ -13,7 +13,7 @@ from tests.support.cli.refusal import run_refused_command
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def test_preset_differs_from_shipped_file_only_in_database_and_endpoints(
+def test_preset_differs_only_in_database_and_endpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = tmp_path / "config.toml"
@@ -37,7 +37,7 @@ def test_preset_differs_from_shipped_file_only_in_database_and_endpoints(
         (["--network", "crynux", "--profile", "reference"], "leave out --profile"),
     ],
 )
-def test_unknown_preset_and_contradicting_options_are_refused(
+def test_unknown_preset_or_conflicting_options_are_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], reason: str
 ):
     path = tmp_path / "config.toml"

@@ -59,7 +59,7 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0)
     return json.loads(capsys.readouterr().out)
 
 
-def test_complete_index_has_no_gap_and_reports_verification_levels(
+def test_complete_index_has_no_gap_and_shows_levels(
     config: str, chain: FakeChain, capsys: pytest.CaptureFixture[str]
 ):
     report = run_json(capsys, "resync", "gaps", "--config", config)
@@ -71,7 +71,7 @@ def test_complete_index_has_no_gap_and_reports_verification_levels(
     assert capsys.readouterr().out.endswith(f"blocks 0 to {chain.head.number}: no gap\n")
 
 
-def test_gaps_command_exits_with_1_when_the_index_has_a_gap(
+def test_gaps_command_exits_with_1_when_index_has_gap(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
@@ -87,7 +87,7 @@ def change(folder: Path, statement: str) -> int:
         return connection.execute(statement).rowcount
 
 
-def test_lost_log_row_is_found_without_the_chain(
+def test_lost_log_row_is_found_offline(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert change(tmp_path, "DELETE FROM log_row WHERE id = (SELECT min(id) FROM log_row)") == 1
@@ -103,7 +103,7 @@ def test_lost_log_row_is_found_without_the_chain(
     assert "repair the stored logs first" in capsys.readouterr().out
 
 
-def test_lost_log_row_is_repaired_from_the_chain(
+def test_lost_log_row_is_repaired_from_chain(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert change(tmp_path, "DELETE FROM log_row WHERE id = (SELECT min(id) FROM log_row)") == 1
@@ -124,7 +124,7 @@ def test_lost_log_row_is_repaired_from_the_chain(
     run_json(capsys, "resync", "gaps", "--config", config)
 
 
-def test_changed_state_row_is_found_by_its_half_of_verify(
+def test_changed_state_row_is_found_by_verify_state(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     count = change(tmp_path, "UPDATE node SET base = base + 7")
@@ -175,7 +175,7 @@ def test_verify_reports_endpoint_and_differences(
         (["--from", "0", "--to", "4", "--endpoint", "http://nobody"], "http://nobody"),
     ],
 )
-def test_invalid_verify_arguments_are_rejected_in_one_line(
+def test_invalid_verify_arguments_fail_with_one_line_error(
     config: str,
     arguments: list[str],
     complaint: str,
@@ -277,7 +277,7 @@ def test_recording_never_mixes_two_forks(config: str, chain: FakeChain, tmp_path
     ]
 
 
-def test_recording_from_endpoints_without_block_receipts_contains_all_logs(
+def test_recording_without_block_receipts_contains_all_logs(
     config: str, chain: FakeChain, tmp_path: Path
 ):
     for provider in chain.providers:

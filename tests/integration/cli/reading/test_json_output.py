@@ -192,7 +192,7 @@ def test_command_without_settings_logs_to_stderr(capsys: Capture):
 
 
 @pytest.mark.parametrize("name", sorted(CALLED))
-def test_command_without_configuration_prints_one_json_document_or_none(
+def test_unconfigured_command_prints_at_most_one_json_document(
     tmp_path: Path, capsys: Capture, name: str
 ):
     code = run(build_command_line(name, tmp_path / "config.toml"))
@@ -224,7 +224,7 @@ def test_command_prints_one_json_document(copied: Path, capsys: Capture, name: s
 @pytest.mark.evm
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(CALLED))
-def test_command_with_unreachable_endpoint_prints_one_json_document_or_none(
+def test_offline_command_prints_at_most_one_json_document(
     copied: Path, capsys: Capture, name: str
 ):
     """Some commands need no endpoint; some print what is known, and fail nevertheless."""

@@ -11,7 +11,7 @@ from tests.support.cli.local_network import run_local_network, write_config
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
 
 
-def test_status_reports_that_nothing_is_sent_after_an_old_database_copy_is_refused(
+def test_status_reports_rejected_old_database_copy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "keys").mkdir()

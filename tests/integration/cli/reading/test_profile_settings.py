@@ -86,7 +86,7 @@ def test_custom_profile_reports_missing_scoring_inputs(capsys, settings, tmp_pat
         ),
     ],
 )
-def test_invalid_custom_profile_is_reported_in_one_line(capsys, settings, change, fault):
+def test_invalid_custom_profile_fails_with_one_line_error(capsys, settings, change, fault):
     path = settings({})
     profile = path.parent / "own.toml"
     profile.write_text(OWN.replace(*change))
@@ -115,7 +115,7 @@ def test_contracts_missing_for_profile_are_reported(capsys, settings):
         ({"Work": NODES, "More": NODES}, f"Work and More have the same address, {NODES}"),
     ],
 )
-def test_extra_contract_is_reported_as_a_single_fault(capsys, settings, contracts, fault):
+def test_extra_contract_is_reported_as_single_fault(capsys, settings, contracts, fault):
     profile = settings({}).parent / "own.toml"
     more = OWN[OWN.index("[") :].replace("Work", "More").replace(TASKS, "0x" + "4d" * 20)
     profile.write_text(OWN + (more if "More" in contracts else ""))

@@ -51,7 +51,7 @@ def test_nodes_are_sorted_by_descending_score(indexed_config, capsys):
     assert scores[0] > scores[-1]
 
 
-def test_nodes_table_has_one_line_with_the_full_address_per_node(indexed_config, capsys):
+def test_nodes_table_has_one_line_with_full_address_per_node(indexed_config, capsys):
     lines = run_and_read_output(capsys, "nodes", "--config", indexed_config).splitlines()
 
     assert len(lines) == 13
@@ -97,7 +97,7 @@ def test_explanation_of_earlier_block_excludes_later_entries(indexed_config, cap
     assert len(then["pool"]["scores"]) < len(now["pool"]["scores"])
 
 
-def test_text_output_contains_the_numbers_of_the_json_output(indexed_config, capsys):
+def test_text_output_contains_numbers_of_json_output(indexed_config, capsys):
     worst = run_json(capsys, "nodes", "--config", indexed_config)["nodes"][-1]["node"]
     explanation = run_json(capsys, "explain", worst, "--config", indexed_config)
     text = run_and_read_output(capsys, "explain", worst, "--full", "--config", indexed_config)
@@ -137,7 +137,7 @@ def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed_config, ca
     assert all(node in stderr for node in nodes if node.startswith(shared))
 
 
-def test_advice_prints_the_numbers_of_its_json(indexed_config, capsys):
+def test_advice_text_contains_numbers_of_json(indexed_config, capsys):
     for row in run_json(capsys, "nodes", "--config", indexed_config)["nodes"]:
         advice = run_json(capsys, "advice", row["node"], "--config", indexed_config)
         text = run_and_read_output(capsys, "advice", row["node"], "--config", indexed_config)
@@ -153,13 +153,13 @@ def test_advice_prints_the_numbers_of_its_json(indexed_config, capsys):
         assert f"as of block {advice['as_of']['block']}, " in text
 
 
-def test_advice_for_an_unknown_node_exits_with_2(indexed_config, capsys):
+def test_advice_for_unknown_node_exits_with_2(indexed_config, capsys):
     assert run(["advice", "0x" + "ab" * 20, "--config", str(indexed_config)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.slow
-def test_entry_shows_the_group_members_it_was_compared_with(indexed_config, capsys):
+def test_entry_shows_group_members_it_was_compared_with(indexed_config, capsys):
     member_count = 0
     for node in run_json(capsys, "nodes", "--config", indexed_config)["nodes"]:
         explanation = run_json(capsys, "explain", node["node"], "--config", indexed_config)
@@ -184,7 +184,7 @@ def test_entry_shows_the_group_members_it_was_compared_with(indexed_config, caps
     assert member_count > 0
 
 
-def test_every_recovery_shown_can_be_recomputed(indexed_config, capsys):
+def test_every_displayed_recovery_can_be_recomputed(indexed_config, capsys):
     healing = re.compile(
         r"recovered in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)"
     )

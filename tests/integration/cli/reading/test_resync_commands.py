@@ -173,7 +173,7 @@ def test_rebuild_sends_no_request_to_any_endpoint(network, database, tmp_path, c
     assert run_json(capsys, "rebuild", "--config", offline)["same_state"]
 
 
-def test_rebuild_of_an_empty_database_is_rejected(settings, tmp_path, capsys):
+def test_rebuild_of_empty_database_is_rejected(settings, tmp_path, capsys):
     settings["database"]["url"] = f"sqlite:///{tmp_path / 'new.sqlite'}"
     new = write_config(settings, tmp_path / "new.toml")
     assert run(["migrate", "--config", str(new)]) == 0

@@ -64,7 +64,7 @@ def read_counters(url: str) -> tuple[int, int]:
         return uow.bookmarks.get_number(FIRST) or 0, uow.bookmarks.get_number(SECOND) or 0
 
 
-def test_backup_written_beside_a_writer_restores_one_of_its_transactions(
+def test_backup_during_writes_restores_committed_state(
     counting_store: Store, database_url: str, request: pytest.FixtureRequest, tmp_path: Path
 ):
     engine = "sqlite" if database_url.startswith("sqlite") else "postgresql"
@@ -87,7 +87,7 @@ def test_backup_written_beside_a_writer_restores_one_of_its_transactions(
     assert sorted(path.name for path in tmp_path.glob("*.part")) == []
 
 
-def test_restored_sqlite_database_keeps_the_replaced_one(sqlite_url: str, tmp_path: Path):
+def test_restore_of_sqlite_keeps_replaced_database(sqlite_url: str, tmp_path: Path):
     database = Path(sqlite_url.removeprefix("sqlite:///"))
     set_counter(sqlite_url, 1)
     back_up_database(sqlite_url, tmp_path / "backup")
@@ -99,9 +99,7 @@ def test_restored_sqlite_database_keeps_the_replaced_one(sqlite_url: str, tmp_pa
     assert stat.S_IMODE(database.stat().st_mode) == 0o600
 
 
-def test_log_of_a_crashed_database_is_not_applied_to_the_restored_one(
-    sqlite_url: str, tmp_path: Path
-):
+def test_stale_write_ahead_log_is_not_applied_after_restore(sqlite_url: str, tmp_path: Path):
     database = Path(sqlite_url.removeprefix("sqlite:///"))
     set_counter(sqlite_url, 1)
     back_up_database(sqlite_url, tmp_path / "backup")
@@ -137,14 +135,14 @@ def test_corrupted_backup_is_rejected_and_database_is_unchanged(sqlite_url: str,
     }
 
 
-def test_existing_file_is_not_overwritten_by_a_backup(database_url: str, tmp_path: Path):
+def test_existing_file_is_not_overwritten_by_backup(database_url: str, tmp_path: Path):
     (tmp_path / "backup").write_text("the only copy")
     with pytest.raises(InputError, match="exists"):
         back_up_database(database_url, tmp_path / "backup")
     assert (tmp_path / "backup").read_text() == "the only copy"
 
 
-def test_backup_of_a_corrupted_database_is_rejected(sqlite_url: str, tmp_path: Path):
+def test_backup_of_corrupted_database_is_rejected(sqlite_url: str, tmp_path: Path):
     corrupt_table(Path(sqlite_url.removeprefix("sqlite:///")), "bookmark")
     with pytest.raises(FatalError):
         back_up_database(sqlite_url, tmp_path / "backup")
@@ -161,7 +159,7 @@ def test_restore_into_postgresql_database_with_tables_is_rejected(
 
 
 @pytest.mark.postgres
-def test_backup_of_other_engine_is_rejected(
+def test_restore_of_other_engine_is_rejected(
     sqlite_url: str, empty_postgresql_url: str, tmp_path: Path
 ):
     back_up_database(sqlite_url, tmp_path / "backup")
@@ -172,7 +170,7 @@ def test_backup_of_other_engine_is_rejected(
 
 
 @pytest.mark.postgres
-def test_password_of_the_url_is_neither_argument_nor_environment_of_pg_dump(
+def test_pg_dump_gets_no_password_in_arguments_or_environment(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     original = shutil.which("pg_dump")
@@ -210,7 +208,7 @@ def set_counter(url: str, number: int) -> None:
         uow.bookmarks.set(FIRST, number)
 
 
-def test_backup_and_restore_by_command_keep_the_indexed_history(
+def test_backup_and_restore_commands_keep_indexed_history(
     capsys: pytest.CaptureFixture[str], offline_settings: dict[str, Any], tmp_path: Path
 ):
     config = str(write_config(offline_settings, tmp_path / "config.toml"))
@@ -243,7 +241,7 @@ def test_restore_while_process_holds_lease_is_rejected(
     assert "another process works on this database: the daemon" in refusal
 
 
-def test_corrupted_database_is_replaced_by_a_backup(
+def test_corrupted_database_is_replaced_by_backup(
     capsys: pytest.CaptureFixture[str], offline_settings: dict[str, Any], tmp_path: Path
 ):
     config = write_config(offline_settings, tmp_path / "config.toml")

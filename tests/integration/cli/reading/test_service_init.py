@@ -18,7 +18,7 @@ _CREATED_LATER = {"config/local.toml", "build/site"}
 _EXPOSURE_LIMIT = 20  # tenths, of 100
 
 
-def test_second_init_replaces_the_files_of_the_program_only(
+def test_second_init_replaces_only_generated_files(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     assert run(["service", "init", str(tmp_path)]) == 0
@@ -36,7 +36,7 @@ def test_second_init_replaces_the_files_of_the_program_only(
     assert all((tmp_path / name).read_text("utf-8").endswith("# changed\n") for name in changed)
 
 
-def test_folder_has_every_mount_of_the_compose_file(tmp_path: Path):
+def test_folder_contains_every_compose_mount(tmp_path: Path):
     assert run(["service", "init", str(tmp_path)]) == 0
     compose = (tmp_path / "compose.yaml").read_text("utf-8")
     mounts = set(re.findall(r"^      - \./([^:\n]+):", compose, re.MULTILINE))
@@ -49,7 +49,7 @@ def test_folder_has_every_mount_of_the_compose_file(tmp_path: Path):
     )
 
 
-def test_override_file_has_a_service_so_that_docker_compose_1_29_accepts_it(tmp_path: Path):
+def test_override_file_is_accepted_by_docker_compose_1_29(tmp_path: Path):
     assert run(["service", "init", str(tmp_path)]) == 0
     override = (tmp_path / "compose.override.yaml").read_text("utf-8")
     assert re.search(r"^services:\n  daemon: \{\}\n", override, re.MULTILINE)
@@ -71,7 +71,7 @@ def test_compose_file_of_another_origin_is_not_replaced(
     ("program", "is_hidden"),
     [("/run/user/1000/qos-oracle/bin/python", True), ("/opt/qos-oracle/bin/python", False)],
 )
-def test_program_in_a_folder_that_the_unit_hides_is_a_warning(
+def test_program_in_folder_hidden_by_unit_causes_warning(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -94,7 +94,7 @@ def test_program_in_a_folder_that_the_unit_hides_is_a_warning(
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_unit_is_valid_and_exposes_little(tmp_path: Path):
+def test_systemd_unit_is_valid_and_hardened(tmp_path: Path):
     assert run(["service", "init", str(tmp_path), "--systemd"]) == 0
     systemd_analyze = str(shutil.which("systemd-analyze"))
     unit = tmp_path / "qos-oracle.service"

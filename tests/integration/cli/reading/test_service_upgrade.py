@@ -109,7 +109,7 @@ def _read_rows(connection: Connection, name: str) -> list[Any]:
     return sorted(map(repr, connection.execute(select(*columns)).all()))
 
 
-def test_database_of_the_first_release_is_opened(released_url: str):
+def test_database_of_first_release_can_be_opened(released_url: str):
     migrate(released_url)
     with Store.open(released_url) as store, store.read_transaction() as uow:
         assert uow.bookmarks.get(PROGRAM_VERSION) == "0.1.0"
@@ -117,7 +117,7 @@ def test_database_of_the_first_release_is_opened(released_url: str):
         assert len(uow.outbox.intents.list_newest(9)) == 2
 
 
-def test_upgrade_keeps_every_row_and_its_backup_restores_the_old_version(
+def test_upgrade_keeps_rows_and_backup_restores_old_version(
     capsys: pytest.CaptureFixture[str],
     config: str,
     released_url: str,
@@ -157,7 +157,7 @@ def test_upgrade_keeps_every_row_and_its_backup_restores_the_old_version(
         assert read_released_rows(released_url) == rows
 
 
-def test_migration_that_changes_a_row_is_rolled_back(
+def test_migration_that_changes_row_is_rolled_back(
     capsys: pytest.CaptureFixture[str],
     config: str,
     released_url: str,
@@ -184,7 +184,7 @@ def test_migration_that_changes_a_row_is_rolled_back(
     assert inspect_schema(released_url).age is SchemaAge.CURRENT
 
 
-def test_upgrade_under_a_running_process_is_rejected(
+def test_upgrade_during_running_process_is_rejected(
     capsys: pytest.CaptureFixture[str],
     config: str,
     released_url: str,
@@ -203,7 +203,7 @@ def test_upgrade_under_a_running_process_is_rejected(
     assert inspect_schema(released_url).age is SchemaAge.OLDER
 
 
-def test_upgrade_is_rejected_if_a_daemon_ran_after_the_backup(
+def test_upgrade_is_rejected_if_daemon_ran_after_backup(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     config: str,
@@ -230,9 +230,7 @@ def test_upgrade_is_rejected_if_a_daemon_ran_after_the_backup(
     assert inspect_schema(released_url).age is SchemaAge.CURRENT
 
 
-def test_lease_is_checked_in_the_transaction_of_the_migration(
-    released_url: str, next_release: Path
-):
+def test_lease_is_checked_in_migration_transaction(released_url: str, next_release: Path):
     """A daemon that starts during the backup is not overlooked."""
     del next_release
 
@@ -244,7 +242,7 @@ def test_lease_is_checked_in_the_transaction_of_the_migration(
     assert inspect_schema(released_url).age is SchemaAge.OLDER
 
 
-def test_database_of_a_newer_program_with_the_same_schema_is_not_upgraded(
+def test_database_of_newer_version_is_not_upgraded(
     capsys: pytest.CaptureFixture[str], config: str, released_url: str, tmp_path: Path
 ):
     with open_connection(released_url) as connection:
@@ -269,6 +267,6 @@ def test_breaking_changes_are_those_of_newer_versions():
     assert list_breaking_changes(releases, None).keys() == {"0.3.0", "0.1.0"}
 
 
-def test_packaged_changelog_has_a_section_of_this_version():
+def test_packaged_changelog_has_section_of_this_version():
     changelog = find_shipped_path("CHANGELOG.md").read_text("utf-8")
     assert __version__ in split_changelog_by_version(changelog)
