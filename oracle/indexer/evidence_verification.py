@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from oracle.domain.blocks import BlockRange, Position, format_block_count
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
+from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_review import compute_evidence_block_range
 from oracle.domain.state import Task
 from oracle.indexer.kickout_reviews import load_counted_scores
@@ -18,12 +19,13 @@ from oracle.store.database import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class EvidenceVerification:
-    """How well the blocks behind a kickout are verified.
+    """How well the blocks behind the kickout of `node` are verified.
 
     `unproven` are the numbers of the blocks that are not verified to `level` yet, ascending.
     `obstacle` is a reason to wait that no verification can remove, or None.
     """
 
+    node: Address
     level: VerificationLevel
     unproven: tuple[int, ...] = ()
     obstacle: str | None = None
@@ -52,6 +54,7 @@ def build_evidence_verification(
     if dead_letters:
         problem = f"{dead_letters[0].name} of block {dead_letters[0].block}"
         return EvidenceVerification(
+            interval.node,
             level,
             obstacle=f"{problem} could not be decoded; run `qos-oracle resync dead-letters`",
         )
@@ -62,7 +65,9 @@ def build_evidence_verification(
     gaps = [] if scope is None else uow.coverage.list_gaps(scope.id, first, last)
     if scope is None or gaps:
         problem = f"block {gaps[0].first if gaps else first} was never read"
-        return EvidenceVerification(level, obstacle=f"{problem}; run `qos-oracle resync gaps`")
+        return EvidenceVerification(
+            interval.node, level, obstacle=f"{problem}; run `qos-oracle resync gaps`"
+        )
     quarantined_spans = uow.facts.quarantine.list_suspect_intervals(
         scope.id, BlockRange(first, last)
     )
@@ -77,13 +82,14 @@ def build_evidence_verification(
             f"block {single_source_blocks[0]} on, came only from an endpoint that was proven wrong"
         )
         return EvidenceVerification(
-            level, obstacle=f"{problem}; the audit requests them from another"
+            interval.node, level, obstacle=f"{problem}; the audit requests them from another"
         )
     level_by_block = uow.verified_blocks.get_level_by_number(first, last)
     for span in uow.coverage.list_intervals(scope.id, first, last):
         for number in _select_numbers_in_range(blocks, span.first, span.last):
             level_by_block[number] = max(span.level, level_by_block.get(number, span.level))
     return EvidenceVerification(
+        interval.node,
         level,
         tuple(
             evidence_block for evidence_block in blocks if level_by_block[evidence_block] < level

@@ -4,8 +4,6 @@ Anyone can accuse a node by a signed root, so a reporter must not sign a root wh
 not verified. See docs/explanation/kickouts.md#what-a-reporter-signs.
 """
 
-from typing import NamedTuple
-
 from oracle.domain.blocks import format_block_count
 from oracle.domain.coverage import VerificationLevel
 from oracle.domain.ids import Address
@@ -23,23 +21,9 @@ from oracle.store.database import UnitOfWork
 from oracle.txmgr.context import StepResult
 
 
-class UnverifiedKickout(NamedTuple):
-    """A node whose kickout a report makes due, although the blocks behind it are not verified."""
-
-    node: Address
-    verification: EvidenceVerification
-
-    def describe(self, report: Report) -> str:
-        """Return why the report is not signed."""
-        return (
-            f"period {report.period} makes the kickout of {self.node} due: "
-            f"{self.verification.reason}"
-        )
-
-
 def find_unverified_kickout(
     context: ReportingContext, uow: UnitOfWork, report: Report
-) -> UnverifiedKickout | None:
+) -> EvidenceVerification | None:
     """Return an unverified kickout that became due since the last round, or None.
 
     The result is also None if the rules of the network do not require the verification.
@@ -54,21 +38,22 @@ def find_unverified_kickout(
     for leaf in _list_newly_due_leaves(context, uow, report):
         verification = _load_kickout_verification(context, uow, report, leaf.node, level)
         if verification.reason is not None:
-            return UnverifiedKickout(leaf.node, verification)
+            return verification
     return None
 
 
 def verify_next_blocks(
-    context: ReportingContext, unverified: UnverifiedKickout
+    context: ReportingContext, verification: EvidenceVerification
 ) -> StepResult | None:
     """Verify some of the blocks behind a kickout, or return None if no block was verified."""
-    node, verification = unverified
     if context.verifier is None or verification.obstacle is not None:
         return None
     verified_count = context.verifier.verify_next_blocks(verification)
     remaining_count = len(verification.unproven) - verified_count
     result = StepResult(
-        "kickout evidence verified", None, f"{node}: {format_block_count(remaining_count)} left"
+        "kickout evidence verified",
+        None,
+        f"{verification.node}: {format_block_count(remaining_count)} left",
     )
     return result if verified_count else None
 

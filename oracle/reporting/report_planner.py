@@ -275,7 +275,10 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
     if reason is not None:
         return hold_report(context, scheduled.report, reason)
     context.quorum.missing.evidence_reason = (
-        None if unverified is None else unverified.describe(scheduled.report)
+        None
+        if unverified is None
+        else f"period {scheduled.report.period} makes the kickout of {unverified.node} due: "
+        f"{unverified.reason}"
     )
     if unverified is not None:
         return verify_next_blocks(context, unverified)

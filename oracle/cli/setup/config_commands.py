@@ -86,16 +86,6 @@ class _CheckFindings:
             self.may_be_transient = self.may_be_transient and isinstance(error, TransientError)
 
 
-@dataclass(frozen=True, slots=True)
-class _CheckContext:
-    """The context that all checks share; endpoints and keys are opened on first use."""
-
-    config: Config
-    reader: EventReader
-    open_endpoints: Callable[[], ChainSource]
-    open_key: OpenKey
-
-
 @commands.command(epilog="Example: qos-oracle config check --config config/local.toml")
 def check(
     config: ConfigOption = DEFAULT_CONFIG,
@@ -113,7 +103,6 @@ def check(
     open_key = make_key_opener(settings)
     with ExitStack() as stack:
         open_endpoints = cache(lambda: stack.enter_context(open_chain(settings, reader)))
-        context = _CheckContext(settings, reader, open_endpoints, open_key)
         findings.run_check("profile", lambda: _check_profile(settings, reader, findings))
         findings.run_check("contracts", lambda: format_profile_contracts(reader))
         findings.run_check("on chain", lambda: describe_on_chain_support(settings, reader))
@@ -126,9 +115,11 @@ def check(
                 "chain", lambda: _check_chain_timing(settings, open_endpoints(), findings)
             )
             if settings.oracle.address is not None and "chain" in findings.facts:
-                _check_contract_if_keys_open(context, findings)
+                _check_contract_if_keys_open(
+                    settings, reader, open_endpoints(), open_key, findings
+                )
         findings.run_check("cost", lambda: _estimate_rpc_cost(settings, reader, open_endpoints()))
-        _check_task_start_costs(context, findings)
+        _check_task_start_costs(settings, open_endpoints, open_key, findings)
     if as_json:
         print_model(
             ConfigCheck(facts=findings.facts, warnings=findings.warnings, faults=findings.faults)
@@ -142,12 +133,18 @@ def check(
         raise TransientError(message) if findings.may_be_transient else InputError(message)
 
 
-def _check_task_start_costs(context: _CheckContext, findings: _CheckFindings) -> None:
-    config = context.config
+def _check_task_start_costs(
+    config: Config,
+    open_endpoints: Callable[[], ChainSource],
+    open_key: OpenKey,
+    findings: _CheckFindings,
+) -> None:
     dispatch = build_dispatch_settings(config.dispatch, build_configured_rules(config))
     if dispatch is None:
         return
-    findings.run_check("dispatch", lambda: _check_dispatch(context, findings))
+    findings.run_check(
+        "dispatch", lambda: _check_dispatch(config, open_endpoints, open_key, findings)
+    )
     if config.keys.has_key("dispatcher"):
         gas = START_GAS if dispatch.legacy_policy is None else START_GROUP_GAS
         findings.run_check("starts", lambda: _check_task_start_budget(config, gas, findings))
@@ -212,10 +209,15 @@ def _check_keys(config: Config, open_key: OpenKey, findings: _CheckFindings) -> 
     )
 
 
-def _check_dispatch(context: _CheckContext, findings: _CheckFindings) -> str:
+def _check_dispatch(
+    config: Config,
+    open_endpoints: Callable[[], ChainSource],
+    open_key: OpenKey,
+    findings: _CheckFindings,
+) -> str:
     """Describe how tasks are dispatched, and check that the dispatcher has funds."""
-    section = context.config.dispatch
-    dispatcher = context.open_key("dispatcher")
+    section = config.dispatch
+    dispatcher = open_key("dispatcher")
     policy = (
         f"policy {section.policy} from block {section.start_block} on, {section.queue_alpha} "
         "waiting tasks per member"
@@ -224,16 +226,13 @@ def _check_dispatch(context: _CheckContext, findings: _CheckFindings) -> str:
         return f"{policy}; no key: nodes are drawn, but no task is started"
     sender = dispatcher.address
     if "chain" in findings.facts:
-        chain = context.open_endpoints()
-        pool_view = open_dispatch_account(context.config, chain, context.open_key).pool_view
+        pool_view = open_dispatch_account(config, open_endpoints(), open_key).pool_view
         if fetch_balance(pool_view, sender) == 0:
             findings.warnings.append(
                 f"the dispatcher {sender} has no ether: nothing can be started"
             )
     results_note = (
-        ""
-        if open_results_folder(context.config) is None
-        else f", results from {section.results_folder}"
+        "" if open_results_folder(config) is None else f", results from {section.results_folder}"
     )
     return f"{policy}, dispatcher {sender}{results_note}"
 
@@ -315,26 +314,39 @@ def _find_timing_faults(config: Config, heads: Heads, block_seconds: float) -> I
         )
 
 
-def _check_contract_if_keys_open(context: _CheckContext, findings: _CheckFindings) -> None:
+def _check_contract_if_keys_open(
+    config: Config,
+    reader: EventReader,
+    chain: ChainSource,
+    open_key: OpenKey,
+    findings: _CheckFindings,
+) -> None:
     """Check the contract if the keys could be opened, so that no key fault appears twice."""
     if "keys" in findings.facts:
-        findings.run_check("contract", lambda: _check_contract(context, findings))
+        findings.run_check(
+            "contract", lambda: _check_contract(config, reader, chain, open_key, findings)
+        )
     else:
         findings.warnings.append("the oracle contract was not checked; fix the keys first")
 
 
-def _check_contract(context: _CheckContext, findings: _CheckFindings) -> str:
-    config = context.config
-    keys = open_reporter_keys(context.open_key)
+def _check_contract(
+    config: Config,
+    reader: EventReader,
+    chain: ChainSource,
+    open_key: OpenKey,
+    findings: _CheckFindings,
+) -> str:
+    keys = open_reporter_keys(open_key)
     address = get_oracle_address(config)
-    pool_view = open_report_account(config, context.open_endpoints()).pool_view
+    pool_view = open_report_account(config, chain).pool_view
     if keys is not None and keys.transmitter is not None:
         payer_address = keys.transmitter.address
         if fetch_balance(pool_view, payer_address) == 0:
             findings.warnings.append(
                 f"the transmitter {payer_address} has no ether: nothing can be sent"
             )
-    expected = build_expected_contract(config, context.reader, keys)
+    expected = build_expected_contract(config, reader, keys)
     contract_state, mismatches = inspect_roots_contract(pool_view, address, expected)
     if mismatches:
         raise InputError("; ".join(difference.format_line() for difference in mismatches))

@@ -5,7 +5,6 @@ Nothing is sent.
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Annotated
 
@@ -54,6 +53,8 @@ from oracle.txmgr.nonce_sync import reconcile_nonces
 # The key of a task that cannot exist, for calls that no contract accepts.
 _VOID_TASK = TaskKey("0x" + 64 * "0")
 
+_OpenEndpoints = Callable[[], ChainSource]
+
 
 def _run_check(checks: list[SelfTestCheck], name: str, check: Callable[[], str]) -> None:
     """Run one check and record its result, without raising an OracleError."""
@@ -94,13 +95,13 @@ def selftest(
         def open_endpoints() -> ChainSource:
             return stack.enter_context(open_chain(settings, open_reader(settings), facts))
 
-        context = _CheckContext(settings, open_endpoints, make_key_opener(settings))
+        open_key = make_key_opener(settings)
         if not offline:
-            _check_chain_access(context, store, checks)
-        _check_keys(context, checks, is_online=not offline)
-        _run_check(checks, "keys apart", partial(_check_keys_are_distinct, context))
+            _check_chain_access(settings, open_endpoints, open_key, store, checks)
+        _check_keys(settings, open_key, None if offline else open_endpoints, checks)
+        _run_check(checks, "keys apart", partial(_check_keys_are_distinct, open_key))
         if not offline and records is not None:
-            _check_nonces(records, context.open_key, checks)
+            _check_nonces(records, open_key, checks)
     if as_json:
         print_model(checks)
     else:
@@ -114,30 +115,41 @@ def selftest(
         raise FatalError(f"{config}: {failed} of {len(checks)} checks failed")
 
 
-@dataclass(frozen=True, slots=True)
-class _CheckContext:
-    """The context that all checks share; endpoints and keys are opened on first use."""
-
-    config: Config
-    open_endpoints: Callable[[], ChainSource]
-    open_key: OpenKey
-
-
 def _check_chain_access(
-    context: _CheckContext, store: Store | None, checks: list[SelfTestCheck]
+    config: Config,
+    open_endpoints: _OpenEndpoints,
+    open_key: OpenKey,
+    store: Store | None,
+    checks: list[SelfTestCheck],
 ) -> None:
-    for position in range(len(context.config.chain.endpoints)):
-        _run_check(checks, f"endpoint {position + 1}", partial(_check_endpoint, context, position))
-    if context.config.oracle.address is not None:
-        _run_check(checks, "contract", partial(_check_contract, context, store))
+    for position in range(len(config.chain.endpoints)):
+        _run_check(
+            checks,
+            f"endpoint {position + 1}",
+            partial(_check_endpoint, config, open_endpoints, position),
+        )
+    if config.oracle.address is not None:
+        _run_check(
+            checks, "contract", partial(_check_contract, config, open_endpoints, open_key, store)
+        )
 
 
-def _check_keys(context: _CheckContext, checks: list[SelfTestCheck], *, is_online: bool) -> None:
+def _check_keys(
+    config: Config,
+    open_key: OpenKey,
+    open_endpoints: _OpenEndpoints | None,
+    checks: list[SelfTestCheck],
+) -> None:
+    """Check each key, and its balance if `open_endpoints` is not None."""
     for role in ROLES:
-        if context.config.keys.has_key(role):
-            _run_check(checks, role, partial(_check_key_can_sign, context, role))
-            if role != "signer" and is_online:
-                _run_check(checks, f"{role}'s balance", partial(_check_balance, context, role))
+        if config.keys.has_key(role):
+            _run_check(checks, role, partial(_check_key_can_sign, config, open_key, role))
+            if role != "signer" and open_endpoints is not None:
+                _run_check(
+                    checks,
+                    f"{role}'s balance",
+                    partial(_check_balance, config, open_endpoints, open_key, role),
+                )
 
 
 def _check_lease(store: Store) -> str:
@@ -150,22 +162,23 @@ def _check_lease(store: Store) -> str:
     return "the lease is free" if holder is None else f"the lease is held by {holder}"
 
 
-def _check_endpoint(context: _CheckContext, position: int) -> str:
+def _check_endpoint(config: Config, open_endpoints: _OpenEndpoints, position: int) -> str:
     """Check that one endpoint serves the configured chain."""
-    chain_id = context.config.chain.id
-    with reopen_endpoints(context.config, context.open_endpoints()) as pool:
+    chain_id = config.chain.id
+    with reopen_endpoints(config, open_endpoints()) as pool:
         caller = pool.create_view().callers[position]
         if not caller.serves_chain(chain_id):
             raise InputError(f"{caller.name}: the endpoint does not serve chain {chain_id}")
         return f"{caller.name} serves chain {chain_id}"
 
 
-def _check_contract(context: _CheckContext, store: Store | None) -> str:
+def _check_contract(
+    config: Config, open_endpoints: _OpenEndpoints, open_key: OpenKey, store: Store | None
+) -> str:
     """Compare the contract with the configuration: code, rules, signers, limits."""
-    config = context.config
-    reader = open_reader(context.config)
-    expected = build_expected_contract(config, reader, open_reporter_keys(context.open_key))
-    chain = check_chain(config, context.open_endpoints(), store)
+    reader = open_reader(config)
+    expected = build_expected_contract(config, reader, open_reporter_keys(open_key))
+    chain = check_chain(config, open_endpoints(), store)
     address = get_oracle_address(config)
     pool_view = open_report_account(config, chain).pool_view
     contract_configuration, mismatches = inspect_roots_contract(pool_view, address, expected)
@@ -176,10 +189,10 @@ def _check_contract(context: _CheckContext, store: Store | None) -> str:
     return f"{address} matches the configuration, rules {compute_rules_hash(config, reader)}"
 
 
-def _check_key_can_sign(context: _CheckContext, role: Role) -> str:
+def _check_key_can_sign(config: Config, open_key: OpenKey, role: Role) -> str:
     """Open a key, and check that the key can sign void data."""
-    signer = _open_required_signer(context, role)
-    config, chain_id = context.config, context.config.chain.id
+    signer = _open_required_signer(open_key, role)
+    chain_id = config.chain.id
     if role == "signer":
         sign_void_statement(signer, Domain(chain_id, get_oracle_address(config)))
         return f"{signer.address} signed a void report for chain {chain_id}"
@@ -193,16 +206,18 @@ def _check_key_can_sign(context: _CheckContext, role: Role) -> str:
     return f"{signer.address} signed a void transaction for chain {chain_id}"
 
 
-def _check_balance(context: _CheckContext, role: Role) -> str:
-    signer = _open_required_signer(context, role)
-    with reopen_endpoints(context.config, context.open_endpoints()) as pool:
+def _check_balance(
+    config: Config, open_endpoints: _OpenEndpoints, open_key: OpenKey, role: Role
+) -> str:
+    signer = _open_required_signer(open_key, role)
+    with reopen_endpoints(config, open_endpoints()) as pool:
         wei = fetch_balance(pool.create_view(), signer.address)
     if wei == 0:
         raise InputError(f"{signer.address} has no ether, so nothing can be sent")
     return f"{signer.address} has {format_decimal(wei)} ether"
 
 
-def _check_keys_are_distinct(context: _CheckContext) -> str:
+def _check_keys_are_distinct(open_key: OpenKey) -> str:
     """Check that no two roles share a key.
 
     A key that cannot be opened is skipped here, because it fails another check.
@@ -210,7 +225,7 @@ def _check_keys_are_distinct(context: _CheckContext) -> str:
     address_by_role: dict[Role, Address | None] = {}
     for role in ROLES:
         with suppress(OracleError):
-            signer = context.open_key(role)
+            signer = open_key(role)
             address_by_role[role] = None if signer is None else signer.address
     fault = describe_shared_key(address_by_role)
     if fault is not None:
@@ -255,8 +270,8 @@ def _compare_nonces_with_chain(context: AccountContext) -> str:
     return difference or "the database matches the nonces on-chain"
 
 
-def _open_required_signer(context: _CheckContext, role: Role) -> Signer:
-    signer = context.open_key(role)
+def _open_required_signer(open_key: OpenKey, role: Role) -> Signer:
+    signer = open_key(role)
     if signer is None:
         raise InputError(f"keys.{role}: no key is configured")
     return signer

@@ -15,7 +15,7 @@ import errno
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from oracle.daemon.config.listener_section import ListenerSection
 from oracle.daemon.web.listener import get_max_pending_connections
@@ -40,11 +40,6 @@ T = TypeVar("T")
 Surplus = Literal["address", "total"]
 
 
-class _OpenConnection(NamedTuple):
-    network: str
-    since: float
-
-
 class ConnectionTable(Generic[T]):
     """Waiting connections in the order of arrival, grouped by client network."""
 
@@ -52,7 +47,8 @@ class ConnectionTable(Generic[T]):
         """Create an empty table; both limits must be at least one."""
         self._max_connections = max_connections
         self._max_per_address = max_per_address
-        self._connections: dict[T, _OpenConnection] = {}
+        # The network of each connection, and when it arrived.
+        self._connections: dict[T, tuple[str, float]] = {}
         self._connections_by_network: dict[str, dict[T, None]] = {}
 
     def __len__(self) -> int:
@@ -66,7 +62,7 @@ class ConnectionTable(Generic[T]):
         surplus = self._find_surplus_connection(network)
         if surplus is not None:
             self.remove_connection(surplus[0])
-        self._connections[connection] = _OpenConnection(network, now)
+        self._connections[connection] = (network, now)
         self._connections_by_network.setdefault(network, {})[connection] = None
         return surplus
 
@@ -75,17 +71,18 @@ class ConnectionTable(Generic[T]):
         open_connection = self._connections.pop(connection, None)
         if open_connection is None:
             return False
-        network_connections = self._connections_by_network[open_connection.network]
+        network, _ = open_connection
+        network_connections = self._connections_by_network[network]
         del network_connections[connection]
         if not network_connections:
-            del self._connections_by_network[open_connection.network]
+            del self._connections_by_network[network]
         return True
 
     def remove_expired_connections(self, cutoff: float) -> list[T]:
         """Remove and return all connections that arrived at this time or before."""
         expired = []
-        for connection, open_connection in self._connections.items():
-            if open_connection.since > cutoff:
+        for connection, (_, since) in self._connections.items():
+            if since > cutoff:
                 break
             expired.append(connection)
         return self._remove_connections(expired)

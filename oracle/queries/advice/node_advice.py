@@ -16,7 +16,7 @@ from oracle.queries.advice.kickout_outlook import (
     classify_kickout_state,
 )
 from oracle.queries.advice.node_money import NodeMoney, build_node_money
-from oracle.queries.advice.what_if import StandingSource, WhatIf, build_what_if
+from oracle.queries.advice.what_if import WhatIf, build_what_if
 from oracle.queries.advice.work_share import WorkShare, build_work_share
 from oracle.queries.answers import AddressText, Answer
 from oracle.queries.api.card_table import get_node_card
@@ -66,15 +66,6 @@ def build_node_advice(snapshot: ApiSnapshot, record: AdviceRecord) -> NodeAdvice
     )
 
 
-def _build_what_if(snapshot: ApiSnapshot, record: AdviceRecord, money: NodeMoney) -> WhatIf | None:
-    return build_what_if(
-        record,
-        _build_standing_source(snapshot, record.node),
-        list_card_speeds(get_node_card(record.node), snapshot.get_card_table()),
-        None if money.per_day is None else money.seconds,
-    )
-
-
 def _find_hold_reason(snapshot: ApiSnapshot, node: Node) -> str | None:
     """Return why an operator must approve the node's due kickout, or None.
 
@@ -86,8 +77,8 @@ def _find_hold_reason(snapshot: ApiSnapshot, node: Node) -> str | None:
     return load_kickout_review(snapshot.uow, node, policy).hold_reason
 
 
-def _build_standing_source(snapshot: ApiSnapshot, node: Node) -> StandingSource:
-    """Return an object that computes the node's rank and chance of a task for any other QoS."""
+def _build_what_if(snapshot: ApiSnapshot, record: AdviceRecord, money: NodeMoney) -> WhatIf | None:
+    node = record.node
     ranking = snapshot.get_ranking()
     rules = snapshot.source.archive.rules
     time = snapshot.cursor.time
@@ -108,4 +99,10 @@ def _build_standing_source(snapshot: ApiSnapshot, node: Node) -> StandingSource:
         counted_qos = own_qos if is_available(node, time, rules) else None
         return ranking.get_draw_weights(weighting).compute_chance(node.stake, qos, counted_qos)
 
-    return StandingSource(find_rank, compute_chance)
+    return build_what_if(
+        record,
+        find_rank,
+        compute_chance,
+        list_card_speeds(get_node_card(node), snapshot.get_card_table()),
+        None if money.per_day is None else money.seconds,
+    )

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -94,26 +93,20 @@ class WhatIf(ApiModel):
     assumption: str = _ASSUMPTION
 
 
-@dataclass(frozen=True, slots=True)
-class StandingSource:
-    """The functions that compute a node's rank and its chance of a task for any QoS."""
-
-    find_rank: Callable[[int], int | None]
-    compute_chance: Callable[[int], int | None]
-
-
 def build_what_if(
     record: AdviceRecord,
-    standing: StandingSource,
+    find_rank: Callable[[int], int | None],
+    compute_chance: Callable[[int], int | None],
     cards: Sequence[CardSpeed] = (),
     seconds: int | None = None,
 ) -> WhatIf | None:
     """Return the what-if of a node, or None if none of its groups can be ranked again.
 
-    `cards` are the cards of the network. `seconds` is the time in which the node earned the fees
-    of its scored tasks, or None if that time is too short to compute fees per day. The result is
-    also None if the node's pool differs from its stored scores, which happens under rules that
-    replace pools (rule set `relay`).
+    `find_rank` and `compute_chance` return the rank of the node, and its chance of a task, if its
+    QoS were the given one. `cards` are the cards of the network. `seconds` is the time in which
+    the node earned the fees of its scored tasks, or None if that time is too short to compute fees
+    per day. The result is also None if the node's pool differs from its stored scores, which
+    happens under rules that replace pools (rule set `relay`).
     """
     pool = bytes(entry.score for entry in record.entries)
     if not pool or pool != record.node.pool or record.rules.legacy is not None:
@@ -136,8 +129,8 @@ def build_what_if(
             card=card,
             mean_score=sum(scores) * UNIT // len(scores),
             qos=qos,
-            rank=standing.find_rank(qos),
-            chance=standing.compute_chance(qos),
+            rank=find_rank(qos),
+            chance=compute_chance(qos),
             fees_per_day=None if seconds is None else earned_fees * _DAY_SECONDS // seconds,
         )
 

@@ -95,7 +95,7 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
     )
     candidacies = list(iter_draw_chances(snapshot, record, weighting, stake_score))
     fees_expected = sum(
-        row.task.fee * chance for row, (_, chance) in zip(recent_draws, candidacies, strict=True)
+        row.fee * chance for row, (_, chance) in zip(recent_draws, candidacies, strict=True)
     )
     received = [row for row in recent_draws if row.draw.node == node.address]
     missed = Counter(reason for reason, _ in candidacies if reason is not None)
@@ -107,8 +107,8 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
         missed=[MissedDraws(reason=reason, draws=n) for reason, n in missed.most_common()],
         received=len(received),
         expected=sum(chance for _, chance in candidacies),
-        fees=sum(row.task.fee for row in recent_draws),
-        fees_received=sum(row.task.fee for row in received),
+        fees=sum(row.fee for row in recent_draws),
+        fees_received=sum(row.fee for row in received),
         fees_expected=fees_expected // UNIT,
         stake_score=stake_score,
         qos=qos,
@@ -139,15 +139,15 @@ def iter_draw_chances(
     def compute_draw_weight(models: tuple[str, ...], in_use: tuple[str, ...], qos: int) -> int:
         return compute_weight(compute_model_boost(models, in_use), stake_score, qos, weighting)
 
-    for (draw, task), time, point, reason in zip(
+    for row, time, point, reason in zip(
         recent_draws, times, points, past.list_ineligibility_reasons(points), strict=True
     ):
         if reason is not None:
             yield reason, 0
             continue
         models_in_use = past.get_models_in_use(time)
-        weight = compute_draw_weight(task.requirement.models, models_in_use, point.qos)
-        yield None, _compute_chance(draw, weight)
+        weight = compute_draw_weight(row.requirement.models, models_in_use, point.qos)
+        yield None, _compute_chance(row.draw, weight)
 
 
 def _compute_chance(draw: StoredDraw, weight: int) -> int:
@@ -212,7 +212,7 @@ class _PastNode:
         for index, (row, point) in enumerate(zip(self._draws, points, strict=True)):
             if point.is_excluded:
                 reasons[index] = IneligibilityReason.EXCLUDED
-            elif self._start_by_group.get(row.task.group, _FOREVER) <= point.time:
+            elif self._start_by_group.get(row.group, _FOREVER) <= point.time:
                 reasons[index] = IneligibilityReason.TAKEN
         for span in _iter_span_slices(times, self._busy_spans):
             _fill(reasons, span, IneligibilityReason.BUSY)
@@ -256,7 +256,7 @@ class _PastNode:
 
     def _find_misfit_reason(self, row: RecentDraw) -> IneligibilityReason | None:
         """Return why the node does not fit the task of another node's draw, or None if it fits."""
-        reason, lacked_models = self._evaluate_requirement(row.task.requirement)
+        reason, lacked_models = self._evaluate_requirement(row.requirement)
         if reason is not None or not lacked_models:
             return reason
         drawn_node = self._nodes.get(row.draw.node)

@@ -13,19 +13,13 @@ from oracle.systems.crynux.requirements import Requirement, build_requirement
 MAX_DRAWS = 500
 
 
-class DrawnTask(NamedTuple):
-    """The requirement, the group and the fee of a drawn task; an unknown fee is 0."""
+class RecentDraw(NamedTuple):
+    """A draw, and the requirement, the group and the fee of its task; an unknown fee is 0."""
 
+    draw: StoredDraw
     requirement: Requirement
     group: GroupKey | None
     fee: int
-
-
-class RecentDraw(NamedTuple):
-    """A draw and its task."""
-
-    draw: StoredDraw
-    task: DrawnTask
 
 
 class RecentDrawCache:
@@ -36,9 +30,11 @@ class RecentDrawCache:
         self._epoch: int | None = None
         self._rewrite_count = 0
         self._recent_draws: list[RecentDraw] = []
-        # Keyed by the task and the hash of the seed block. The task was created before that block,
-        # so an equal hash implies an equal task.
-        self._drawn_tasks: dict[tuple[TaskKey, Hash], DrawnTask] = {}
+        # The requirement, the group and the fee of each task, by the task and the hash of the seed
+        # block. The task was created before that block, so an equal hash implies an equal task.
+        self._drawn_tasks: dict[
+            tuple[TaskKey, Hash], tuple[Requirement, GroupKey | None, int]
+        ] = {}
 
     def load_draws(self, uow: UnitOfWork, cursor: Cursor) -> list[RecentDraw]:
         """Return up to `MAX_DRAWS` draws up to the cursor of this snapshot, oldest first."""
@@ -62,11 +58,11 @@ class RecentDrawCache:
             if key in self._drawn_tasks or key[0] in new_tasks
         }
         self._recent_draws = [
-            RecentDraw(draw, self._drawn_tasks[key])
+            RecentDraw(draw, *self._drawn_tasks[key])
             for draw, key in zip(draws, keys, strict=True)
             if key in self._drawn_tasks
         ]
 
 
-def _build_drawn_task(task: Task) -> DrawnTask:
-    return DrawnTask(build_requirement(task), task.group, task.fee or 0)
+def _build_drawn_task(task: Task) -> tuple[Requirement, GroupKey | None, int]:
+    return build_requirement(task), task.group, task.fee or 0

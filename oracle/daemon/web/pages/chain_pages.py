@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby, islice, zip_longest
 from types import MappingProxyType
-from typing import NamedTuple
 from urllib.parse import quote
 
 from fastapi.responses import RedirectResponse, Response
@@ -130,14 +129,6 @@ def resolve_search_path(snapshot: ApiSnapshot, text: str) -> str:
     return f"/nodes/{quote(address)}"
 
 
-class ReportedLaneChange(NamedTuple):
-    """The change of a node's score in a round; a score without QoS means not selectable."""
-
-    node: Address
-    before: str
-    after: str
-
-
 def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
     """Show the newest rounds that the contract accepted."""
     accepted_rounds = snapshot.uow.rounds.list_accepted(_NEWEST)[::-1]
@@ -164,7 +155,7 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     accepted_round = get_accepted_round(snapshot, number)
     change_count, changes = _list_lane_changes(snapshot, accepted_round)
     # A proof of any node contains the summary of the round, which the page shows.
-    address = changes[0].node if changes else ZERO_ADDRESS
+    address = changes[0][0] if changes else ZERO_ADDRESS
     proof = build_proof_card(snapshot, address, accepted_round)
     return render_template(
         "round.html",
@@ -192,10 +183,11 @@ def render_signers(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 def _list_lane_changes(
     snapshot: ApiSnapshot, accepted_round: RoundAccepted
-) -> tuple[int, list[ReportedLaneChange]]:
+) -> tuple[int, list[tuple[Address, str, str]]]:
     """Return how many nodes' scores differ from the previous round, and the first changes by seat.
 
-    The list is empty if the leaves of one of the two rounds are no longer stored.
+    A change is a node, and the texts of its scores before and after it. The list is empty if the
+    leaves of one of the two rounds are no longer stored.
     """
     uow, leaves = snapshot.uow, snapshot.source.leaves
     previous_round = uow.rounds.find_accepted_round(accepted_round.round - 1)
@@ -208,7 +200,7 @@ def _list_lane_changes(
     shown = dict(islice(changed.items(), _MAX_CHANGES))
     node_by_seat = uow.nodes.get_address_by_seat(shown)
     return len(changed), [
-        ReportedLaneChange(node_by_seat[seat], format_lane(old), format_lane(new))
+        (node_by_seat[seat], format_lane(old), format_lane(new))
         for seat, (old, new) in shown.items()
         if seat in node_by_seat
     ]

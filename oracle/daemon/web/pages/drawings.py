@@ -59,15 +59,11 @@ class Sample(NamedTuple):
     reliability: float
 
 
-class XRange(NamedTuple):
-    """A range on the x axis."""
-
-    x: float
-    width: float
-
-
 class TrendChart(NamedTuple):
-    """QoS, long-term score and H over time: SVG paths, axes and marks."""
+    """QoS, long-term score and H over time: SVG paths, axes and marks.
+
+    `shaded` has the x and the width of each exclusion.
+    """
 
     width: int
     height: int
@@ -80,7 +76,7 @@ class TrendChart(NamedTuple):
     ticks: tuple[ChartPoint, ...]
     foot: float
     limit: float
-    shaded: tuple[XRange, ...]
+    shaded: tuple[tuple[float, float], ...]
     falls: tuple[ChartPoint, ...]
     rises: tuple[ChartPoint, ...]
 
@@ -142,7 +138,7 @@ def build_trend_chart(
         foot=_TOP_MARGIN + _PLOT_HEIGHT,
         limit=_compute_y(limit),
         shaded=tuple(
-            XRange(compute_x(since), round(max(1.0, compute_x(until) - compute_x(since)), 1))
+            (compute_x(since), round(max(1.0, compute_x(until) - compute_x(since)), 1))
             for since, until in excluded
             if until >= first
         ),

@@ -10,7 +10,7 @@ from oracle.queries.advice.card_speeds import (
     CardSpeed,
     list_card_speeds,
 )
-from oracle.queries.advice.what_if import StandingSource, build_what_if
+from oracle.queries.advice.what_if import build_what_if
 from oracle.queries.api.card_table import (
     CardTable,
     compare_cards,
@@ -20,7 +20,11 @@ from oracle.queries.api.card_table import (
 from tests.support.histories import History, fold_history, make_node_address
 from tests.unit.queries.advice.records import FEE, race, record_of
 
-NOWHERE = StandingSource(lambda _qos: None, lambda _qos: None)
+
+def find_nothing(_qos: int) -> None:
+    """Return no rank and no chance, for any QoS."""
+
+
 SLOW = {"gpu_name": "RTX 3060", "gpu_vram": 12}
 FAST = {"gpu_name": "RTX 4090", "gpu_vram": 24}
 
@@ -79,7 +83,7 @@ def test_what_if_shows_each_card_or_reason_for_omission():
     history = shared_groups(MIN_SHARED_GROUPS)
     record = record_of(history)
     cards = list(speeds_after(history).values())
-    what_if = build_what_if(record, NOWHERE, cards, seconds=86_400)
+    what_if = build_what_if(record, find_nothing, find_nothing, cards, seconds=86_400)
     assert what_if is not None
     as_it_is, faster, another_card = what_if.rows
     # Second in every group; 16 s stay second, 5 s are first.

@@ -10,7 +10,6 @@ from oracle.domain.scoring.node_scores import compute_reliability, heal_reliabil
 from oracle.queries.advice.advice_record import AdviceRecord
 from oracle.queries.advice.what_if import (
     MEAN_SECONDS,
-    StandingSource,
     build_what_if,
     compute_mean_reliability,
     list_reliability_steps,
@@ -24,7 +23,10 @@ from tests.unit.queries.advice.records import race, record_of
 
 SECONDS = st.one_of(st.none(), st.integers(1, 60))
 RULES = st.sampled_from([CRYNUX, RELAY, replace(CRYNUX, ranked_answers="all")])
-NOWHERE = StandingSource(lambda _qos: None, lambda _qos: None)
+
+
+def find_nothing(_qos: int) -> None:
+    """Return no rank and no chance, for any QoS."""
 
 
 def record_race(elapsed, rules=CRYNUX) -> AdviceRecord:
@@ -119,7 +121,10 @@ def test_what_if_is_independent_of_momentary_reliability():
     history = History().joins("A", "B", "C")
     race(history, "1", {"A": 20, "B": 18, "C": 30}).after(MEAN_SECONDS)
     race(history, "2", {"A": None, "B": 18, "C": 30})
-    rows = [build_what_if(record_of(history.after(after)), NOWHERE) for after in (1, 540)]
+    rows = [
+        build_what_if(record_of(history.after(after)), find_nothing, find_nothing)
+        for after in (1, 540)
+    ]
     assert rows[0] is not None
     assert rows[1] is not None
     assert rows[1].reliability_now - rows[0].reliability_now > UNIT // 10
@@ -131,9 +136,10 @@ def test_what_if_shows_rank_after_each_change():
     race(history, "1", {"A": 20, "B": 18, "C": 30})
     race(history, "2", {"A": 20, "B": 10, "C": 12})
     race(history, "3", {"A": None, "B": 10, "C": 12})
-    standing = StandingSource(lambda qos: 1 if qos > UNIT // 2 else 3, lambda qos: qos // 2)
 
-    what_if = build_what_if(record_of(history), standing)
+    what_if = build_what_if(
+        record_of(history), lambda qos: 1 if qos > UNIT // 2 else 3, lambda qos: qos // 2
+    )
 
     assert what_if is not None
     assert what_if.groups == 3
@@ -150,7 +156,7 @@ def test_what_if_shows_rank_after_each_change():
 
 @pytest.mark.parametrize("history", [History().joins("A"), History().joins("A").scores("A", 10)])
 def test_what_if_of_node_without_timeout_has_no_timeout_row(history):
-    what_if = build_what_if(record_of(history), NOWHERE)
+    what_if = build_what_if(record_of(history), find_nothing, find_nothing)
     if not record_of(history).entries:
         assert what_if is None
     else:
@@ -161,4 +167,4 @@ def test_what_if_of_node_without_timeout_has_no_timeout_row(history):
 def test_pool_not_matching_stored_scores_has_no_what_if():
     record = record_of(History().joins("A").scores("A", 10, 5))
     reseeded = replace(record, node=replace(record.node, pool=bytes((7, 7, 5))))
-    assert build_what_if(reseeded, NOWHERE) is None
+    assert build_what_if(reseeded, find_nothing, find_nothing) is None

@@ -104,7 +104,7 @@ def check_candidacies(
     rows = zip(recent_draws, candidacies, strict=True)
     scored_groups = {task.scored_in for task in plain.fold.ledger.tasks.values()} - {None}
     for recent_draw, (reason, chance) in rows:
-        if recent_draw.task.group in scored_groups:
+        if recent_draw.group in scored_groups:
             # This market names groups again after their score, unlike a network.
             continue
         draw = recent_draw.draw
