@@ -54,6 +54,7 @@ from oracle.domain.roots.leaves import (  # noqa: E402
 from oracle.domain.roots.merkle_tree import hash_pair  # noqa: E402
 from oracle.domain.roots.node_leaves import ScoringContext, iter_linked_leaves  # noqa: E402
 from oracle.domain.state import Node  # noqa: E402
+from oracle.indexer.event_archive import EventArchive  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.round_leaves import (  # noqa: E402
     LeafCache,
@@ -64,7 +65,6 @@ from oracle.queries import stats  # noqa: E402
 from oracle.queries.api.node_list import NodeListQuery, list_nodes  # noqa: E402
 from oracle.queries.api.node_order import NodeRankingCache  # noqa: E402
 from oracle.queries.api.source import ApiSource, open_snapshot  # noqa: E402
-from oracle.queries.explain import EventArchive  # noqa: E402
 from oracle.queries.population import load_all_nodes  # noqa: E402
 from oracle.queries.stats import StatisticsCollector  # noqa: E402
 from oracle.reporting.report_cutter import ReportCutter  # noqa: E402

@@ -27,12 +27,13 @@ from benchmarks import backfill  # noqa: E402
 from benchmarks.ordinary_traffic import serve_chain  # noqa: E402
 from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from oracle.chain.source import ChainSource  # noqa: E402
+from oracle.indexer.event_archive import EventArchive  # noqa: E402
 from oracle.indexer.folded_state import fold_state_up_to  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.rebuild import RebuildOptions  # noqa: E402
 from oracle.indexer.reorgs.reorg import rewind_to_block  # noqa: E402
 from oracle.indexer.rules_binding import bind_or_check_rules  # noqa: E402
-from oracle.indexer.snapshots import SnapshotSource, make_next_snapshot  # noqa: E402
+from oracle.indexer.snapshots import make_next_snapshot  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
@@ -42,13 +43,13 @@ BASELINE_DIVISOR = 10
 MAX_REWIND_BLOCKS = 1_000
 
 
-def open_source(store: Store) -> SnapshotSource:
+def open_source(store: Store) -> EventArchive:
     """Return the inputs of snapshots of a database; nothing is fetched from an endpoint."""
     _, reader = backfill.open_chain_source("http://127.0.0.1:1")
-    return SnapshotSource(store, reader, CRYNUX)
+    return EventArchive(store, reader, CRYNUX)
 
 
-def measure_fold_seconds(source: SnapshotSource, block: int) -> float:
+def measure_fold_seconds(source: EventArchive, block: int) -> float:
     """Return the CPU seconds to compute the state after a block."""
     with source.store.read_transaction() as uow:
         start = time.process_time()

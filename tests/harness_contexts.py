@@ -7,7 +7,7 @@ from oracle.bindings.contract_errors import decode_refusal
 from oracle.bindings.qos_roots import RootsContract
 from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.ids import Hash
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.scoring.rules import Rules
 from oracle.hot_set.hot_set_context import HotSetContext
 from oracle.indexer.evidence_verifier import EvidenceVerifier

@@ -8,7 +8,7 @@ from devnet.demo.ending import DemoSummary
 from devnet.demo.objector import ObjectionInApi
 from oracle.cli.options import load_config
 from oracle.domain.ids import Address
-from oracle.queries.explain import EventArchive, explain_score, resolve_block
+from oracle.queries.explain import explain_score, resolve_block
 from oracle.queries.node_sentences import format_headline, format_secondary_details
 from oracle.queries.node_standing import build_node_summary_from_explanation
 from oracle.queries.text.text_tables import format_table
@@ -31,9 +31,7 @@ def explain_node_score(configuration: Path, node: Address) -> str:
         open_index(records) as index,
     ):
         as_of = resolve_block(lambda: get_checked_chain(index), index.store, None)
-        explanation = explain_score(
-            EventArchive(index.store, index.reader, index.rules), node, as_of
-        )
+        explanation = explain_score(index.archive, node, as_of)
     node_standing = build_node_summary_from_explanation(explanation)
     return f"{format_headline(node_standing)} {format_secondary_details(node_standing)}".strip()
 

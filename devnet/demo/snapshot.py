@@ -19,7 +19,7 @@ from oracle.indexer.round_leaves import LeafCache
 from oracle.queries.population import (
     Population,
     load_on_chain_scores,
-    load_population_of_nodes,
+    load_population,
 )
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.call_kinds import SECOND_GROUP, SETTLE_CONTEST
@@ -128,7 +128,7 @@ class SnapshotReader:
             nodes = list(uow.nodes.iterate_all())
             rounds = uow.rounds.load_contract_state()
             on_chain = load_on_chain_scores(uow, rounds.head, self._leaf_cache)
-            population = load_population_of_nodes(uow, nodes, cursor.time, self._rules, on_chain)
+            population = load_population(uow, nodes, cursor.time, self._rules, on_chain)
             rows = [self._build_row(node, population) for node in nodes]
             return DemoSnapshot(
                 block=cursor.number,

@@ -167,7 +167,7 @@ def print_evidence(
         if case.interval is None:
             raise InputError(f"{case.node}: {get_kickout_not_due_reason(index, case.node)}")
         with index.store.read_transaction() as uow:
-            evidence = load_kickout_evidence(uow, index.kickout_policy, case.interval)
+            evidence = load_kickout_evidence(uow, index.archive.kickout_policy, case.interval)
             due_since = uow.nodes.get_many([case.node])[case.node].kickout_due_time or 0
     if folder is None:
         typer.echo(evidence.text, nl=False)
@@ -348,7 +348,9 @@ def _load_kickout_cases(
     index: Index, uow: UnitOfWork, nodes: Collection[Address] | None = None
 ) -> list[KickoutCase]:
     """Return the kickout cases of all nodes, or only those of `nodes` if it is given."""
-    return load_kickout_cases(uow, LeafCache(), index.kickout_policy, index.report_settings, nodes)
+    return load_kickout_cases(
+        uow, LeafCache(), index.archive.kickout_policy, index.report_settings, nodes
+    )
 
 
 def _get_kickout_case(index: Index, node: str) -> KickoutCase:

@@ -77,7 +77,7 @@ def list_objections(
     """List objections to kickouts, newest first, with check and answer."""
     with _open_folded_index(config) as (index, uow):
         entries = build_objection_entries(
-            uow, uow.objections.list_newest(limit), index.kickout_policy
+            uow, uow.objections.list_newest(limit), index.archive.kickout_policy
         )
     _print_objections(entries, as_json=as_json)
 
@@ -89,7 +89,7 @@ def show(
     """Show all objections of a node, newest first."""
     with _open_folded_index(config) as (index, uow):
         objections = uow.objections.list_for_node(find_node(uow, node))
-        entries = build_objection_entries(uow, objections, index.kickout_policy)
+        entries = build_objection_entries(uow, objections, index.archive.kickout_policy)
     _print_objections(entries, as_json=as_json)
 
 

@@ -28,7 +28,6 @@ from oracle.daemon.senders import get_oracle_address, open_report_account
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Hash
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
-from oracle.queries.explain import EventArchive
 from oracle.queries.health import format_disputed_reports
 from oracle.queries.leaf_comparison import PeerLeaves, ReportComparison, compare_report_with_peer
 from oracle.queries.leaf_models import LeafDifference
@@ -236,7 +235,7 @@ def verify(
         verification = verify_round(
             round_number,
             get_checked_chain(index),
-            EventArchive(index.store, index.reader, index.rules),
+            index.archive,
             partial(_fetch_contract_root, index),
         )
     if as_json:

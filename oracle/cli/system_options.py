@@ -18,7 +18,7 @@ from oracle.domain.events.jsonl import parse_events
 from oracle.domain.scoring.reliability import remove_falls
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError
-from oracle.queries.explain import EventArchive
+from oracle.indexer.event_archive import EventArchive
 from oracle.queries.selection.network_snapshot import (
     NetworkSnapshot,
     SnapshotQuery,

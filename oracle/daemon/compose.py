@@ -39,9 +39,9 @@ from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings
 from oracle.dispatch.probe_windows import ProbeSettings, ProbeWindowHook
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.report import format_rules_id, hash_rules_and_settings
 from oracle.indexer.block_hooks import BlockHook
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.feed_events import FeedHook
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rules_binding import (
@@ -70,10 +70,10 @@ class Index(Records):
     folder: EventFolder
 
     @property
-    def kickout_policy(self) -> KickoutPolicy:
-        """The policy by which due kickouts are reviewed and delayed."""
+    def archive(self) -> EventArchive:
+        """The stored history, with the settings that its use depends on."""
         terms = self.config.objections.terms
-        return KickoutPolicy(self.rules, self.reader.holds_kickouts, terms)
+        return EventArchive(self.store, self.reader, self.rules, objection_terms=terms)
 
 
 def compute_rules_hash(config: Config, reader: EventReader) -> Hash:

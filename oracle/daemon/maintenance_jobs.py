@@ -30,7 +30,6 @@ from oracle.indexer.folded_state import NoNearbySnapshotError
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.indexer.snapshots import (
-    SnapshotSource,
     check_state_sample,
     find_state_mismatch,
     make_next_snapshot,
@@ -233,8 +232,7 @@ class MaintenanceJobs:
         )
         if not is_caught_up or not self.scope_backfill.is_complete:
             return None
-        source = SnapshotSource(index.store, index.reader, index.rules)
-        new_snapshot = make_next_snapshot(source, self._build_rebuild_options())
+        new_snapshot = make_next_snapshot(index.archive, self._build_rebuild_options())
         if new_snapshot is not None:
             return {
                 "did": "made a snapshot",
@@ -244,13 +242,13 @@ class MaintenanceJobs:
         if now < self._next_sample_at:
             return None
         self._next_sample_at = now + _SAMPLE_SECONDS
-        return self._compare_state_sample(source)
+        return self._compare_state_sample()
 
-    def _compare_state_sample(self, source: SnapshotSource) -> TickFacts:
+    def _compare_state_sample(self) -> TickFacts:
         page = f"0x{self._sample_page:02x}"
         self._sample_page = (self._sample_page + 1) % _SAMPLE_PAGES
         try:
-            check = check_state_sample(source, page)
+            check = check_state_sample(self.index.archive, page)
         except NoNearbySnapshotError:
             # No snapshot is near the cursor yet, so there is nothing to compare the sample with.
             check = None

@@ -335,7 +335,7 @@ def open_reporter_contexts(
         _build_account_context(index, reporter.account, epoch, clock), rank=rank
     )
     quorum = QuorumContext(account_context, index.report_settings, reporter.board, peers)
-    policy = index.kickout_policy
+    policy = index.archive.kickout_policy
     leaf_cache = LeafCache()
     reporting = ReportingContext(
         quorum,

@@ -23,12 +23,12 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.domain.native import REQUIRED_VERSION, ignored_version
 from oracle.errors import InputError, OracleError, TransientError
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.snapshots import MAX_REQUEST_LOGS
 from oracle.kickouts.objection_intake import IntakeSettings, ObjectionIntake
 from oracle.notify.subscriptions import SubscriptionIntake
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource, open_snapshot
-from oracle.queries.explain import EventArchive
 from oracle.quorum.wire_format import Board
 from oracle.resources import format_install_command
 from oracle.signing.typed_data import Domain

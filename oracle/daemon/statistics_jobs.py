@@ -101,7 +101,7 @@ class StatisticsJob:
             self.health.set_condition(Condition.ANNOUNCED_RULES_MISSING, missing)
 
     def _count_objections(self) -> int:
-        policy = self.index.kickout_policy
+        policy = self.index.archive.kickout_policy
         if policy.objection_terms is None:
             return 0
         with self.index.store.read_transaction() as uow:

@@ -11,9 +11,9 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.incidents.incident import Incident
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.reports.kickout_review import (
     CountedScore,
-    KickoutPolicy,
     KickoutReview,
     collect_task_creators,
     compute_evidence_block_range,

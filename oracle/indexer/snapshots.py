@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRange
 from oracle.domain.incidents.incident_detector import IncidentDetector
-from oracle.domain.scoring.rules import Rules
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.folded_state import (
     MAX_SNAPSHOTS_TRIED,
     FoldedState,
@@ -28,7 +27,7 @@ from oracle.indexer.provenance import find_rebuild_reason, get_refold_count
 from oracle.indexer.rebuild import RebuildOptions, check_raw_rows_complete, fold_stored_rows
 from oracle.indexer.rules_binding import is_folded_with_rules
 from oracle.store.bulk import Row
-from oracle.store.database import Store, UnitOfWork
+from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.group_repository import encode_group_row
 from oracle.store.state.incident_repository import encode_incident_row, encode_minute_row
@@ -65,31 +64,18 @@ class SampleCheck:
     differing: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotSource:
-    """Inputs from which snapshots are made."""
-
-    store: Store
-    reader: EventReader
-    rules: Rules
-
-    @property
-    def snapshot_version(self) -> bytes:
-        """Return the version under which snapshots are stored."""
-        return compute_snapshot_version(self.reader, self.rules)
-
-
 def make_next_snapshot(
-    source: SnapshotSource, rebuild_options: RebuildOptions
+    archive: EventArchive, rebuild_options: RebuildOptions
 ) -> StateSnapshot | None:
     """Make the next snapshot of final blocks, or return None if too few logs are new."""
-    with source.store.read_transaction() as uow:
+    version = compute_snapshot_version(archive.reader, archive.rules)
+    with archive.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None or cursor.final_number is None:
             return None
         final_number = min(cursor.final_number, cursor.number)
         rewrite_count = uow.bookmarks.get_rewrite_count()
-        previous_snapshot = uow.snapshots.find_newest_up_to(final_number, source.snapshot_version)
+        previous_snapshot = uow.snapshots.find_newest_up_to(final_number, version)
         first_block, log_count = (
             (0, 0)
             if previous_snapshot is None
@@ -98,16 +84,16 @@ def make_next_snapshot(
         block = uow.logs.find_block_of_nth_log(first_block, SNAPSHOT_LOGS)
         if block is None or block > final_number:
             return None
-        state = fold_state_up_to(uow, source.reader, source.rules, block)
+        state = fold_state_up_to(uow, archive.reader, archive.rules, block)
         log_count += uow.logs.count_between(first_block, block)
         body = pack_state(state, _find_first_kept_block(uow, block))
-    with rebuild_options.transaction(source.store) as uow:
+    with rebuild_options.transaction(archive.store) as uow:
         # If rows were repaired or rewound meanwhile, the snapshot may be wrong. The next tick
         # makes it again.
         if uow.bookmarks.get_rewrite_count() != rewrite_count:
             return None
         snapshot = StateSnapshot(block, log_count, body)
-        uow.snapshots.save_and_prune(snapshot, source.snapshot_version)
+        uow.snapshots.save_and_prune(snapshot, version)
     return snapshot
 
 
@@ -116,7 +102,7 @@ def _find_first_kept_block(uow: UnitOfWork, block: int) -> int:
     return uow.logs.find_block_of_nth_last_log(block, max(1, _KEPT_INTERVALS * SNAPSHOT_LOGS)) or 0
 
 
-def check_state_sample(source: SnapshotSource, node_page: str) -> SampleCheck | None:
+def check_state_sample(archive: EventArchive, node_page: str) -> SampleCheck | None:
     """Compare a sample of the state at the cursor with a refold from the newest snapshot.
 
     The sample consists of the nodes and tasks that changed since the snapshot, the nodes whose
@@ -126,14 +112,14 @@ def check_state_sample(source: SnapshotSource, node_page: str) -> SampleCheck | 
     Raises:
         NoNearbySnapshotError: the next snapshots have to be made first.
     """
-    with source.store.read_transaction() as uow:
+    with archive.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None:
             return None
         state = fold_state_up_to(
             uow,
-            source.reader,
-            source.rules,
+            archive.reader,
+            archive.rules,
             cursor.number,
             max_logs=MAX_REQUEST_LOGS,
         )

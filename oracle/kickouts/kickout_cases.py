@@ -16,7 +16,8 @@ from oracle.domain.reports.kickout_evidence import (
     KickoutEvidence,
     build_kickout_evidence,
 )
-from oracle.domain.reports.kickout_review import KickoutPolicy, collect_task_creators
+from oracle.domain.reports.kickout_policy import KickoutPolicy
+from oracle.domain.reports.kickout_review import collect_task_creators
 from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.reports.report import ReportSettings

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oracle.domain.ids import Address
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.reports.report import ReportSettings
 from oracle.indexer.round_leaves import LeafCache
 from oracle.quorum.quorum_context import QuorumContext

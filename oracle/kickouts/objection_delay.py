@@ -12,12 +12,8 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import Address
-from oracle.domain.reports.kickout_review import (
-    KickoutPolicy,
-    collect_task_creators,
-    find_unanswered_scores,
-)
-from oracle.domain.reports.objection_terms import ObjectionTerms
+from oracle.domain.reports.kickout_policy import KickoutPolicy, ObjectionTerms
+from oracle.domain.reports.kickout_review import collect_task_creators, find_unanswered_scores
 from oracle.domain.reports.objections import (
     KickoutScores,
     ObjectionCheck,

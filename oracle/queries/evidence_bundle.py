@@ -15,15 +15,15 @@ from oracle.domain.events.oracle_events import Objected, RoundAccepted
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address, GroupKey, Hash, TaskKey
 from oracle.domain.reports.kickout_evidence import justifies_kickout
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.state import Node, Task
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.kickout_reviews import load_counted_entries, load_task_creators
 from oracle.indexer.round_leaves import LeafCache, load_domain
 from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.kickouts.kickout_cases import load_kickout_evidence
 from oracle.kickouts.objection_sender import build_objection_statement
 from oracle.queries.answers import AddressText, ApiModel, HashText, LogPlace, load_event_sources
-from oracle.queries.explain import EventArchive
 from oracle.queries.node_proof import NodeProofDetail, load_accepted_round, prove_node
 from oracle.queries.objection_models import (
     ObjectionEntry,

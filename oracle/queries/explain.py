@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fold.legacy_round_scores import build_group_runs
@@ -25,18 +24,17 @@ from oracle.domain.reports.kickout_evidence import (
     CreatorSpread,
     compute_creator_spread,
 )
-from oracle.domain.reports.kickout_review import KickoutPolicy
 from oracle.domain.reports.lanes import (
     LOWEST_SCORE,
     NEVER_REPORTED,
     compute_node_lane_from_scores,
 )
-from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.scoring.node_figures import NodeScores
 from oracle.domain.scoring.node_scores import compute_pool_mean, count_effective_scores
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, Node, Run, Task
 from oracle.errors import InputError
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.explanation_models import (
@@ -60,7 +58,7 @@ from oracle.queries.population import (
     compute_qos_rank,
     load_on_chain_scores,
     load_population,
-    load_population_of_nodes,
+    load_ranked_population,
 )
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
@@ -184,27 +182,6 @@ def find_task_creator_at_block(
     return task.creator
 
 
-@dataclass(frozen=True, slots=True)
-class EventArchive:
-    """The stored history from which an explanation is computed.
-
-    `max_logs` is the maximum number of logs that are folded for one explanation, or None for no
-    limit.
-    """
-
-    store: Store
-    reader: EventReader
-    rules: Rules
-    max_logs: int | None = None
-    # None if objections are not indexed.
-    objection_terms: ObjectionTerms | None = None
-
-    @property
-    def kickout_policy(self) -> KickoutPolicy:
-        """The policy by which due kickouts are reviewed and delayed."""
-        return KickoutPolicy(self.rules, self.reader.holds_kickouts, self.objection_terms)
-
-
 def explain_score(
     archive: EventArchive,
     address: Address,
@@ -240,13 +217,11 @@ def explain_score(
                 "`qos-oracle nodes` lists all nodes"
             )
         if ranking is None:
-            population = load_population_of_nodes(uow, nodes.values(), as_of.time, rules, on_chain)
+            population = load_population(uow, nodes.values(), as_of.time, rules, on_chain)
             node_scores = population.compute_node_scores(node)
             rank = compute_qos_rank(node, node_scores.qos, nodes.values(), population)
         else:
-            population = load_population(
-                uow, as_of.time, rules, on_chain, ranking.peers, ranking.get_incentive_shares()
-            )
+            population = load_ranked_population(uow, ranking, as_of.time, rules, on_chain)
             node_scores = population.compute_node_scores(node)
             rank = ranking.find_rank_by_qos(address, node_scores.qos)
         score_count = count_effective_scores(node, as_of.time, rules)

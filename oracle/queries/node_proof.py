@@ -14,6 +14,7 @@ from oracle.domain.roots.leaves import RoundSummary
 from oracle.domain.roots.node_leaves import iter_linked_leaves
 from oracle.domain.roots.proofs import NodeProof, ProvableRound
 from oracle.errors import InputError
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.kickout_reviews import build_folded_scoring_context
 from oracle.indexer.provenance import get_refold_count
@@ -24,7 +25,6 @@ from oracle.indexer.round_leaves import (
     prove_address_from_pieces,
 )
 from oracle.queries.answers import AccountId, AddressText, ApiModel, HashText
-from oracle.queries.explain import EventArchive
 from oracle.queries.leaf_models import ProofLeaf, ProofSummary
 from oracle.reporting.recompute import find_as_of_block
 from oracle.store.database import UnitOfWork

@@ -7,9 +7,8 @@ from pydantic import Field
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import Address
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy, ObjectionTerms
 from oracle.domain.reports.node_kicks import EXPELLED_STATES, NodeKick
-from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.reports.objections import (
     ObjectionCheck,
     ObjectionReason,

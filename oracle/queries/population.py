@@ -94,27 +94,26 @@ class RankedNodes(Protocol):
     def find_rank_by_qos(self, address: Address, qos: int | None) -> int | None: ...
 
 
-def load_population(
-    uow: UnitOfWork,
-    time: int,
-    rules: Rules,
-    on_chain: OnChainScores,
-    peers: PopulationMaxima | None,
-    shares: Mapping[Address, int],
+def load_ranked_population(
+    uow: UnitOfWork, ranking: RankedNodes, time: int, rules: Rules, on_chain: OnChainScores
 ) -> Population:
-    """Return the data that all nodes of the network share as of a block time, without labels."""
-    # Events of a feed cannot be proven, which the rows of nodes show.
-    uses_feed = uow.feed.get_cursor() is not None
-    return Population(time, rules, peers, shares, on_chain, uses_feed)
+    """Return the data of the network as of a block time, with the values of a ranking."""
+    shares = ranking.get_incentive_shares()
+    return Population(time, rules, ranking.peers, shares, on_chain, _uses_feed(uow))
 
 
-def load_population_of_nodes(
+def load_population(
     uow: UnitOfWork, nodes: Collection[Node], time: int, rules: Rules, on_chain: OnChainScores
 ) -> Population:
-    """Compute the maxima and shares of all nodes, and return `load_population` with them."""
+    """Return the data of the network as of a block time; `nodes` are all of its nodes."""
     peers = compute_population_maxima(nodes, time, rules)
     shares = compute_incentive_shares(nodes, time, rules, peers)
-    return load_population(uow, time, rules, on_chain, peers, shares)
+    return Population(time, rules, peers, shares, on_chain, _uses_feed(uow))
+
+
+def _uses_feed(uow: UnitOfWork) -> bool:
+    """Return whether events come from a feed, which cannot be proven."""
+    return uow.feed.get_cursor() is not None
 
 
 def compute_qos_rank(
@@ -201,7 +200,7 @@ def load_all_nodes(
         as_of = build_as_of(uow, cursor, rules, head=None, now=now)
         nodes = list(uow.nodes.iterate_all())
         on_chain = load_on_chain_scores(uow, uow.rounds.find_last_provable_round())
-        population = load_population_of_nodes(uow, nodes, cursor.time, rules, on_chain)
+        population = load_population(uow, nodes, cursor.time, rules, on_chain)
     population = replace(population, labels=labels)
     ranked_nodes = [(node, population.compute_node_scores(node)) for node in nodes]
     ranked_nodes.sort(key=lambda pair: (pair[1].qos is None, -(pair[1].qos or 0), pair[0].address))

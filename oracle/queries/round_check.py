@@ -12,10 +12,10 @@ from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Hash
 from oracle.domain.roots.round_tree import RoundTree
 from oracle.errors import InputError, TransientError
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.round_leaves import LeafCache, load_domain, load_pieced_round
 from oracle.queries.answers import load_event_sources
-from oracle.queries.explain import EventArchive
 from oracle.queries.leaf_comparison import find_first_leaf_difference
 from oracle.queries.leaf_models import LeafDifference
 from oracle.queries.report_models import RoundVerification, build_round_entry

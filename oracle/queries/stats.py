@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from oracle.dispatch.dispatch_calls import STARTS
 from oracle.dispatch.downloads import find_pending_downloads
 from oracle.domain.ids import Address
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.scoring.legacy_factors import compute_population_maxima
 from oracle.domain.scoring.node_figures import NodeScores, compute_node_scores
 from oracle.domain.scoring.rules import Rules

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.reports.report import Report
 from oracle.domain.roots.node_leaves import LeafRow, ScoringContext, encode_leaves
 from oracle.domain.roots.pieces import PIECE_LEAVES, sort_leaves

@@ -8,7 +8,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.reports.report import PreviousRound, Report, ReportSettings, cut_report
 from oracle.domain.roots.node_leaves import iter_linked_leaves
 from oracle.domain.roots.round_tree import RoundTree

@@ -15,7 +15,7 @@ from oracle.domain.blocks import BlockRange, BlockRef
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.contract_state import ContractState
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.reports.report import (
     Lanes,
     PreviousRound,

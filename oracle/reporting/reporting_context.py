@@ -5,7 +5,7 @@ from typing import Literal
 
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.sanity_limits import SanityLimits
 from oracle.domain.reports.submission_policy import SubmissionPolicy

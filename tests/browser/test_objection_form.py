@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, ViewportSize
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.daemon.web.http_server import serve_app
-from oracle.domain.reports.objection_terms import ObjectionTerms
+from oracle.domain.reports.kickout_policy import ObjectionTerms
 from tests.browser.chromium import axe_findings
 from tests.support.api import IndexedHistory
 from tests.support.rounds import make_address

@@ -7,8 +7,8 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.domain.events.jsonl import parse_events
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.reports.kickout_review import (
-    KickoutPolicy,
     KickoutReview,
     ScoreHistory,
     collect_task_creators,

@@ -10,7 +10,7 @@ from oracle.chain.heads import Heads
 from oracle.daemon.contexts import ReporterContexts
 from oracle.daemon.lease_keeper import acquire_lease, renew_held_lease
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.kickouts.kickout_context import KickoutContext

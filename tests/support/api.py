@@ -12,10 +12,10 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address, Hash
 from oracle.domain.scoring.rules import Rules
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.rules_binding import bind_or_check_rules
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
-from oracle.queries.explain import EventArchive
 from oracle.store.database import Store
 from oracle.store.identity import Identity
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX

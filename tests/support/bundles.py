@@ -13,10 +13,10 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.report import format_rules_id, hash_rules_and_settings
 from oracle.domain.scoring.rules import Rules
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.round_leaves import LeafCache
 from oracle.indexer.stored_events import export_events
 from oracle.queries.evidence_bundle import build_evidence_bundle
-from oracle.queries.explain import EventArchive
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import Store
 from oracle.store.outbox.records import SignedStatement, Stamp

@@ -25,9 +25,9 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fixed_point import format_decimal
 from oracle.errors import InputError
+from oracle.indexer.event_archive import EventArchive
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.explain import (
-    EventArchive,
     Explanation,
     explain_score as explain_node,
     find_as_of_block,

@@ -27,9 +27,9 @@ from oracle.domain.roots.leaves import hash_leaf
 from oracle.domain.roots.merkle_tree import compute_root
 from oracle.durable_files import replace_file
 from oracle.errors import FatalError, InputError
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.round_leaves import LeafCache
 from oracle.queries.evidence_bundle import EvidenceBundle, build_evidence_bundle
-from oracle.queries.explain import EventArchive
 from oracle.queries.node_proof import (
     ContractRoot,
     NodeProofDetail,

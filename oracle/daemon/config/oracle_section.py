@@ -7,8 +7,8 @@ from pydantic import Field
 
 from oracle.daemon.config.sections import ContractAddress, Section
 from oracle.domain.ids import Address
+from oracle.domain.reports.kickout_policy import ObjectionTerms
 from oracle.domain.reports.lanes import compute_kickout_line_steps
-from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.reports.sanity_limits import SanityLimits
 from oracle.domain.reports.submission_policy import SubmissionPolicy

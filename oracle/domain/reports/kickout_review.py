@@ -17,22 +17,9 @@ from oracle.domain.reports.kickout_evidence import (
     find_incident_hold_reason,
     justifies_kickout,
 )
-from oracle.domain.reports.objection_terms import ObjectionTerms
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Ending, GroupResult, Node, Task
-
-
-class KickoutPolicy(NamedTuple):
-    """How due kickouts are reviewed, and for how long objections delay an accusation.
-
-    With `holds_kickouts`, the profile of the network holds every kickout until an operator
-    approves it. `objection_terms` is None if objections are not indexed; objections never change a
-    review.
-    """
-
-    rules: Rules
-    holds_kickouts: bool = False
-    objection_terms: ObjectionTerms | None = None
 
 
 class CountedScore(NamedTuple):

@@ -14,8 +14,8 @@ from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address, TaskKey
 from oracle.domain.incidents.incident import Incident, find_incident_marking_timeout
 from oracle.domain.reports.kickout_evidence import compute_creator_spread, justifies_kickout
+from oracle.domain.reports.kickout_policy import ObjectionTerms
 from oracle.domain.reports.kickout_review import UnansweredScore
-from oracle.domain.reports.objection_terms import ObjectionTerms
 from oracle.domain.scoring.rules import Rules
 
 # The contract rejects a longer text (contracts/roots/Objections.sol).

@@ -23,7 +23,7 @@ from oracle.queries.population import (
     Population,
     build_node_entry,
     load_on_chain_scores,
-    load_population,
+    load_ranked_population,
 )
 
 MAX_ROWS = 200
@@ -125,13 +125,12 @@ def load_current_population(snapshot: ApiSnapshot) -> Population:
     on_chain = load_on_chain_scores(
         snapshot.uow, snapshot.uow.rounds.find_last_provable_round(), snapshot.source.leaves
     )
-    population = load_population(
+    population = load_ranked_population(
         snapshot.uow,
+        ranking,
         snapshot.cursor.time,
         snapshot.source.archive.rules,
         on_chain,
-        ranking.peers,
-        ranking.get_incentive_shares(),
     )
     return replace(population, labels=snapshot.source.labels)
 

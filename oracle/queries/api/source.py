@@ -12,6 +12,7 @@ from oracle.domain.health import HealthReport
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import InputError, TransientError
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.round_leaves import LeafCache
 from oracle.indexer.rules_binding import check_bound_rules
 from oracle.kickouts.objection_intake import ObjectionIntake
@@ -20,7 +21,6 @@ from oracle.queries.answers import AsOf, LogPlace, build_as_of, load_event_sourc
 from oracle.queries.api.card_table import CardTable, CardTableCache
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.api.recent_draws import RecentDraw, RecentDrawCache
-from oracle.queries.explain import EventArchive
 from oracle.queries.health import LeaderLookup, build_health_report
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor

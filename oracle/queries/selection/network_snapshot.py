@@ -16,8 +16,8 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task
 from oracle.errors import InputError
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.stored_events import iterate_stored_events
-from oracle.queries.explain import EventArchive
 from oracle.store.database import UnitOfWork
 from oracle.store.state.draw_repository import PlannedDownload
 from oracle.systems.policy import Follower

@@ -31,10 +31,10 @@ from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.domain.ids import Address
+from oracle.indexer.event_archive import EventArchive
 from oracle.kickouts.objection_intake import IntakeSettings, ObjectionIntake
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
-from oracle.queries.explain import EventArchive
 from oracle.signing.typed_data import Domain
 from tests.support.cli.played_chain import played_chain
 from tests.support.examples import examples

@@ -12,10 +12,10 @@ from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.daemon.web.http_server import serve_app
 from oracle.domain.reports.objections import ObjectionVerdict
+from oracle.indexer.event_archive import EventArchive
 from oracle.kickouts.objection_intake import IntakeSettings, ObjectionIntake
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
-from oracle.queries.explain import EventArchive
 from tests.integration.evm.test_kicking import node_two
 from tests.integration.evm.test_objections import (
     TERMS,

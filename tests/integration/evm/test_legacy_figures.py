@@ -10,8 +10,9 @@ import pytest
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.folder import EventFolder
-from oracle.queries.explain import EventArchive, explain_score, resolve_block
+from oracle.queries.explain import explain_score, resolve_block
 from oracle.queries.node_models import LegacyScore
 from oracle.queries.population import load_all_nodes
 from oracle.queries.report_models import compute_report_detail

@@ -12,9 +12,9 @@ from eth_account import Account
 from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.daemon.web.http_server import serve_app
+from oracle.indexer.event_archive import EventArchive
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
-from oracle.queries.explain import EventArchive
 from tests.integration.evm.test_objections import Hearing, hearing
 from tests.support.cli.local_network import Settings, write_config
 from tests.support.evm.fixtures import chain

@@ -11,7 +11,7 @@ from oracle.bindings.objections import CONTRACT, encode_signed_objection_call
 from oracle.chain.profiles.event_reader import EventReader
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
-from oracle.domain.reports.objection_terms import ObjectionTerms
+from oracle.domain.reports.kickout_policy import ObjectionTerms
 from oracle.reporting.recompute import fold_round_tree
 from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_typed_data
 from oracle.store.outbox.call_kinds import ACCUSE

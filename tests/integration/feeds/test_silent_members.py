@@ -9,8 +9,9 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import find_derived_zeros_hold_reason
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.queries.explain import EventArchive, Explanation, explain_score
+from oracle.queries.explain import Explanation, explain_score
 from oracle.queries.relay_audit.own_figures import derive_figures_from_rows
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_rule_sets import RELAY

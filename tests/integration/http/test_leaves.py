@@ -20,10 +20,10 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.roots.merkle_tree import compute_root
 from oracle.domain.roots.pieces import compute_piece_digest
 from oracle.errors import InputError
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.rules_binding import bind_or_check_rules
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
-from oracle.queries.explain import EventArchive
 from oracle.queries.leaf_comparison import PeerLeaves, compare_report_with_peer
 from oracle.queries.leaf_models import LeavesAnswer
 from oracle.queries.round_check import verify_round

@@ -11,13 +11,13 @@ from sqlalchemy import update
 
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer import folded_state, snapshots
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.provenance import mark_fold_stale
 from oracle.indexer.rebuild import IncompleteLogsError, RebuildOptions
 from oracle.indexer.reorgs.reorg import RewindResult, rewind_to_block
 from oracle.indexer.rules_binding import bind_rules
 from oracle.indexer.snapshots import (
     SampleCheck,
-    SnapshotSource,
     check_state_sample,
     make_next_snapshot,
     store_sample_result,
@@ -44,7 +44,7 @@ DEEP = 70
 def make_snapshots(follower: Follower) -> list[int]:
     """Make a snapshot of every final block; return the blocks."""
     rules, reader = follower.folder.rules, follower.folder.reader
-    source = SnapshotSource(follower.store, reader, rules)
+    source = EventArchive(follower.store, reader, rules)
     blocks = []
     while (snapshot := make_next_snapshot(source, RebuildOptions())) is not None:
         blocks.append(snapshot.block)
@@ -307,7 +307,7 @@ def test_rewind_from_snapshot_restores_every_phase_of_incident(store: Store, new
 def test_sample_check_finds_damaged_incidents_and_minutes(store: Store):
     follower = Follower(up_to(mined_burst(), 25), store, folder=folder(RULES))
     follower.catch_up()
-    source = SnapshotSource(store, follower.folder.reader, RULES)
+    source = EventArchive(store, follower.folder.reader, RULES)
     check = check_state_sample(source, "0x")
     assert check is not None
     assert check.differing == ()

@@ -13,7 +13,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.kickout_evidence import CreatorSpread, compute_creator_spread
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.scoring.node_scores import compute_node_qos, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.kickouts.kickout_cases import count_held_intervals, load_kickout_evidence

@@ -16,11 +16,8 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.incidents.incident import Incident
 from oracle.domain.reports.kickout_evidence import find_incident_hold_reason
-from oracle.domain.reports.kickout_review import (
-    KickoutPolicy,
-    UnansweredScore,
-    count_incident_scores,
-)
+from oracle.domain.reports.kickout_policy import KickoutPolicy
+from oracle.domain.reports.kickout_review import UnansweredScore, count_incident_scores
 from oracle.domain.roots.leaves import LeafFlag
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.kickout_reviews import load_kickout_review

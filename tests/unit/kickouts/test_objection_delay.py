@@ -7,7 +7,7 @@ from oracle.domain.events.oracle_events import Objected
 from oracle.domain.fold.working_set import KickoutDue, ScoreEntry
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.reports.contract_state import ContractChanges
-from oracle.domain.reports.objection_terms import ObjectionTerms
+from oracle.domain.reports.kickout_policy import ObjectionTerms
 from oracle.domain.reports.objections import ObjectionReason
 from oracle.indexer.round_leaves import LeafCache
 from oracle.kickouts.kickout_cases import (

@@ -11,9 +11,11 @@ from oracle.chain.profiles.profile import DEFAULT_TOKEN
 from oracle.cli.inspect.explain_full import render_full_explanation as explained
 from oracle.domain.events.jsonl import event_to_json, parse_events
 from oracle.domain.fold.fold import Fold
-from oracle.domain.reports.kickout_review import KickoutPolicy, ScoreHistory
+from oracle.domain.reports.kickout_policy import KickoutPolicy
+from oracle.domain.reports.kickout_review import ScoreHistory
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.rules import Rules
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.folded_state import FoldedState
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.round_leaves import LeafCache
@@ -23,7 +25,7 @@ from oracle.kickouts.kickout_cases import (
     load_kickout_evidence,
     load_open_kickout_intervals,
 )
-from oracle.queries.explain import EventArchive, explain_score
+from oracle.queries.explain import explain_score
 from oracle.queries.population import load_all_nodes
 from oracle.queries.replay import replay_events
 from oracle.queries.status import compute_index_statistics, load_network_status

@@ -12,9 +12,9 @@ from oracle.domain.ids import Address, Hash
 from oracle.domain.roots.leaves import hash_leaf
 from oracle.domain.roots.merkle_tree import compute_root
 from oracle.errors import InputError
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.round_leaves import LeafCache
 from oracle.queries import node_proof
-from oracle.queries.explain import EventArchive
 from oracle.queries.node_proof import NodeProofDetail, prove_node
 from oracle.store.database import Store
 from tests.support.accepted_rounds import (

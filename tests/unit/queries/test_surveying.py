@@ -10,8 +10,8 @@ from oracle.domain.events.jsonl import parse_events
 from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.state import Task
 from oracle.errors import InputError
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.stored_events import export_events
-from oracle.queries.explain import EventArchive
 from oracle.queries.selection.network_snapshot import (
     SnapshotQuery,
     build_snapshot_from_events,

@@ -9,7 +9,7 @@ from oracle.bindings.contract_errors import decode_refusal
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.domain.reports.contract_state import ContractChanges
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.reports.report import ReportSettings
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.reporting.landing import (

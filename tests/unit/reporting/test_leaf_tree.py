@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.ids import ZERO_HASH, Hash
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.roots.leaves import LEAF_BYTES
 from oracle.domain.roots.node_leaves import encode_leaves
 from oracle.domain.scoring.rules import Rules

@@ -15,13 +15,15 @@ from oracle.domain.events.network_events import DomainEvent, NodeResumed
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import ZERO_ADDRESS
-from oracle.domain.reports.kickout_review import KickoutPolicy, KickoutReview, find_hold_reason
+from oracle.domain.reports.kickout_policy import KickoutPolicy
+from oracle.domain.reports.kickout_review import KickoutReview, find_hold_reason
 from oracle.domain.reports.report import Report, ReportSettings
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf
 from oracle.domain.roots.node_leaves import build_node_leaf
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.indexer import folded_state, kickout_reviews, snapshots
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.folded_state import fold_state_up_to
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.kickout_reviews import (
@@ -31,7 +33,7 @@ from oracle.indexer.kickout_reviews import (
 )
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state, retry_dead_letters
-from oracle.indexer.snapshots import SnapshotSource, make_next_snapshot
+from oracle.indexer.snapshots import make_next_snapshot
 from oracle.reporting.recompute import build_report
 from oracle.reporting.report_cutter import ReportCutter
 from oracle.store.database import Store, UnitOfWork
@@ -185,7 +187,7 @@ def test_reviews_from_database_snapshot_and_fold_are_equal(
         follower = Follower(chain, store, folder=folder_of(rules))
         follower.catch_up()
         reader = follower.folder.reader
-        source = SnapshotSource(store, reader, rules)
+        source = EventArchive(store, reader, rules)
         while make_next_snapshot(source, RebuildOptions()) is not None:
             pass
         with store.read_transaction() as uow:

@@ -14,6 +14,7 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer import folded_state, snapshots
+from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.folded_state import (
     FoldedState,
     NoNearbySnapshotError,
@@ -23,7 +24,7 @@ from oracle.indexer.folded_state import (
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.indexer.reorgs.reorg import rewind_to_block
-from oracle.indexer.snapshots import SnapshotSource, check_state_sample, make_next_snapshot
+from oracle.indexer.snapshots import check_state_sample, make_next_snapshot
 from oracle.reporting.recompute import build_report
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state import snapshot_repository
@@ -44,11 +45,11 @@ MANNER = RebuildOptions()
 TERMINAL = replace(CRYNUX, name="terminal", close="terminal")
 
 
-def create_snapshot_source(indexer: Indexer, rules: Rules = CRYNUX) -> SnapshotSource:
-    return SnapshotSource(indexer.store, indexer.folder.reader, rules)
+def create_snapshot_source(indexer: Indexer, rules: Rules = CRYNUX) -> EventArchive:
+    return EventArchive(indexer.store, indexer.folder.reader, rules)
 
 
-def make_all_snapshots(source: SnapshotSource) -> int:
+def make_all_snapshots(source: EventArchive) -> int:
     snapshot_count = 0
     while make_next_snapshot(source, MANNER) is not None:
         snapshot_count += 1
@@ -56,7 +57,7 @@ def make_all_snapshots(source: SnapshotSource) -> int:
 
 
 def collect_state(
-    uow: UnitOfWork, source: SnapshotSource, state: FoldedState, block: int
+    uow: UnitOfWork, source: EventArchive, state: FoldedState, block: int
 ) -> tuple[object, ...]:
     """Return every part of a state that is read: nodes, open tasks, kickouts, and the report."""
     fold, contract_state = state.fold, state.contract_state
@@ -76,7 +77,7 @@ def collect_state(
     )
 
 
-def check_every_block(store: Store, source: SnapshotSource, last: int) -> set[int | None]:
+def check_every_block(store: Store, source: EventArchive, last: int) -> set[int | None]:
     """Compare the folds of all blocks; return the snapshots at which they started."""
     used = set[int | None]()
     with store.read_transaction() as uow:
@@ -90,7 +91,7 @@ def check_every_block(store: Store, source: SnapshotSource, last: int) -> set[in
     return used
 
 
-def fold_from_start(uow: UnitOfWork, source: SnapshotSource, block: int) -> FoldedState:
+def fold_from_start(uow: UnitOfWork, source: EventArchive, block: int) -> FoldedState:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(folded_state, "MAX_SNAPSHOTS_TRIED", 0)
         return fold_state_up_to(uow, source.reader, source.rules, block)

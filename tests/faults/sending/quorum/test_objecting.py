@@ -11,9 +11,9 @@ from oracle.bindings.objections import CONTRACT
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.ids import Address
 from oracle.domain.reports.report import format_rules_id
+from oracle.indexer.event_archive import EventArchive
 from oracle.kickouts.kickout_cases import load_kickout_evidence, load_open_kickout_intervals
 from oracle.queries.evidence_bundle import build_evidence_bundle
-from oracle.queries.explain import EventArchive
 from oracle.signing.typed_data import AnswerStatement
 from oracle.store.outbox.call_kinds import ACCUSE, BRING_OBJECTION
 from oracle.store.state.objection_repository import ObjectionAnswer

@@ -16,9 +16,9 @@ from oracle.daemon.records import open_folded_records
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.domain.roots.leaves import hash_leaf
 from oracle.domain.roots.merkle_tree import compute_root
+from oracle.indexer.event_archive import EventArchive
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
-from oracle.queries.explain import EventArchive
 from tests.support.cli.local_network import run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]

@@ -9,7 +9,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.contract_state import ContractState
-from oracle.domain.reports.kickout_review import KickoutPolicy
+from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.roots.node_leaves import build_scoring_context, iter_linked_leaves
 from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.api.node_proof import build_leaf_at_cursor

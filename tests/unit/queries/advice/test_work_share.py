@@ -14,6 +14,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
 from oracle.domain.ids import Address
 from oracle.domain.scoring.rules import Rules
+from oracle.indexer.event_archive import EventArchive
 from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.advice_sentences import (
     explain_work_share,
@@ -28,7 +29,6 @@ from oracle.queries.advice.work_share import (
 )
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource, open_snapshot
-from oracle.queries.explain import EventArchive
 from oracle.store.database import Store
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, RELAY_WEIGHTING, Weighting
 from oracle.systems.crynux.requirements import IneligibilityReason

@@ -11,7 +11,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.reports.contract_state import ContractChanges
-from oracle.domain.reports.objection_terms import ObjectionTerms
+from oracle.domain.reports.kickout_policy import ObjectionTerms
 from oracle.notify.notice_kinds import format_notice_text
 from oracle.queries.objection_models import count_unanswered_objections
 from oracle.store.state.objection_repository import ObjectionAnswer

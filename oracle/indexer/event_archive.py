@@ -1,0 +1,29 @@
+"""The stored history of one network, and the rules by which its state is computed from it."""
+
+from dataclasses import dataclass
+
+from oracle.chain.profiles.event_reader import EventReader
+from oracle.domain.reports.kickout_policy import KickoutPolicy, ObjectionTerms
+from oracle.domain.scoring.rules import Rules
+from oracle.store.database import Store
+
+
+@dataclass(frozen=True, slots=True)
+class EventArchive:
+    """The stored history from which snapshots, explanations and proofs are computed.
+
+    `max_logs` is the maximum number of logs that are folded for one explanation, or None for no
+    limit.
+    """
+
+    store: Store
+    reader: EventReader
+    rules: Rules
+    max_logs: int | None = None
+    # None if objections are not indexed.
+    objection_terms: ObjectionTerms | None = None
+
+    @property
+    def kickout_policy(self) -> KickoutPolicy:
+        """The policy by which due kickouts are reviewed and delayed."""
+        return KickoutPolicy(self.rules, self.reader.holds_kickouts, self.objection_terms)
