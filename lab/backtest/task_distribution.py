@@ -13,7 +13,7 @@ from typing import Protocol
 
 from lab.backtest.results import TaskSpread
 from oracle.domain.events.network_events import TaskStarted
-from oracle.domain.fold.preconditions import find_start_breach
+from oracle.domain.fold.preconditions import find_start_violation
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task, create_task
@@ -122,7 +122,7 @@ class TaskSpreadMeter:
         The start is not counted, but its node cannot get another task of the same group later.
         """
         task = tasks.get(event.task)
-        if task is not None and find_start_breach(task, event) is None:
+        if task is not None and find_start_violation(task, event) is None:
             self._record_group_node(task, event)
 
     def evaluate_start(
@@ -135,7 +135,7 @@ class TaskSpreadMeter:
         start_number = self._seen_count
         self._seen_count = self._seen_count + 1
         task = tasks.get(event.task)
-        if task is not None and find_start_breach(task, event) is not None:
+        if task is not None and find_start_violation(task, event) is not None:
             return
         task = create_task(event.task) if task is None else task
         self._actual[event.node] = self._actual.get(event.node, 0) + 1

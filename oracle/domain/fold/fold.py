@@ -17,7 +17,7 @@ from oracle.domain.fold import (
     task_lifecycle,
     task_runs,
 )
-from oracle.domain.fold.preconditions import Breach
+from oracle.domain.fold.preconditions import Violation
 from oracle.domain.fold.working_set import Changes, PreImages, WorkingSet
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
@@ -114,7 +114,7 @@ class Fold:
                     f"the event at {tuple(event.at)} is not after position {tuple(last_position)}"
                 )
             if event.time < last_time:
-                ledger.record_anomaly(event, Breach.TIME_FELL)
+                ledger.record_anomaly(event, Violation.TIME_FELL)
             if ledger.closing:
                 self.score_groups_closed_in_transaction(event.at)
             last_position, last_time = event.at, event.time

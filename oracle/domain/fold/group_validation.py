@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from oracle.domain.events.network_events import DomainEvent, GroupValidated, TaskCreated
 from oracle.domain.fold import legacy_round_scores, working_set
-from oracle.domain.fold.preconditions import Breach
+from oracle.domain.fold.preconditions import Violation
 from oracle.domain.fold.working_set import ClosingGroup, ScoreEntry, WorkingSet
 from oracle.domain.ids import GroupKey, TaskKey
 from oracle.domain.scoring.group_ranking import (
@@ -32,7 +32,7 @@ from oracle.domain.state import Ending, GroupMember, GroupResult, Node, Task
 def apply_group_validated(ledger: WorkingSet, event: GroupValidated) -> None:
     """Close the group that the event lists, if the rules close groups by such events."""
     if len(set(event.tasks)) != len(event.tasks):
-        ledger.record_anomaly(event, Breach.GROUP_NAMES_TASK_TWICE)
+        ledger.record_anomaly(event, Violation.GROUP_NAMES_TASK_TWICE)
     elif ledger.rules.close == "validated":
         _close_group(ledger, event, event.group, event.tasks)
 
@@ -124,9 +124,9 @@ def _find_unscored_tasks(
     for key in keys:
         task = ledger.tasks.get(key)
         if task is None:
-            ledger.record_anomaly(event, Breach.GROUP_NAMES_UNSEEN_TASK)
+            ledger.record_anomaly(event, Violation.GROUP_NAMES_UNSEEN_TASK)
         elif task.scored_in is not None:
-            ledger.record_anomaly(event, Breach.TASK_SCORED_BEFORE)
+            ledger.record_anomaly(event, Violation.TASK_SCORED_BEFORE)
             continue
         else:
             known_tasks.append(task)

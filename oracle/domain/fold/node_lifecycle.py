@@ -20,9 +20,9 @@ from oracle.domain.events.network_events import (
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold import working_set
 from oracle.domain.fold.preconditions import (
-    Breach,
-    find_leave_request_breach,
-    find_membership_breach,
+    Violation,
+    find_leave_request_violation,
+    find_membership_violation,
 )
 from oracle.domain.fold.working_set import (
     MembershipChange,
@@ -59,7 +59,7 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
         # A join implies that a pending quit took effect, although no event reported the quit.
         apply_pending_leave(ledger, existing.address, event.at, event.time)
     if existing is not None and existing.membership is Membership.MEMBER:
-        ledger.record_anomaly(event, Breach.JOINED_WHILE_MEMBER)
+        ledger.record_anomaly(event, Violation.JOINED_WHILE_MEMBER)
         return
     ledger.just_quit.pop(event.node, None)
     node = ledger.get_node_for_update(event.node, event.time)
@@ -147,11 +147,11 @@ def apply_node_resumed(ledger: WorkingSet, event: NodeResumed) -> None:
 def _set_node_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: bool) -> None:
     existing = ledger.nodes.get(event.node)
     if existing is None or existing.membership is not Membership.MEMBER:
-        ledger.record_anomaly(event, Breach.NOT_A_MEMBER)
+        ledger.record_anomaly(event, Violation.NOT_A_MEMBER)
         return
     has_pending_pause = existing.pending is PendingLeave.PAUSE
     if existing.paused is paused and not (has_pending_pause and not paused):
-        ledger.record_anomaly(event, Breach.PAUSED_TWICE if paused else Breach.NOT_PAUSED)
+        ledger.record_anomaly(event, Violation.PAUSED_TWICE if paused else Violation.NOT_PAUSED)
         return
     node = ledger.get_node_for_update(event.node, event.time)
     node.paused = paused
@@ -164,9 +164,9 @@ def _set_node_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, pau
 def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
     """Record a member's request to pause or quit; it takes effect once the node runs no task."""
     request = PendingLeave.PAUSE if isinstance(event, NodePauseAsked) else PendingLeave.QUIT
-    breach = find_leave_request_breach(ledger.nodes.get(event.node), request)
-    if breach is not None:
-        ledger.record_anomaly(event, breach)
+    violation = find_leave_request_violation(ledger.nodes.get(event.node), request)
+    if violation is not None:
+        ledger.record_anomaly(event, violation)
         return
     node = ledger.get_node_for_update(event.node, event.time)
     node.pending = request
@@ -223,9 +223,11 @@ def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKick
     (docs/explanation/crynux.md#vsstask-contracts).
     """
     existing = ledger.nodes.get(event.node)
-    breach = find_membership_breach(existing)
-    if breach is not None and (isinstance(event, NodeQuit) or not _has_just_quit(ledger, event)):
-        ledger.record_anomaly(event, breach)
+    violation = find_membership_violation(existing)
+    if violation is not None and (
+        isinstance(event, NodeQuit) or not _has_just_quit(ledger, event)
+    ):
+        ledger.record_anomaly(event, violation)
         return
     node = ledger.get_node_for_update(event.node, event.time)
     _end_membership(ledger, node, _MEMBERSHIP_AFTER[type(event)], (event.at, event.time))

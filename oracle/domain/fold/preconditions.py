@@ -21,7 +21,7 @@ from oracle.domain.events.network_events import (
 from oracle.domain.state import Membership, Node, PendingLeave, Task
 
 
-class Breach(StrEnum):
+class Violation(StrEnum):
     """The rules that events can break, as recorded in anomalies.
 
     An event that breaks one of the last six rules is still applied. If the event contradicts the
@@ -61,127 +61,127 @@ class Breach(StrEnum):
     TIME_FELL = "time_fell"
 
 
-def find_membership_breach(node: Node | None) -> Breach | None:
-    """Return a breach if the node is not a member, else None."""
+def find_membership_violation(node: Node | None) -> Violation | None:
+    """Return a violation if the node is not a member, else None."""
     if node is None or node.membership is not Membership.MEMBER:
-        return Breach.NOT_A_MEMBER
+        return Violation.NOT_A_MEMBER
     return None
 
 
-def find_leave_request_breach(node: Node | None, request: PendingLeave) -> Breach | None:
-    """Return a breach if a request to leave is repeated, or made by a non-member, else None."""
+def find_leave_request_violation(node: Node | None, request: PendingLeave) -> Violation | None:
+    """Return a violation if a request to leave is repeated, or made by a non-member, else None."""
     if node is None or node.membership is not Membership.MEMBER:
-        return Breach.NOT_A_MEMBER
+        return Violation.NOT_A_MEMBER
     if node.pending is PendingLeave.QUIT:
-        return Breach.PENDING_ALREADY
+        return Violation.PENDING_ALREADY
     paused = node.paused or node.pending is PendingLeave.PAUSE
-    return Breach.PAUSED_TWICE if paused and request is PendingLeave.PAUSE else None
+    return Violation.PAUSED_TWICE if paused and request is PendingLeave.PAUSE else None
 
 
-def find_creation_breach(task: Task) -> Breach | None:
-    """Return a breach if the task was created before or has ended, else None."""
+def find_creation_violation(task: Task) -> Violation | None:
+    """Return a violation if the task was created before or has ended, else None."""
     if task.ending is not None:
-        return Breach.AFTER_TERMINAL
-    return None if task.created_at is None else Breach.CREATED_TWICE
+        return Violation.AFTER_TERMINAL
+    return None if task.created_at is None else Violation.CREATED_TWICE
 
 
-def find_queueing_breach(task: Task) -> Breach | None:
-    """Return a breach if a task is queued after its start or its end, else None."""
+def find_queueing_violation(task: Task) -> Violation | None:
+    """Return a violation if a task is queued after its start or its end, else None."""
     if task.ending is not None:
-        return Breach.AFTER_TERMINAL
-    return None if task.started_at is None and not task.runs else Breach.QUEUED_AFTER_START
+        return Violation.AFTER_TERMINAL
+    return None if task.started_at is None and not task.runs else Violation.QUEUED_AFTER_START
 
 
-def find_start_breach(task: Task, event: TaskStarted) -> Breach | None:
-    """Return a breach if the task was already started in this round or by this node, else None.
+def find_start_violation(task: Task, event: TaskStarted) -> Violation | None:
+    """Return a violation if the task was already started in this round or by this node, else None.
 
     A task without rounds can be started only once, and a task with rounds only with a round.
     """
     if task.ending is not None:
-        return Breach.AFTER_TERMINAL
+        return Violation.AFTER_TERMINAL
     if task.node is not None:
-        return Breach.STARTED_TWICE
+        return Violation.STARTED_TWICE
     if not task.runs:
         return None
     if event.round is None:
-        return Breach.ROUND_MISSING
+        return Violation.ROUND_MISSING
     is_taken = any(run.round == event.round or run.node == event.node for run in task.runs)
-    return Breach.ROUND_TAKEN if is_taken else None
+    return Violation.ROUND_TAKEN if is_taken else None
 
 
-def find_result_breach(
+def find_result_violation(
     task: Task | None, event: TaskSubmitted | TaskErrorReported
-) -> Breach | None:
-    """Return a breach if a result is repeated or comes from another node, else None.
+) -> Violation | None:
+    """Return a violation if a result is repeated or comes from another node, else None.
 
     In networks that reveal results, a submission may later turn out to be an error report.
     """
-    breach = _find_node_breach(task, event)
-    if breach is not None or task is None or task.stopped_at is None:
-        return breach
+    violation = _find_node_violation(task, event)
+    if violation is not None or task is None or task.stopped_at is None:
+        return violation
     is_reveal = isinstance(event, TaskErrorReported) and not _is_result_revealed(task)
-    return None if is_reveal else Breach.RESULT_TWICE
+    return None if is_reveal else Violation.RESULT_TWICE
 
 
-def find_disclosure_breach(task: Task | None, event: ResultDisclosed) -> Breach | None:
-    """Return a breach if the node has submitted no result or already disclosed it, else None."""
-    breach = _find_node_breach(task, event)
-    if breach is not None or task is None:
-        return breach
+def find_disclosure_violation(task: Task | None, event: ResultDisclosed) -> Violation | None:
+    """Return a violation if the node submitted no result or already disclosed it, else None."""
+    violation = _find_node_violation(task, event)
+    if violation is not None or task is None:
+        return violation
     if task.stopped_at is None:
-        return Breach.NOT_COMMITTED
-    return Breach.RESULT_TWICE if _is_result_revealed(task) else None
+        return Violation.NOT_COMMITTED
+    return Violation.RESULT_TWICE if _is_result_revealed(task) else None
 
 
-def find_fee_share_breach(task: Task | None, event: FeeShared) -> Breach | None:
-    """Return a breach if the task was already paid for, or the node did not run it, else None."""
-    breach = _find_node_breach(task, event)
-    if breach is not None or task is None:
-        return breach
-    return None if task.paid is None else Breach.PAID_TWICE
+def find_fee_share_violation(task: Task | None, event: FeeShared) -> Violation | None:
+    """Return a violation if the task was already paid for, or not run by the node, else None."""
+    violation = _find_node_violation(task, event)
+    if violation is not None or task is None:
+        return violation
+    return None if task.paid is None else Violation.PAID_TWICE
 
 
 def _is_result_revealed(task: Task) -> bool:
     return task.error_reported or task.revealed_at is not None or task.validated
 
 
-def _find_node_breach(
+def _find_node_violation(
     task: Task | None, event: TaskSubmitted | TaskErrorReported | ResultDisclosed | FeeShared
-) -> Breach | None:
+) -> Violation | None:
     if task is None:
-        return Breach.NOT_STARTED
+        return Violation.NOT_STARTED
     if task.ending is not None:
-        return Breach.AFTER_TERMINAL
+        return Violation.AFTER_TERMINAL
     if task.node != event.node:
-        return Breach.NOT_STARTED if task.node is None else Breach.NODE_DOES_NOT_RUN_IT
+        return Violation.NOT_STARTED if task.node is None else Violation.NODE_DOES_NOT_RUN_IT
     return None
 
 
-def find_validation_breach(task: Task | None) -> Breach | None:
-    """Return a breach if the task was already validated or has no result, else None."""
+def find_validation_violation(task: Task | None) -> Violation | None:
+    """Return a violation if the task was already validated or has no result, else None."""
     if task is None:
-        return Breach.VALIDATED_WITHOUT_RESULT
+        return Violation.VALIDATED_WITHOUT_RESULT
     if task.ending is not None:
-        return Breach.AFTER_TERMINAL
+        return Violation.AFTER_TERMINAL
     if task.validated:
-        return Breach.VALIDATED_TWICE
+        return Violation.VALIDATED_TWICE
     is_answered = task.stopped_at is not None or any(
         run.disclosed_at or run.reported_at for run in task.runs
     )
-    return None if is_answered else Breach.VALIDATED_WITHOUT_RESULT
+    return None if is_answered else Violation.VALIDATED_WITHOUT_RESULT
 
 
-def find_ending_breach(task: Task | None, event: DomainEvent) -> Breach | None:
-    """Return a breach if the task has already ended or was never started, else None.
+def find_ending_violation(task: Task | None, event: DomainEvent) -> Violation | None:
+    """Return a violation if the task has already ended or was never started, else None.
 
     A task that was never started may still abort.
     """
     if task is None:
-        return None if isinstance(event, TaskAborted) else Breach.NOT_STARTED
+        return None if isinstance(event, TaskAborted) else Violation.NOT_STARTED
     if task.ending is not None:
-        return Breach.AFTER_TERMINAL
+        return Violation.AFTER_TERMINAL
     if task.node is None and not task.runs and not isinstance(event, TaskAborted):
-        return Breach.NOT_STARTED
+        return Violation.NOT_STARTED
     return None
 
 

@@ -11,7 +11,11 @@ from oracle.domain.events.network_events import (
     TaskTimedOut,
 )
 from oracle.domain.fold import group_validation, legacy_round_scores, node_lifecycle, task_runs
-from oracle.domain.fold.preconditions import Breach, find_ending_breach, has_last_status_mismatch
+from oracle.domain.fold.preconditions import (
+    Violation,
+    find_ending_violation,
+    has_last_status_mismatch,
+)
 from oracle.domain.fold.working_set import ReliabilityChange, WorkingSet, update_reliability
 from oracle.domain.ids import Address
 from oracle.domain.scoring.node_scores import heal_reliability
@@ -39,9 +43,9 @@ _CAUSES = {
 def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
     """End the task, or if several nodes run the task, the runs that the event ends."""
     existing = ledger.tasks.get(event.task)
-    breach = find_ending_breach(existing, event)
-    if breach is not None:
-        ledger.record_anomaly(event, breach)
+    violation = find_ending_violation(existing, event)
+    if violation is not None:
+        ledger.record_anomaly(event, violation)
         return
     if existing is not None and existing.runs:
         _end_runs(ledger, event, existing)
@@ -64,9 +68,9 @@ def _record_status_mismatch(ledger: WorkingSet, event: Terminal, task: Task) -> 
     The record takes priority over the event.
     """
     if event.node is not None and event.node != task.node:
-        ledger.record_anomaly(event, Breach.NODE_DIFFERS)
+        ledger.record_anomaly(event, Violation.NODE_DIFFERS)
     if isinstance(event, TaskAborted | TaskTimedOut) and has_last_status_mismatch(task, event):
-        ledger.record_anomaly(event, Breach.LAST_STATUS_DIFFERS)
+        ledger.record_anomaly(event, Violation.LAST_STATUS_DIFFERS)
 
 
 def _set_task_ending(event: Terminal, task: Task) -> None:
@@ -81,8 +85,8 @@ def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
     """End the run of the event's node, or every open run if the event names no node."""
     runs_to_end = task_runs.find_open_runs(existing, event.node)
     if not runs_to_end:
-        breach = task_runs.build_unmatched_ending_breach(existing, event.node)
-        ledger.record_anomaly(event, breach)
+        violation = task_runs.build_unmatched_ending_violation(existing, event.node)
+        ledger.record_anomaly(event, violation)
         return
     task = ledger.get_task_for_update(event.task)
     task_runs.end_runs(task, runs_to_end, _ENDINGS[type(event)])
@@ -124,7 +128,7 @@ def _record_excused_timeout(ledger: WorkingSet, event: Terminal, node: Node) -> 
 
     See docs/reference/scoring-rules.md#limits-that-are-not-believed.
     """
-    ledger.record_anomaly(event, Breach.LIMIT_NOT_BELIEVED)
+    ledger.record_anomaly(event, Violation.LIMIT_NOT_BELIEVED)
     reliability = heal_reliability(node.base, node.since, event.time, ledger.rules)
     cause = ReliabilityCause.TIMEOUT_VOID
     change = ReliabilityChange(

@@ -18,14 +18,14 @@ from oracle.domain.events.network_events import (
 )
 from oracle.domain.fold import group_validation, node_lifecycle, task_endings, task_runs
 from oracle.domain.fold.preconditions import (
-    Breach,
-    find_creation_breach,
-    find_disclosure_breach,
-    find_fee_share_breach,
-    find_queueing_breach,
-    find_result_breach,
-    find_start_breach,
-    find_validation_breach,
+    Violation,
+    find_creation_violation,
+    find_disclosure_violation,
+    find_fee_share_violation,
+    find_queueing_violation,
+    find_result_violation,
+    find_start_violation,
+    find_validation_violation,
 )
 from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.scoring.node_scores import heal_reliability
@@ -40,9 +40,9 @@ def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
     (docs/explanation/crynux.md#commit-and-disclose-contracts).
     """
     existing = ledger.tasks.get(event.task)
-    breach = _find_cancellation_breach(existing, event)
-    if breach is not None:
-        ledger.record_anomaly(event, breach)
+    violation = _find_cancellation_violation(existing, event)
+    if violation is not None:
+        ledger.record_anomaly(event, violation)
     elif event.node is None:
         _abort_unstarted_task(ledger, event, existing)
     elif existing is not None:
@@ -50,16 +50,16 @@ def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
         task_endings.apply_task_ended(ledger, _build_ending_event(event, run, existing))
 
 
-def _find_cancellation_breach(task: Task | None, event: TaskCancelled) -> Breach | None:
+def _find_cancellation_violation(task: Task | None, event: TaskCancelled) -> Violation | None:
     if task is not None and task.node is not None:
-        return Breach.NOT_OF_THIS_GENERATION
+        return Violation.NOT_OF_THIS_GENERATION
     if event.node is None:
-        return Breach.AFTER_TERMINAL if task is not None and task.ending is not None else None
+        return Violation.AFTER_TERMINAL if task is not None and task.ending is not None else None
     if task is None or not task.runs:
-        return Breach.NOT_STARTED
+        return Violation.NOT_STARTED
     if task_runs.find_open_runs(task, event.node):
         return None
-    return task_runs.build_unmatched_ending_breach(task, event.node)
+    return task_runs.build_unmatched_ending_violation(task, event.node)
 
 
 def _abort_unstarted_task(ledger: WorkingSet, event: TaskCancelled, task: Task | None) -> None:
@@ -98,9 +98,9 @@ def _have_all_runs_committed(runs: Sequence[Run]) -> bool:
 def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
     """Record a new task and its requirements."""
     existing = ledger.tasks.get(event.task)
-    breach = None if existing is None else find_creation_breach(existing)
-    if breach is not None:
-        ledger.record_anomaly(event, breach)
+    violation = None if existing is None else find_creation_violation(existing)
+    if violation is not None:
+        ledger.record_anomaly(event, violation)
         return
     task = ledger.get_task_for_update(event.task)
     task.created_at = event.at
@@ -123,9 +123,9 @@ def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
 def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
     """Record that no node was free for the task."""
     existing = ledger.tasks.get(event.task)
-    breach = None if existing is None else find_queueing_breach(existing)
-    if breach is not None:
-        ledger.record_anomaly(event, breach)
+    violation = None if existing is None else find_queueing_violation(existing)
+    if violation is not None:
+        ledger.record_anomaly(event, violation)
         return
     ledger.get_task_for_update(event.task).queued = True
 
@@ -133,9 +133,9 @@ def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
 def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
     """Record which node runs the task, and when its execution clock started."""
     existing = ledger.tasks.get(event.task)
-    breach = None if existing is None else find_start_breach(existing, event)
-    if breach is not None:
-        ledger.record_anomaly(event, breach)
+    violation = None if existing is None else find_start_violation(existing, event)
+    if violation is not None:
+        ledger.record_anomaly(event, violation)
         return
     task = ledger.get_task_for_update(event.task)
     if event.round is None:
@@ -163,7 +163,7 @@ def apply_task_submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
     """Record the submission, which stops the execution clock."""
     existing = ledger.tasks.get(event.task)
     if existing is not None and existing.runs:
-        ledger.record_anomaly(event, Breach.NOT_OF_THIS_GENERATION)
+        ledger.record_anomaly(event, Violation.NOT_OF_THIS_GENERATION)
         return
     _record_submission_or_error(ledger, event, is_error=False)
 
@@ -184,9 +184,9 @@ def apply_error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
 def _record_submission_or_error(
     ledger: WorkingSet, event: TaskSubmitted | TaskErrorReported, *, is_error: bool
 ) -> None:
-    breach = find_result_breach(ledger.tasks.get(event.task), event)
-    if breach is not None:
-        ledger.record_anomaly(event, breach)
+    violation = find_result_violation(ledger.tasks.get(event.task), event)
+    if violation is not None:
+        ledger.record_anomaly(event, violation)
         return
     task = ledger.get_task_for_update(event.task)
     if task.stopped_at is None:
@@ -207,26 +207,26 @@ def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
     if existing is not None and existing.runs:
         task_runs.apply_run_answer(ledger, event)
         return
-    breach = find_disclosure_breach(existing, event)
-    if breach is not None:
-        ledger.record_anomaly(event, breach)
+    violation = find_disclosure_violation(existing, event)
+    if violation is not None:
+        ledger.record_anomaly(event, violation)
         return
     ledger.get_task_for_update(event.task).revealed_at = event.at
 
 
 def apply_fee_shared(ledger: WorkingSet, event: FeeShared) -> None:
     """Record the share of the group's fee that the node got for this task."""
-    breach = find_fee_share_breach(ledger.tasks.get(event.task), event)
-    if breach is not None:
-        ledger.record_anomaly(event, breach)
+    violation = find_fee_share_violation(ledger.tasks.get(event.task), event)
+    if violation is not None:
+        ledger.record_anomaly(event, violation)
         return
     ledger.get_task_for_update(event.task).paid = event.fee
 
 
 def apply_task_validated(ledger: WorkingSet, event: TaskValidated) -> None:
     """Record that the result was accepted."""
-    breach = find_validation_breach(ledger.tasks.get(event.task))
-    if breach is not None:
-        ledger.record_anomaly(event, breach)
+    violation = find_validation_violation(ledger.tasks.get(event.task))
+    if violation is not None:
+        ledger.record_anomaly(event, violation)
         return
     ledger.get_task_for_update(event.task).validated = True

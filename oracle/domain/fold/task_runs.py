@@ -13,7 +13,7 @@ from oracle.domain.events.network_events import (
     TaskErrorReported,
     TaskStarted,
 )
-from oracle.domain.fold.preconditions import Breach
+from oracle.domain.fold.preconditions import Violation
 from oracle.domain.fold.working_set import WorkingSet
 from oracle.domain.ids import Address
 from oracle.domain.state import Ending, Run, Task
@@ -31,9 +31,9 @@ def apply_run_answer(
     """Record the commitment, the disclosure or the error report of a node in the node's run."""
     task = ledger.tasks.get(event.task)
     run = None if task is None else _find_run(task, event.node)
-    breach = _find_run_breach(task, run, event)
-    if task is None or run is None or breach is not None:
-        ledger.record_anomaly(event, breach or Breach.NOT_STARTED)
+    violation = _find_run_violation(task, run, event)
+    if task is None or run is None or violation is not None:
+        ledger.record_anomaly(event, violation or Violation.NOT_STARTED)
         return
     if isinstance(event, ResultCommitted):
         updated_run = run._replace(committed_at=event.at)
@@ -54,35 +54,35 @@ def _replace_run(task: Task, updated_run: Run) -> None:
     task.runs = tuple(updated_run if run.round == updated_run.round else run for run in task.runs)
 
 
-def _find_run_breach(
+def _find_run_violation(
     task: Task | None,
     run: Run | None,
     event: ResultCommitted | ResultDisclosed | TaskErrorReported,
-) -> Breach | None:
+) -> Violation | None:
     if task is None:
-        return Breach.NOT_STARTED
+        return Violation.NOT_STARTED
     if task.ending is not None or (run is not None and run.ending is not None):
-        return Breach.AFTER_TERMINAL
+        return Violation.AFTER_TERMINAL
     if run is None:
-        return _build_missing_run_breach(task)
+        return _build_missing_run_violation(task)
     if run.disclosed_at or run.reported_at:
-        return Breach.RESULT_TWICE
-    return _find_commitment_breach(run, event)
+        return Violation.RESULT_TWICE
+    return _find_commitment_violation(run, event)
 
 
-def _build_missing_run_breach(task: Task) -> Breach:
+def _build_missing_run_violation(task: Task) -> Violation:
     if task.node is not None:
-        return Breach.NOT_OF_THIS_GENERATION
-    return Breach.NODE_DOES_NOT_RUN_IT if task.runs else Breach.NOT_STARTED
+        return Violation.NOT_OF_THIS_GENERATION
+    return Violation.NODE_DOES_NOT_RUN_IT if task.runs else Violation.NOT_STARTED
 
 
-def _find_commitment_breach(
+def _find_commitment_violation(
     run: Run, event: ResultCommitted | ResultDisclosed | TaskErrorReported
-) -> Breach | None:
+) -> Violation | None:
     if isinstance(event, ResultCommitted) and run.committed_at:
-        return Breach.RESULT_TWICE
+        return Violation.RESULT_TWICE
     if isinstance(event, ResultDisclosed) and not run.committed_at:
-        return Breach.NOT_COMMITTED
+        return Violation.NOT_COMMITTED
     return None
 
 
@@ -91,10 +91,10 @@ def find_open_runs(task: Task, node: Address | None) -> list[Run]:
     return [run for run in task.runs if run.ending is None and node in (None, run.node)]
 
 
-def build_unmatched_ending_breach(task: Task, node: Address | None) -> Breach:
-    """Return the breach of a terminal event that matches no open run."""
+def build_unmatched_ending_violation(task: Task, node: Address | None) -> Violation:
+    """Return the violation of a terminal event that matches no open run."""
     has_run = node is None or _find_run(task, node) is not None
-    return Breach.AFTER_TERMINAL if has_run else Breach.NODE_DOES_NOT_RUN_IT
+    return Violation.AFTER_TERMINAL if has_run else Violation.NODE_DOES_NOT_RUN_IT
 
 
 def end_runs(task: Task, runs: Sequence[Run], outcome: Ending) -> None:

@@ -9,7 +9,7 @@ from oracle.domain.events.event_fields import TimedEvent
 from oracle.domain.events.network_events import DomainEvent, get_event_name
 from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.fold.preconditions import Breach
+from oracle.domain.fold.preconditions import Violation
 from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.incidents.incident_detector import IncidentDetector, IncidentRows
 from oracle.domain.scoring.group_ranking import ClosingMember
@@ -267,9 +267,9 @@ class WorkingSet:
         """Record the end of a task at a node for the detection of incidents."""
         self.detector.record_end(event.at, event.time, (task.creator, node), is_timeout=is_timeout)
 
-    def record_anomaly(self, event: DomainEvent, breach: Breach) -> None:
+    def record_anomaly(self, event: DomainEvent, violation: Violation) -> None:
         """Record that an event broke a rule."""
-        anomaly = Anomaly(event.at, event.time, breach.value, get_event_name(event))
+        anomaly = Anomaly(event.at, event.time, violation.value, get_event_name(event))
         self.changes.anomalies.append(anomaly)
 
 

@@ -6,7 +6,7 @@ See docs/reference/events-and-jsonl.md#what-is-legal.
 import pytest
 
 from oracle.domain.events.network_events import LastStatus
-from oracle.domain.fold.preconditions import Breach
+from oracle.domain.fold.preconditions import Violation
 from tests.support.histories import History, fold_history, make_node_address, make_task_key
 
 
@@ -145,7 +145,9 @@ LISTED_ONLY |= {"last_status_differs", "limit_not_believed", "time_fell"}
 
 
 def test_every_rule_that_ignores_event_has_test_case():
-    assert {rule for rule, _ in ILLEGAL} == {breach.value for breach in Breach} - LISTED_ONLY
+    assert {rule for rule, _ in ILLEGAL} == {
+        violation.value for violation in Violation
+    } - LISTED_ONLY
 
 
 LEGAL = [

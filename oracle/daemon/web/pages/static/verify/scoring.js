@@ -653,9 +653,9 @@ class Fold {
 
   endTask(event, ending) {
     const existing = this.tasks.get(event.task);
-    const breach = findEndingBreach(existing, ending.type);
-    if (breach !== null) {
-      this.addAnomaly(ending, breach);
+    const violation = findEndingViolation(existing, ending.type);
+    if (violation !== null) {
+      this.addAnomaly(ending, violation);
       return;
     }
     if (existing !== undefined && existing.runs.length > 0) {
@@ -688,7 +688,7 @@ class Fold {
   endRuns(event, task) {
     const runs = listOpenRuns(task, event.node ?? null);
     if (runs.length === 0) {
-      this.addAnomaly(event, findClosedRunBreach(task, event.node ?? null));
+      this.addAnomaly(event, findClosedRunViolation(task, event.node ?? null));
       return;
     }
     for (const run of runs) {
@@ -843,7 +843,7 @@ function listOpenRuns(task, node) {
   return task.runs.filter((run) => run.ending === null && (node === null || run.node === node));
 }
 
-function findClosedRunBreach(task, node) {
+function findClosedRunViolation(task, node) {
   const hasRun = node === null || task.runs.some((run) => run.node === node);
   return hasRun ? "after_terminal" : "node_does_not_run_it";
 }
@@ -855,7 +855,7 @@ function wasAwaited(run, task) {
   return hasDisclosed(run) ? task.isValidated : true;
 }
 
-function findRunBreach(task, run, type) {
+function findRunViolation(task, run, type) {
   if (task === undefined) {
     return "not_started";
   }
@@ -877,9 +877,9 @@ function findRunBreach(task, run, type) {
 function applyRunAnswer(fold, event) {
   const task = fold.tasks.get(event.task);
   const run = task?.runs.find((candidate) => candidate.node === event.node);
-  const breach = findRunBreach(task, run, event.type);
-  if (breach !== null) {
-    fold.addAnomaly(event, breach);
+  const violation = findRunViolation(task, run, event.type);
+  if (violation !== null) {
+    fold.addAnomaly(event, violation);
     return;
   }
   if (!hasAnswered(run)) {
@@ -896,11 +896,11 @@ function applyRunAnswer(fold, event) {
 
 /* The rules that an event breaks, in the order of docs/spec/events.md#anomalies. */
 
-function findMembershipBreach(node) {
+function findMembershipViolation(node) {
   return node === undefined || node.membership !== "member" ? "not_a_member" : null;
 }
 
-function findStartBreach(task, event) {
+function findStartViolation(task, event) {
   if (task === undefined) {
     return null;
   }
@@ -920,7 +920,7 @@ function findStartBreach(task, event) {
   return isTaken ? "round_taken" : null;
 }
 
-function findRunnerBreach(task, event) {
+function findRunnerViolation(task, event) {
   if (task === undefined) {
     return "not_started";
   }
@@ -937,18 +937,18 @@ function isRevealed(task) {
   return task.isError || task.isRevealed || task.isValidated;
 }
 
-function findResultBreach(task, event) {
-  const breach = findRunnerBreach(task, event);
-  if (breach !== null || task.stopTime === null) {
-    return breach;
+function findResultViolation(task, event) {
+  const violation = findRunnerViolation(task, event);
+  if (violation !== null || task.stopTime === null) {
+    return violation;
   }
   return event.type === "task_error_reported" && !isRevealed(task) ? null : "result_twice";
 }
 
-function findDisclosureBreach(task, event) {
-  const breach = findRunnerBreach(task, event);
-  if (breach !== null) {
-    return breach;
+function findDisclosureViolation(task, event) {
+  const violation = findRunnerViolation(task, event);
+  if (violation !== null) {
+    return violation;
   }
   if (task.stopTime === null) {
     return "not_committed";
@@ -956,7 +956,7 @@ function findDisclosureBreach(task, event) {
   return isRevealed(task) ? "result_twice" : null;
 }
 
-function findValidationBreach(task) {
+function findValidationViolation(task) {
   if (task === undefined) {
     return "validated_without_result";
   }
@@ -970,7 +970,7 @@ function findValidationBreach(task) {
   return isAnswered ? null : "validated_without_result";
 }
 
-function findEndingBreach(task, type) {
+function findEndingViolation(task, type) {
   if (task === undefined) {
     return type === "task_aborted" ? null : "not_started";
   }
@@ -981,7 +981,7 @@ function findEndingBreach(task, type) {
   return isStarted || type === "task_aborted" ? null : "not_started";
 }
 
-function findCancellationBreach(task, node) {
+function findCancellationViolation(task, node) {
   if (task !== undefined && task.node !== null) {
     return "not_of_this_generation";
   }
@@ -991,7 +991,7 @@ function findCancellationBreach(task, node) {
   if (task === undefined || task.runs.length === 0) {
     return "not_started";
   }
-  return listOpenRuns(task, node).length > 0 ? null : findClosedRunBreach(task, node);
+  return listOpenRuns(task, node).length > 0 ? null : findClosedRunViolation(task, node);
 }
 
 /* Handlers of events. */
@@ -1034,7 +1034,7 @@ function applyNodeJoined(fold, event) {
 function applyPauseChange(fold, event) {
   const isPaused = event.type === "node_paused";
   const node = fold.nodes.get(event.node);
-  if (findMembershipBreach(node) !== null) {
+  if (findMembershipViolation(node) !== null) {
     fold.addAnomaly(event, "not_a_member");
     return;
   }
@@ -1052,14 +1052,14 @@ function applyPauseChange(fold, event) {
 function applyLeaveRequest(fold, event) {
   const request = event.type === "node_pause_asked" ? "pause" : "quit";
   const node = fold.nodes.get(event.node);
-  let breach = findMembershipBreach(node);
-  if (breach === null && node.pending === "quit") {
-    breach = "pending_already";
-  } else if (breach === null && request === "pause" && (node.isPaused || node.pending)) {
-    breach = "paused_twice";
+  let violation = findMembershipViolation(node);
+  if (violation === null && node.pending === "quit") {
+    violation = "pending_already";
+  } else if (violation === null && request === "pause" && (node.isPaused || node.pending)) {
+    violation = "paused_twice";
   }
-  if (breach !== null) {
-    fold.addAnomaly(event, breach);
+  if (violation !== null) {
+    fold.addAnomaly(event, violation);
     return;
   }
   node.pending = request;
@@ -1070,7 +1070,7 @@ function applyNodeLeft(fold, event) {
   const node = fold.nodes.get(event.node);
   const quitAt = fold.justQuit.get(event.node);
   const hasJustQuit = quitAt !== undefined && isSameTransaction(quitAt, event.at);
-  if (findMembershipBreach(node) !== null && (event.type === "node_quit" || !hasJustQuit)) {
+  if (findMembershipViolation(node) !== null && (event.type === "node_quit" || !hasJustQuit)) {
     fold.addAnomaly(event, "not_a_member");
     return;
   }
@@ -1115,9 +1115,9 @@ function applyTaskQueued(fold, event) {
 }
 
 function applyTaskStarted(fold, event) {
-  const breach = findStartBreach(fold.tasks.get(event.task), event);
-  if (breach !== null) {
-    fold.addAnomaly(event, breach);
+  const violation = findStartViolation(fold.tasks.get(event.task), event);
+  if (violation !== null) {
+    fold.addAnomaly(event, violation);
     return;
   }
   const task = fold.getTask(event.task);
@@ -1153,9 +1153,9 @@ function applyTaskResult(fold, event) {
     }
     return;
   }
-  const breach = findResultBreach(task, event);
-  if (breach !== null) {
-    fold.addAnomaly(event, breach);
+  const violation = findResultViolation(task, event);
+  if (violation !== null) {
+    fold.addAnomaly(event, violation);
     return;
   }
   if (task.stopTime !== null) {
@@ -1179,9 +1179,9 @@ function applyResultDisclosed(fold, event) {
     applyRunAnswer(fold, event);
     return;
   }
-  const breach = findDisclosureBreach(task, event);
-  if (breach !== null) {
-    fold.addAnomaly(event, breach);
+  const violation = findDisclosureViolation(task, event);
+  if (violation !== null) {
+    fold.addAnomaly(event, violation);
   } else {
     task.isRevealed = true;
   }
@@ -1189,9 +1189,9 @@ function applyResultDisclosed(fold, event) {
 
 function applyTaskValidated(fold, event) {
   const task = fold.tasks.get(event.task);
-  const breach = findValidationBreach(task);
-  if (breach !== null) {
-    fold.addAnomaly(event, breach);
+  const violation = findValidationViolation(task);
+  if (violation !== null) {
+    fold.addAnomaly(event, violation);
   } else {
     task.isValidated = true;
   }
@@ -1199,9 +1199,9 @@ function applyTaskValidated(fold, event) {
 
 function applyFeeShared(fold, event) {
   const task = fold.tasks.get(event.task);
-  const breach = findRunnerBreach(task, event);
-  if (breach !== null || task.isPaid) {
-    fold.addAnomaly(event, breach ?? "paid_twice");
+  const violation = findRunnerViolation(task, event);
+  if (violation !== null || task.isPaid) {
+    fold.addAnomaly(event, violation ?? "paid_twice");
   } else {
     task.isPaid = true;
   }
@@ -1214,10 +1214,10 @@ function applyTaskEnded(fold, event) {
 function applyTaskCancelled(fold, event) {
   const task = fold.tasks.get(event.task);
   const node = event.node ?? null;
-  const breach = findCancellationBreach(task, node);
+  const violation = findCancellationViolation(task, node);
   const aborted = { ...event, type: "task_aborted", reason: "cancelled" };
-  if (breach !== null) {
-    fold.addAnomaly(event, breach);
+  if (violation !== null) {
+    fold.addAnomaly(event, violation);
   } else if (node !== null) {
     const [run] = listOpenRuns(task, node);
     fold.endTask(event, wasAwaited(run, task) ? { ...event, type: "task_timed_out" } : aborted);
