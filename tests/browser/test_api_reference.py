@@ -11,7 +11,7 @@ document.addEventListener("securitypolicyviolation", (event) =>
 """
 
 
-def test_api_reference_lists_every_operation_and_loads_no_external_resource(browser, url):
+def test_api_reference_lists_every_operation_offline(browser, url):
     context = browser.new_context()
     page = context.new_page()
     page.add_init_script(_VIOLATIONS)

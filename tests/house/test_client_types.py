@@ -14,7 +14,7 @@ from client_types.python_types import UnknownSchemaError, generate_models
 REMEDY = "the description of the API has changed: run `make clients`"
 
 
-def test_generated_types_match_the_description():
+def test_generated_client_types_match_api_schema():
     description = build_openapi_description()
     for name, text in generate_python_files(description).items():
         assert (PYTHON / name).read_text("utf-8") == text, REMEDY

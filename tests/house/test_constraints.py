@@ -92,7 +92,7 @@ def requirements_of(package: str) -> list[Requirement]:
         return []
 
 
-def test_every_package_named_as_requiring_a_pin_is_itself_pinned():
+def test_every_package_requiring_pin_is_itself_pinned():
     """Otherwise the bill of materials would have an edge that leads nowhere."""
     pins = read_pins(FOLDER / "run.txt")
     dependents = {normalize_name(dependent) for pin in pins for dependent in pin.dependents}

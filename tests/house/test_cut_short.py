@@ -76,7 +76,7 @@ def test_failed_set_up_keeps_working_environment(monkeypatch, checkout, capsys, 
     )
 
 
-def test_environment_left_half_built_by_sigkill_is_recreated(monkeypatch, checkout):
+def test_environment_half_built_at_sigkill_is_recreated(monkeypatch, checkout):
     """SIGKILL allows no cleanup: the partial environment exists, and has no completion mark."""
     half = bootstrap.get_environment_path("check")
     link_this_python(half)
@@ -193,7 +193,7 @@ def test_interrupted_npm_install_keeps_previous_packages(monkeypatch, checkout):
     assert environments(checkout) == set()
 
 
-def test_interrupt_reports_that_next_run_repeats_set_up(monkeypatch, capsys):
+def test_interrupt_message_announces_repeated_set_up(monkeypatch, capsys):
     def interrupt(_):
         raise KeyboardInterrupt
 

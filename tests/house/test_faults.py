@@ -53,7 +53,7 @@ def test_tests_and_mutants_name_only_existing_cases():
     assert named | list_tests_by_case().keys() <= numbers
 
 
-def test_every_mutant_lists_a_test_for_each_of_its_cases():
+def test_every_mutant_lists_test_for_each_case():
     blind = [
         mutant.name
         for mutant in list_mutants()
@@ -62,7 +62,7 @@ def test_every_mutant_lists_a_test_for_each_of_its_cases():
     assert blind == []
 
 
-def test_every_mutant_lists_the_cases_of_its_tests():
+def test_every_mutant_lists_cases_of_its_tests():
     silent = [
         mutant.name
         for mutant in list_mutants()
@@ -79,7 +79,7 @@ def test_every_critical_case_runs_in_ci():
     assert critical - in_ci == set()
 
 
-def test_ci_runs_fault_test_with_its_first_postgresql_parameter_set():
+def test_ci_runs_fault_test_with_first_postgresql_parameters():
     test = min(test for test in list_critical_case_tests() if "test_crashes.py" in test)
     cases = [f"{test}[{engine}-{kind}]" for engine in ("sqlite", "postgresql") for kind in "ab"]
     assert select_representatives(cases) == {cases[2]}

@@ -27,7 +27,7 @@ def test_tests_named_by_mutant_exist():
             )
 
 
-def test_every_mutant_applies_and_uses_no_undefined_name(tmp_path: Path):
+def test_every_mutant_applies_without_undefined_name(tmp_path: Path):
     """A mutant that only breaks the code fails any test, which shows nothing about the defence."""
     for mutant in MUTANTS:
         for name in mutant.patched:

@@ -82,7 +82,7 @@ def test_sbom_of_wheel_is_reproducible(wheel):
     assert json.loads(build_sbom(wheel, 1_760_000_000))["serialNumber"] != before
 
 
-def test_external_images_are_listed_but_own_build_stages_are_not(checkout):
+def test_only_external_images_are_listed(checkout):
     assert [image for _, image in iter_image_references(checkout)] == [
         "python:3.11-slim",
         "node:22",
@@ -105,7 +105,7 @@ def test_unreachable_registry_changes_nothing(checkout, monkeypatch):
     assert (checkout / "Dockerfile").read_text("utf-8") == before
 
 
-def test_image_archive_is_reproducible_and_every_digest_is_that_of_its_blob(tmp_path):
+def test_image_archive_is_reproducible_with_correct_digests(tmp_path):
     layer = tmp_path / "layer.tar"
     with tarfile.open(layer, "w") as archive:
         archive.addfile(tarfile.TarInfo("etc/empty"))
@@ -137,13 +137,13 @@ def test_image_archive_is_reproducible_and_every_digest_is_that_of_its_blob(tmp_
     assert config["config"]["User"] == "10001:10001"
 
 
-def test_image_archive_contains_its_folders_for_skopeo_without_root(tmp_path):
+def test_image_archive_contains_folders_for_rootless_skopeo(tmp_path):
     with tarfile.open(write_image(IMAGES[0], [], tmp_path, 1_760_000_000)) as archive:
         names = archive.getnames()
     assert names[:2] == ["blobs", "blobs/sha256"]
 
 
-def test_podman_and_docker_load_an_image_under_the_name_in_the_compose_file(tmp_path):
+def test_podman_and_docker_load_image_under_compose_name(tmp_path):
     """Podman and containerd read the annotation of index.json, Docker's own store RepoTags."""
     with tarfile.open(write_image(IMAGES[0], [], tmp_path, 1_760_000_000)) as archive:
         files = {
@@ -157,20 +157,20 @@ def test_podman_and_docker_load_an_image_under_the_name_in_the_compose_file(tmp_
     assert docker["RepoTags"] == [tag]
 
 
-def test_release_notes_begin_with_commands_that_show_the_documentation():
+def test_release_notes_start_with_documentation_commands():
     notes = render_release_notes("## [0.1.0]\n")
     assert f"tar -xzf qos-oracle-docs-{__version__}.tar.gz\n" in notes
     assert f"--directory qos-oracle-docs-{__version__} 8000\n" in notes
     assert notes.endswith("\n\n## [0.1.0]\n")
 
 
-def test_images_fail_with_the_reason_on_a_machine_without_mmdebstrap(monkeypatch, tmp_path):
+def test_missing_mmdebstrap_is_reported(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SystemExit, match=r"^no container images: mmdebstrap is not installed"):
         build_images_of_commit([])
 
 
-def test_layers_of_the_largest_image_are_extracted_in_order(tmp_path):
+def test_layers_of_largest_image_are_extracted_in_order(tmp_path):
     paths = write_layers(tmp_path, 3)
     for image in IMAGES:
         write_image(image, paths, tmp_path, 1_760_000_000)
@@ -210,7 +210,7 @@ def write_layers(folder: Path, count: int) -> list[Path]:
 
 
 @pytest.mark.slow
-def test_commands_that_are_run_in_the_images_succeed_outside_of_them(monkeypatch, tmp_path):
+def test_image_commands_succeed_outside_images(monkeypatch, tmp_path):
     """`make oci` runs the same commands in the images, which takes too long for CI."""
 
     def build_command(_root: Path, volume: Path, program: str, *arguments: str) -> list[str]:
@@ -288,6 +288,6 @@ def test_hashes_changed_after_signing_are_rejected(signed_release, wheel):
     assert check_release(signed_release) != 0
 
 
-def test_release_signed_by_a_foreign_key_is_rejected(signed_release, tmp_path):
+def test_release_signed_by_foreign_key_is_rejected(signed_release, tmp_path):
     sign_file(signed_release / "SHA256SUMS", create_ssh_key(tmp_path / "foreign key"))
     assert check_release(signed_release) != 0

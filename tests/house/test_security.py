@@ -61,7 +61,7 @@ def points(page: Path) -> Iterator[tuple[str, str]]:
             yield f"{page.stem}: {cells[0]}", cells[-1]
 
 
-def test_every_security_point_names_a_test_a_check_or_an_operator_duty():
+def test_every_security_point_has_test_check_or_operator_duty():
     for point, seen_to in [row for page in PAGES for row in points(page)]:
         tests = _TEST.findall(seen_to)
         proofs = _PROOF.findall(seen_to)
@@ -86,7 +86,7 @@ def _list_invariants(path: str) -> list[str]:
     return [name for name in defined if f"        {name},\n" in source]
 
 
-def test_every_invariant_of_the_contracts_of_roots_is_written_down():
+def test_every_roots_contract_invariant_is_documented():
     table = (ROOT / "docs/reference/contract-invariants.md").read_text("utf-8")
     folder = ROOT / "tests/contracts"
     modules = ["invariants.py", "module_invariants.py"]
@@ -106,7 +106,7 @@ def test_every_invariant_of_the_contracts_of_roots_is_written_down():
     assert proofs - {*_PROOF.findall(table)} == set()
 
 
-def test_security_pages_have_at_least_nine_points():
+def test_security_pages_list_at_least_nine_points():
     assert all(len([*points(page)]) >= 9 for page in PAGES)
 
 
@@ -144,7 +144,7 @@ def policy(name: str):
     return json.loads((ROOT / "ops/signer" / name).read_text("utf-8"))
 
 
-def test_transmitter_policy_allows_every_function_the_daemon_calls():
+def test_transmitter_policy_allows_every_function_of_daemon():
     leaf = NodeLeaf(ZERO_ADDRESS, ZERO_ADDRESS, 1, LeafFlag(0), 0, 0, 0, 0, 0, 0, bytes(32))
     summary = RoundSummary(1, ZERO_ADDRESS, 0, 0, 0, 0, 0)
     called = {

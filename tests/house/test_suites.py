@@ -11,7 +11,7 @@ def test_ci_runs_slow_test_only_with_its_first_parameter_set():
     assert select_first_forms([f"{TEST}[one]", f"{TEST}[two]"]) == {f"{TEST}[one]"}
 
 
-def test_ci_runs_slow_test_on_postgresql_when_parametrised_by_database():
+def test_ci_runs_slow_database_test_on_postgresql():
     forms = [f"{TEST}[{engine}-{kind}]" for engine in ("sqlite", "postgresql") for kind in "ab"]
     assert select_first_forms(forms) == {f"{TEST}[postgresql-a]"}
 
@@ -34,5 +34,5 @@ def test_every_slow_test_runs_in_ci_with_one_parameter_set():
         ("@pytest.mark.slow\n", False),
     ],
 )
-def test_module_is_left_out_only_if_its_own_marks_make_every_test_slow(source, is_slow):
+def test_module_is_skipped_only_if_every_test_is_marked_slow(source, is_slow):
     assert is_slow_module(source) is is_slow

@@ -23,14 +23,14 @@ def tree(tmp_path: Path, source: str) -> Path:
     return tmp_path
 
 
-def test_counts_of_meaningless_names_match_baseline():
+def test_meaningless_name_counts_match_baseline():
     before = json.loads(vocabulary.BASELINE.read_text("utf-8"))
     now = vocabulary.count_empty_names(ROOT, PACKAGES)
     assert vocabulary.raised_numbers(before, now) == [], TO_DO
     assert now.items() <= before.items(), LOWER
 
 
-def test_counts_of_dialect_words_match_baseline():
+def test_dialect_word_counts_match_baseline():
     before = json.loads(vocabulary.BASELINE.read_text("utf-8"))
     now = vocabulary.count_dialect_words(ROOT)
     assert vocabulary.raised_numbers(before, now) == [], TO_DO
@@ -102,7 +102,7 @@ def test_increased_count_is_rejected_despite_decrease_in_another_package():
     ]
 
 
-def test_allowance_may_move_from_one_package_to_another():
+def test_allowance_can_move_between_packages():
     assert vocabulary.raised_numbers(numbers(oracle=5), numbers(oracle=3, lab=2)) == []
     assert vocabulary.raised_numbers(numbers(oracle=5), numbers(oracle=3, lab=3)) == [
         "local of all packages: 6 names, 5 allowed"

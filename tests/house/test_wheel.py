@@ -181,7 +181,7 @@ def test_installed_program_replays_event_file(program, elsewhere):
     assert [node["node"] for node in replay["nodes"]] == [NODE]
 
 
-def test_installed_program_writes_the_page_of_the_attack_command(program, elsewhere):
+def test_installed_program_writes_attack_page(program, elsewhere):
     network = ("--tasks", "150", "--nodes", "6", "--jobs", "1", "--html", "attack.html")
     ran(elsewhere, program, "attack", "--rules", "crynux", "--strategy", "silent", *network)
     assert "<h1>Attacks</h1>" in (elsewhere / "attack.html").read_text("utf-8")

@@ -97,9 +97,7 @@ def test_started_task_cannot_be_cancelled_or_dropped(network: Network, alice: st
         network.by(network.dispatcher, network.does.dropTask(task, AbortReasonCode.TIMEOUT))
 
 
-def test_only_creator_may_cancel_or_validate_task_or_accept_its_error(
-    network: Network, alice: str
-):
+def test_only_creator_may_cancel_validate_or_accept_error(network: Network, alice: str):
     for act in ("cancelTask", "validateTask", "acceptError"):
         with pytest.raises(RevertedError, match="NotCreator"):
             network.by(alice, getattr(network.does, act)(network.create()))

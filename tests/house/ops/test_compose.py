@@ -52,7 +52,7 @@ def get_service_settings(name: str) -> str:
     return str(body)
 
 
-def test_serve_service_publishes_and_health_checks_the_port_it_listens_on():
+def test_serve_service_publishes_its_listening_port():
     serve = get_service_settings("serve")
     (port,) = re.findall(r'QOS_ORACLE_API__PORT: "(\d+)"', serve)
 
@@ -97,7 +97,7 @@ def test_every_service_is_sandboxed_and_has_memory_and_cpu_limits(service: str):
     assert not re.search(r"read_only: false|cap_add|privileged: true", body)
 
 
-def test_sandboxed_services_have_no_capabilities_and_a_read_only_file_system():
+def test_sandboxed_service_is_read_only_without_capabilities():
     (anchor,) = re.findall(r"^x-contained: &contained\n((?:  .*\n)+)", COMPOSE, re.MULTILINE)
     assert {line.strip() for line in anchor.splitlines()} >= {
         "read_only: true",

@@ -26,7 +26,7 @@ def test_shipped_dashboard_equals_generated_dashboard():
     assert SHIPPED.read_text("utf-8") == format_dashboard_json(), "`make dashboard` draws it anew"
 
 
-def test_dashboard_shows_exactly_the_exported_metrics():
+def test_dashboard_shows_exactly_exported_metrics():
     on_it = {_ENDS.sub("", name) for line in LINES for name in metric_names(line.expression)}
     assert on_it == set(LABELS)
 

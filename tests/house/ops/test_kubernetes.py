@@ -66,12 +66,12 @@ def iter_pods(manifest: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield spec["template"]
 
 
-def test_containers_run_the_images_of_this_version(containers):
+def test_containers_run_images_of_this_version(containers):
     images = {container["image"] for container in containers}
     assert images == {f"qos-oracle:{__version__}", f"qos-oracle-gateway:{__version__}"}
 
 
-def test_pods_meet_the_restricted_pod_security_standard(pods, containers):
+def test_pods_meet_restricted_pod_security_standard(pods, containers):
     for pod in pods:
         spec = pod["spec"]
         assert spec["automountServiceAccountToken"] is False
@@ -90,7 +90,7 @@ def test_pods_meet_the_restricted_pod_security_standard(pods, containers):
         assert "memory" in container["resources"]["limits"]
 
 
-def test_probes_request_paths_and_ports_of_the_command(pods):
+def test_probes_use_paths_and_ports_of_container_command(pods):
     served = set()
     for container in [container for pod in pods for container in pod["spec"]["containers"]]:
         command = container["args"][0]
@@ -108,7 +108,7 @@ def test_probes_request_paths_and_ports_of_the_command(pods):
     assert served == set(PORTS)
 
 
-def test_variables_are_settings_and_come_from_documented_secrets(containers):
+def test_environment_variables_are_settings_from_documented_secrets(containers):
     page = PAGE.read_text("utf-8")
     for variable in [variable for item in containers for variable in item.get("env", ())]:
         if variable["name"] != TOKEN_VARIABLE:
@@ -120,7 +120,7 @@ def test_variables_are_settings_and_come_from_documented_secrets(containers):
             assert f"{reference['key']}=" in page
 
 
-def test_mounted_secrets_are_copied_to_the_paths_of_the_image(pods):
+def test_mounted_secrets_are_copied_to_image_paths(pods):
     page = PAGE.read_text("utf-8")
     for spec in [pod["spec"] for pod in pods]:
         (copying,), (container,) = spec["initContainers"], spec["containers"]
@@ -142,7 +142,7 @@ def test_mounted_secrets_are_copied_to_the_paths_of_the_image(pods):
                 assert volume["name"] not in mounted
 
 
-def test_services_and_policies_select_pods_of_the_manifests(manifests, pods):
+def test_services_and_policies_select_existing_pods(manifests, pods):
     labels = [pod["metadata"]["labels"] for pod in pods if "metadata" in pod]
     names = {
         port["name"]
@@ -162,7 +162,7 @@ def test_services_and_policies_select_pods_of_the_manifests(manifests, pods):
     assert all(endpoint["path"] in PATHS["run"] for endpoint in monitor["spec"]["endpoints"])
 
 
-def test_both_daemons_wait_for_the_lease_and_share_no_volume(manifests):
+def test_both_daemons_wait_for_lease_and_share_no_volume(manifests):
     (daemon,) = [item for item in manifests if item["kind"] == "StatefulSet"]
     spec = daemon["spec"]
     (container,) = spec["template"]["spec"]["containers"]

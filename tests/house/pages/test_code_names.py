@@ -70,7 +70,7 @@ def test_code_names_are_found_in_text():
     assert find_code_names(text) == {"read_transaction", "InputError", "toFixed"}
 
 
-def test_docstrings_and_comments_are_no_code():
+def test_docstrings_and_comments_are_not_scanned_as_code():
     source = '"""Uses `gone_away`."""\nx = 1  # and `lost_too`\ny = "# kept_name"\n'
     prose, code = split_prose(source, ast.parse(source))
     assert [find_code_names(text) for _, text in prose] == [{"gone_away"}, {"lost_too"}]

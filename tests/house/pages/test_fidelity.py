@@ -103,7 +103,7 @@ def test_every_named_file_function_and_test_exists(source):
     assert absent == {}
 
 
-def test_every_decided_row_names_the_page_of_its_decision():
+def test_every_decided_row_names_page_of_decision():
     nowhere = [row.name for row in ROWS if row.decided and not PLACES.search(row.decided)]
     assert nowhere == []
 

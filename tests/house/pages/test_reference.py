@@ -135,7 +135,7 @@ interface ILamp {
 """
 
 
-def test_solidity_comments_are_read_with_role_parameters_and_inherited_text(tmp_path: Path):
+def test_solidity_comments_include_parameters_and_inherited_text(tmp_path: Path):
     sources = [tmp_path / "Lamp.sol", tmp_path / "ILamp.sol"]
     for source, text in zip(sources, (SOLIDITY, INTERFACE), strict=True):
         source.write_text(text, "utf-8")
@@ -149,7 +149,7 @@ def test_solidity_comments_are_read_with_role_parameters_and_inherited_text(tmp_
     assert shine.params == {"seconds_": "how long"}
 
 
-def test_page_of_contracts_needs_a_comment_for_every_name(
+def test_contracts_page_requires_comment_for_every_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     contracts = COMMITTED.parents[1] / "contracts"

@@ -58,7 +58,7 @@ def test_fidelity_row_that_cites_code_states_where_it_runs(letter: str):
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_cited_functions_ran_at_stated_location_or_have_reason(letter: str):
+def test_cited_function_ran_at_stated_location_or_has_reason(letter: str):
     mismatches = {
         row.name: lines
         for row in ROWS
@@ -102,7 +102,7 @@ def test_functions_run_in_daemon_are_attributed_to_daemon():
     assert modest == []
 
 
-def test_rows_run_only_by_the_library_have_a_reason():
+def test_row_run_only_by_library_has_reason():
     silent = [row.name for row in ROWS if LIBRARY in row.places and not row.decided]
     assert silent == []
 
@@ -164,7 +164,7 @@ def test_not_run_reason_is_part_of_row_text():
     assert "oracle/no_such.py" in row.words
 
 
-def test_function_counts_as_run_only_if_a_line_of_its_body_was_executed():
+def test_function_is_run_only_if_line_of_body_is_executed():
     path = "tests/house/reach/record.py"
     lines = bodies(path)
     assert ran((path, "main"), {path: {max(lines["main"])}})

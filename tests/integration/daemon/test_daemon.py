@@ -116,7 +116,7 @@ def test_second_daemon_reports_running_daemon_not_port_conflict(
     assert f"process {running.process.pid}" in capsys.readouterr().err
 
 
-def test_read_only_commands_work_beside_daemon(running, config, capsys):
+def test_read_only_commands_work_while_daemon_runs(running, config, capsys):
     running.wait_until_ready()
     assert run(["nodes", "--config", str(config)]) == 0
 

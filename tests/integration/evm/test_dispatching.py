@@ -362,7 +362,7 @@ def test_late_dispatch_start_block_is_rejected_with_possible_remedy(
         bind_or_check_dispatch_settings(uow, build_dispatch_settings(start))
 
 
-def test_without_dispatch_nothing_is_drawn_or_sent(plain_harness: Harness):
+def test_nothing_is_drawn_or_sent_without_dispatch(plain_harness: Harness):
     harness = plain_harness
     network = harness.testbed.network
     task = network.create()

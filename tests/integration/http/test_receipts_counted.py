@@ -26,7 +26,7 @@ def from_zero(logs):
 
 
 @pytest.mark.parametrize("counted", ["through the block", "in each receipt"])
-def test_every_log_gets_its_index_within_whole_block(counted: str):
+def test_every_log_gets_its_index_within_block(counted: str):
     tree = BlockTree()
     tree.mine([speaking(2), speaking(0), speaking(3), speaking(1)])
     provider = Provider(tree)

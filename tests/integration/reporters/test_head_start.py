@@ -34,7 +34,7 @@ def bring(chain: Chain, harness: Harness) -> None:
     chain.transact(to=harness.testbed.oracle.address, data=push.request.calldata)
 
 
-def test_deferred_push_is_superseded_after_push_of_another_transmitter_lands(second: Harness):
+def test_deferred_push_is_superseded_by_landed_push(second: Harness):
     plan_round(second)
     bring(second.testbed.chain, second)
     second.tick()

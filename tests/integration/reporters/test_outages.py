@@ -35,7 +35,7 @@ def test_rounds_continue_without_reporter_or_transmitter(
     three.check_bytes(min_shared=3)
 
 
-def test_reporter_stopped_for_one_round_sends_nothing_twice_and_catches_up(
+def test_reporter_stopped_for_one_round_catches_up(
     three: ReporterGroup,
 ):
     a, b, c = three.members

@@ -68,7 +68,7 @@ def index_in_the_end(indexer: Indexer) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_state_is_identical_whatever_one_endpoint_does(
+def test_state_is_identical_despite_one_faulty_endpoint(
     fake_chain: FakeChain, open_prepared: OpenPrepared, name: str
 ):
     honest = open_prepared(0)

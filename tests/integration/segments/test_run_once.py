@@ -104,7 +104,7 @@ def test_killed_writer_resumes_with_same_result(
     assert has_ordered(config)
 
 
-def test_verification_by_workers_returns_same_result_as_inline_verification(
+def test_verification_by_workers_equals_inline_verification(
     long_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     config = config_in(tmp_path / "verified", long_chain, executor="inline")

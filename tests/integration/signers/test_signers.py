@@ -208,7 +208,7 @@ def test_environment_key_is_rejected_except_on_development_chains(monkeypatch, c
 
 
 @pytest.mark.parametrize("written", ["", "0x", "01" * 31, "0x" + "01" * 33, "00" * 32, "zz" * 32])
-def test_error_for_invalid_key_in_variable_names_variable_but_not_its_value(monkeypatch, written):
+def test_error_for_invalid_key_variable_hides_its_value(monkeypatch, written):
     monkeypatch.setenv("A_KEY", written)
     with pytest.raises(InputError, match="A_KEY") as failure:
         open_signer(EnvironmentKey("A_KEY"), role="signer", chain_id=31337)

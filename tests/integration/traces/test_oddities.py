@@ -158,7 +158,7 @@ def test_kickout_log_is_accepted_before_or_after_task_end(*, kickout_first: bool
     assert (node.membership, node.pending, broken) == (Membership.KICKED_OUT, None, [])
 
 
-def test_next_task_may_start_before_previous_task_ends_in_same_transaction():
+def test_next_task_may_start_before_previous_task_ends():
     story = Story()
     story.does(JOIN, starts(1))
     story.does("", scores(1), (VALIDATED, key(1)))

@@ -116,7 +116,7 @@ def test_role_change_is_rejected_if_network_is_its_own_kick_target():
         build_role_change(TASK_NETWORK, ADAPTER, GIVEN)
 
 
-def test_task_contract_check_calls_node_contract_from_task_contract_address():
+def test_task_contract_check_is_called_from_task_contract():
     pool_view = RecordingEndpoint(refusal="no words", data=error("Illegal node status"))
     assert find_task_contract_mismatch(pool_view, NODE, TASK) is None
     (call,) = pool_view.received_calls

@@ -44,9 +44,7 @@ def test_disputed_reports_are_merged_into_one_line(held: str, capsys, sqlite_url
     assert "with the other reporter's" in disputed
 
 
-def test_released_report_is_no_longer_held_and_records_who_released_it(
-    held: str, capsys, sqlite_url: str
-):
+def test_released_report_records_operator(held: str, capsys, sqlite_url: str):
     command = ["report", "release", str(PERIOD), "--config", held]
     assert run([*command, "--dry-run"]) == 0
     assert "would be released" in capsys.readouterr().out

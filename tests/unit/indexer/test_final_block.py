@@ -14,7 +14,7 @@ from tests.support.txmgr.stores import NewStore
 FOREIGN = Hash("0x" + "f0" * 32)
 
 
-def test_last_block_of_window_is_stored_as_final_if_final_block_is_above_it():
+def test_final_block_above_window_is_capped_to_last_window_block():
     chain = ScriptedChain()
     for _ in range(40):
         chain.mine()
@@ -25,7 +25,7 @@ def test_last_block_of_window_is_stored_as_final_if_final_block_is_above_it():
     assert select_final_block_to_store(window, elsewhere, None) == window.last
 
 
-def test_final_block_missing_from_indexed_chain_raises_transient_error(
+def test_final_block_missing_from_index_raises_transient_error(
     new_store: NewStore,
 ):
     """There is no block of its height to compare, and nothing below it can be undone."""

@@ -112,7 +112,7 @@ def test_held_kickout_is_explained_with_creator_counts(explain):
     assert (answer["pool"]["creators"], answer["pool"]["most_of_one_creator"]) == (2, 49)
 
 
-def test_wrong_answer_is_labelled_beside_its_score(explain):
+def test_wrong_answer_is_labelled_next_to_its_score(explain):
     history = History().joins("A", "B", "C")
     for name in "ABC":
         history.starts(name, name)

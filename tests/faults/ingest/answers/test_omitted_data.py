@@ -154,7 +154,7 @@ def test_case_29_omitted_log_is_restored_before_fold(
     assert indexer.digest() == honest.digest()
 
 
-def test_case_29_reread_proves_block_whose_only_log_was_omitted(
+def test_case_29_reread_proves_block_with_omitted_only_log(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     block = busy_chain.emit(encode_task_created_log(1))

@@ -303,7 +303,7 @@ def test_missing_quorum_stops_sending_and_raises_gauge(reporter_trio: ReporterGr
     assert read_quorum_gauges() == (0, 0)
 
 
-def test_false_report_of_an_earlier_process_is_held_and_never_signed(
+def test_false_report_of_earlier_process_is_never_signed(
     reporter_trio: ReporterGroup,
 ):
     faulty = reporter_trio.others[1]
@@ -331,7 +331,7 @@ def test_false_report_of_an_earlier_process_is_held_and_never_signed(
     assert faulty.signed()[2] == reporter_trio.first.signed()[2]
 
 
-def test_reporter_with_a_false_report_continues_after_the_round_of_the_others(
+def test_reporter_with_false_report_continues_after_next_round(
     reporter_trio: ReporterGroup,
 ):
     faulty = reporter_trio.others[1]

@@ -184,7 +184,7 @@ def test_case_f20_lower_nonce_is_resent_before_waiting_higher_nonce(
     assert (harness.states(), harness.testbed.nonce) == (["final", "final"], 3)
 
 
-def test_case_f21_all_transactions_are_resent_in_nonce_order_after_pool_loss(
+def test_case_f21_dropped_transactions_are_resent_in_nonce_order(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

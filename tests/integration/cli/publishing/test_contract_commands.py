@@ -30,7 +30,7 @@ def watched(network):
         yield endpoint
 
 
-def test_show_returns_contract_state(config, network, capsys):
+def test_contract_show_returns_contract_state(config, network, capsys):
     assert run(["contract", "show", "--config", str(config), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["is_our_code"] is True
@@ -39,7 +39,7 @@ def test_show_returns_contract_state(config, network, capsys):
     assert answer["head"]["config_count"] == 1
 
 
-def test_show_prints_readable_text(config, capsys):
+def test_contract_show_prints_readable_text(config, capsys):
     assert run(["contract", "show", "--config", str(config)]) == 0
     stdout = capsys.readouterr().out
     for line in (r"is our code +yes", r"limits\.kick below +QoS 0\.2000"):
@@ -60,7 +60,7 @@ def test_check_reports_excessive_admin_powers(config, capsys):
     } <= named
 
 
-def test_check_reports_different_rules(settings, tmp_path, capsys):
+def test_contract_check_reports_different_rules(settings, tmp_path, capsys):
     settings["oracle"]["deviation"] = 77
     path = write_config(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path), "--json"]) == 2

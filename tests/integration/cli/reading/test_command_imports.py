@@ -82,7 +82,7 @@ def modules_of(command: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-def test_version_imports_no_slow_library():
+def test_version_option_imports_no_slow_library():
     modules = modules_of("--version")
 
     assert not modules & {*_SLOW_LIBRARIES, "sqlalchemy", "pydantic", "rich"}

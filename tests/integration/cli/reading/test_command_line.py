@@ -108,7 +108,7 @@ def test_help_shows_example_and_no_python_type_names(capsys):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shell_completes_commands(shell, capsys, monkeypatch):
+def test_shell_completion_lists_commands(shell, capsys, monkeypatch):
     completion_instruction = {
         "bash": "complete_bash",
         "zsh": "complete_zsh",

@@ -159,7 +159,7 @@ def test_newest_history_point_matches_current_qos(indexed):
     assert (history.exact, history.thinned) == (True, False)
 
 
-def test_timeout_marks_include_exclusion_end(indexed):
+def test_timeout_markers_include_exclusion_end(indexed):
     marks = query_history(indexed).marks
     assert [mark.cause for mark in marks].count("timed_out") == 3
     assert marks[-1].back_at is None or marks[-1].back_at > marks[-1].time
