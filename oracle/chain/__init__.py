@@ -1,1 +1,1 @@
-"""Reading the chain: heads, windows of verified logs, decoding, proofs and profiles."""
+"""Reads the chain: its heads, and windows of verified logs and calls, decoded into events."""

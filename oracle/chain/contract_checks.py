@@ -1,4 +1,4 @@
-"""Checks that the configured addresses hold the contracts that the profile reads."""
+"""Checks that the configured addresses have the contracts that the profile describes."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -17,19 +17,19 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 
 class WrongContractError(InputError):
-    """An address does not hold the contract that the profile describes."""
+    """An address does not have the contract that the profile describes."""
 
 
 def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
     """Check that each contract's code contains the topic of every event that is read.
 
-    A contract's bytecode contains the first topic of each event that it emits. Behind a proxy
-    the code is at another address, so only its existence is checked.
+    The bytecode of a contract contains the first topic of each event that it emits. The code of a
+    proxy's contract is at another address, so for a proxy only the existence of code is checked.
 
     Raises:
-        RpcError: the endpoint does not answer, or returns null. Neither proves anything about the
+        RpcError: the endpoint does not answer or returns null, so nothing is known about the
             address.
-        WrongContractError: an address holds no contract, or one that emits other events.
+        WrongContractError: an address has no contract, or a contract that emits other events.
     """
     addresses = list(reader.contracts)
     codes = endpoint.client.call_batch(
@@ -72,7 +72,7 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
 
 
 def _is_topic_in_runtime_code(reader: EventReader, topic: str) -> bool:
-    """Return whether the deployed code, and not only the constructor, can emit the event."""
+    """Return whether the deployed code contains the event, and not only the constructor."""
     return reader.get_event_name(topic) not in CONSTRUCTOR_ONLY_EVENTS
 
 
@@ -124,11 +124,12 @@ def fetch_contract_counters(
     except RpcError as error:
         if error.kind not in _UNSUPPORTED_CALL_ERRORS:
             raise
-        # The endpoint can still serve the logs that are indexed.
+        # The error is not raised as a refusal, because the endpoint can still serve logs.
         raise RpcError(endpoint.name, ErrorKind.UNSUPPORTED, error.detail) from None
 
 
-# Errors of endpoints without old state or EIP-1898, and of contracts without the function.
+# These errors are returned by endpoints that lack old state or do not support EIP-1898, and for
+# contracts without the function.
 _UNSUPPORTED_CALL_ERRORS = {ErrorKind.INVALID, ErrorKind.UNKNOWN}
 
 

@@ -1,8 +1,7 @@
-"""Rejects a head that only one endpoint shows and that it cannot prove.
+"""Rejects a head that only one endpoint reports, unless the endpoint returns its blocks.
 
-The newest block is one endpoint's claim. A head far above the chain's would make the index seem to
-be behind for as long as the endpoint shows it, and nothing would be published. See
-docs/explanation/endpoints.md#inflated-heads.
+If an endpoint reported a head far above the real head of the chain, the index would seem to be far
+behind, and nothing would be published. See docs/explanation/endpoints.md#inflated-heads.
 """
 
 from oracle.chain.heads import Heads
@@ -11,10 +10,10 @@ from oracle.domain.blocks import BlockRef
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
-# A head this far above the newest known block is used without another request. Publishing counts
-# an index as being at the head up to this distance (`txmgr.context.BLOCKS_UNDER_HEAD`).
+# A head up to this number of blocks above the newest known block is used without a check. At this
+# distance, an index still counts as at the head (`txmgr.context.BLOCKS_UNDER_HEAD`).
 MAX_UNCHECKED_BLOCKS = 2
-# The heights above the other witness's head, of which the endpoint has to return one.
+# The endpoint has to return a block at one of this many heights above the other witness's head.
 _NEXT_HEIGHTS = 10
 
 
@@ -24,7 +23,7 @@ class HeadClaims:
     def __init__(self, endpoints: EndpointPool, witnesses: WitnessFetcher) -> None:
         self._endpoints = endpoints
         self._witnesses = witnesses
-        # The highest block that was read, or that two witnesses have reached.
+        # The height of the highest block that was read, or that two witnesses have reached.
         self._known_number = -1
 
     def record_read_block(self, block: BlockRef) -> None:
@@ -32,15 +31,15 @@ class HeadClaims:
         self._known_number = max(self._known_number, block.number)
 
     def limit_known_number(self, max_number: int) -> None:
-        """Drop known blocks above `max_number`, because their endpoint was outvoted."""
+        """Lower the known height to `max_number`, because an endpoint was outvoted."""
         self._known_number = min(self._known_number, max_number)
 
     def find_refuting_witness(self, heads: Heads) -> Witness | None:
-        """Return a witness whose lower head replaces the head of `heads`, or None.
+        """Return a witness whose lower head must be used instead of the head of `heads`, or None.
 
-        A head counts if it is close to the newest known block or to the head of another witness,
-        or if its endpoint returns the blocks that the other witness lacks. So a second endpoint
-        that lags or has stalled does not hold back the index.
+        A head is accepted if it is close to the newest known block or to the head of another
+        witness, or if its endpoint returns the blocks that the other witness lacks. Therefore a
+        second endpoint that lags or has stalled does not hold back the index.
         """
         claimed_number = heads.latest.number
         if claimed_number <= self._known_number + MAX_UNCHECKED_BLOCKS:
@@ -56,12 +55,12 @@ class HeadClaims:
         return None
 
     def find_readable_head(self, heads: Heads) -> Witness | None:
-        """Return a witness with a lower head than `heads`, whose next block could not be read."""
+        """Return a witness with a lower head than `heads`, above which no block could be read."""
         witness = self._fetch_lower_head(heads)
         return None if witness is None or witness.head.number >= heads.latest.number else witness
 
     def _fetch_lower_head(self, heads: Heads) -> Witness | None:
-        """Return the highest head of other witnesses, unless it is below known blocks."""
+        """Return the witness with the highest other head, or None if it is below known blocks."""
         witness = self._witnesses.fetch_highest_head(
             heads.endpoint, heads.latest.number - MAX_UNCHECKED_BLOCKS
         )
@@ -71,7 +70,7 @@ class HeadClaims:
     def _shows_blocks_above(self, heads: Heads, lower_number: int) -> bool:
         """Return whether the endpoint returns its newest block and the blocks above a lower one.
 
-        Of the blocks above, one of a few suffices, because the chain may have skipped heights.
+        One of a few blocks above suffices, because the chain may have no block at some heights.
         """
         newest = heads.latest
         next_heights = range(

@@ -1,4 +1,4 @@
-"""Follows the head of the chain over all endpoints; endpoints that lag or stall are not used.
+"""Follows the head of the chain with all endpoints, except endpoints that lag or have stalled.
 
 See docs/explanation/ingest.md#heads.
 """
@@ -14,32 +14,34 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 from oracle.telemetry.logger import get_logger
 
-# After this time without a new block, the other endpoints are queried as well.
+# If the preferred endpoint has no new block for this time, the other endpoints are queried as
+# well.
 STANDSTILL_SECONDS = 30.0
-# The chain is stalled after this many block times, but not before this many seconds.
+# The chain counts as stalled after this many block times without a block, but not before this many
+# seconds.
 _STALL_BLOCKS = 10
 _MIN_STALL_SECONDS = 60.0
-# Maximum time counted between two checks, because the machine may have been suspended.
+# Between two checks at most this time is counted, because the machine may have been suspended.
 _MAX_COUNTED_SECONDS = 20.0
-# The final block is dropped after all responding endpoints were below it for this time.
+# If all responding endpoints are below the final block for this time, the final block is reset.
 _MAX_BELOW_FINAL_SECONDS = 60.0
-# Weight of the newest block in the moving average of block times.
+# The weight of the newest block in the moving average of block times.
 _NEWEST_WEIGHT = 0.2
-# The next block is expected one block time after the previous one was seen. Around that time the
-# chain is polled at short intervals: from 15 % of the block time earlier, because the previous
-# block may have been seen late, until half a second later, because blocks may be late.
+# The next block is expected one block time after the previous one was seen. Around this time the
+# chain is polled at short intervals. They begin 15 % of the block time earlier, because the
+# previous block may have been seen late, and end half a second later, because blocks may be late.
 _EARLY_SHARE, _MAX_EARLY_SECONDS = 0.15, 0.25
 _LATE_SECONDS = 0.5
 _SHORT_POLL_SECONDS = 0.1
-# With faster blocks, the poll interval would always be short, so no wait is estimated.
+# With shorter block times no wait is estimated, because the poll interval would always be short.
 _MIN_EXPECTED_BLOCK_SECONDS = 0.75
 
 
 class StallDetector:
-    """Detects that the chain has stalled, as opposed to being slow.
+    """Detects whether the chain has stalled, in contrast to a chain with slow blocks.
 
-    Block times are in seconds of block timestamps; the length of a stall is in seconds of the
-    local clock during which the chain was checked.
+    Block times are measured by block timestamps. The length of a stall is measured by the local
+    clock, and includes only times at which the chain was checked.
     """
 
     def __init__(self) -> None:
@@ -49,7 +51,7 @@ class StallDetector:
         self._stalled_seconds = 0.0
 
     def observe_head(self, latest: BlockRef, older_block: BlockRef, now: float) -> None:
-        """Record the newest block as of `now`, with any older block for the block time."""
+        """Record the newest block as of `now`; `older_block` is used to compute the block time."""
         previous = self._newest_number or older_block
         if latest.hash != previous.hash:
             if latest.number > previous.number:
@@ -86,19 +88,20 @@ class HeadTracker:
         self.finality = finality
         self._clock = clock
         self._final_block: BlockRef | None = None
-        # The highest known block, and when it arrived or when all endpoints had reached it.
+        # The height of the highest known block, and the time at which this block arrived, or at
+        # which all endpoints had reached it.
         self._newest_number = -1
         self._moved_at = clock()
         self._stall_detector = StallDetector()
-        # Set if every endpoint was queried since the last new block, and no endpoint is ahead.
+        # Whether every endpoint was queried since the last new block, and none has a newer block.
         self._all_stalled = False
         self._is_stalled = False
-        # Start of the time in which all endpoints were below the final block, or None.
+        # The time since which all endpoints have been below the final block, or None.
         self._below_final_since: float | None = None
 
     @property
     def block_seconds(self) -> float:
-        """Average seconds between block timestamps, or 0 until two blocks were seen."""
+        """The average seconds between block timestamps, or 0 until two blocks were seen."""
         return self._stall_detector.block_seconds
 
     def estimate_poll_wait(self) -> float | None:
@@ -119,13 +122,13 @@ class HeadTracker:
 
     @property
     def stalled_seconds(self) -> float | None:
-        """Seconds since any endpoint showed a new block; None if the chain is not stalled."""
+        """Seconds since any endpoint had a new block, or None if the chain is not stalled."""
         return self._stall_detector.stalled_seconds if self._is_stalled else None
 
     def reset_head(self, max_number: int = -1) -> None:
         """Lower the newest known block number to `max_number`, and reset the final block.
 
-        This is needed when an endpoint that showed higher blocks was outvoted, or is gone.
+        This is needed when an endpoint that reported higher blocks was outvoted, or is gone.
         """
         self._newest_number = min(self._newest_number, max_number)
         self._final_block = None
@@ -133,10 +136,10 @@ class HeadTracker:
     def fetch_heads(self) -> Heads:
         """Return the newest, safe and final block.
 
-        `final` goes down only if it was reset (`reset_head`), for example because all endpoints
-        were below it for a minute. An endpoint that is stalled, or below a block that another
-        endpoint has shown, is not used while any other endpoint is ahead of it. On the first call
-        every endpoint is queried.
+        The final block goes down only if it was reset (`reset_head`), for example because all
+        endpoints were below it for a minute. An endpoint that has stalled, or whose head is below
+        a block of another endpoint, is not used while another endpoint is ahead of it. The first
+        call queries every endpoint.
 
         Raises:
             TransientError: no endpoint has reached the known final block.
@@ -168,7 +171,7 @@ class HeadTracker:
         return self._record_heads(heads)
 
     def fetch_heads_of(self, endpoint_name: str) -> Heads:
-        """Return the heads of this endpoint, whatever other endpoints show.
+        """Return the heads of this endpoint, even if other endpoints are ahead of it.
 
         Raises:
             RpcError: the endpoint does not answer.
@@ -191,8 +194,8 @@ class HeadTracker:
     def _drop_unreached_final_block(self, shown_numbers: list[int]) -> None:
         """Drop the final block after no endpoint has reached it for a minute.
 
-        The final block may have been reported by a single endpoint that was wrong, or is gone. A
-        restarted process would not know the block either. Blocks that are stored as final in the
+        The final block may have been reported by a single endpoint that was wrong or is gone, and
+        a restarted process would not know the block either. Blocks that are stored as final in the
         database stay final.
         """
         final = self._final_block
@@ -214,7 +217,7 @@ class HeadTracker:
     def _select_best_heads(self, heads_of_lagging: dict[Endpoint, Heads]) -> Heads:
         """Return the heads of the endpoint with the highest block.
 
-        No endpoint is ahead of the others, so the chain has stalled or has become shorter.
+        No endpoint has a new block, so the chain has stalled or has become shorter.
         """
         best = max(
             heads_of_lagging.values(), key=lambda lagging_heads: lagging_heads.latest.number

@@ -1,6 +1,6 @@
-"""Newest, safe and final block of the chain, as one endpoint reports them.
+"""Fetches the newest, the safe and the final block of the chain from one endpoint.
 
-The final block is determined by the `finalized` tag, a depth in blocks and a depth in seconds. See
+The `finalized` tag, a depth in blocks and a depth in seconds determine the final block. See
 docs/explanation/ingest.md#finality.
 """
 
@@ -19,15 +19,15 @@ from oracle.telemetry import rpc_metrics as metrics
 class Finality:
     """The depth, in blocks and in seconds, below the newest block at which a block is final.
 
-    A depth in blocks alone is not safe on fast chains (ponder #2359). Seconds are compared with
-    block timestamps.
+    A depth in blocks alone is not safe on chains with fast blocks (ponder #2359). The seconds are
+    measured by block timestamps.
     """
 
     depth: int
     seconds: int = 0
 
     def is_deep_enough(self, block: BlockRef, head: BlockRef) -> bool:
-        """Return whether a block is this far below a head, in blocks and in seconds."""
+        """Return whether a block is at least this far below a head, in blocks and in seconds."""
         is_old_enough = not self.seconds or block.time <= head.time - self.seconds
         return block.number <= head.number - self.depth and is_old_enough
 
@@ -41,7 +41,7 @@ def determine_final_block(
 ) -> BlockRef:
     """Return the final block as of `latest`, which is never below `previous_final`.
 
-    A block is final only if the tag, the depth in blocks and the depth in seconds all allow it.
+    A block is final only if the tag, the depth in blocks and the depth in seconds all permit it.
 
     Raises:
         RpcError: the endpoint does not have the block, or does not answer.
@@ -62,7 +62,7 @@ def determine_final_block(
         candidate = _find_last_block_before_time(
             endpoint, previous_final, candidate, max_timestamp
         )
-    # If heights were skipped, the candidate may be below the requested height.
+    # The candidate may be below the requested height, because the chain may have skipped heights.
     if previous_final is not None and candidate.number < previous_final.number:
         return previous_final
     return candidate
@@ -73,11 +73,11 @@ def _find_last_block_before_time(
 ) -> BlockRef:
     """Return the highest block below `top` with a timestamp of at most `max_timestamp`.
 
-    If there is no such block, return `previous_final`, or block 0 if it is None. A search that
-    starts at the previous final block usually takes few requests, any other a few dozen.
+    If there is no such block, return `previous_final`, or block 0 if it is None. A search from the
+    previous final block usually takes a few requests, and any other search takes a few dozen.
     """
     low, high = _bracket_timestamp(endpoint, previous_final, top, max_timestamp)
-    # The chain may have skipped heights, so `low` is the highest block up to `low_height`.
+    # Because the chain may have skipped heights, `low` is the highest block up to `low_height`.
     low_height, high_height = low.number, high.number
     while high_height - low_height > 1:
         height = (low_height + high_height) // 2
@@ -119,11 +119,11 @@ def _bracket_timestamp(
 class Heads:
     """The heads of the chain at one moment; all three blocks come from one endpoint.
 
-    `final` is the endpoint's `finalized` block, if it supports the tag, or the newest block minus
-    the finality depth, whichever is lower. It is never below the previous final block
+    `final` is the lower one of the block at the finality depth and the `finalized` block (if the
+    endpoint supports this tag), but never below the previous final block
     (docs/explanation/ingest.md#finality). `safe` is None if the endpoint does not support the tag.
-    `stalled` means that no endpoint has shown a new block for much longer than the usual block
-    time; nodes are not penalised for a time without transactions
+    `stalled` is whether no endpoint has returned a new block for much longer than the usual block
+    time. It matters because nodes are not penalised for a time without transactions
     (docs/explanation/ingest.md#heads).
     """
 
@@ -131,7 +131,7 @@ class Heads:
     safe: BlockRef | None
     final: BlockRef
     stalled: bool = False
-    # Name of the endpoint that reported the heads.
+    # The name of the endpoint that reported the heads.
     endpoint: str = ""
 
 
@@ -191,7 +191,7 @@ def _fetch_tagged_blocks(
 ) -> tuple[OptionalBlocks, BlockRef, dict[str, BlockRef | None]]:
     """Return the blocks at the checkpoints, the newest block, and the block of each tag."""
     try:
-        # `latest` comes last, so that it is not older than the tagged blocks.
+        # `latest` is requested last, so that it is not older than the tagged blocks.
         blocks = endpoint.get_headers([*checkpoint_numbers, *endpoint.tags, "latest"])
     except RpcError as error:
         if not endpoint.tags or error.kind in _TEMPORARY_ERRORS:

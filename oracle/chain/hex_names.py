@@ -1,7 +1,7 @@
 """Parses addresses and hashes from user input, scripts and configuration, in any letter case.
 
-The product stores and prints lower case. A full address in mixed case carries a checksum (EIP-55),
-and a wrong checksum is an error, because it means that a digit was mistyped.
+Addresses and hashes are stored and printed in lower case. A full address in mixed case contains a
+checksum (EIP-55), and a wrong checksum is an error, because it means that a digit was mistyped.
 """
 
 import re
@@ -11,7 +11,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
 
 ADDRESS_DIGITS, HASH_DIGITS = 40, 64
-# For OpenAPI schemas, which cannot express the checksum rule.
+# These patterns are for OpenAPI schemas, which cannot express the rule of the checksum.
 ADDRESS_INPUT_PATTERN = "^0[xX][0-9a-fA-F]{40}$"
 ADDRESS_PREFIX_INPUT_PATTERN = "^0[xX][0-9a-fA-F]{0,40}$"
 HASH_INPUT_PATTERN = "^0[xX][0-9a-fA-F]{64}$"
@@ -22,8 +22,8 @@ _MIN_UPPER_CASE_NIBBLE = 8
 class HexNameError(InputError, ValueError):
     """The text is not a valid address or hash; also a ValueError, so that pydantic reports it.
 
-    The message never repeats the text, because a key that was pasted into the wrong field must
-    not reach a log. A caller that may show the text puts it before the message.
+    The message never contains the text, because a key that was pasted into the wrong field must
+    not appear in a log. A caller that may show the text adds it to the message.
     """
 
 

@@ -1,8 +1,8 @@
 """Validates the entries of an `eth_getLogs` response before they are used.
 
-An endpoint may be wrong about everything. Logs that are outside the query, pending, removed,
-duplicated with different content or not hex are rejected; the caller retries or uses another
-endpoint. See docs/explanation/verification.md#l0.
+A response is rejected if a log is outside of the query, pending, removed, duplicated with other
+content, or not hex. The caller then retries, or uses another endpoint. See
+docs/explanation/verification.md#l0.
 """
 
 import re
@@ -18,12 +18,12 @@ from oracle.domain.logs import MAX_LOG_INDEX, Log, LogRow, PackedLogs, SourceInd
 from oracle.domain.native import NativeFilter, native
 from oracle.rpc.responses import LogResponse
 
-# Placeholders until the block header is read: no timestamp, and an invalid timestamp.
+# The placeholders for a missing and for an invalid timestamp, until the block header is read.
 UNKNOWN_TIME, NO_TIME = -1, -2
-# Upper bound of timestamps in seconds; timestamps in milliseconds are larger.
+# The upper bound of timestamps in seconds. Timestamps in milliseconds are larger.
 _MAX_TIMESTAMP = 1 << 34
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
-# Some chains use this transaction hash for logs without a transaction, or pending ones.
+# Some chains use this transaction hash for pending logs, or for logs without a transaction.
 _NO_TRANSACTION = "0x" + "00" * 32
 
 
@@ -33,7 +33,7 @@ class LogFilter:
 
     addresses: frozenset[Address]
     topics: frozenset[str]
-    # The filter in the form of the native code.
+    # The same filter in the form that the native code needs.
     native_filter: NativeFilter = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -77,8 +77,8 @@ def validate_logs(
 ) -> list[Log]:
     """Return the logs in order of (block, index), without exact duplicates.
 
-    `time` is UNKNOWN_TIME if the endpoint gives no timestamp, and NO_TIME if the timestamp is
-    invalid; the block header has the correct one.
+    `time` is UNKNOWN_TIME if the endpoint returns no timestamp, and NO_TIME if the timestamp is
+    invalid. The correct timestamp is taken from the block header later.
 
     Raises:
         ValueError: the response is invalid; the message gives the reason.
@@ -201,7 +201,8 @@ def _describe_invalid_log(response: LogResponse, block: int) -> str:
 def _parse_timestamp(value: object) -> int:
     """Parse `blockTimestamp`.
 
-    Some endpoints give zeros, milliseconds or decimals; decimals are ambiguous and rejected.
+    Some endpoints return zeros, milliseconds or decimal numbers. Decimal numbers are rejected,
+    because they are ambiguous.
     """
     if not isinstance(value, str) or _QUANTITY.fullmatch(value) is None:
         return NO_TIME
@@ -210,7 +211,7 @@ def _parse_timestamp(value: object) -> int:
 
 
 class _IndexCache(dict[str, int]):
-    """A cache of parsed indexes, because only a few hundred spellings occur."""
+    """A cache of parsed indexes, of which only a few hundred different texts occur."""
 
     def __missing__(self, text: str) -> int:
         number = int(text, 16)

@@ -19,7 +19,7 @@ from oracle.rpc.rpc_errors import RpcError
 class EndpointProber:
     """Probes the endpoints of a chain for logs matching `log_filter` from block `first_block` on.
 
-    `capability_store` holds the results of the last run; if it is None, nothing is persisted.
+    `capability_store` contains the results of earlier runs; if it is None, nothing is stored.
     """
 
     def __init__(
@@ -33,12 +33,12 @@ class EndpointProber:
         self._filter = log_filter
         self._first_block = first_block
         self._capability_store = capability_store
-        # The time of the next probe of each endpoint, and of its last full probe.
+        # By endpoint, the times of the next probe and of the last full probe.
         self._due_at: dict[Endpoint, float] = {}
         self._full_probe_at: dict[Endpoint, float] = {}
         # Probes run in the background, so that an endpoint that hangs does not block the caller.
         self.background_call: BackgroundCall[Capabilities] = BackgroundCall()
-        # The endpoint being probed, and the start time if it is a full probe.
+        # The endpoint that is being probed, and the start time if the probe is a full one.
         self._pending_probe: tuple[Endpoint, float | None] | None = None
         if capability_store is not None:
             for endpoint in endpoints:
@@ -96,7 +96,7 @@ class EndpointProber:
         if facts.fault is not None:
             self._endpoints.quarantine(endpoint, facts.fault, is_on_other_chain=True)
             return {"did": "probe", "endpoint": endpoint.name, "fault": facts.fault}
-        # A tag that failed once may be supported later.
+        # If no tag was found, the known tags are kept, because a tag that failed may work later.
         endpoint.tags = facts.tags or endpoint.tags
         if self._capability_store is not None:
             endpoint.save_capabilities(self._capability_store)
@@ -109,7 +109,7 @@ class EndpointProber:
 
     @property
     def requirements(self) -> ProbeRequirements:
-        """The capabilities and logs that an endpoint must have."""
+        """The requirements that every endpoint must meet."""
         (filter_params,) = self._filter.build_range_params(BlockRange(0, 0))
         logs = {
             key: value

@@ -1,4 +1,4 @@
-"""Reads the chain for the services: the heads, and windows of verified logs in order."""
+"""The chain source, through which all other code reads heads and windows of verified logs."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ class ChainSource:
     """Reads one chain through its endpoints.
 
     Every method that sends a request may raise TransientError; the caller retries at the next
-    tick. Used by one thread at a time; its own threads only prefetch.
+    tick. Use the object from one thread at a time; its own threads only prefetch.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ChainSource:
             lambda blocks: self._window_source.fetch_window(blocks, with_headers=False),
             lambda blocks: self._window_source.limit_range(blocks, with_headers=False),
         )
-        # Queues of ranges to verify again in workers, by level and endpoint.
+        # The queues of ranges that workers verify again, by level and endpoint.
         self._reverification_queues: dict[tuple[VerificationLevel, str | None], SegmentQueue] = {}
         self._min_worker_blocks = MIN_WORKER_BLOCKS
 
@@ -78,8 +78,8 @@ class ChainSource:
     ) -> None:
         """Set the policy by which windows are verified.
 
-        `calibration` holds the findings about the chain's headers. Before this call, windows are
-        verified as far as the chain allows, and there are no findings about its headers.
+        `calibration` contains what is known about the chain's headers. Before this call, nothing
+        is known about them, and windows are verified as far as the chain permits.
         """
         self._read_ahead_queue.discard_pending()
         calibration = Calibration(self._clock) if calibration is None else calibration
@@ -105,7 +105,7 @@ class ChainSource:
         self._min_worker_blocks = min_worker_blocks
 
     def add_checkpoint(self, number: int, block_hash: Hash, source: str) -> None:
-        """Use only endpoints that show this block at this height; `source` is for messages."""
+        """Use only endpoints that have this block at this height; `source` is for messages."""
         self._endpoints.add_checkpoint(Checkpoint(number, block_hash, source))
 
     def check_endpoints(self) -> None:
@@ -120,15 +120,15 @@ class ChainSource:
         self._endpoints.close()
 
     def get_chain_id(self) -> int:
-        """Return the chain id that every endpoint must show before it is used."""
+        """Return the chain id that every endpoint must report before it is used."""
         return self._endpoints.chain_id
 
     def fetch_genesis_hash(self, known_hash: Hash | None = None) -> Hash:
-        """Return the hash of block 0, which is `known_hash` if any endpoint returns it.
+        """Return the hash of block 0, which is `known_hash` if any endpoint returns this hash.
 
         Raises:
             TransientError: no endpoint answers, or some endpoints do not answer and the others
-                show another hash than `known_hash`.
+                return another hash than `known_hash`.
         """
         if known_hash is None:
             genesis = self.fetch_header(0)
@@ -154,8 +154,8 @@ class ChainSource:
     def fetch_heads(self) -> Heads:
         """Return the newest, safe and final block; see `HeadTracker.fetch_heads`.
 
-        A head that only one endpoint shows and does not prove is replaced by the lower head of
-        another endpoint; see `head_claims`.
+        If only one endpoint reports a head and does not return its blocks, the lower head of
+        another endpoint is used; see `head_claims`.
 
         Raises:
             TransientError: no endpoint has reached the known final block.
@@ -170,9 +170,9 @@ class ChainSource:
         return heads
 
     def reject_unreadable_head(self, heads: Heads) -> bool:
-        """Stop preferring an endpoint if blocks up to its head could not be read.
+        """Deprioritise the endpoint of `heads` if blocks up to its head could not be read.
 
-        Return False if no other endpoint has a lower head that may be the chain's.
+        Return False if no other endpoint has a lower head that may be the real head of the chain.
         """
         witness = self._head_claims.find_readable_head(heads)
         if witness is None:
@@ -190,11 +190,11 @@ class ChainSource:
         self._demote(heads.endpoint, "head", witness.head.number)
 
     def fetch_header(self, number: int) -> BlockRef | None:
-        """Return the block at this height, or None if the endpoint does not have it (yet)."""
+        """Return the block at this height, or None if the endpoint does not have it yet."""
         return self._endpoints.run_with_endpoint(lambda endpoint: endpoint.get_header(number))
 
     def fetch_header_at_or_below(self, height: int) -> BlockRef:
-        """Return the block at this height, or the last one before it if the height was skipped.
+        """Return the block at this height, or the last block below it if the height was skipped.
 
         Raises:
             TransientError: the endpoint lacks the block.
@@ -218,16 +218,14 @@ class ChainSource:
     def fetch_window(
         self, blocks: BlockRange, *, with_headers: bool, max_blocks: int | None = None
     ) -> BlockWindow:
-        """Return logs, calls and headers from `blocks.first` on, up to `blocks.last` or less.
+        """Return a window that starts at `blocks.first` and ends at `blocks.last` or before.
 
-        The window ends above `blocks.last` only if the chain skipped every height up to there; it
-        then ends with the next block.
-
-        The range is sized by the limits of the endpoints and by `max_blocks`, the approximate
-        number of blocks that the caller needs at once. Without headers (for final blocks), the
-        following blocks may be prefetched. A caller that continues with
-        `blocks.first = window.range.last + 1` gets them in order. With headers, every block of the
-        window is in `headers`, with or without logs.
+        If the chain has no block in the whole range, the window ends with the next block above it.
+        The size of the window depends on the limits of the endpoints and on `max_blocks`, which is
+        the approximate number of blocks that the caller needs at once. Without headers (for final
+        blocks), the following blocks may be prefetched. A caller that continues with
+        `blocks.first = window.range.last + 1` gets them in order. With headers, `headers` contains
+        every block of the window, also blocks without logs.
 
         Raises:
             TransientError: no endpoint gives a complete and consistent answer.
@@ -256,12 +254,12 @@ class ChainSource:
         excluded_endpoint: str | None = None,
         max_blocks: int | None = None,
     ) -> BlockWindow:
-        """Fetch a range of blocks again, or its first part, and verify the blocks.
+        """Fetch a range of blocks (or its first part) again, and verify the blocks.
 
-        The window is verified up to `level`, or as far as the chain allows; `window.level` is the
-        level reached. The blocks are read from `endpoint`, or from any endpoint but
+        The window is verified up to `level`, or as far as the chain permits; `window.level` is the
+        level that was reached. The blocks are read from `endpoint`, or from any endpoint except
         `excluded_endpoint`. `max_blocks` is the maximum number of blocks at once. A caller that
-        passes it continues with the block after the window, so that workers may prepare the
+        passes it must continue with the block after the window, because workers may prepare the
         following blocks.
 
         Raises:
@@ -290,11 +288,11 @@ class ChainSource:
         *,
         skip_slow_endpoints: bool = False,
     ) -> list[Witness]:
-        """Query every endpoint but `excluded_endpoint` for its block at this height.
+        """Query every endpoint except `excluded_endpoint` for its block at this height.
 
-        Endpoints that do not answer are left out. An endpoint whose head is below the height is
-        not a witness of it. With `skip_slow_endpoints`, endpoints that were slow recently are left
-        out, for comparisons that are repeated often.
+        Endpoints that do not answer are left out. An endpoint whose head is below the height is no
+        witness of this height. With `skip_slow_endpoints`, which is for comparisons that are
+        repeated often, endpoints that were slow recently are left out.
         """
         return self._witnesses.fetch_witnesses(
             number, excluded_endpoint, skip_slow_endpoints=skip_slow_endpoints
@@ -305,17 +303,18 @@ class ChainSource:
         return self.tracker.finality.is_deep_enough(block, head)
 
     def fetch_second_witness(self, number: int, excluded_endpoint: str) -> Witness | None:
-        """Return an independent endpoint and its block at this height, or None.
+        """Return an independent endpoint with its block at this height and its head, or None.
 
-        The endpoints are queried in turn until one shows the block deep enough below its head. If
-        none does, the one with the highest head is returned. An endpoint that does not answer is
-        skipped for a minute or longer, and an endpoint that took over two seconds is skipped for
-        thirty times as long. If there is only one provider, another of its endpoints is queried.
+        The endpoints are queried in turn until one has the block deep enough below its head. If
+        there is none, the endpoint with the highest head is returned. An endpoint that does not
+        answer is not queried for a minute or longer. An endpoint that took over two seconds is not
+        queried for thirty times this duration. If there is only one provider, another one of its
+        endpoints is queried.
         """
         return self._witnesses.fetch_second_witness(number, excluded_endpoint, self.is_deep_enough)
 
     def allow_slow_witnesses(self) -> None:
-        """Let `fetch_second_witness` query slow endpoints every time, however long they take."""
+        """Let `fetch_second_witness` always query slow endpoints, however long they take."""
         self._witnesses.is_patient = True
 
     def has_linked_headers(self, endpoint: str, blocks: BlockRange) -> bool:
@@ -323,10 +322,10 @@ class ChainSource:
         return self._window_source.has_linked_headers(endpoint, blocks)
 
     def deprioritise(self, endpoint: str, reason: str, newest_number: int) -> None:
-        """Move an endpoint behind the others for a while: it was outvoted on a non-final block.
+        """Prefer other endpoints for a while to one that was outvoted about a non-final block.
 
-        `newest_number` is the highest block of the endpoints that outvoted it: endpoints at that
-        height do not lag.
+        `newest_number` is the height of the highest block of the endpoints that outvoted it. No
+        endpoint at this height counts as lagging.
         """
         self._outvoted_warning.warn(endpoint, reason)
         self._demote(endpoint, "fork", newest_number)
@@ -339,9 +338,9 @@ class ChainSource:
         self._endpoints.deprioritise(endpoint, check)
 
     def report_wrong_logs(self, endpoint: str, reason: str) -> None:
-        """Move the endpoint behind the others for a while: it left out, invented or changed logs.
+        """Prefer other endpoints for a while to one that omitted, invented or changed logs.
 
-        An endpoint that is no longer configured, but was in an earlier run, is only logged.
+        If the endpoint is no longer configured, this is only logged.
         """
         self._read_ahead_queue.discard_pending()
         get_logger().warning("endpoint_contradicted", endpoint=endpoint, reason=reason)
@@ -349,7 +348,7 @@ class ChainSource:
             self._endpoints.deprioritise(endpoint, "logs")
 
     def quarantine(self, endpoint: str, reason: str, final_block: tuple[int, Hash]) -> None:
-        """Stop using the endpoint until it shows this final block, given by height and hash."""
+        """Stop using the endpoint until it has this final block, given by height and hash."""
         self._read_ahead_queue.discard_pending()
         self.tracker.reset_head()
         self._endpoints.clear_lag_failures(endpoint)
@@ -364,14 +363,14 @@ class ChainSource:
         return self._endpoints.endpoint_list.get_proven_wrong_reasons()
 
     def are_receipts_provable(self) -> bool:
-        """Return whether, on this chain, receipts can be proven by the block hash."""
+        """Return whether the block hashes of this chain can prove receipts."""
         calibration = self._window_source.calibration
         return calibration.is_proven(HeaderFeature.HEADER) and calibration.is_proven(
             HeaderFeature.RECEIPTS
         )
 
     def list_endpoint_names(self) -> tuple[str, ...]:
-        """Return the names of the endpoints, the preferred one first."""
+        """Return the names of the endpoints in order of preference."""
         return tuple(endpoint.name for endpoint in self._endpoints)
 
     def get_providers(self) -> Mapping[str, str]:
@@ -379,31 +378,31 @@ class ChainSource:
         return self._endpoints.providers()
 
     def get_max_allowed_level(self) -> VerificationLevel:
-        """Return the highest level that settings and calibration allow; sends no request."""
+        """Return the highest level that settings and calibration permit, without a request."""
         return self._window_source.get_max_allowed_level()
 
     def get_reachable_level(self) -> VerificationLevel:
-        """Return the highest level that settings allow and the chain may reach.
+        """Return the highest level that the settings permit and that the chain may reach later.
 
-        It is above `get_max_allowed_level` until samples have shown which header features are
-        valid. Sends no request.
+        The result may exceed `get_max_allowed_level` until samples have shown which header
+        features are valid. No request is sent.
         """
         return self._window_source.get_reachable_level()
 
     def calibrate(self) -> None:
-        """Find out from samples which header features are valid, unless that is known."""
+        """Determine from samples which header features are valid, unless this is known."""
         self._window_source.calibrate()
 
     def get_history_level(self) -> VerificationLevel:
-        """Return the level that every historical block currently reaches; sends no request.
+        """Return the level that every block of history reaches at present, without a request.
 
-        A level below BLOOMED means that the chain's headers prove nothing, or that this is not
-        known yet.
+        The level is below BLOOMED if the chain's headers cannot serve as proofs, or if it is not
+        known yet whether they can.
         """
         return self._window_source.get_history_level()
 
     def find_level_shortfall(self) -> LevelShortfall | None:
-        """Return why history cannot reach the requested level, or None; sends no request."""
+        """Return why history cannot reach the configured level, or None, without a request."""
         return self._window_source.find_level_shortfall()
 
     def restrict_to_scope(self, scope: IngestScope) -> "ChainSource":

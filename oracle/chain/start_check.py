@@ -1,4 +1,4 @@
-"""Start-up checks of every endpoint's chain and of the contracts' code."""
+"""Checks at the start that every endpoint serves the chain, and that the contracts have code."""
 
 from concurrent.futures import FIRST_COMPLETED, wait
 from threading import BoundedSemaphore
@@ -11,11 +11,11 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
 
-# How long the start waits for slow endpoints after the first response, and the maximum number of
-# concurrent checks.
+# After the first response, the start waits for slow endpoints for this time. This number of checks
+# may run concurrently.
 _GRACE_SECONDS = 5.0
 _MAX_CONCURRENT = 16
-# Errors that quarantine an endpoint, and errors that may be temporary.
+# The kinds of errors after which an endpoint is quarantined, and those that may be temporary.
 _CONFIGURATION_ERRORS = {ErrorKind.REFUSED, ErrorKind.INVALID, ErrorKind.UNSUPPORTED}
 _TEMPORARY_ERRORS = set(ErrorKind) - _CONFIGURATION_ERRORS - {ErrorKind.QUARANTINED}
 
@@ -23,18 +23,18 @@ _TEMPORARY_ERRORS = set(ErrorKind) - _CONFIGURATION_ERRORS - {ErrorKind.QUARANTI
 def check_endpoints(
     endpoints: EndpointPool, reader: EventReader, grace_seconds: float = _GRACE_SECONDS
 ) -> None:
-    """Check every endpoint's chain, and the contracts' code on one endpoint.
+    """Check the chain of every endpoint, and the code of the contracts on one endpoint.
 
-    All endpoints are checked concurrently. Once an endpoint has answered, the others have
-    `grace_seconds` more. A slower endpoint counts as failed, and is checked again later. If there
-    are several endpoints, those that are on another chain or reject the requests are quarantined.
+    All endpoints are checked concurrently. After the first endpoint has answered, the others have
+    `grace_seconds` more. A slower endpoint counts as failed and is checked again later. If there
+    are several endpoints, those that are on another chain or that reject requests are quarantined.
 
     Raises:
         TransientError: no endpoint gives a valid answer, or only some endpoints report one of the
             errors below.
         InputError: all endpoints are on another chain.
-        WrongContractError: all endpoints show that an address holds no contract, or another one
-            than the profile reads.
+        WrongContractError: according to all endpoints, an address has no contract, or another one
+            than the profile describes.
     """
     failures = _collect_chain_proof_failures(endpoints, grace_seconds)
     if failures and failures.keys() == set(endpoints):
@@ -43,7 +43,7 @@ def check_endpoints(
         if error.kind in _CONFIGURATION_ERRORS:
             endpoints.quarantine(endpoint, error.detail)
         else:
-            # Other endpoints are used until this one recovers.
+            # The failure is recorded, so that other endpoints are used until this one recovers.
             endpoints.record_failure(endpoint, error)
     _check_contract_code(endpoints, reader)
 
@@ -117,7 +117,8 @@ def _check_contract_code(endpoints: EndpointPool, reader: EventReader) -> None:
     try:
         endpoints.run_with_endpoint(check_endpoint_contracts)
     except RpcError:
-        # A stalled endpoint, or one that lost its data, also reports a missing contract.
+        # The mismatch counts only if all endpoints report it, because an endpoint that has stalled
+        # or has lost its data also reports a missing contract.
         if len(mismatches) == len(endpoints):
             raise mismatches[0] from None
         raise

@@ -1,8 +1,7 @@
-"""Reads calls to watched functions.
+"""Reads calls to watched functions from whole blocks, and their outcomes from receipts.
 
-The calls come from whole blocks, each with its receipt. Only transactions that
-an account sent directly to a contract are seen: a call that another contract makes is not in the
-block, and a contract creation calls no contract (decision 0075).
+Only transactions that an account sends directly to a contract are found. A call by another
+contract is not contained in a block, and a contract creation calls no contract (decision 0075).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 _METHOD = "eth_getBlockReceipts"
 
-# Selectors of the watched functions, by contract: `0x` and 8 hex digits each.
+# The selectors (`0x` and 8 hex digits) of the watched functions, by contract.
 Selectors = Mapping[Address, frozenset[str]]
 
 
@@ -93,7 +92,7 @@ def select_watched_calls(
             Address(to),
             parse_quantity(endpoint, transaction.value),
             transaction.input.lower(),
-            # Set when the receipt is read.
+            # The outcome is set when the receipt is read.
             succeeded=False,
         )
         calls.append(call)
@@ -103,7 +102,7 @@ def select_watched_calls(
 def set_call_outcomes(endpoint: Endpoint, calls: Sequence[Call]) -> None:
     """Fetch the receipt of every call, and set whether the call succeeded.
 
-    A transaction does not show whether it succeeded.
+    The receipts are needed because a transaction does not contain its outcome.
 
     Raises:
         RpcError: a receipt is missing, or of another block.
@@ -125,7 +124,7 @@ def set_call_outcomes(endpoint: Endpoint, calls: Sequence[Call]) -> None:
 def _fetch_call_receipts(
     endpoint: Endpoint, calls: Sequence[Call]
 ) -> dict[str, ReceiptStatusResponse]:
-    """Return receipts by transaction, fetched by block if supported, else singly."""
+    """Return receipts by transaction hash; they are fetched by block if this is supported."""
     try:
         if _serves_block_receipts(endpoint, calls[0].block):
             blocks = sorted({call.block for call in calls})
@@ -140,7 +139,8 @@ def _fetch_call_receipts(
                 for receipt in block_receipts or ()
             }
     except RpcError as error:
-        # The receipts of a full block may exceed the response limit.
+        # The receipts of a full block may exceed the limit of a response. They are then requested
+        # one by one.
         if error.kind is not ErrorKind.TOO_LARGE:
             raise
     params = [[call.tx_hash] for call in calls]
@@ -155,7 +155,8 @@ def _fetch_call_receipts(
 def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
     """Return whether the endpoint serves block receipts, as tested by one request.
 
-    In a batch, an unsupported method would look like a batch that is too large.
+    The request is sent alone, because an error in a batch could also mean that the batch is too
+    large.
     """
     if not endpoint.gives_block_receipts and endpoint.supports_method(_METHOD):
         try:
@@ -168,6 +169,7 @@ def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
     return endpoint.gives_block_receipts
 
 
-# Checks a call against the transaction as the endpoint returned it: see SenderChecker.
+# A function that compares a call with the transaction that the endpoint returned; see
+# SenderChecker.
 RawTransaction = dict[str, object]
 CallCheck = Callable[[Call, RawTransaction], None]

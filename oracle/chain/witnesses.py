@@ -12,24 +12,25 @@ from oracle.rpc.headers import get_headers
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
-# Whether a block (first) is deep enough below a head (second).
+# A function that returns whether a block (first argument) is deep enough below a head (second).
 DepthCheck = Callable[[BlockRef, BlockRef], bool]
 
-# Timeout of a second witness, and how long an endpoint is skipped after it: an endpoint that
-# hangs would otherwise delay every window.
+# The timeout of a second witness. After a timeout, the endpoint is not queried for the backoff
+# time, because an endpoint that hangs would otherwise delay every window.
 _TIMEOUT_SECONDS = 5.0
 _BACKOFF_SECONDS = 60.0
-# An endpoint that took longer is slow: its block counts, and it is skipped for a multiple of the
-# time it took. The maximum makes sure that it is queried again before `/readyz` fails.
+# An endpoint that took longer than this is slow. Its block is used, but then the endpoint is not
+# queried for a multiple of its response time. The maximum ensures that it is queried again before
+# `/readyz` fails.
 _SLOW_SECONDS = 2.0
 _SLOW_FACTOR = 30.0
 _MAX_BACKOFF_SECONDS = 240.0
 
 
 class Witness(NamedTuple):
-    """One endpoint's block at a height (None if it has none there), and the endpoint's head.
+    """One endpoint's block at a height (None if it has no block there), and the endpoint's head.
 
-    An endpoint whose head is below the height is not a witness of it
+    An endpoint whose head is below the height is no witness of this height
     (docs/explanation/reorgs.md#witnesses).
     """
 
@@ -44,12 +45,12 @@ class WitnessFetcher:
     def __init__(self, endpoints: EndpointPool, clock: Callable[[], float]) -> None:
         self._endpoints = endpoints
         self._clock = clock
-        # Time, by endpoint name, until which a silent or slow endpoint is not queried.
+        # By endpoint name, the time until which a silent or slow endpoint is not queried.
         self._backoff_until: dict[str, float] = {}
-        # Time, by endpoint name, until which routine comparisons skip a slow endpoint. It is
-        # later, so that confirmations retry the endpoint first.
+        # By endpoint name, the time until which routine comparisons do not query a slow endpoint.
+        # This time is later, so that confirmations query the endpoint again first.
         self._slow_until: dict[str, float] = {}
-        # Whether slow endpoints are queried each time, because no other work waits for the result.
+        # Whether slow endpoints are always queried, because no other work is delayed by them.
         self.is_patient = False
 
     def fetch_witnesses(
@@ -90,9 +91,10 @@ class WitnessFetcher:
         return lagging
 
     def fetch_highest_head(self, excluded_endpoint: str, sufficient_number: int) -> Witness | None:
-        """Return the highest head that other witnesses than `excluded_endpoint` show, or None.
+        """Return the witness with the highest head, or None if no witness answers.
 
-        Endpoints are queried in turn until one has reached `sufficient_number`.
+        Endpoints of the same witness as `excluded_endpoint` are left out. The others are queried
+        in turn until one has reached `sufficient_number`.
         """
         highest: Witness | None = None
         for witness in self._iterate_other_witnesses(excluded_endpoint, "latest"):
@@ -105,7 +107,7 @@ class WitnessFetcher:
     def _iterate_other_witnesses(
         self, excluded_endpoint: str, height_or_tag: int | str
     ) -> Iterator[Witness]:
-        """Query the endpoints of other witnesses in turn, and skip silent and slow ones."""
+        """Query the endpoints of other witnesses in turn, except silent and slow ones."""
         now = self._clock()
         for endpoint in self._endpoints.list_endpoints_of_other_witnesses(excluded_endpoint):
             if now < self._backoff_until.get(endpoint.name, now):
@@ -126,7 +128,7 @@ class WitnessFetcher:
                 yield witness
 
     def _back_off_endpoint(self, endpoint: Endpoint, seconds: float) -> None:
-        """Skip the endpoint for this many seconds when a second witness is needed."""
+        """Do not use the endpoint as a second witness for this many seconds."""
         self._backoff_until[endpoint.name] = self._clock() + seconds
         self._slow_until[endpoint.name] = self._clock() + 2 * seconds
 
@@ -144,7 +146,7 @@ class WitnessFetcher:
         return self._clock() < until
 
     def _fetch_witness(self, endpoint: Endpoint, height_or_tag: int | str) -> Witness | None:
-        """Return the endpoint's block at a height and its head, or None if it shows no head.
+        """Return the endpoint's block at a height and its head, or None if it returns no head.
 
         Raises:
             RpcError: the endpoint does not answer.
@@ -157,5 +159,5 @@ class WitnessFetcher:
 
 
 def _compute_backoff_seconds(elapsed_seconds: float) -> float:
-    """Return how long to skip an endpoint whose response took this many seconds."""
+    """Return for how many seconds not to query an endpoint whose response took this long."""
     return min(_SLOW_FACTOR * elapsed_seconds, _MAX_BACKOFF_SECONDS)

@@ -1,1 +1,1 @@
-"""Decoding of log and call bytes into domain values, without `eth_abi`."""
+"""Decodes the bytes of logs and calls into domain values, without `eth_abi`."""

@@ -1,8 +1,8 @@
-"""The ABI of a contract: the JSON that the compiler writes, and human-readable signatures.
+"""Parses the ABI of a contract, from the compiler's JSON or from human-readable signatures.
 
-In a signature such as `event TaskStarted(bytes32 indexed task, address node)`, Solidity keywords
-between a type and a name (`calldata`, `payable` …) are allowed and ignored, as is everything after
-the inputs of a function.
+An example of a signature is `event TaskStarted(bytes32 indexed task, address node)`. Solidity
+keywords between a type and a name (`calldata`, `payable` …) are permitted and ignored, and so is
+everything after the inputs of a function.
 """
 
 import re
@@ -17,7 +17,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
 
-# Length of a selector: `0x` and the first four bytes of a call's input.
+# The number of characters of a selector, which is `0x` and the first four bytes of a call's input.
 SELECTOR_DIGITS = 10
 
 
@@ -65,7 +65,7 @@ class AbiSignature:
 
 @dataclass(frozen=True, slots=True)
 class Abi:
-    """The events and functions of one shipped contract, by name; there are no overloads."""
+    """The events and functions of one shipped contract, by name; no name is overloaded."""
 
     contract_name: str
     events: dict[str, AbiSignature]
@@ -122,7 +122,7 @@ def parse_signatures(entries: Sequence[dict[str, Any]], entry_type: str) -> list
 
 def _parse_json_signature(entry: dict[str, Any]) -> AbiSignature:
     return AbiSignature(
-        # A constructor has no name.
+        # The entry of a constructor has no name.
         entry.get("name", ""),
         tuple(map(_parse_json_parameter, entry["inputs"])),
         tuple(map(_parse_json_parameter, entry.get("outputs", ()))),
@@ -135,7 +135,8 @@ def _parse_json_parameter(input_: dict[str, Any]) -> Parameter:
     )
     abi_type: str = input_["type"]
     if abi_type.startswith("tuple"):
-        # A signature lists a tuple's components; all other types are already canonical.
+        # In a canonical signature, a tuple is written as the list of its components. All other
+        # types in the JSON are already canonical.
         component_types = ",".join(component.abi_type for component in components)
         abi_type = f"({component_types}){abi_type.removeprefix('tuple')}"
     return Parameter(input_.get("name", ""), abi_type, bool(input_.get("indexed")), components)
@@ -190,7 +191,7 @@ class _TokenStream:
 
 
 def _parse_parameters(tokens: _TokenStream) -> tuple[Parameter, ...]:
-    """Parse parameters up to the closing bracket, after the opening one has been read."""
+    """Parse parameters up to the closing bracket; the opening bracket has been read already."""
     parameters: list[Parameter] = []
     while tokens.next != ")":
         if parameters and tokens.advance() != ",":

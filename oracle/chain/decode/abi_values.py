@@ -1,9 +1,9 @@
-"""Reads the values of ABI data: static words, and the dynamic tails behind them.
+"""Reads the values of ABI data: static words, and the dynamic tails that follow them.
 
-Decoding is strict, so that the data has only one interpretation and no hidden bytes. Unused bits
-of a word must be zero (or repeat the sign), as in the code of every compiler since Solidity 0.4.
-The tails, which are strings, bytes and arrays, must be laid out as Solidity's `abi.encode` does,
-without gaps and with zero padding.
+Decoding is strict, so that data has only one interpretation and contains no hidden bytes. Unused
+bits of a word must be zero (or repeat the sign), as in the output of every compiler since Solidity
+0.4. The tails (strings, bytes and arrays) must have the layout of Solidity's `abi.encode`, without
+gaps and with zero padding.
 """
 
 import re
@@ -17,7 +17,7 @@ class MalformedError(ValueError):
     """The bytes do not match the ABI; the message gives the reason."""
 
 
-# Reads a value: (bytes, position of the value) -> (value, position after it).
+# A function that reads a value: (bytes, position of the value) -> (value, position after it).
 TailReader = Callable[[bytes, int], tuple[object, int]]
 
 
@@ -52,16 +52,16 @@ def read_string(raw: bytes, offset: int) -> tuple[str, int]:
     return decode_string(value), end
 
 
-# Prefix of strings that are not valid text; valid text with this prefix is escaped too.
+# The prefix of strings that are not valid text. Valid text that starts with it is escaped as well.
 _INVALID_TEXT_PREFIX = "\ufffd0x"
 
 
 def decode_string(value: bytes) -> str:
-    """Return a contract's string as valid text, and different texts for different strings.
+    """Return a contract's string as valid text; different strings give different texts.
 
-    Anyone may write any bytes into a Solidity string. A value that is not UTF-8, or that contains
-    NUL (PostgreSQL rejects it), becomes U+FFFD, `0x` and its bytes in hex. An invalid model name
-    therefore cannot stop the daemon, no information is lost, and different values stay different.
+    Anyone may write any bytes into a Solidity string. A string that is not UTF-8, or that contains
+    NUL, which PostgreSQL rejects, is converted to U+FFFD, `0x` and its bytes in hex. Therefore an
+    invalid model name cannot stop the daemon, and no information is lost.
     """
     try:
         text = value.decode("utf-8")
@@ -73,7 +73,7 @@ def decode_string(value: bytes) -> str:
 
 
 def read_hash_array(raw: bytes, offset: int) -> tuple[object, int]:
-    """Return an array of 32-byte words as `0x` hex, faster than a general array reader."""
+    """Return an array of 32-byte words as `0x` hex; this is faster than `build_array_reader`."""
     start = offset + WORD
     end = start + WORD * read_uint(raw, offset)
     if end > len(raw):
@@ -125,7 +125,7 @@ WordReader = Callable[[bytes], object]
 
 
 class WordLayout(NamedTuple):
-    """The position of a value in its word: `bits` wide, at the low or the high end."""
+    """The position of a value in its word: at the low or the high end, with a width in bits."""
 
     family: str
     bits: int

@@ -1,7 +1,7 @@
-"""Decodes call arguments like the EVM does: at the offsets given in the input.
+"""Decodes the arguments of calls as the EVM does, at the offsets that the input contains.
 
-A caller may lay out the input in any way that the contract accepts. The log decoders accept only
-one layout, so they would lose valid calls. Single words are checked as strictly as in logs.
+A caller may use any layout of the input that the contract accepts. The decoders of logs accept
+only one layout, so they would reject valid calls. Single words are checked as strictly as in logs.
 See docs/explanation/ingest.md#decoding.
 """
 
@@ -18,16 +18,17 @@ from oracle.chain.decode.abi_values import (
     find_word_layout,
 )
 
-# Many offsets may point to the same data; a small input must not decode to a large value.
+# The limit is needed because many offsets may point to the same data, so that a small input could
+# be decoded to a very large value.
 MAX_DECODED_BYTES = 4 * 1024 * 1024
 
-# Decodes the bytes after the selector to the values, in order.
+# A function that decodes the bytes after the selector into the values, in order.
 ArgumentsDecoder = Callable[[bytes], tuple[Any, ...]]
 
 
 @dataclass(slots=True)
 class _BoundedInput:
-    """The call data, and the number of bytes that may still be read from it."""
+    """The calldata, and the number of bytes that may still be read from it."""
 
     raw: bytes
     remaining_bytes: int
@@ -48,8 +49,8 @@ class _BoundedInput:
 class _TypeReader:
     """The reader of one ABI type, and the size of its head.
 
-    The `offset` that `read` takes is the position of the value itself, not of the offset word of a
-    dynamic type.
+    `read` takes the position of the value itself, which for a dynamic type is not the position of
+    its offset word.
     """
 
     head_size: int
@@ -91,7 +92,7 @@ def parse_tuple_type(abi_type: str) -> list[str] | None:
 def parse_array_type(abi_type: str) -> tuple[str, int | None] | None:
     """Return the element type and the length of an array type.
 
-    The length is None if it is not fixed. If the type is not an array, return None.
+    The length is None if the array is dynamic. The result is None if the type is not an array.
     """
     match = re.fullmatch(r"(.+)\[(\d*)\]", abi_type)
     if match is None:

@@ -1,8 +1,8 @@
-"""Decoding plans for the logs of an event, the calls of a function, and ABI data words.
+"""Builds plans that decode the logs of an event, the calls of a function, and words of ABI data.
 
-A log or call is split into its parts, one flat tuple: topics come first, then the data words that
-are read, then values of dynamic size. Each input has a fixed index, so that reading a field is a
-single step. Decoding checks the number of topics, the length of the data and every unused bit.
+A log or call is split into its parts, which are one flat tuple of topics, data words and values of
+dynamic size, in this order. Each input has a fixed index in the tuple, so that reading a field is
+a single step. Decoding checks the number of topics, the length of the data and every unused bit.
 """
 
 import struct
@@ -36,10 +36,11 @@ Getter: TypeAlias = Callable[[Parts], Any]
 
 
 class TypedValue(NamedTuple):
-    """A decoded value: its getter and its canonical Solidity type.
+    """A decoded value, given by its getter and its canonical Solidity type.
 
-    A list combined from several values has their types in `abi_types`, and no type of its own.
-    `part_index` is the index among the parts if the value is used without conversion.
+    A list that combines several values has no type of its own, but the types of these values in
+    `abi_types`. `part_index` is the value's index in the tuple of parts if it is used without
+    conversion.
     """
 
     getter: Getter
@@ -49,7 +50,7 @@ class TypedValue(NamedTuple):
 
     @classmethod
     def at_index(cls, index: int, abi_type: str) -> "TypedValue":
-        """Return the value at an index of a log's or call's parts."""
+        """Return the value at an index of the tuple of parts."""
         return cls(itemgetter(index), abi_type, (), index)
 
     def build_converting_getter(self, convert: Callable[[Any], Any]) -> Getter:
@@ -81,7 +82,7 @@ DataReader: TypeAlias = Callable[[bytes], Parts]
 
 # `struct` unpacks values of up to a machine word directly as numbers.
 _MACHINE_WORD_BITS = 64
-# The static part holds only the offset of a dynamic value.
+# For a dynamic value, the static part contains only an offset.
 _OFFSET_LAYOUT = WordLayout("uint", _MACHINE_WORD_BITS)
 _MAX_CACHED_BYTES = 4096
 _HEX_PREFIX_LENGTH = 2
@@ -106,15 +107,15 @@ def is_strictly_decodable(abi_type: str) -> bool:
 class DataLayout:
     """The static words of an event's data, and the readers of the tails behind them.
 
-    `next_index` is the index of the next value among the parts. Each word has one `struct` format
-    code in `value_format` (a value that is read, or padding) and one in `offset_format`.
+    `next_index` is the index of the next value in the tuple of parts. Each word has one `struct`
+    format code in `value_format` (a value that is read, or padding) and one in `offset_format`.
     """
 
     next_index: int
     value_format: str = ">"
     offset_format: str = ">"
     size: int = 0
-    # Mask of the bits that must be zero; the first word is the highest.
+    # A mask of the bits that must be zero; the first word is the most significant.
     unused_mask: int = 0
     tails: list[TailReader] = field(default_factory=list)
     value_by_input: dict[str, TypedValue] = field(default_factory=dict)
@@ -159,7 +160,7 @@ class DataLayout:
 
     @property
     def data_length(self) -> int | None:
-        """Length of the data in characters, or None if the length varies."""
+        """The length of the data in characters, or None if the length varies."""
         return None if self.tails else _HEX_PREFIX_LENGTH + 2 * self.size
 
     def build_reader(self) -> DataReader | None:
@@ -238,7 +239,8 @@ def _build_all_tails_reader(
 
     if read_hash_array in readers:
         return read_tails
-    # Model and GPU names recur, hashes do not. Long texts are not cached, to bound the memory.
+    # Short tails are cached, because names of models and GPUs occur often. Long tails are not
+    # cached, in order to limit the memory.
     read_cached = lru_cache(maxsize=1024)(read_tails)
     return lambda raw, offsets: (read_cached if len(raw) < _MAX_CACHED_BYTES else read_tails)(
         raw, offsets

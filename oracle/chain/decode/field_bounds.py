@@ -1,8 +1,8 @@
-"""Fits contract values to the fields of domain events, and caps them where needed.
+"""Converts contract values to the fields of domain events, and limits them where needed.
 
-Descriptive values (memory, versions, sizes) are capped at the maximum of their field: anyone may
-submit any number there, and the task or node has to be counted anyway. Names and round positions
-are never changed. See docs/reference/events-and-jsonl.md#types.
+Descriptive numbers (memory, versions, sizes) are limited to the maximum of their field, because
+anyone may submit any number, and the task or node has to be counted anyway. Names and positions in
+rounds are never changed. See docs/reference/events-and-jsonl.md#types.
 """
 
 import re
@@ -21,7 +21,7 @@ from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 _VERSION_PARTS = 3
 _MAX_PLACE = 2
 
-# Format a number as a 32-byte hash.
+# Formats a number as a 32-byte hash.
 _format_as_hash: Callable[[int], str] = "0x%064x".__mod__
 
 
@@ -153,7 +153,8 @@ def _reject_all_types(_typed_value: TypedValue) -> None:
     return None
 
 
-# The getter that fits a contract argument to a field, and the expected type in words.
+# A function that returns the getter of a field's value for a contract argument, or None if the
+# argument's type does not fit, and the expected type in words.
 _FieldFit: TypeAlias = tuple[Callable[[TypedValue], Getter | None], str]
 _NUMBER = "an unsigned number"
 _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
@@ -169,7 +170,8 @@ _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
     kinds.PLACE: (_find_round_position_getter, _NUMBER),
     kinds.VERSION: (_find_version_getter, "three unsigned numbers"),
 }
-# Boolean and enumeration fields fit no argument; an enumeration needs an enum of the profile.
+# No argument fits boolean and enumeration fields directly; an enumeration needs an enum of the
+# profile.
 _NO_FIT: _FieldFit = (_reject_all_types, "a constant, or an argument with an enum")
 
 

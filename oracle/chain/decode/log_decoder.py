@@ -1,10 +1,10 @@
 """Builds one decoder for each event from its ABI, as closures over precomputed layouts.
 
-A decoder checks the number of topics, the length and every unused bit, and then reads values at
-fixed positions. Decoding is hundreds of times as fast as web3's `process_log`, and is tested
-against it. Events are frozen dataclasses, whose generated `__init__` bypasses the frozen check for
-each field. Setting the slots directly takes half the time, which counts because a backfill builds
-millions of events.
+A decoder checks the number of topics, the length of the data and every unused bit, and then reads
+values at fixed positions. It is hundreds of times as fast as web3's `process_log`, with which
+tests compare it. Events are frozen dataclasses, but the decoder sets their slots directly instead
+of calling the generated `__init__`. This takes half the time, which matters because a backfill
+builds millions of events.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from oracle.chain.decode.decoder_plan import Getter, Parts, build_decoder_plan
 from oracle.domain.blocks import Position
 from oracle.domain.logs import Call, Log
 
-# Decodes a log to the requested values, in the requested order.
+# A function that decodes a log into the requested values, in the requested order.
 Decoder: TypeAlias = Callable[[Log], tuple[Any, ...]]
 
 
@@ -68,8 +68,9 @@ def build_struct_reader(
 ) -> Callable[[Log], Any]:
     """Return a reader of an event whose only input is a struct.
 
-    `record_class` has position, time and the struct, a dataclass whose fields have the names and
-    the order of the struct's members. The reader raises ValueError for logs of other events.
+    `record_class` has the fields position, time and one for the struct. `struct_class` is a
+    dataclass whose fields have the names and the order of the struct's members. The reader raises
+    ValueError for logs of other events.
 
     Raises:
         ValueError: the struct has other members.
@@ -88,11 +89,11 @@ def build_struct_reader(
     return read_event
 
 
-# Builds an event from a log or call. Optional arguments: the parts of the log or call, if it is
-# already split, and the number of events that it yielded before this one.
+# A function that builds an event from a log or call. Its optional arguments are the parts of the
+# log or call, if it is already split, and the number of events that it has yielded before.
 RecordReader: TypeAlias = Callable[..., Any]
 
-# No mapping fills these fields: position and time come from the log, in whole seconds.
+# These fields are not filled by a mapping, because position and time are taken from the log.
 POSITION_FIELDS = ("at", "time", "time_ms")
 
 
@@ -101,8 +102,9 @@ def build_record_reader(
 ) -> RecordReader:
     """Return a function that builds a `record_class` from a log or call, split by `split_row`.
 
-    `record_class` is a dataclass with slots and without `__post_init__`. `getter_by_field` has the
-    getters of its fields other than position and time; fields with a default may be left out.
+    `record_class` is a dataclass with slots and without `__post_init__`. `getter_by_field`
+    contains the getters of its fields, except position and time. Fields with a default may be left
+    out.
 
     Raises:
         ValueError: a required field has no getter, or the class lacks a field with a getter.

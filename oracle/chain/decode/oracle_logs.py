@@ -1,6 +1,7 @@
-"""Decodes events of the oracle and objections contracts and of a timelock, on any network.
+"""Decodes events of the oracle contract, of the objections contract and of a timelock.
 
-A timelock may call any contract. Only its `setRules` calls of the oracle contract yield events.
+A timelock may call any contract, but only its calls of `setRules` of the oracle contract yield
+events.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,7 +51,8 @@ OBJECTIONS_CONTRACT = f"roots/{OBJECTIONS_NAME}"
 
 _NODE_INPUT = {"node": "node"}
 
-# The event input of each field, by event class; a class has the name of its event.
+# The input of the contract's event that fills each field, by event class. A class has the name of
+# its event.
 ORACLE_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
     RoundAccepted: {
         "round": "round",
@@ -90,7 +92,7 @@ LIMITS_EVENTS: Mapping[type[ContractEvent], type] = {
     LimitsSet: RootsLimits,
     KickLimitsSet: ContractKickLimits,
 }
-# Only the constructor emits these events, so that the deployed code does not contain them.
+# The deployed code does not contain these events, because only the constructor emits them.
 CONSTRUCTOR_ONLY_EVENTS = frozenset({"NodeExpelled"})
 
 
@@ -99,7 +101,8 @@ def iterate_objection_event_readers() -> Iterator[
 ]:
     """Yield the objection event, with the reader of its logs.
 
-    The reader accepts any bytes as text, because a dead letter would prevent kickouts.
+    The reader accepts any bytes as the text of an objection. Otherwise a malformed text would be a
+    dead letter, which prevents kickouts.
     """
     event = load_abi(OBJECTIONS_CONTRACT).get_event(Objected.__name__)
     yield event, build_log_reader(event, _OBJECTION_INPUTS, Objected)
@@ -124,7 +127,7 @@ def iterate_oracle_event_readers() -> Iterator[
 TIMELOCK_NAME = "TimelockController"
 
 _WORD_DIGITS = 64
-# A proposer can choose any delay; a later time counts as never.
+# The time of a scheduled call is limited to this maximum, because a proposer can choose any delay.
 _MAX_TIME = 2**53 - 1
 
 EventReaders = Iterator[tuple[AbiSignature, Callable[[Log], Sequence[ContractEvent]]]]
@@ -175,7 +178,7 @@ def _build_rules_call_reader(
         arguments = data[SELECTOR_DIGITS:]
         if target != oracle or data[:SELECTOR_DIGITS] != selector:
             return ()
-        # The contract reverts such a call, so it changes no rules.
+        # The oracle contract would revert this call, so it cannot change the rules.
         if value or len(arguments) < _WORD_DIGITS:
             return ()
         return [build_event(log, operation, Hash("0x" + arguments[:_WORD_DIGITS]), *delay)]

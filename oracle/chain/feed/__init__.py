@@ -1,1 +1,1 @@
-"""Feeds: event sources besides the chain, fetched over HTTP, validated and turned into events."""
+"""Reads feeds, which are sources of events besides the chain, over HTTP and decodes their rows."""

@@ -1,9 +1,10 @@
 """Fetches the rows and the clock of a feed over HTTP, and the figures that a relay computed.
 
-Memory and time are bounded. A poll without new rows takes three GET requests: the clock, a page
-with the rows that are read again, and the empty page at the end. Only the format of responses is
-checked here; the content is checked where it is stored (docs/explanation/feed.md#polling). For the
-figures of every node, see docs/reference/crynux-relay.md#figures.
+The size and time of responses are limited. A poll without new rows takes three GET requests: the
+clock, a page with the rows that are read again, and the empty page at the end. This module checks
+only the format of responses; the content is checked when it is stored
+(docs/explanation/feed.md#polling). For the figures of every node, see
+docs/reference/crynux-relay.md#figures.
 """
 
 import json
@@ -19,7 +20,7 @@ from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.rpc.transport import BoundedHttp, redact_url
 
-# Maximum pages of one poll; further pages are read in the next poll.
+# The maximum number of pages of one poll; further pages are read in the next poll.
 MAX_PAGES = 20
 
 
@@ -29,13 +30,13 @@ class FeedResponseError(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class FeedPoll:
-    """The rows of one poll: all with ids above `start_id`, up to the newest if `is_complete`.
+    """The rows of one poll, which have ids above `start_id`, in ascending order.
 
-    `is_complete` means that an empty page was read. A page with fewer rows than requested does not
-    mark the end, because a server may cap its pages.
-
-    `feed_time` is the feed's clock in unix seconds, fetched before the rows. `newest_id` is the
-    feed's newest id, fetched only if the poll returned no row, else None.
+    `is_complete` is whether the poll reached the end of the feed, which is marked by an empty
+    page. A page with fewer rows than requested does not mark the end, because a server may limit
+    its pages. `feed_time` is the time of the feed's clock in unix seconds, fetched before the
+    rows. `newest_id` is the feed's newest id, which is fetched only if the poll returned no row,
+    or None.
     """
 
     start_id: int
@@ -51,7 +52,7 @@ class FeedClient:
     def __init__(
         self, url: str, setting_name: str, timeout_seconds: float, max_bytes: int
     ) -> None:
-        """Create the client without a request; `setting_name` names the URL in error messages."""
+        """Create the client; `setting_name` is the name of the URL's setting, for errors."""
         self.name = redact_url(url, ("http", "https"), setting_name)
         self._http = BoundedHttp(url, name=self.name, max_bytes=max_bytes)
         self._timeout_seconds = timeout_seconds
@@ -62,8 +63,8 @@ class FeedClient:
     def poll(self, start_id: int, page_size: int, max_pages: int = MAX_PAGES) -> FeedPoll:
         """Return the rows above `start_id`, page by page, until a page is empty.
 
-        `page_size` is the maximum number of rows of a page; the server may send fewer. A page that
-        is larger than `max_bytes` is requested again in halves.
+        `page_size` is the maximum number of rows of a page; the server may return fewer. A page
+        that is larger than `max_bytes` is requested again in halves.
 
         Raises:
             RpcError: the feed does not answer in time.
@@ -83,7 +84,7 @@ class FeedClient:
         return FeedPoll(start_id, feed_time, tuple(rows), is_complete, newest_id)
 
     def fetch_feed_time(self) -> int:
-        """Return the feed's current time in unix seconds, or raise the errors of `poll`."""
+        """Return the feed's current time in unix seconds; the errors are those of `poll`."""
         data = self._fetch_response_data("/v1/now")
         feed_time = data.get("now") if isinstance(data, Mapping) else None
         if type(feed_time) is not int or not 0 < feed_time <= MAX_ROW_ID:
@@ -91,7 +92,7 @@ class FeedClient:
         return feed_time
 
     def fetch_newest_row_id(self) -> int:
-        """Return the newest row id, 0 if there is no row, or raise the errors of `poll`."""
+        """Return the newest row id, or 0 if there is no row; the errors are those of `poll`."""
         newest_id = self._fetch_response_data("/v1/events/current_id")
         if type(newest_id) is not int or not 0 <= newest_id <= MAX_ROW_ID:
             raise FeedResponseError(f"{self.name}: /v1/events/current_id returned no valid id")
@@ -143,8 +144,8 @@ class FeedClient:
         """Return the rows of a page above `after_id`, in ascending order.
 
         Raises:
-            FeedResponseError: the rows are malformed, or none of them is above `after_id`. In the
-                second case the end of the stream could not be detected.
+            FeedResponseError: the rows are malformed, or none of them is above `after_id`, so that
+                the end of the stream could not be detected.
         """
         if not isinstance(data, list):
             raise FeedResponseError(f"{self.name}: the rows are not a list")
@@ -198,9 +199,10 @@ _ADDRESS_PATTERN = re.compile(r"0x[0-9a-fA-F]{40}")
 
 @dataclass(frozen=True, slots=True)
 class RelayFigures:
-    """The relay's figures of one node: `quality` is (Q_long / 10) * H, `weight` for selection.
+    """The figures that the relay computed for one node.
 
-    `measured_at` is the time of the relay's response on the auditor's clock, with an error of at
+    `quality` is (Q_long / 10) * H, and `weight` is the weight in the selection of nodes.
+    `measured_at` is the time of the relay's response by the auditor's clock, with an error of at
     most `max_error_seconds`.
     """
 
@@ -213,7 +215,7 @@ class RelayFigures:
 
     @property
     def is_excluded(self) -> bool:
-        """Whether the node gets no task despite its stake and score."""
+        """Whether the relay gives the node no task, although it has a stake and a score."""
         return self.weight == 0 and self.quality > 0 and self.stake_score > 0
 
 

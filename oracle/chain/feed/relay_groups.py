@@ -1,10 +1,10 @@
-"""Finds validation groups in the relay's rows, which do not name groups. Pure functions.
+"""Finds the validation groups in the relay's rows, although the rows do not name their group.
 
-The rows that end a group are written in one transaction, in the order of elapsed time, so
-consecutive ids are the ranking (docs/explanation/feed.md#groups). Whether rows form one group is
-decided by the rows around them alone, so that any part of a stream gives the same groups as the
-whole stream. The possible end rows of a group follow from the relay's comparison of results
-(docs/reference/crynux-relay.md#order-inside-one-transaction).
+The relay writes the rows that end the tasks of a group in one transaction, in the order of elapsed
+time, so that the order of their ids is the ranking (docs/explanation/feed.md#groups). Only the
+rows near a row determine its group, so that any part of a stream gives the same groups as the
+whole stream. Which rows can end a group follows from the relay's comparison of results
+(docs/reference/crynux-relay.md#order-inside-one-transaction). All functions are pure.
 """
 
 import hashlib
@@ -19,17 +19,18 @@ from oracle.chain.feed.relay_rows import GROUP_TIMEOUT, INCORRECT, parse_abort_r
 from oracle.domain.feed_rows import SAME_TRANSACTION_SECONDS, FeedRow
 from oracle.domain.ids import GroupKey
 
-# Maximum id distance between rows of one transaction, because other transactions write at the same
-# time.
+# The maximum distance between the ids of rows that one transaction writes. Ids are not
+# consecutive, because other transactions write at the same time.
 MAX_ID_GAP = 8
-# Rows within this id distance decide which group a row belongs to.
+# The rows within this distance of ids determine to which group a row belongs.
 CONTEXT_IDS = 8 * MAX_ID_GAP
 GROUP_SIZE = 3
 _PAIR_SIZE = 2
 _ERROR_STATUS = 3
 _ANSWERED_STATUSES = (3, 4)
 _NODE_EXIT_KINDS = ("NodeQuit", "NodeKickedOut", "NodeSlashed")
-# Images of one prompt differ in a few hash bits between GPUs; texts do not differ.
+# The perceptual hashes of images of the same prompt differ in a few bits between GPUs. Text
+# results do not differ.
 _IMAGE_HASH_BYTES = 8
 _MIN_DIFFERENT_BITS = 5
 
@@ -43,9 +44,9 @@ class SubmittedResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DetectedGroup:
-    """One group: its rows in the order of elapsed time, the fastest first.
+    """One group, with its rows in the order of elapsed time, the fastest first.
 
-    `invalid` are the rows with an invalid result. Members that timed out have no row here.
+    `invalid` are the rows with an invalid result. Members that timed out have no row.
     """
 
     rows: tuple[FeedRow, ...]
@@ -53,7 +54,7 @@ class DetectedGroup:
 
     @property
     def key(self) -> GroupKey:
-        """The sha256 of the sorted task keys, because the stream does not name the group."""
+        """The sha256 of the sorted task keys, because the stream does not name its groups."""
         members = sorted(bytes.fromhex(row.task[2:]) for row in self.rows)
         return GroupKey("0x" + hashlib.sha256(b"".join(members)).hexdigest())
 
@@ -70,7 +71,7 @@ class DetectedGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupSearchResult:
-    """Groups in the order of their first rows, and rows that may belong to several groups."""
+    """The groups in the order of their first rows, and rows that may belong to several groups."""
 
     groups: list[DetectedGroup]
     ambiguous: list[FeedRow]
@@ -80,9 +81,9 @@ class GroupSearchResult:
 class _CandidateGroup:
     """The rows of a group before invalid results are added: a winner and its refunds, or aborts.
 
-    With `accepts_invalid`, a nearby invalid result may belong to the group. `winner` is None if
-    the group ended without a winner. With `is_ambiguous`, a nearby row may belong to this group or
-    to another one.
+    `accepts_invalid` is whether a nearby invalid result may belong to the group. `winner` is None
+    if the group ended without a winner. `is_ambiguous` is whether a nearby row may belong either
+    to this group or to another one.
     """
 
     rows: list[FeedRow]
@@ -94,7 +95,7 @@ class _CandidateGroup:
     def can_include_invalid_result(
         self, invalid_row: FeedRow, scores: Mapping[str, SubmittedResult]
     ) -> bool:
-        """Return whether an invalid result is near this group and differs from the winner's."""
+        """Return whether an invalid result is near the group and differs from its winner's."""
         if not self.accepts_invalid or not all(
             _are_rows_near(row, invalid_row) for row in self.anchor_rows
         ):
@@ -103,7 +104,7 @@ class _CandidateGroup:
 
     @property
     def anchor_rows(self) -> list[FeedRow]:
-        """The rows that an invalid result has to be near."""
+        """The rows to which an invalid result has to be near."""
         return self.rows if self.winner is None else [self.winner]
 
 
@@ -155,7 +156,8 @@ def _find_majority_groups(
         ]
         for refund in refunds
     }
-    # A refund belongs to a winner; an invalid result may belong to a group that is not visible.
+    # Each refund must belong to exactly one winner. An invalid result need not have a group among
+    # these rows.
     result.ambiguous.extend(
         row for row, candidates in winners_by_refund.items() if len(candidates) != 1
     )
@@ -209,9 +211,9 @@ def _find_groups_without_winner(
 ) -> list[_CandidateGroup]:
     """Return the groups without a winner, which are two or three aborts of one creator.
 
-    There are three cases. Three results differ. Or two results differ, and the third member ended
-    earlier. Or two members reported errors: the reports agree but do not win, and the result of a
-    third member is invalid.
+    There are three cases. In the first case, three results differ. In the second case, two results
+    differ, and the third member ended earlier. In the third case, two members reported errors: the
+    reports agree but do not win, and the result of the third member is invalid.
     """
     rejected_rows = list(rejected)
     nearby_rows = {
@@ -244,7 +246,8 @@ def _is_valid_disagreement(
 ) -> bool:
     """Return whether these aborts can be exactly the aborts of one group.
 
-    Two error reports agree, so the result of a third member would be invalid and not aborted.
+    If there are two error reports, they agree, so that a third member would have an invalid result
+    instead of an abort.
     """
     if len(group) > GROUP_SIZE or (len(group) == GROUP_SIZE and error_count >= _PAIR_SIZE):
         return False
@@ -271,14 +274,14 @@ def _assign_invalid_results(
                 anchor_rows, row.id - MAX_ID_GAP, row.id + MAX_ID_GAP
             )
         )
-        # Deduplicate by first row, because two aborts of one group may be near the same result.
+        # A group is counted once, although two of its aborts may be near the same result.
         unique_cores = {core.rows[0].id: core for core in nearby_cores}.values()
         candidates = [
             core for core in unique_cores if core.can_include_invalid_result(row, scores)
         ]
         if len(candidates) > 1:
-            # Other transactions rarely write between the rows of a transaction, so prefer an
-            # adjacent group.
+            # An adjacent group is preferred, because other transactions rarely write between the
+            # rows of a transaction.
             adjacent_cores = [
                 core for core in candidates if _is_adjacent_to_group(row, core, rows)
             ]

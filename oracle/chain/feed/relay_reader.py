@@ -1,7 +1,7 @@
 """Turns spans of the relay's rows into events, in the order of their ids.
 
-Decoding is pure: the same rows with the same times and positions give the same events, whatever
-part of the stream is read at once (docs/explanation/feed.md#the-profile-crynux-relay).
+The same rows with the same times and positions always give the same events, whatever part of the
+stream is read at once (docs/explanation/feed.md#the-profile-crynux-relay).
 """
 
 from bisect import bisect_right
@@ -52,14 +52,16 @@ _SCORED_KINDS = ("TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated", "T
 _PLACEHOLDER_POSITION = Position(0, -1, 0, 0)
 # A task that ended up to this many ids before a group's first row may be a member of the group.
 SEARCH_IDS = 2_000
-# Maximum id distances between the starts of one group: for derived and for possible members.
+# The maximum distances between the ids of the start rows of one group: for a member that is
+# derived without doubt, and for a possible member.
 _MAX_DERIVED_DISTANCE, _MAX_POSSIBLE_DISTANCE = 24, 240
-# A task within this multiple of the distance is a competing candidate.
+# If another task is within this multiple of a candidate's distance, the candidate is not certain.
 _RIVAL_FACTOR = 3
-# Maximum ids between the end of a member cancelled in the queue and the others' starts.
+# The maximum distance between the id of the row that cancels a queued member, and the ids of the
+# rows that start the other members.
 _MAX_QUEUED_IDS = 100
-# A task that was aborted for one of these reasons is not a silent member: it belongs to no group,
-# ends together with or after its group, or its group is rejected.
+# A task that was aborted for one of these reasons cannot be a silent member: it belongs to no
+# group, it ends together with its group or later, or its group is rejected.
 _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREATOR_TIMEOUT})
 
 
@@ -69,8 +71,8 @@ class FeedSpan:
 
     `context_rows` are `rows` and the rows of the same stream within `CONTEXT_IDS` ids of them, in
     order. If `RelayReader.has_silent_members` returns True, they start `2 * SEARCH_IDS` ids before
-    `rows`. For each task that `find_scored_task` returns, `score_by_task` has the first submitted
-    result, and `start_id_by_task` has the id of the first TaskStarted row.
+    `rows`. For each task that `find_scored_task` returns, `score_by_task` contains the first
+    submitted result, and `start_id_by_task` the id of the first TaskStarted row.
     """
 
     rows: Sequence[FeedRow]
@@ -89,7 +91,7 @@ def find_unreadable_reason(row: FeedRow) -> str | None:
 
 
 def has_unknown_kind(row: FeedRow) -> bool:
-    """Return whether the row's kind is unknown, so that the row is only stored and counted."""
+    """Return whether the row's kind is unknown; such rows are only stored and counted."""
     return row.kind not in KNOWN_KINDS
 
 
@@ -130,16 +132,17 @@ def _parse_submitted_result(row: FeedRow) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class RelayReader:
-    """Decodes the rows of the relay's stream; decodes stakes only if `reads_stakes` is set.
+    """Decodes the rows of the relay's stream.
 
-    `reads_stakes` is set if the chain itself has no stakes.
+    `reads_stakes` is whether stakes are decoded, which is necessary if no event of the chain
+    contains stakes.
     """
 
     reads_stakes: bool = True
 
     @property
     def identity(self) -> str:
-        """A part of the rules id that changes with everything that affects decoding."""
+        """The part of the rules id that changes with everything that affects the decoding."""
         return f"{DECODER_IDENTITY} {'with' if self.reads_stakes else 'without'} stakes"
 
     def has_silent_members(self, span: FeedSpan) -> bool:
@@ -208,9 +211,9 @@ def _build_group_event(
 
 
 def _is_forced_exit(row: FeedRow, context_rows: Sequence[FeedRow]) -> bool:
-    """Return whether a node that quits here is kicked out or slashed in the same transaction.
+    """Return whether a quitting node is kicked out or slashed in the same transaction.
 
-    The relay writes the quit row before the row with the reason.
+    The relay writes the row of the quit before the row that states the reason.
     """
     if row.kind != "NodeQuit":
         return False
@@ -228,10 +231,10 @@ def _is_forced_exit(row: FeedRow, context_rows: Sequence[FeedRow]) -> bool:
 
 
 class SilentMembers(NamedTuple):
-    """The end rows of silent members: tasks in a group that no row names as its members.
+    """The end rows of silent members, which are members of a group without a row that shows this.
 
-    `derived` are the rows of tasks that the surrounding rows show to be members, and `possible`
-    those of tasks that may be members.
+    `derived` are the rows of tasks that must be members according to the rows near them, and
+    `possible` the rows of tasks that may be members.
     """
 
     derived: tuple[FeedRow, ...] = ()
@@ -244,16 +247,16 @@ def find_silent_members(
     abort_rows: Sequence[FeedRow],
     start_id_by_task: Mapping[str, int],
 ) -> SilentMembers:
-    """Return the silent members of a group, where no task belongs to two groups.
+    """Return the silent members of a group; no task is a member of two groups.
 
-    A member that timed out has no row in its group's transaction, and its score of 0 is not
-    recorded there. A group closes after all its members have ended, and its members start at the
-    same time, so the silent member is the timed-out task that started and ended nearest to the
-    group. The result depends only on stored rows with lower ids, which settle before the rows of
-    the group (docs/explanation/feed.md#silent-members).
+    A member that timed out has no row in the transaction of its group, so its score of 0 is not
+    recorded there. The members of a group start at the same time, and the group closes after all
+    of them have ended. Therefore the silent member is the task with a timeout that started and
+    ended nearest to the group. The result depends only on stored rows with lower ids, which are
+    settled before the rows of the group (docs/explanation/feed.md#silent-members).
 
     `abort_rows` are the rows of kind TaskEndAborted from `2 * SEARCH_IDS` ids before the group on,
-    in order of ids. `start_id_by_task` has the id of the start row of each task in this span.
+    in order of ids. `start_id_by_task` contains the id of the start row of each task in this span.
 
     Groups that start up to `SEARCH_IDS` ids earlier claim their members first, so that the result
     does not depend on the part of the stream that is read.
@@ -283,7 +286,7 @@ def _derive_silent_members(
     claimed_tasks: Collection[str],
 ) -> SilentMembers:
     start_ids = [start_id_by_task[row.task] for row in group.rows if row.task in start_id_by_task]
-    # Rows with higher ids may be missing, so they must not affect the result.
+    # Start rows above the group are ignored, because they may not be stored yet.
     earlier_start_ids = [start for start in start_ids if start < group.first_id]
     if not earlier_start_ids:
         return SilentMembers()
@@ -320,9 +323,9 @@ def _collect_candidate_end_rows(
 ) -> tuple[list[tuple[int, int, FeedRow]], bool]:
     """Return the end rows, before a group, of tasks that may be silent members of it.
 
-    Each row comes with its total distance from the group and the distance of the starts, in ids.
-    The second value is True if a task that may be a member ended without a score of 0. In this
-    case no member can be derived.
+    The first value is a list of (total distance from the group, distance of the starts, row), with
+    distances in ids. The second value is True if a task that may be a member ended without a score
+    of 0. In this case no member can be derived.
     """
     timeouts = list[tuple[int, int, FeedRow]]()
     has_inconclusive = False
@@ -351,7 +354,7 @@ def _collect_candidate_end_rows(
 def _find_ambiguous_end_rows(
     near_ends: Sequence[tuple[int, FeedRow]], missing_count: int
 ) -> list[FeedRow]:
-    """Return the candidate ends if they outnumber the missing members, else an empty list."""
+    """Return the candidates' end rows if they outnumber the missing members, else no rows."""
     if len(near_ends) <= missing_count:
         return []
     max_distance = near_ends[missing_count - 1][0]

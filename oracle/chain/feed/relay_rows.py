@@ -32,12 +32,13 @@ from oracle.domain.events.network_events import (
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, TaskKey
 
-# Part of the rules id. Increment the number when the same rows decode to different events.
+# This text is a part of the rules id. Increment the number if the same rows are decoded into
+# different events.
 DECODER_IDENTITY = "crynux-relay 2"
 
 TIMEOUT, INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CANCELLED = 1, 3, 5, 6, 7
 CREATOR_TIMEOUT, UPLOAD_TIMEOUT = 8, 9
-# The relay's reason numbers; all other numbers decode to UNKNOWN.
+# The abort reasons by the relay's numbers; all other numbers are decoded as UNKNOWN.
 _REASON_BY_NUMBER: Mapping[int, AbortReason] = {
     0: AbortReason.NONE,
     TIMEOUT: AbortReason.TIMEOUT,
@@ -79,7 +80,7 @@ _TASK_EVENT_TYPES: Mapping[str, type[Any]] = {
     "TaskEndGroupRefund": TaskRefunded,
     "TaskEndInvalidated": TaskInvalidated,
 }
-# Rows of these kinds are stored without an event.
+# Rows of these kinds are stored, but yield no event.
 _IGNORED_KINDS = frozenset(
     {
         "DelegatorStaking",
@@ -146,8 +147,8 @@ def parse_row_arguments(row: FeedRow) -> Mapping[str, Any]:
 def _exceeds_json_depth(text: str, max_depth: int) -> bool:
     """Return whether a JSON text nests arrays and objects deeper than `max_depth`.
 
-    The JSON parser itself is limited only by the remaining stack, so that the stack depth of the
-    caller would decide whether a row can be decoded.
+    The JSON parser is limited only by the remaining stack. Without this check, the stack depth of
+    the caller would determine whether a row can be decoded.
     """
     if text.count("[") + text.count("{") <= max_depth:
         return False
@@ -192,7 +193,7 @@ def is_execution_timeout(reason: int, status: int) -> bool:
 def _build_abort_event(row: FeedRow, position: Position) -> DomainEvent:
     """Return a timeout if the relay penalises the abort, else an abort that blames no node.
 
-    The node column of an abort's row holds the issuer, not the node, and is never read.
+    The node column of an abort's row is never read, because it contains the issuer of the abort.
     """
     reason, status, _ = parse_abort_row(row)
     time = row.time or 0

@@ -1,1 +1,1 @@
-"""Fetches block windows: sizes ranges, chooses endpoints, and stores limits."""
+"""Fetches windows of blocks, for which it chooses endpoints and the sizes of ranges."""

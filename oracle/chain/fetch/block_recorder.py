@@ -2,7 +2,8 @@
 
 The lines are in the format that devnet/fakechain/recordings/recording.py reads. For a block
 without relevant logs or calls, only the header is recorded. For any other block, all transactions
-are recorded, and all receipts if the endpoint serves them. The roots can then be verified again.
+are recorded, and all receipts if the endpoint serves them, so that the roots can be verified
+again.
 """
 
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ def fetch_fixture_lines(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
         transactions = block_response.pop("transactions", ())
         lines.append({"kind": "block", **block_response})
         if number in full_blocks:
-            # Receipts contain the status of transactions.
+            # The status is added to transactions only if there are no receipts, which contain it.
             has_receipts = any(line["kind"] == "receipt" for line in lines_by_block[number])
             status_of_calls = {} if has_receipts else status_by_tx
             lines += [

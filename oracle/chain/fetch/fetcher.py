@@ -1,8 +1,9 @@
 """Fetches and verifies one window from one endpoint (docs/explanation/verification.md).
 
 There are two methods. A fetch by range reads only parent links and the headers of blocks with
-logs; it is sufficient for the history of a chain whose headers prove nothing. A linked fetch reads
-every header, and requests the logs of non-final blocks by block hash and of history by range.
+logs, which is sufficient for the history of a chain whose headers cannot serve as proofs. A linked
+fetch reads every header. It requests the logs of non-final blocks by block hash, and the logs of
+history by range.
 """
 
 from collections import Counter
@@ -44,8 +45,9 @@ from oracle.telemetry.tracing import start_span
 class BlockWindow:
     """The relevant logs and calls in a block range, as reported by one endpoint.
 
-    Logs are in order of (block, index). `first_parent` is the parent hash of the first block; it
-    links the window to the previous one. `headers` holds every block of the range, or is empty.
+    Logs are in order of (block, index). `first_parent` is the parent hash of the first block,
+    which links the window to the previous one. `headers` contains every block of the range, or is
+    empty.
     """
 
     range: BlockRange
@@ -60,7 +62,7 @@ class BlockWindow:
     endpoint: str = ""
     # The blocks whose logs and calls were proven, in order, even if `level` is lower.
     proven: tuple[int, ...] = ()
-    # The events of the logs and calls; None if they are not decoded yet.
+    # The events of the logs and calls, or None if they are not decoded yet.
     decoded: DecodedEvents | None = None
 
 
@@ -68,10 +70,10 @@ class BlockWindow:
 class WindowRequest:
     """The request for a window.
 
-    `max_level` is the highest level to verify up to. With `with_headers`, every header is fetched
-    with its parent link, and logs are requested by block hash. With `proves_all_blocks`, every
-    block is proven, not only blocks with logs or calls. With `divides_unknown`, smaller ranges are
-    requested if the endpoint does not understand the request.
+    `max_level` is the highest verification level to reach. With `with_headers`, every header is
+    fetched with its parent link, and logs are requested by block hash. With `proves_all_blocks`,
+    every block is proven, not only blocks with logs or calls. With `divides_unknown`, smaller
+    ranges are requested if the endpoint returns an unknown error.
     """
 
     blocks: BlockRange
@@ -88,19 +90,20 @@ class WindowFetcher:
     reader: EventReader
     query: LogQuery
     verifier: WindowVerifier
-    # Called with an endpoint, the logs that it returned, and the proven logs that replaced them.
+    # A callback that gets an endpoint, the logs that the endpoint returned, and the proven logs
+    # that have replaced them.
     check_repaired_logs: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
     def fetch_window(self, endpoint: Endpoint, request: WindowRequest) -> BlockWindow:
-        """Return the window of these blocks; it may end before the last of them.
+        """Return the window of these blocks, or of the first part of them.
 
-        The window ends earlier if the chain skipped the last heights, or if fewer headers fit into
-        one batch. If the chain skipped all heights, the window ends with the next block, because
-        that block proves it.
+        The window ends earlier if the chain has no blocks at the last heights, or if fewer headers
+        fit into one batch. If the chain has no block at any of the heights, the window ends with
+        the next block, which proves this.
 
-        A fork between two requests is detected (docs/explanation/verification.md#l1): either
-        headers are read after the logs, or the logs are requested by the headers' hashes from an
-        endpoint that returns an error for unknown blocks.
+        A fork between two requests is detected (docs/explanation/verification.md#l1). Either
+        headers are read after the logs, or the logs are requested by block hash from an endpoint
+        that returns an error for unknown blocks.
 
         Raises:
             RpcError: the endpoint gives no complete and consistent answer.
@@ -147,8 +150,8 @@ class WindowFetcher:
     def _fetch_window_by_range(self, endpoint: Endpoint, request: WindowRequest) -> VerifiedWindow:
         """Fetch logs by range, and only the headers needed to check links and logs.
 
-        In a sample of windows, the logs of some blocks are fetched by hash as well. An endpoint
-        whose ranges were found to omit logs is not queried by range again.
+        In a sample of windows, the logs of some blocks are also fetched by hash. If an endpoint
+        was found to omit logs of a range, its logs are not requested by range any more.
         """
         blocks, limits = request.blocks, endpoint.limits
         if limits.omits_logs:
@@ -173,7 +176,8 @@ class WindowFetcher:
             if header is not None
         ]
         if len(headers) < len(header_numbers):
-            # The block is missing, or the chain skipped the height; the parent links decide.
+            # Either the endpoint lacks a block, or the chain has no block at the height. The
+            # parent links show which.
             return self._fetch_linked_window(endpoint, _limit_request_to_header_batch(request))
         sampled_blocks = [
             header.block for header in headers if header.block.number in sampled_numbers
@@ -199,10 +203,12 @@ class WindowFetcher:
             else MAX_LINKED_BLOCKS
         )
         first = request.blocks.first
-        # The range may have been sized before the need for all headers was known.
+        # The range is limited again, because its size may have been chosen before it was known
+        # that all headers are needed.
         chain = self._fetch_header_chain(endpoint, request.blocks.take_first(max_blocks))
         last_block = chain[-1].block
-        # Heights without a block, as proven by the headers, have no logs.
+        # Logs are requested only from the first to the last block, because the headers prove that
+        # the other heights have no block.
         blocks = BlockRange(chain[0].block.number, last_block.number)
         if not request.with_headers and self.verifier.can_read_receipts_only(
             endpoint, chain, request.max_level
@@ -244,7 +250,7 @@ class WindowFetcher:
         )
 
     def _fetch_header_chain(self, endpoint: Endpoint, blocks: BlockRange) -> list[FullHeader]:
-        """Fetch linked headers, or reuse the newest header if no other is needed."""
+        """Fetch linked headers, or use the known newest header if no other header is needed."""
         with_transactions = bool(self.reader.selectors)
         newest_header = take_newest_header(endpoint)
         if (
@@ -271,7 +277,7 @@ class WindowFetcher:
         calls = _resolve_watched_call_outcomes(fetched)
         fetched.mark_blocks_unproven(senders.unproven_blocks)
         if fetched.returned_logs is None:
-            # The time spent on headers and receipts must not affect the range limit of logs.
+            # No logs were requested, so the duration must not affect the range limit of logs.
             endpoint.limits.range_sizer.record_response(fetched.range, len(logs), 0.0)
         elif fetched.is_repaired:
             self.check_repaired_logs(endpoint, fetched.returned_logs, logs)
@@ -299,7 +305,7 @@ class WindowFetcher:
 
 
 def _resolve_watched_call_outcomes(fetched: VerifiedWindow) -> list[Call]:
-    """Set whether each watched call succeeded, and return the calls in block order."""
+    """Fetch whether each watched call succeeded, and return the calls in block order."""
     calls_by_block = fetched.calls_by_block or {}
     calls = [call for number in sorted(calls_by_block) for call in calls_by_block[number]]
     set_call_outcomes(
@@ -315,8 +321,8 @@ def _select_blocks_to_prove(request: WindowRequest, fetched: VerifiedWindow) -> 
         return {header.block.number for header in fetched.headers}
     if request.with_headers or fetched.returned_logs is None:
         return ()
-    # An endpoint that lacks a block's receipts may lack its logs too, so the block may not be
-    # empty.
+    # Some blocks without logs are proven as well, because an endpoint that has pruned old blocks
+    # may return no logs for them.
     heights_without_logs = select_heights_before_logs(fetched.range, fetched.returned_logs)
     nonempty_blocks = [
         header.block.number for header in fetched.headers if header.may_have_transactions
@@ -348,7 +354,7 @@ def _count_verified_blocks(window: BlockWindow, fetched: VerifiedWindow) -> None
 
 
 def select_heights_before_logs(blocks: BlockRange, logs: Sequence[Log]) -> range:
-    """Return the heights before the first log, whose blocks a pruned endpoint may lack."""
+    """Return the heights before the first log, whose blocks the endpoint may have pruned."""
     return range(blocks.first, logs[0].block if logs else blocks.last + 1)
 
 

@@ -11,7 +11,8 @@ from oracle.rpc.endpoints.probe import DAY, CapabilityStore
 from oracle.rpc.pool import EndpointPool
 
 _MAX_BLOCKS_FACT = "max_blocks"
-# Fact names: the log count at which an endpoint silently truncates, and whether ranges omit logs.
+# The names of stored facts: the number of logs at which an endpoint silently truncates responses,
+# and whether its responses for ranges omit logs.
 MAX_LOGS_FACT, OMITS_LOGS_FACT = "most_logs", "omits_logs"
 
 

@@ -1,9 +1,9 @@
 """Queries one endpoint for logs until all are returned (docs/explanation/ingest.md#ranges).
 
-A range that the endpoint refuses is split, down to one block, unless the error has nothing to do
-with the size of the range. A single block that is still too large is read from its receipts, or
-queried topic by topic. If the number of logs may be a silent limit of the endpoint, the halves of
-the range, or the receipts of one block, are requested for comparison.
+If the endpoint refuses a range because of its size, the range is split, if necessary down to one
+block. The logs of a single block that is still too large are read from its receipts, or requested
+topic by topic. If the number of returned logs may be a silent limit of the endpoint, the halves of
+the range, or the receipts of the block, are requested for comparison.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -33,14 +33,14 @@ from oracle.telemetry.indexer_metrics import (
 from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import RepeatedWarning
 
-# Number of requests for one range that may time out before the tick ends. An error response about
-# the provider's own time limit is not counted.
+# The number of requests for one range that may time out before the tick ends. If the provider
+# returns an error about its own time limit, this is not counted.
 _MAX_TIMEOUTS = 2
-# Seconds until a smaller range may be requested, if the tick ended after timeouts.
+# After timeouts have ended a tick, a smaller range may be requested after this many seconds.
 _RETRY_SECONDS = 1.0
-# No block has this hash; endpoints that detect unknown blocks return an error for it.
+# No block has this hash, so endpoints that detect unknown blocks return an error for it.
 _UNKNOWN_BLOCK_HASH = "0x" + "1234abcd" * 8
-# Errors of endpoints that do not serve logs by block hash.
+# These errors are returned by endpoints that do not serve logs by block hash.
 _NO_BLOCK_HASH_ERRORS = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
 _TOO_LARGE_ERRORS = {ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT}
 
@@ -64,9 +64,9 @@ class LogQuery:
     ) -> list[Log]:
         """Return the validated logs of these blocks, in order.
 
-        A request that the endpoint does not understand is divided only with
-        `splits_on_unknown_error`, because another endpoint may understand it. `max_timeouts` is
-        the number of further requests that may time out.
+        After an unknown error, the range is split only with `splits_on_unknown_error`, because
+        another endpoint may understand the request. `max_timeouts` is the number of further
+        requests that may time out.
 
         Raises:
             RpcError: the endpoint does not return even single blocks, or returns invalid logs.
@@ -112,7 +112,7 @@ class LogQuery:
             raise error
         if max_timeouts <= 0:
             if len(blocks) > 1:
-                # The next tick begins with the smaller range.
+                # The refusal is recorded, so that the next tick starts with a smaller range.
                 endpoint.limits.range_sizer.record_refusal(blocks, error)
                 error.retry_after = _RETRY_SECONDS
             raise error
@@ -133,8 +133,9 @@ class LogQuery:
     ) -> list[Log] | None:
         """Return the logs of exactly these blocks, requested by hash.
 
-        If the endpoint cannot serve them by hash, return None. If the number of a block's logs may
-        be a silent limit, the logs are compared with the receipts, unless `is_proof_pending`.
+        The result is None if the endpoint cannot serve logs by hash. If the number of a block's
+        logs may be a silent limit, the logs are compared with the receipts. With
+        `is_proof_pending`, this is left out, because the receipts will be read anyway.
 
         Raises:
             RpcError: the endpoint does not know one of the blocks, or returns invalid logs.
@@ -148,8 +149,8 @@ class LogQuery:
         except RpcError as error:
             if error.kind not in _NO_BLOCK_HASH_ERRORS | _TOO_LARGE_ERRORS:
                 raise
-            # The result is also None for blocks that are too large; the caller can divide the
-            # range.
+            # The result is also None if a block is too large, because the caller can then split
+            # the range.
             if error.kind in _NO_BLOCK_HASH_ERRORS:
                 limits.record_hash_query_failure()
             return None
@@ -194,7 +195,7 @@ class LogQuery:
         sampled_logs = self.fetch_logs_by_block_hash(endpoint, sampled_blocks)
         if sampled_logs is None or not _find_missing_logs(sampled_logs, logs):
             return False
-        # The first logs may belong to another fork, so the range is requested again.
+        # The range is requested again, because the first logs may belong to another fork.
         missing = _find_missing_logs(sampled_logs, self._request_logs(endpoint, blocks))
         if not missing:
             message = f"blocks {blocks.first} to {blocks.last} changed while their logs were read"
@@ -273,9 +274,9 @@ class LogQuery:
     def _complete_logs_from_receipts(
         self, endpoint: Endpoint, block: BlockRange, logs: list[Log]
     ) -> list[Log]:
-        """Return the logs in the block's receipts if there are more of them, else `logs`.
+        """Return the logs in the block's receipts if they are more than `logs`, else `logs`.
 
-        If the endpoint serves no receipts, return `logs`; the block then stays unproven.
+        The result is also `logs` if the endpoint serves no receipts; the block is then unproven.
         """
         try:
             receipt_logs = self._fetch_logs_from_receipts(endpoint, block, _NO_REFUSAL)
@@ -286,10 +287,7 @@ class LogQuery:
     def _select_fuller_logs(
         self, endpoint: Endpoint, logs: list[Log], second_logs: list[Log]
     ) -> list[Log]:
-        """Return the fuller of two results of the same query.
-
-        The fuller result is the one with more logs.
-        """
+        """Return the result with more logs, of two results of the same query."""
         if len(second_logs) < len(logs):
             return logs
         missing = _find_missing_logs(second_logs, logs)
@@ -347,8 +345,7 @@ class LogQuery:
             header: FullHeader = fetch_required_headers(endpoint, [block.first])[block.first]
             ((_, block_receipts),) = fetch_receipts(endpoint, [header])
         except RpcError as error:
-            # Missing receipts are no evidence about the block's logs, so the original error is
-            # kept.
+            # The original error is kept, because missing receipts do not show anything about logs.
             message = f"{original_error.detail}; its receipts are not available: {error.detail}"
             raise RpcError(endpoint.name, original_error.kind, message) from None
         responses = [
@@ -387,7 +384,7 @@ _TIMESTAMP_MISMATCH_WARNING = RepeatedWarning("log_timestamp_mismatch")
 def set_log_timestamps(endpoint: str, logs: Iterable[Log], headers: Iterable[FullHeader]) -> None:
     """Set each log's time to the timestamp of its block header, and compare the block hashes.
 
-    The header's timestamp is used because all endpoints show it and it can be proven.
+    The timestamp of the header is used, because it can be proven and all endpoints return it.
 
     Raises:
         RpcError: a log and the header of its height have different block hashes.

@@ -1,8 +1,7 @@
-"""Distinguishes heights that the chain skipped from blocks that an endpoint lacks.
+"""Distinguishes heights at which the chain has no block from blocks that an endpoint lacks.
 
-A height was skipped if the next block names a block below the height as its parent. If endpoints
-only show no block at the height, this proves nothing.
-See docs/explanation/ingest.md#skipped-heights.
+The chain has skipped a height if the parent of the next block is below this height. It is no proof
+if an endpoint returns no block at the height. See docs/explanation/ingest.md#skipped-heights.
 """
 
 from collections.abc import Sequence
@@ -21,9 +20,9 @@ from oracle.rpc.headers import fetch_linked_block_refs
 from oracle.rpc.responses import Quantity, parse_quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Number of heights that are queried one by one before the steps grow exponentially.
+# After this many heights that are requested one by one, the steps grow exponentially.
 _MAX_SINGLE_STEPS = 16
-# An honest chain needs one or two rounds; the limit stops endpoints that invent blocks.
+# A real chain needs one or two rounds. The limit is for endpoints that invent blocks.
 _MAX_ROUNDS = 64
 
 
@@ -32,9 +31,9 @@ def fetch_linked_headers_or_next(
 ) -> list[FullHeader]:
     """Return the linked blocks of a range, or the next block if the range has none.
 
-    If heights are missing before the first block, the chain skipped them, because the block's
-    parent is below the range. Blocks that are missing after the last one are requested again
-    later. With `with_transactions`, blocks contain full transactions instead of only their hashes.
+    If heights are missing before the first block, the chain has skipped them, because the parent
+    of the first block is below the range. Blocks that are missing after the last block will be
+    requested again. With `with_transactions`, blocks contain full transactions instead of hashes.
 
     Raises:
         RpcError: a block is missing, the blocks are not linked by parent hash, or the endpoint
@@ -79,7 +78,7 @@ def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef
 def fetch_highest_block_number(endpoint: Endpoint, required_height: int) -> int:
     """Return the endpoint's highest block number.
 
-    The endpoint is queried only if the known number is below `required_height`.
+    The endpoint is queried only if its highest known block is below `required_height`.
 
     Raises:
         RpcError: the endpoint gives no usable answer.
@@ -93,8 +92,8 @@ def fetch_highest_block_number(endpoint: Endpoint, required_height: int) -> int:
 def check_endpoint_has_height(endpoint: Endpoint, height: int) -> None:
     """Check that the endpoint has reached a height.
 
-    Above their head, endpoints return empty results instead of errors, so the check precedes a
-    query.
+    Call this before a query, because endpoints return empty results above their head instead of
+    errors.
 
     Raises:
         RpcError: the endpoint has not reached the height.
@@ -109,7 +108,7 @@ def _fetch_neighbour_headers(
 ) -> tuple[FullHeader, FullHeader]:
     """Return the blocks directly before and after skipped heights, proven by parent hashes.
 
-    From any block above the gap, the parent hashes lead down to the first block after it.
+    The block after the gap is found from any block above it, by following the parent hashes.
 
     Raises:
         RpcError: the endpoint has no block above the range, has a block inside it, or gives no
@@ -168,8 +167,8 @@ def _fetch_lowest_header_above(
 ) -> FullHeader:
     """Return the block that ends the gap above `skipped_range`.
 
-    The height below the returned block has no block. The block is at most at `highest_number`, and
-    nearly always the lowest block above the range.
+    There is no block at the height directly below the returned block. Its own height is at most
+    `highest_number`. It is nearly always the lowest block above the range.
     """
     heights = _select_probe_heights(skipped_range.last, highest_number)
     headers = fetch_full_headers(endpoint, heights) if heights else []

@@ -1,9 +1,9 @@
-"""Fetches windows from any endpoint that returns complete ones, and verifies them.
+"""Fetches windows from any endpoint that returns them completely, and verifies them.
 
-An endpoint that contradicts its own headers, or omits logs that another one has, is replaced by
-the next one for this window. If an answer contradicts a proven feature and no endpoint can prove
-the block, the block is refused, however many endpoints agree.
-See docs/explanation/verification.md.
+If an endpoint contradicts its own headers, or omits logs that another endpoint has, the window is
+read from the next endpoint. If an answer contradicts a header feature that is proven for the
+chain, and no endpoint can prove the block, the block is refused, however many endpoints agree. See
+docs/explanation/verification.md.
 """
 
 from collections import defaultdict
@@ -47,7 +47,7 @@ from oracle.rpc.endpoints.learned_limits import (
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Maximum passes over the endpoints for one window; a pass may use a smaller range.
+# The maximum number of passes over all endpoints for one window; a pass may use a smaller range.
 _MAX_ROUNDS = 4
 
 
@@ -87,7 +87,7 @@ class WindowSource:
             self._verifier,
             self._misbehaviour_detector.check_repaired_logs,
         )
-        # The limits of the last window's endpoint determine the size of the next range.
+        # The limits of the endpoint of the last window determine the size of the next range.
         self._last_endpoint = next(iter(endpoints))
 
     def limit_range(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
@@ -123,19 +123,19 @@ class WindowSource:
         return self._fetch_from_any_endpoint(request, only_endpoint=endpoint_name)
 
     def collect_facts(self) -> dict[str, dict[str, str]]:
-        """Return the learned limits by endpoint name, and facts about the chain under name ""."""
+        """Return the learned limits by endpoint name; facts about the chain have the name ""."""
         self._limit_store.restore_limits()
         return {"": self.calibration.collect_facts(), **self._limit_store.collect_facts()}
 
     def is_calibrated(self) -> bool:
-        """Return whether no more samples are needed for the verification of history."""
+        """Return whether enough samples were taken for the verification of history."""
         is_wanted = self.policy.get_max_level(is_history=True) >= VerificationLevel.BLOOMED
         return not is_wanted or not self.calibration.needs_any_samples(
             self._verifier.sampler.features
         )
 
     def discard_stale_headers(self, latest: BlockRef) -> None:
-        """Drop the cached newest headers of endpoints whose head is not `latest`."""
+        """Discard the newest header of each endpoint whose head is not `latest`."""
         for endpoint in self._endpoints:
             endpoint.discard_newest_header(expected_hash=latest.hash)
 
@@ -183,21 +183,21 @@ class WindowSource:
         return blocks.take_first(MAX_BLOCKS_WITH_HEADERS)
 
     def get_max_allowed_level(self) -> VerificationLevel:
-        """Return the highest level that the policy and the chain currently allow."""
+        """Return the highest level that the policy and the chain permit at present."""
         return self._verifier.get_max_allowed_level(self.policy.get_max_level(is_history=False))
 
     def get_reachable_level(self) -> VerificationLevel:
-        """Return the highest level that the policy allows and the chain may reach."""
+        """Return the highest level that the policy permits and that the chain may reach later."""
         return self._verifier.get_reachable_level(self.policy.get_max_level(is_history=False))
 
     def get_history_level(self) -> VerificationLevel:
-        """Return the level that every historical block currently reaches."""
+        """Return the level that every block of history reaches at present."""
         return self._verifier.get_history_level(self.policy.get_max_level(is_history=True))
 
     def find_level_shortfall(self) -> LevelShortfall | None:
         """Return why history cannot reach the configured level.
 
-        If history reaches the level, or may reach it later, return None.
+        The result is None if history reaches the level, or may reach it later.
         """
         wanted_level = self.policy.get_max_level(is_history=True)
         unsupported_features = self._verifier.find_unsupported_features(wanted_level)
@@ -211,7 +211,7 @@ class WindowSource:
             and not self._verifier.find_unsupported_features(VerificationLevel.BLOOMED)
         ):
             lower_level = VerificationLevel.BLOOMED
-        # Without a valid header hash, an endpoint can forge data that matches any root.
+        # If the hash of headers is not valid, an endpoint can forge a header with any root.
         unproven_below = (
             VerificationLevel.AUDITED
             if HeaderFeature.HEADER in unsupported_features
@@ -285,7 +285,7 @@ class WindowSource:
                 if not request.divides_unknown and any(
                     failure.kind is ErrorKind.UNKNOWN for failure in errors
                 ):
-                    # No endpoint understood the request: a smaller range may be accepted.
+                    # No endpoint understood the request, but one may accept a smaller range.
                     request = replace(request, divides_unknown=True)
                 elif demotions_before == self.calibration.demotion_count:
                     if only_endpoint or excluded_endpoints or not contradictions:

@@ -1,1 +1,1 @@
-"""Network profiles: TOML files that define how contracts are read, and their compiler."""
+"""Loads and compiles profiles, which are TOML files that define how contracts are read."""

@@ -1,4 +1,4 @@
-"""Decodes stored logs and calls into events, by the profile of the network."""
+"""Decodes logs and calls into events, according to the profile of the network."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -34,11 +34,12 @@ class DecodedEvents:
 
     events: list[DomainEvent]
     contract_events: list[ContractEvent]
-    # Rows that could not be decoded, in order of position.
+    # The rows that could not be decoded, in order of position.
     dead_letters: list[DeadLetter] = field(default_factory=list)
 
 
-# Kinds of results: one domain event, a list of them, or events of the oracle contract.
+# The kinds of a decoder's result: one domain event, a list of them, or events of the oracle
+# contract.
 _SINGLE_EVENT, _EVENT_LIST, _ORACLE_EVENTS = range(3)
 
 
@@ -56,21 +57,21 @@ _NO_ROUTES: dict[Any, _Route] = {}
 class EventReader:
     """Decodes the logs and calls of one network's contracts; never queries the chain.
 
-    `addresses` and `topics` are lower case, as used in `eth_getLogs`. `selectors` are the
-    functions whose calls are read, by contract: `0x` and 8 hex digits; empty if logs are
-    sufficient.
+    `addresses` and `topics` are in lower case, as in `eth_getLogs`. `selectors` are the selectors
+    (`0x` and 8 hex digits) of the functions whose calls are read, by contract; the mapping is
+    empty if logs are sufficient.
     """
 
     def __init__(self, profile: Profile, contract_by_address: Mapping[Address, str]) -> None:
-        """Create a reader.
+        """Create a reader of the contracts at these addresses, which are given with their names.
 
-        Besides the profile's contracts, these are the oracle contract, its timelock and the
-        objections contract.
+        They are the contracts of the profile, and if configured the oracle contract, its timelock
+        and the objections contract.
         """
         self.profile = profile
         self._by_topic: dict[str, dict[Address, _Route]] = {}
         self._by_selector: dict[Address, dict[str, _Route]] = {}
-        # The contract's name and the first topics of its events, by address.
+        # By address, the name of the contract and the first topics of its events.
         self.contracts: dict[Address, tuple[str, tuple[str, ...]]] = {}
         for address, contract_name in contract_by_address.items():
             contract = profile.contracts.get(contract_name)
@@ -224,7 +225,7 @@ def _build_route(mapped_signatures: Sequence[MappedSignature]) -> _Route:
 def _build_overload_reader(
     mapped_signatures: Sequence[MappedSignature],
 ) -> Callable[[Log], list[DomainEvent]]:
-    """Return a reader of events that share a first topic but differ in topics or length.
+    """Return a reader of events that have the same first topic but other topic counts or lengths.
 
     See tests/faults/ingest/cases.toml#64.
     """
@@ -298,8 +299,7 @@ def _parse_contract_address(contract: str, address_text: str) -> Address:
 def restrict_reader_to_scope(reader: EventReader, scope: IngestScope) -> EventReader:
     """Return a copy of the reader whose addresses, topics and selectors are limited to this scope.
 
-    The copy is used to fetch rows; it can still decode all of them. The fetched rows are decoded
-    by the full reader.
+    The copy is used only to fetch rows. The full reader decodes them.
     """
     restricted = copy(reader)
     restricted.addresses = tuple(entry for entry in reader.addresses if entry in scope.addresses)

@@ -1,4 +1,4 @@
-"""The data model of a profile: which events and calls are read, and how they map to domain events.
+"""The data model of a profile, which defines how events and calls map to domain events.
 
 A profile is a TOML file, either shipped or the user's own (docs/how-to/add-a-network.md).
 `profile_loader` reads it.
@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from oracle.chain.decode.abi import AbiSignature
 from oracle.domain.events.network_events import DomainEvent
 
-# Field sources besides arguments: sender and value of the call's transaction.
+# Besides arguments, a field may be filled from the sender or the value of the call's transaction.
 SENDER = "@sender"
 AMOUNT = "@value"
-# The enum word for an absent field.
+# The word for an absent value in the enums of a profile.
 ABSENT = "absent"
 
 # A number, boolean or text literal in a profile.
@@ -25,8 +25,9 @@ Literal = bool | int | str
 class FieldValue:
     """The source of a field's value: arguments, or a constant.
 
-    Several `arguments`, or one with `is_list`, become a list. `enum` names the table that maps a
-    number or text to an enumeration value. A constant has no arguments and the field's own type.
+    Several `arguments`, or one argument with `is_list`, are combined into a list. `enum` is the
+    name of the table that maps a number or text to an enumeration value. A constant has no
+    arguments, and has the type of the field.
     """
 
     arguments: tuple[str, ...] = ()
@@ -40,9 +41,8 @@ class FieldValue:
 class EventMapping:
     """One domain event that an event or a call yields if its arguments match the conditions.
 
-    `key` is the position in the file. `event_type` is None for a mapping that yields no event on
-    purpose. `when` lists the values that an argument must have, `unless` the values that it must
-    not have.
+    `key` is the position in the file. `event_type` is None if the mapping yields no event on
+    purpose. `when` contains the permitted values of arguments, and `unless` the excluded values.
     """
 
     key: str
@@ -54,9 +54,10 @@ class EventMapping:
 
 @dataclass(frozen=True, slots=True)
 class EnumMapping:
-    """Maps a contract's numbers or texts to enumeration values; `tables` are by first block.
+    """Maps a contract's numbers or texts to enumeration values.
 
-    `otherwise` is the value for everything else, or ABSENT; without it, other input is an error.
+    The keys of `tables` are the blocks from which each table is valid. `otherwise` is the value
+    for all other input, or ABSENT; if it is None, other input is an error.
     """
 
     key: str
@@ -81,9 +82,9 @@ class MappedSignature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """One contract of a profile; `address` and `start_block` are set if the profile knows them.
+    """One contract of a profile; `address` and `start_block` are None if the profile lacks them.
 
-    If `is_proxy` is set, the contract's code is at another address, and is not checked.
+    `is_proxy` is whether the contract's code is at another address, so that it cannot be checked.
     """
 
     name: str
@@ -101,7 +102,7 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The unit in which a network's fees and stakes are shown; `decimals` as in ERC-20."""
+    """The token in which a network's fees and stakes are shown; `decimals` is as in ERC-20."""
 
     symbol: str = "tokens"
     decimals: int = 18
@@ -114,10 +115,10 @@ DEFAULT_TOKEN = Token()
 class Profile:
     """How the contracts of one kind of network are read.
 
-    `identity` changes with everything that affects decoding, and with `holds_kickouts`; it is part
-    of the rules id. With `has_rounds`, several nodes share a task, and commit to a result before
-    they disclose it. With `holds_kickouts`, every due kickout waits for an operator.
-    `options` has the effective value of each option, and `origin` is the path of the file.
+    `identity` is part of the rules id, and changes with everything that affects decoding and with
+    `holds_kickouts`. `has_rounds` is whether several nodes share a task, and commit to a result
+    before they disclose it. `holds_kickouts` is whether every due kickout waits for an operator.
+    `options` contains the value of each option, and `origin` is the path of the file.
     """
 
     name: str
@@ -154,5 +155,5 @@ class Profile:
 
     @property
     def reads_calls(self) -> bool:
-        """Whether whole blocks are needed, because some data is only in the input of calls."""
+        """Whether whole blocks are needed, because some data is contained only in calls."""
         return any(contract.calls for contract in self.contracts.values())

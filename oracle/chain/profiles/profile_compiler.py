@@ -1,7 +1,7 @@
 """Compiles the mappings of an event or function into one decoder function.
 
-Argument lookup, enum conversion and record building are closures that are built once, so that a
-mapping defined in a file is as fast as a decoder written by hand.
+The lookup of arguments, the conversion of enums and the construction of events are closures that
+are built once. Therefore a mapping in a file is as fast as a decoder that is written by hand.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ ENUM_CLASS_BY_FIELD: Mapping[str, type[StrEnum]] = {
 
 
 class _EnumTable(dict[Literal, StrEnum | None]):
-    """A table of enumeration values; a missing key gives the default, or raises MalformedError."""
+    """A table of enumeration values; a missing key returns a default or raises MalformedError."""
 
     def __init__(self, key: str, word_by_literal: Mapping[Literal, StrEnum | None]) -> None:
         super().__init__(word_by_literal)
@@ -139,7 +139,7 @@ def _check_enum_fits_argument(enum: EnumMapping, field_name: str, typed_value: T
 
 _RowSplitter: TypeAlias = Callable[[Any], Parts]
 _Condition: TypeAlias = Callable[[Parts], bool]
-# The function that builds the event, or None, and the conditions on the parts.
+# The function that builds the event of a mapping (or None), and the conditions of the mapping.
 _MappingReader: TypeAlias = tuple[RecordReader | None, Sequence[_Condition]]
 # The block number is the last part.
 _get_block_number: Getter = itemgetter(-1)
@@ -147,7 +147,7 @@ _get_block_number: Getter = itemgetter(-1)
 
 @dataclass(slots=True)
 class MappingCompiler:
-    """Compiles the mappings of one profile, and collects faults as `key: what is wrong`."""
+    """Compiles the mappings of one profile, and collects faults, each as `key: what is wrong`."""
 
     enums: Mapping[str, EnumMapping]
     faults: list[str] = field(default_factory=list)
@@ -163,7 +163,8 @@ class MappingCompiler:
         except ValueError as error:
             self.faults.append(f"{mappings[0].key}: {error}, in {signature.text}")
             return None
-        # An enum with several tables selects its table by block number.
+        # The block number is needed if an enum has several tables, which are valid for other
+        # blocks.
         has_block_tables = any(len(enum.tables) > 1 for enum in self.enums.values())
         split_log = (
             _append_block_number_to_parts(plan.split_log) if has_block_tables else plan.split_log
@@ -252,7 +253,7 @@ class _FieldCompiler:
     def build_event_reader(self, mapping: EventMapping) -> RecordReader | None:
         """Return the function that builds the event.
 
-        If the mapping yields no event, or has a fault, return None.
+        The result is None if the mapping yields no event, or if it has a fault.
         """
         if mapping.event_type is None:
             return None
@@ -305,7 +306,7 @@ class _FieldCompiler:
     ) -> Getter:
         if value.enum is not None:
             enum = self.compiler.enums.get(value.enum)
-            # A fault of the enum itself is reported with the enum.
+            # A missing enum is not reported here, because it was reported with its own faults.
             if enum is None:
                 return typed_value.getter
             return build_enum_getter(enum, name, typed_value, _get_block_number)

@@ -1,6 +1,6 @@
 """Parses the contracts of a profile: their ABI, and the mappings of each event and call.
 
-A mapping has the keys `says`, `when` and `unless`, and a value per field.
+A mapping has the keys `says`, `when` and `unless`, and a key for each field of the event.
 """
 
 from collections.abc import Mapping, Sequence
@@ -100,7 +100,7 @@ class _ContractAbi:
             signatures.extend(parse_signatures(entries, signature_kind))
 
     def find_signatures(self, signature_kind: str, name: str) -> list[AbiSignature]:
-        """Return the signatures with this name or full text, however inputs are indexed."""
+        """Return the signatures with this name or full text, whichever inputs are indexed."""
         return [
             signature
             for signature in self.signatures_by_kind[signature_kind]
@@ -139,7 +139,7 @@ def _parse_mapped_signatures(
             if any(signature is mapped.signature for mapped in mapped_signatures):
                 faults.add_fault(key, f"{signature.text} is mapped by an earlier key already")
             if inactive:
-                # Compiled only to report its faults before an operator sets the option.
+                # Mappings that the options disable are compiled only to report their faults.
                 compile_mapping(signature, inactive)
             mapped_signature = compile_mapping(signature, active) if active else None
             if mapped_signature is not None:
@@ -155,8 +155,8 @@ def _report_ambiguous_events(
 ) -> None:
     """Report events that cannot be distinguished.
 
-    Logs that share a first topic are distinguished by their topic count and the length of their
-    data.
+    Logs with the same first topic are distinguished by their number of topics, and by the length
+    of their data.
     """
     text_by_shape: dict[tuple[object, ...], str] = {}
     for event in events:
@@ -242,7 +242,7 @@ def _parse_event_type(key: str, table: Table, faults: FaultCollector) -> type[Do
 def _parse_conditions(
     key: str, table: Table, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[bool], Mapping[str, tuple[Literal, ...]]]:
-    """Return whether each condition on an option holds, and the allowed values by argument."""
+    """Return whether each condition on an option is met, and the permitted values by argument."""
     option_results = list[bool]()
     literals_by_argument = dict[str, tuple[Literal, ...]]()
     for path, raw_literals in faults.get_tables(key, table).items():
@@ -260,7 +260,7 @@ def _parse_conditions(
 
 
 def _matches_option_condition(option_value: object, literals: Sequence[Literal]) -> bool:
-    """Return whether an option has one of the values, or raise ValueError if types differ."""
+    """Return whether an option has one of these values; raise ValueError if the types differ."""
     for literal in literals:
         if type(literal) is not type(option_value):
             raise ValueError(f"the option is {option_value!r}, which never equals {literal!r}")

@@ -30,14 +30,14 @@ from oracle.resources import find_shipped_path
 
 PROFILES_FOLDER = "profiles"
 _PROFILE_SUFFIX = ".toml"
-# ERC-20 allows any uint8; more than 36 decimals are not in use.
+# ERC-20 permits up to 255 decimals, but more than 36 are not in use.
 _MAX_DECIMALS = 36
 _KEYS = {
     *("name", "about", "token", "rounds", "kickouts"),
     *("options", "constants", "enums", "contracts"),
 }
-# Descriptive keys do not affect the profile's identity; options, constants and kickouts are added
-# separately.
+# These keys are left out of the document that is hashed for the profile's identity. Some of them
+# are only descriptive, and options, constants and kickouts are added to the hash separately.
 _DESCRIPTIVE_KEYS = {"name", "about", "token", "kickouts", "options", "constants"}
 # The valid values of `kickouts`.
 _AUTOMATIC, _HELD = "automatic", "held"
@@ -182,7 +182,7 @@ def _compute_profile_identity(
 ) -> str:
     """Return the profile's name and a SHA-256 over `kickouts` and all that affects decoding.
 
-    Contract addresses, start blocks and descriptions are not part of it.
+    Contract addresses, start blocks and descriptions are not part of the hash.
     """
     identity_content = {
         key: value for key, value in document.items() if key not in _DESCRIPTIVE_KEYS
@@ -222,7 +222,7 @@ _ENUM_KEYS = ("words", "otherwise", "from_block")
 def parse_enum_mapping(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
 ) -> EnumMapping | None:
-    """Return the enum mapping in one or more tables, or None if a table is faulty."""
+    """Return the enum mapping, of one or more tables, or None if a table is faulty."""
     fault_count = len(faults.messages)
     tables: list[tuple[int, Mapping[Literal, str]]] = []
     defaults: set[str | None] = set()
@@ -262,7 +262,7 @@ def _parse_from_block(
 
 
 def _parse_enum_values(key: str, table: Table, faults: FaultCollector) -> Mapping[Literal, str]:
-    """Return the enum value of each input, numbering the inputs of a list from 0."""
+    """Return the enum value of each input; the inputs of a list are numbered from 0."""
     raw_words = table.get("words")
     if isinstance(raw_words, list):
         raw_words = {str(index): word for index, word in enumerate(raw_words)}
@@ -286,7 +286,7 @@ def _parse_otherwise_word(key: str, table: Table, faults: FaultCollector) -> str
 
 
 def _report_enum_gaps(enum: EnumMapping, faults: FaultCollector) -> None:
-    """Report gaps between an enum's numbers, with which events could not be decoded."""
+    """Report gaps between an enum's numbers, because events in a gap could not be decoded."""
     if enum.otherwise is not None:
         return
     for block, table in enum.tables:

@@ -37,7 +37,7 @@ class FaultCollector:
     def get_tables(
         self, key: str, table: Mapping[str, object], min_count: int = 0
     ) -> dict[str, Any]:
-        """Return the tables inside `table` under the last part of `key`, by name."""
+        """Return the tables that `table` contains under the last part of `key`, by name."""
         tables = table.get(key.rpartition(".")[2], {})
         if not isinstance(tables, dict):
             self.add_fault(key, "must be a table")
@@ -72,7 +72,7 @@ class FaultCollector:
 
 @dataclass(frozen=True, slots=True)
 class ProfileSettings:
-    """The effective options, the constants, and the names of the enums."""
+    """The values of the options, the constants, and the names of the enums."""
 
     options: Mapping[str, Literal]
     constants: Mapping[str, object]

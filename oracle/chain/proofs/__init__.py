@@ -1,1 +1,1 @@
-"""Pure functions for proofs: RLP, tries, blooms, header hashes, receipts roots."""
+"""Pure functions that compute RLP, tries, blooms, header hashes and receipts roots for proofs."""

@@ -1,8 +1,8 @@
 """Computes a block's hash from its header fields, to prove the roots, the bloom and the parent.
 
-Forks add fields at the end (docs/explanation/verification.md#header-hash); a missing field was
-not yet defined at that block. Chains with a different header format give a different hash: their
-headers cannot be proven.
+Hard forks add fields at the end (docs/explanation/verification.md#header-hash), so a field is
+missing if it was not defined yet at the block. If a chain has another header format, the computed
+hash differs, and its headers cannot be proven.
 """
 
 import msgspec
@@ -31,7 +31,7 @@ class HeaderResponse(msgspec.Struct, rename="camel"):
     extra_data: str
     mix_hash: Hex32
     nonce: str
-    # London, Shanghai, Cancun (three), Prague.
+    # The fields that were added by London, Shanghai, Cancun (three fields) and Prague.
     base_fee_per_gas: Quantity | None = None
     withdrawals_root: Hex32 | None = None
     blob_gas_used: Quantity | None = None

@@ -1,7 +1,7 @@
 """Computes the root of a Merkle-Patricia trie over a list of receipts or transactions.
 
-A leaf's key is the RLP of its index (Yellow Paper, 4.3 and D). No key is a prefix of another one,
-so that a branch never has a value of its own.
+The key of a leaf is the RLP of its index (Yellow Paper, 4.3 and D). No key is a prefix of another
+key, so that a branch never has a value of its own.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.rlp import EMPTY_STRING, encode_int, encode_rlp_bytes, encode_rlp_list
 
 EMPTY_ROOT = keccak(EMPTY_STRING)
-# A shorter node is embedded in its parent; others are referenced by hash.
+# A node with fewer bytes is embedded in its parent; other nodes are referenced by their hash.
 _MIN_HASHED_BYTES = 32
 _NIBBLES = "0123456789abcdef"
 
@@ -66,7 +66,7 @@ def _encode_node(shape: _TrieShape, leaves: Sequence[bytes]) -> bytes:
     return encode_rlp_list(nodes)
 
 
-# The number of leaves determines the shape of the trie, because keys are indexes.
+# Shapes are cached, because keys are indexes, so that the number of leaves determines the shape.
 @lru_cache(maxsize=128)
 def _build_trie_shape(leaf_count: int) -> _TrieShape:
     return _build_subtrie_shape(
@@ -79,7 +79,8 @@ def _build_subtrie_shape(keys_and_indexes: Sequence[tuple[str, int]], depth: int
     (first_key, leaf_index), (last_key, _) = keys_and_indexes[0], keys_and_indexes[-1]
     if len(keys_and_indexes) == 1:
         return _LeafShape(_encode_path(first_key[depth:], 0x20), leaf_index)
-    # The keys are sorted, so the common prefix of the first and last key is common to all.
+    # Because the keys are sorted, the common prefix of the first and the last key is common to
+    # all.
     shared_length = _compute_common_prefix_length(first_key, last_key, depth)
     child_by_nibble = {
         nibble: _build_subtrie_shape(list(group), shared_length + 1)

@@ -1,8 +1,9 @@
-"""Encodes receipts of the types 0 to 4 (EIP-2718) for the receipts root; computes log blooms.
+"""Encodes receipts of the types 0 to 4 (EIP-2718) for the receipts root, and computes log blooms.
 
-Receipts are encoded in hex, the format of endpoints, and converted to bytes once each
-(docs/explanation/verification.md#receipts-root). A bloom has 2048 bits, three for each address and
-topic (Yellow Paper, 4.3.1), as one integer: bit 0 is the last bit of its last byte.
+Receipts are encoded as hex, which is the format of endpoints, and each is converted to bytes once
+(docs/explanation/verification.md#receipts-root). A bloom has 2048 bits, of which each address and
+topic sets three (Yellow Paper, 4.3.1). It is represented by one integer, whose bit 0 is the last
+bit of the bloom's last byte.
 """
 
 from binascii import a2b_hex
@@ -19,7 +20,7 @@ from oracle.rpc.responses import Hex20, Hex32, LogResponse, Quantity
 
 BLOOM_BYTES = 256
 _BIT_INDEX_MASK = BLOOM_BYTES * 8 - 1
-# Addresses and first topics recur often, indexed arguments less often.
+# The cache is useful because addresses and first topics occur often.
 _MAX_CACHED_MASKS = 65_536
 
 
@@ -54,7 +55,7 @@ def compute_bloom(logs: Iterable[BloomInput]) -> int:
 def has_all_bits(bits: int, mask_bits: int) -> bool:
     """Return whether all bits of a mask are set in a bloom.
 
-    Only False is certain: other logs may have set the same bits.
+    Only the result False is certain, because other logs may have set the same bits.
     """
     return bits & mask_bits == mask_bits
 
@@ -71,7 +72,8 @@ def format_bloom(bits: int) -> str:
     return f"0x{bits:0512x}"
 
 
-# Legacy, access list, dynamic fee, blob and set code; other types have unknown fields.
+# The types legacy, access list, dynamic fee, blob and set code. The fields of other types are not
+# known.
 KNOWN_TYPES = range(5)
 # The RLP list head before the topics of a log, by the number of topics.
 _TOPIC_HEADS = [encode_list_head(33 * count).hex() for count in range(5)]
@@ -90,7 +92,8 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
     cumulative_gas_used: Quantity
     logs: list[LogResponse]
     type: Quantity = "0x0"
-    # Exactly one of both is set; before Byzantium, receipts had a state root instead of a status.
+    # Exactly one of the two fields is set. Before Byzantium, receipts had a state root (`root`)
+    # instead of a status.
     status: Quantity | None = None
     root: Hex32 | None = None
     logs_bloom: str | None = None
@@ -98,14 +101,14 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the transaction succeeded; False for a pre-Byzantium receipt, without status."""
+        """Whether the transaction succeeded; False for a pre-Byzantium receipt (no status)."""
         return self.status is not None and int(self.status, 16) == 1
 
     def encode_leaf(self) -> bytes:
         """Return the receipt as encoded in the trie.
 
-        A bloom that is missing, or zero although there are logs, is computed from the logs: some
-        endpoints do not fill it in, and the root shows whether it is correct.
+        If the bloom is missing, or is zero although there are logs, it is computed from the logs.
+        Some endpoints do not return it, and the root shows whether the computed one is correct.
 
         Raises:
             ValueError: the receipt has an unknown type, or a field is not hex.
@@ -163,7 +166,7 @@ def encode_string_hex(hex_text: str) -> str:
     return _encode_string_head_hex(byte_count) + hex_text[2:]
 
 
-# The same sizes recur often.
+# The results are cached, because the same sizes occur often.
 @lru_cache(maxsize=16_384)
 def _encode_list_head_hex(size: int) -> str:
     return encode_list_head(size).hex()
@@ -191,5 +194,5 @@ def encode_receipt_leaf(
     logs_head = _encode_list_head_hex(len(logs_hex) >> 1)
     body = f"{outcome}{gas_hex}{_BLOOM_HEAD}{bloom_hex}{logs_head}{logs_hex}"
     type_prefix = f"{receipt_type:02x}" if receipt_type else ""
-    # binascii is used because bytes.fromhex ignores whitespace.
+    # `bytes.fromhex` is not used, because it ignores whitespace.
     return a2b_hex(f"{type_prefix}{_encode_list_head_hex(len(body) >> 1)}{body}")

@@ -1,6 +1,6 @@
-"""Encodes RLP, the encoding of everything that block hashes are computed from (Yellow Paper, B).
+"""Encodes RLP, the encoding of all data from which block hashes are computed (Yellow Paper, B).
 
-`encode_rlp_list` joins parts that are already encoded, so that nothing is copied twice.
+`encode_rlp_list` joins parts that are already encoded, so that no data is copied twice.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ EMPTY_STRING = b"\x80"
 
 
 def encode_rlp(item: RlpItem) -> bytes:
-    """Return the RLP of bytes, a non-negative integer, or a nested sequence of them."""
+    """Return the RLP of bytes, of a non-negative integer, or of a nested sequence of these."""
     if isinstance(item, bytes):
         return encode_rlp_bytes(item)
     if isinstance(item, int):
@@ -36,7 +36,7 @@ def encode_rlp_bytes(content: bytes) -> bytes:
 
 
 def encode_int(number: int) -> bytes:
-    """Encode a non-negative integer: big-endian, without leading zeros."""
+    """Return the RLP of a non-negative integer (big-endian, without leading zeros)."""
     if number < _STRING_BASE:
         return EMPTY_STRING if number == 0 else bytes([number])
     return encode_rlp_bytes(number.to_bytes((number.bit_length() + 7) // 8, "big"))
@@ -58,7 +58,7 @@ def encode_string_head(size: int) -> bytes:
     return _STRING_HEADS[size] if size < _SHORT_LIMIT else _encode_long_head(_STRING_BASE, size)
 
 
-# Many receipts and nodes have the same length, so the same sizes recur often.
+# The results are cached, because many receipts and nodes have the same length.
 @lru_cache(maxsize=16_384)
 def _encode_long_head(base: int, size: int) -> bytes:
     size_bytes = size.to_bytes((size.bit_length() + 7) // 8, "big")

@@ -1,6 +1,7 @@
-"""Recovers the signer of a transaction of types 0 to 4, including legacy ones without a chain id.
+"""Recovers the signer of a transaction of the types 0 to 4, with or without a chain id.
 
-libsecp256k1 is used if coincurve is installed, else pure Python, which is a hundred times slower.
+If coincurve is installed, libsecp256k1 is used. Otherwise pure Python is used, which is a hundred
+times slower.
 """
 
 from oracle.chain.proofs.keccak import keccak
@@ -28,7 +29,7 @@ def recover_signer(transaction: SignedTransaction) -> str | None:
         return None
     if transaction.compute_hash() != transaction.hash.lower():
         raise ValueError("the fields of the transaction do not match its hash")
-    # Only verification needs these libraries.
+    # These libraries are slow to import, and needed only for verification.
     from eth_keys.datatypes import Signature  # noqa: PLC0415
     from eth_keys.exceptions import BadSignature  # noqa: PLC0415
     from eth_utils.exceptions import ValidationError  # noqa: PLC0415
@@ -54,7 +55,7 @@ def _parse_quantity(quantity: str | None) -> int:
 
 
 def _build_signed_payload(transaction: SignedTransaction) -> tuple[bytes, int]:
-    """Return the signed payload and the parity, 0 or 1, of the signature."""
+    """Return the payload that was signed, and the parity (0 or 1) of the signature."""
     transaction_type = int(transaction.type, 16)
     fields = encode_transaction_fields(transaction)[:-3]
     if transaction_type:

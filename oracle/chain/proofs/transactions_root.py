@@ -1,7 +1,8 @@
 """Encodes signed transactions for their hashes and for the transactions root.
 
-Types 0 to 4: legacy (EIP-155), access list (2930), dynamic fee (1559), blob (4844), set code
-(7702). The side-car of a blob transaction is not in the block, and not part of the hash.
+The types 0 to 4 are supported: legacy (EIP-155), access list (EIP-2930), dynamic fee (EIP-1559),
+blob (EIP-4844) and set code (EIP-7702). The side-car of a blob transaction is neither in the block
+nor part of the hash.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ class AccessEntry(msgspec.Struct, rename="camel"):
 
 
 class Authorization(msgspec.Struct, rename="camel"):
-    """An account's authorization to run the code of another (EIP-7702)."""
+    """An account's authorization to run the code of another account (EIP-7702)."""
 
     chain_id: Quantity
     address: Hex20
@@ -42,11 +43,11 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
     value: Quantity
     input: str
     sender: Hex20 = msgspec.field(name="from")
-    # System transactions of a chain have no signature.
+    # These fields are None for system transactions of some chains, which have no signature.
     r: Quantity | None = None
     s: Quantity | None = None
     to: Hex20 | None = None
-    # None while the transaction is pending.
+    # These fields are None while the transaction is pending.
     block_hash: Hex32 | None = None
     block_number: Quantity | None = None
     transaction_index: Quantity | None = None
@@ -83,7 +84,7 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
 
 
 def encode_transaction_fields(transaction: SignedTransaction) -> list[bytes]:
-    """Return the RLP of each field of a transaction, the three of the signature last.
+    """Return the RLP of each field of a transaction; the last three fields are the signature.
 
     Raises:
         ValueError: for the same reasons as in `SignedTransaction.encode_leaf`.

@@ -1,1 +1,4 @@
-"""Preparation of history by workers, applied in order (docs/explanation/segments.md)."""
+"""Lets workers prepare the history in parts, which are applied in order.
+
+See docs/explanation/segments.md.
+"""

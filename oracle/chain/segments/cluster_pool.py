@@ -1,7 +1,8 @@
-"""Workers in a Dask cluster, which may be on other machines; uses `Client.get_executor()`.
+"""Runs workers in a Dask cluster, possibly on other machines, by `Client.get_executor()`.
 
-Each worker runs a `SegmentPreparer`, one request at a time. Endpoint URLs are not sent: a worker
-reads the endpoints that it may use from its own environment (decision 0215).
+Each worker runs a `SegmentPreparer`, one request at a time. URLs of endpoints are not sent to
+workers. Instead, a worker reads the endpoints that it may use from its own environment (decision
+0215).
 """
 
 import os
@@ -33,19 +34,21 @@ from oracle.telemetry.logger import get_logger
 if TYPE_CHECKING:
     from distributed import Client
 
-# Environment variable with the worker's endpoints, a JSON list as in the daemon's settings.
+# The environment variable with the worker's endpoints, as a JSON list like in the daemon's
+# settings.
 ENDPOINTS_VARIABLE = "QOS_ORACLE_CHAIN__ENDPOINTS"
-# Connection timeout of the scheduler, and the interval of reconnects.
+# The timeout of connecting to the scheduler, and the interval between attempts to reconnect.
 _CONNECT_SECONDS, _RECONNECT_SECONDS = 5.0, 30.0
 _CLOSE_SECONDS = 2.0
-# Errors of unusable workers: wrong version, missing package, or no endpoints.
+# These errors mean that a worker is unusable: it has another version, lacks a package, or has no
+# endpoints.
 _UNUSABLE_WORKER_ERRORS = (InputError, ImportError, AttributeError)
 
 
 class ClusterPool:
     """A SegmentExecutor that submits up to `workers` concurrent requests to a Dask cluster.
 
-    Without a scheduler every request is refused, and the writer reads the range itself.
+    Without a scheduler, every request is refused, so that the writer reads the range itself.
 
     Raises:
         InputError: Dask is not installed.
@@ -60,7 +63,7 @@ class ClusterPool:
         self.worker_count = max(1, workers)
         self._plan_frame = msgspec.msgpack.encode(plan)
         self._scheduler = scheduler
-        # Keys are unique, so that a repeated request never gets the result of an earlier one.
+        # Dask keys are unique, so that a repeated request never gets an earlier request's result.
         self._key_sequence = (f"segment-{secrets.token_hex(4)}-{number}" for number in count())
         self._lock = Lock()
         self._client: Client | None = None
@@ -78,7 +81,7 @@ class ClusterPool:
             answer.set_exception(RefusedSegmentError("the Dask scheduler is not reachable"))
             return answer
         key = next(self._key_sequence)
-        # The writer counts worker deaths per range, and repeats the request itself.
+        # Dask must not retry, because the writer repeats requests and counts deaths of workers.
         executor = client.get_executor(pure=False, retries=0)  # type: ignore[no-untyped-call]
         try:
             cluster_future = executor.submit(
@@ -104,7 +107,8 @@ class ClusterPool:
         client = self._client
         if key is None or client is None:
             return
-        # Look up the workers before cancelling: afterwards the scheduler no longer lists them.
+        # The workers are looked up before the request is cancelled, because the scheduler does not
+        # list them afterwards.
         with suppress(Exception):
             keys_by_worker = client.processing()  # type: ignore[no-untyped-call]
             workers = [worker for worker, keys in keys_by_worker.items() if key in keys]
@@ -141,7 +145,7 @@ class ClusterPool:
             lost_client, self._client = self._client, None
             run_in_background(lambda: _close_client(lost_client), "segment scheduler lost")
         try:
-            # The client enforces its own timeout.
+            # No timeout is passed, because the client applies its own.
             self._client = pending_client.result()
         except (OSError, TimeoutError, ValueError) as error:
             self._log_missing_scheduler(str(error))
@@ -150,7 +154,7 @@ class ClusterPool:
         return self._client
 
     def _open_client(self) -> "Client":
-        # An optional dependency, imported only when needed.
+        # Dask is an optional dependency, which is imported only when it is needed.
         from distributed import Client  # noqa: PLC0415
 
         return Client(  # type: ignore[no-untyped-call]
@@ -164,7 +168,7 @@ class ClusterPool:
 
 
 def _forward_result(cluster_future: Future[bytes], request_future: Future[bytes]) -> None:
-    """Copy the cluster's result, or an error that SegmentExecutor documents, to the future."""
+    """Copy the result of the cluster, or an error that SegmentExecutor documents, to a future."""
     if not request_future.set_running_or_notify_cancel():
         return
     if cluster_future.cancelled():
@@ -200,7 +204,8 @@ def _close_client(client: "Client") -> None:
 
 # --- code that runs in the cluster ---
 
-# One request at a time per process, because counters, connections and facts belong to one request.
+# A process handles one request at a time, because counters, connections and facts belong to a
+# single request.
 _order_lock = Lock()
 _preparer_by_plan: dict[bytes, SegmentPreparer] = {}
 

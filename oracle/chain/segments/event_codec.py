@@ -19,7 +19,7 @@ _WORD = 32
 
 
 class EventRows(msgspec.Struct, frozen=True, array_like=True):
-    """Events in order: one class number (a byte) per event, and the columns of each class."""
+    """Events in order, as one class number (a byte) per event, and the columns of each class."""
 
     class_numbers: bytes
     columns_by_class: dict[int, msgspec.Raw]
@@ -33,7 +33,7 @@ def _decode_words(values: list[bytes | None]) -> list[int | None]:
     return [None if value is None else int.from_bytes(value) for value in values]
 
 
-# Fields of up to 256 bits.
+# The fields of up to 256 bits, which are encoded as bytes.
 _WIDE_FIELDS = frozenset(
     {*(name for name, kind in FIELD_KINDS.items() if kind.is_wide), "signer_bitmap"}
 )
@@ -42,7 +42,7 @@ _WIDE_FIELDS = frozenset(
 class _EventClassCodec(NamedTuple):
     """The codec of one class of events; `get_fields` returns the values of an event's fields.
 
-    `wide_fields` has the index of each field of up to 256 bits, which is encoded as bytes.
+    `wide_fields` are the indexes of the fields of up to 256 bits, which are encoded as bytes.
     """
 
     event_class: type

@@ -1,7 +1,7 @@
-"""Creates the writer's requests to workers, and merges the facts that workers learned.
+"""Creates the writer's requests to workers, and merges the facts that workers have learned.
 
-Health, limits and trust of endpoints are merged in one thread, in the sequence in which answers
-are accepted. See docs/explanation/segments.md#what-is-shared.
+The health, the limits and the trust of endpoints are merged by one thread, in the order in which
+answers are accepted. See docs/explanation/segments.md#what-is-shared.
 """
 
 import math
@@ -27,7 +27,7 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind
 from oracle.telemetry.indexer_metrics import WINDOW_BLOCKS
 
-# The estimated calls of a request before the first answer.
+# The estimated number of calls per request before the first answer.
 _INITIAL_CALL_ESTIMATE = 8
 
 
@@ -35,8 +35,8 @@ _INITIAL_CALL_ESTIMATE = 8
 class SegmentCoordinator:
     """Creates the requests of one plan and accepts their answers; used by one thread.
 
-    Blocks are verified up to `level`, or like history if it is None. They are read from the
-    endpoint `endpoint_name`, or from the preferred endpoint if it is None.
+    Blocks are verified up to `level`, or as history if `level` is None. They are read from the
+    endpoint `endpoint_name`, or from the preferred endpoint if `endpoint_name` is None.
     """
 
     plan: SegmentPlan
@@ -47,20 +47,22 @@ class SegmentCoordinator:
     endpoint_name: str | None = None
     _last_number: int = 0
     _plan_id: bytes = field(init=False)
-    # Estimated number of calls per request, and calls reserved for each pending request.
+    # The estimated number of calls per request, and by request number, the calls that are reserved
+    # for each pending request.
     _call_estimate: int = _INITIAL_CALL_ESTIMATE
     _reserved_calls: dict[int, int] = field(default_factory=dict)
-    # Per endpoint: requests with a lower number were sent before its last rate limit.
+    # By endpoint, a request number: requests with lower numbers were sent before the endpoint's
+    # last rate limit.
     _throttled_from: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._plan_id = self.plan.id
 
     def can_prepare_ranges(self) -> bool:
-        """Return whether workers may prepare ranges, which needs a settled calibration.
+        """Return whether workers may prepare ranges, which requires a completed calibration.
 
-        Missing samples are taken here, before the first request, so that the level of a block does
-        not depend on which process reads it.
+        Missing samples are taken before the first request, so that the level of a block does not
+        depend on the process that reads the block.
         """
         if self._select_endpoint() is None:
             return False
@@ -68,7 +70,7 @@ class SegmentCoordinator:
             try:
                 self.window_source.calibrate()
             except TransientError:
-                # The error is raised again when the writer reads the range itself.
+                # The error is not raised, because the writer will get it when it reads the range.
                 return False
         return self.window_source.is_calibrated()
 
@@ -127,7 +129,8 @@ class SegmentCoordinator:
             current_facts.get(fact) != requested_value
             for fact, requested_value in request.writer_state.facts[""].items()
         ):
-            # Only facts that the request contained are compared; facts learned later are ignored.
+            # Only facts that the request contained are compared. Facts that were learned later are
+            # ignored.
             raise RefusedSegmentError("facts about the chain changed after the request")
         try:
             window = answer.to_window()
@@ -145,7 +148,7 @@ class SegmentCoordinator:
     ) -> None:
         add_counter_increases(observed.counter_increases)
         self._call_estimate = max(1, observed.calls)
-        # The reserved calls were spent when the request was created.
+        # The reserved calls were already taken when the request was created.
         endpoint.health.rate_limiter.take_tokens(
             observed.calls - self._reserved_calls.pop(request.number, 0)
         )

@@ -1,4 +1,4 @@
-"""Ranges in preparation, and the workers that prepare them; finished ranges are kept on disk."""
+"""Tracks the ranges that are being prepared, and stores finished ranges on disk."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -15,11 +15,11 @@ from oracle.errors import OracleError
 
 @dataclass(slots=True)
 class PendingRange:
-    """A range in preparation, in a thread of this process or as a request to a worker.
+    """A range that is being prepared by a thread of this process or by a worker.
 
-    `worker_deaths` counts the workers that died while preparing the range. `has_waited` is set
-    when another window is committed first, `is_staged` when the answer is stored on disk, and
-    `is_restored` if the answer was loaded from disk.
+    `worker_deaths` is the number of workers that died while they prepared the range. `has_waited`
+    is whether another window was committed since the range was requested. `is_staged` is whether
+    the answer is stored on disk, and `is_restored` whether the answer was loaded from disk.
     """
 
     blocks: BlockRange
@@ -48,9 +48,9 @@ class PendingRange:
 
 @dataclass(slots=True)
 class SegmentWorkers:
-    """The executor that runs requests, the coordinator that creates them, and stored answers.
+    """The executor that runs requests, the coordinator that creates them, and the stored answers.
 
-    Without a `stage`, finished ranges do not survive a crash.
+    If `stage` is None, finished ranges are lost in a crash.
     """
 
     executor: SegmentExecutor

@@ -1,8 +1,8 @@
 """Runs workers as processes on this machine; each worker handles one request at a time.
 
-Workers are plain child processes with pipes instead of a `ProcessPoolExecutor`, so that a worker
-that dies loses only its own request, a worker that hangs is killed alone, and no worker outlives
-the writer (decision 0199).
+A `ProcessPoolExecutor` is not used. With plain child processes and pipes, a worker that dies loses
+only its own request, a worker that hangs can be killed alone, and no worker outlives the writer
+(decision 0199).
 """
 
 import subprocess
@@ -26,7 +26,7 @@ from oracle.chain.segments.worker import READY_MESSAGE
 from oracle.chain.segments.worker_process import start_worker_process
 from oracle.errors import OracleError
 
-# Idle time after which a worker ends; it is started again when needed.
+# A worker ends after this idle time; it is started again when it is needed.
 IDLE_SECONDS = 60.0
 _JOIN_SECONDS = 2.0
 _WORKER_MODULE = "oracle.chain.segments.worker"
@@ -41,7 +41,7 @@ class WorkerStartError(OracleError):
 
 
 class SegmentExecutor(Protocol):
-    """The worker pool interface: the part of `concurrent.futures` that is needed."""
+    """The interface of a pool of workers, which resembles `concurrent.futures.Executor`."""
 
     @property
     def worker_count(self) -> int:
@@ -56,8 +56,8 @@ class SegmentExecutor(Protocol):
     def submit(self, request: SegmentRequest) -> Future[bytes]:
         """Submit a request; the future returns the bytes of `SegmentPreparer.prepare`.
 
-        Only the future raises: WorkerDiedError if the worker with the request died, and
-        WorkerStartError if no worker can be started.
+        This method raises no error. The future raises WorkerDiedError if the worker of the request
+        died, and WorkerStartError if no worker can be started.
         """
         ...
 
@@ -71,7 +71,7 @@ class SegmentExecutor(Protocol):
 
 
 class ProcessPool:
-    """A SegmentExecutor with up to `workers` processes, started when first needed."""
+    """A SegmentExecutor with up to `workers` processes, which are started when they are needed."""
 
     def __init__(self, plan: SegmentPlan, urls: Sequence[str], workers: int) -> None:
         self.plan = plan
@@ -133,7 +133,7 @@ class _Worker:
             self._thread.start()
 
     def kill_if_assigned(self, future: Future[bytes]) -> None:
-        """Kill the process if `future` belongs to its current or last request."""
+        """Kill the process if `future` belongs to the current or last request of this worker."""
         with self._lock:
             if self._current_future is future and self._process is not None:
                 self._process.kill()
@@ -217,5 +217,5 @@ class _Worker:
                 try:
                     pipe.close()
                 except OSError:
-                    # The pipe still contained part of a request.
+                    # The pipe still contained a part of a request to the dead process.
                     continue

@@ -1,8 +1,8 @@
-"""The answers of workers, a segment of history or a refusal, and their encoding.
+"""Encodes and decodes the answers of workers: a segment of history, or a refusal.
 
-An answer is validated before it is used: hash, plan, range and the order of rows. It also has the
-increases of the worker's metric counters, which are added to the writer's, because Prometheus does
-not scrape workers. See docs/explanation/segments.md#segment.
+The hash, the plan, the range and the order of rows are checked before an answer is used. An answer
+also contains the increases of the worker's metrics, which are added to the metrics of the writer,
+because Prometheus does not scrape workers. See docs/explanation/segments.md#segment.
 """
 
 from collections.abc import Sequence
@@ -30,10 +30,11 @@ from oracle.errors import OracleError, TransientError
 from oracle.telemetry import indexer_metrics, rpc_metrics
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS
 
-# Index in CARRIED_COUNTERS, label values, and increase.
+# For each counter that has increased: its index in CARRIED_COUNTERS, its labels, and the increase.
 CounterIncreases: TypeAlias = tuple[tuple[int, tuple[str, ...], float], ...]
 
-# Request counters are added even for a refused range; range counters only if it was read.
+# The counters of requests are added even if the range was refused. The counters of ranges are
+# added only if the range was read.
 _REQUEST_COUNTERS: tuple[Counter, ...] = (rpc_metrics.CALLS, RPC_CALLS, RPC_ERRORS)
 _RANGE_COUNTERS: tuple[Counter, ...] = (
     indexer_metrics.VERIFIED_BLOCKS,
@@ -61,7 +62,7 @@ def snapshot_counters() -> CounterValues:
 def compute_counter_increases(
     previous_values: CounterValues, *, is_refused: bool = False
 ) -> CounterIncreases:
-    """Return counter increases since a snapshot, only of requests if `is_refused`."""
+    """Return the increases since a snapshot; of counters of requests only, if `is_refused`."""
     counter_count = len(_REQUEST_COUNTERS) if is_refused else len(CARRIED_COUNTERS)
     increases = (
         (index, labels, value - previous_values.get((index, labels), 0.0))
@@ -143,7 +144,10 @@ class RefusedSegmentError(TransientError):
 
 
 class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
-    """What a worker learned from a request (`facts`, `highest` block), and its number of calls."""
+    """What a worker learned while it handled a request, and the number of `calls` that it sent.
+
+    `facts` are by endpoint name, and `highest` is the height of the endpoint's highest block.
+    """
 
     calls: int = 0
     counter_increases: CounterIncreases = ()
@@ -153,9 +157,10 @@ class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
-    """The prepared blocks `first` to `newest`; they may be only the beginning of the range.
+    """The prepared blocks `first` to `newest`, which may be only the beginning of the range.
 
-    `first_parent` is the parent hash of the first block; it links the segment to the previous one.
+    `first_parent` is the parent hash of the first block, which links the segment to the previous
+    one.
     """
 
     plan: bytes
@@ -196,7 +201,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
 
 
 class SegmentRefusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):
-    """The reason why a worker returned no segment; `kind` is the kind of an RpcError, or empty."""
+    """The reason why a worker returned no segment; `kind` is that of an RpcError, or empty."""
 
     plan: bytes
     number: int

@@ -1,8 +1,8 @@
 """Prepares the next ranges while the last one is committed, and returns them in order.
 
-Ranges are prepared by workers if there are workers and enough history is left, otherwise in
-threads of this process. The queue is bounded, so that a slow database slows down fetching.
-See docs/explanation/segments.md#a-range.
+Ranges are prepared by workers if there are workers and enough history is left, otherwise by
+threads of this process. The length of the queue is limited, so that a slow database also slows
+down fetching. See docs/explanation/segments.md#a-range.
 """
 
 from collections import deque
@@ -31,9 +31,9 @@ from oracle.telemetry.logger import get_logger
 
 
 def can_join_windows(window: BlockWindow, following: BlockWindow) -> bool:
-    """Return whether the second window continues the first, with equal level and endpoint.
+    """Return whether the second window continues the first, with the same level and endpoint.
 
-    A window has one level and one endpoint, which are stored in the coverage ledger.
+    Level and endpoint must be the same, because the coverage stores one of each per window.
     """
     is_next = following.range.first == window.range.last + 1
     is_same_origin = (following.level, following.endpoint) == (window.level, window.endpoint)
@@ -43,9 +43,9 @@ def can_join_windows(window: BlockWindow, following: BlockWindow) -> bool:
 
 
 def join_windows(windows: Sequence[BlockWindow]) -> BlockWindow:
-    """Join consecutive windows into one, to be committed together.
+    """Join consecutive windows into one, so that they are committed in one transaction.
 
-    The size of a transaction does not affect the stored data
+    The stored data does not depend on the size of a transaction
     (docs/explanation/segments.md#one-transaction).
     """
     first = windows[0]
@@ -76,17 +76,18 @@ def _merge_decoded_events(parts: Sequence[DecodedEvents]) -> DecodedEvents:
     )
 
 
-# Number of windows that are prepared in threads at the same time.
+# The number of windows that threads prepare at the same time.
 DEFAULT_DEPTH = 4
-# Number of queued requests in addition to one per worker.
+# The number of queued requests, in addition to one per worker.
 _EXTRA_REQUESTS = 2
-# A shorter history is read without workers, because starting one costs more than it saves.
+# If fewer blocks are left, they are read without workers, because the start of a worker would take
+# more time than it saves.
 MIN_WORKER_BLOCKS = 2_000
 # After this timeout a request counts as lost, and its worker is terminated.
 _REQUEST_TIMEOUT_SECONDS = 120.0
 # A range is split in two after this many workers died while preparing it.
 _MAX_WORKER_DEATHS = 2
-# Ready windows are joined up to this many logs, because each commit is expensive.
+# Finished windows are joined up to this number of logs, because each commit is expensive.
 _MAX_JOINED_LOGS = 12_000
 
 WindowFetch = Callable[[BlockRange], BlockWindow]
@@ -94,9 +95,10 @@ RangeCut = Callable[[BlockRange], BlockRange]
 
 
 class SegmentQueue:
-    """Returns windows in order; `cut_range` sizes ranges, `fetch_window` fetches them in threads.
+    """Returns windows in order.
 
-    The threads are daemon threads: stopping does not wait for their requests.
+    `cut_range` limits the size of a range, and `fetch_window` fetches a range in a thread. The
+    threads are daemon threads, so that the exit does not wait for their requests.
     """
 
     def __init__(
@@ -107,10 +109,10 @@ class SegmentQueue:
         self._depth = depth
         self.workers: SegmentWorkers | None = None
         self._pending_ranges: deque[PendingRange] = deque()
-        # The last block of the last returned window, and the range that failed after it.
+        # The last block of the last returned window, and the range after it if that range failed.
         self._last_returned = -1
         self._failed_range: BlockRange | None = None
-        # Whether the use of workers was logged.
+        # Whether the use of workers was logged already.
         self._is_logged = False
 
     def take_window(
@@ -119,18 +121,18 @@ class SegmentQueue:
         """Return the window that starts at `blocks.first`, and prepare ranges up to `blocks.last`.
 
         The window has at most about `max_blocks` blocks. With `prefer_workers`, workers are used
-        if there are any; requests that are running continue in any case. If the caller requests
-        fewer blocks than before, a larger window that is already fetched is still returned, so
+        if there are any; requests that are running are continued in any case. A larger window that
+        is already fetched is returned even if the caller requests fewer blocks than before, so
         that it does not have to be fetched again.
 
         If a range fails with a transient error, the ranges after it are kept, and only the failed
-        one is fetched again.
+        range is fetched again.
 
         Raises:
             OracleError: the error that `fetch_window` raised for this window.
             FatalError: two workers died while preparing the same single block.
         """
-        # Running workers continue to the end, because starting them is expensive.
+        # Workers that are running continue until the end, because starting them is expensive.
         is_requesting = any(pending.request is not None for pending in self._pending_ranges)
         uses_workers = (prefer_workers or is_requesting) and self._can_use_workers()
         if max_blocks is not None and not uses_workers:
@@ -171,7 +173,7 @@ class SegmentQueue:
             and self._pending_ranges
             and failed_range.first == blocks.first
         ):
-            # Use a thread again, because later ranges are pending too.
+            # The range is fetched in a thread, because later ranges are pending as well.
             reordered = self._submit_request(PendingRange(failed_range)) if use_workers else None
             self._pending_ranges.appendleft(
                 reordered or self._fetch_range_locally(failed_range, is_only_range=False)
@@ -189,7 +191,7 @@ class SegmentQueue:
             if pending is None and use_workers:
                 pending = self._submit_request(PendingRange(next_range))
             if pending is None and use_workers and self._pending_ranges:
-                # No endpoint accepts a further request at present.
+                # No endpoint accepts another request at present.
                 return
             is_only_range = not self._pending_ranges and next_range.last == blocks.last
             self._pending_ranges.append(
@@ -203,7 +205,7 @@ class SegmentQueue:
         return self.workers.executor.worker_count + _EXTRA_REQUESTS
 
     def _submit_request(self, pending: PendingRange) -> PendingRange | None:
-        """Submit a request for a range, and return the range, or None if impossible."""
+        """Submit a request for a range and return the range, or None if no request is possible."""
         request = (
             None
             if self.workers is None
@@ -234,7 +236,7 @@ class SegmentQueue:
                 lambda: self._fetch_window(blocks), f"read ahead {blocks.first}"
             )
             return PendingRange(blocks, future)
-        # There is no other range to fetch in parallel, so a thread would only cost time.
+        # There is no other range to fetch in parallel, so a thread would only take more time.
         return PendingRange(blocks, run_synchronously(lambda: self._fetch_window(blocks)))
 
     def _cancel_request(self, pending: PendingRange) -> None:
@@ -262,7 +264,7 @@ class SegmentQueue:
                 return window
 
     def _collect_window(self, pending: PendingRange) -> BlockWindow | None:
-        """Return the window of a range, or None if its preparation had to be started again.
+        """Return the window of a range, or None if its preparation was started again.
 
         Raises:
             OracleError: the error of `fetch_window`, or no worker can prepare the range.
@@ -317,7 +319,7 @@ class SegmentQueue:
             try:
                 following = self._collect_window(pending)
             except OracleError as error:
-                # The error belongs to this range, not to the windows before it.
+                # The error concerns only this range, so the windows before it are still returned.
                 self._pending_ranges[0] = PendingRange(pending.blocks, make_failed_future(error))
                 break
             if following is None:
@@ -335,9 +337,9 @@ class SegmentQueue:
     # --- lost requests and missing workers ---
 
     def _repeat_lost_request(self, pending: PendingRange, error: Exception) -> None:
-        """Repeat a request whose worker died, hung or gave an invalid answer.
+        """Repeat a request whose worker died, hung or returned an invalid answer.
 
-        The range is not read in this process, because it might crash the writer too.
+        The range is not read in this process, because it might crash the writer as well.
         """
         SEGMENTS.labels("lost").inc()
         if self.workers is not None:
@@ -387,7 +389,7 @@ class SegmentQueue:
 def build_verification_queue(
     workers: SegmentWorkers, level: VerificationLevel, endpoint: str | None
 ) -> SegmentQueue:
-    """Return a queue that verifies blocks up to a level and stores no answers on disk."""
+    """Return a queue that verifies blocks up to a level, without storing answers on disk."""
     coordinator = workers.coordinator
     window_source = coordinator.window_source
     queue = SegmentQueue(

@@ -1,8 +1,8 @@
 """Messages to workers: requests to prepare a range of blocks, and the plan that they share.
 
 Messages contain only plain values, so that they can be serialised. They contain no URL, key or
-token; only the first message of a pipe has the URLs. A pipe frame is a four-byte length, then the
-content. See docs/explanation/segments.md#request.
+token, except that the first message in a pipe contains the URLs of the endpoints. A frame in a
+pipe consists of a length (four bytes) and the content. See docs/explanation/segments.md#request.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import InputError
 
-# Learned facts by endpoint name, and facts about the chain under an empty name, in the format of a
-# CapabilityStore.
+# Learned facts by endpoint name, in the format of a CapabilityStore. Facts about the chain have an
+# empty name.
 FactsByEndpoint = dict[str, dict[str, str]]
 
 _DIGEST_BYTES = 32
@@ -38,7 +38,10 @@ def strip_digest(content: bytes) -> bytes | None:
 
 
 class SegmentPlan(msgspec.Struct, frozen=True):
-    """The configuration with which every range of a run is read; `identity` is the profile's."""
+    """The configuration with which every range of a run is read.
+
+    `identity` is the identity of the profile.
+    """
 
     chain_id: int
     profile: str
@@ -46,7 +49,8 @@ class SegmentPlan(msgspec.Struct, frozen=True):
     oracle: str | None
     options: dict[str, Literal]
     identity: str
-    # See VerificationPolicy; workers prepare history only, not the head.
+    # These fields are as in VerificationPolicy. There is none for the head, because workers
+    # prepare only history.
     history: int
     receipts: bool
     every_header: bool
@@ -73,7 +77,8 @@ class SegmentPlan(msgspec.Struct, frozen=True):
         """Return the log reader.
 
         Raises:
-            InputError: this version reads the profile differently than the writer's version.
+            InputError: the profile has another identity in this version than in the writer's
+            version.
         """
         reader = EventReader.from_profile(
             self.profile,
@@ -94,9 +99,9 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 class WriterState(msgspec.Struct, frozen=True):
     """The writer's facts about the chain and its endpoints when it creates a request.
 
-    `checkpoints` has number, hash and source of the blocks that every endpoint must show.
-    `highest`, `batches` and `providers` have the highest block, the largest batch and the provider
-    of each endpoint.
+    `checkpoints` are the number, the hash and the source of each block that every endpoint must
+    have. `highest`, `batches` and `providers` contain the highest block, the largest batch and the
+    provider of each endpoint.
     """
 
     facts: FactsByEndpoint
@@ -124,7 +129,7 @@ class SegmentRequest(msgspec.Struct, frozen=True):
     level: int | None = None
 
 
-# Far above the size of any window of logs; a larger length is invalid.
+# A length above this maximum is invalid, because the windows of logs are far smaller.
 MAX_FRAME_BYTES = 1 << 30
 _LENGTH_BYTES = 4
 
@@ -132,7 +137,7 @@ _ORDER_DECODER = msgspec.msgpack.Decoder(SegmentRequest)
 
 
 class WorkerSetup(msgspec.Struct, frozen=True):
-    """The first message to a worker. URLs may contain keys, so they are sent only this way."""
+    """The first message to a worker, and the only one with URLs, because URLs may contain keys."""
 
     plan: SegmentPlan
     urls: tuple[str, ...]
@@ -171,7 +176,7 @@ def write_frame(stream: BinaryIO, content: bytes) -> None:
 
 
 def read_frame(stream: BinaryIO, max_bytes: int) -> bytes | None:
-    """Return the next frame, or None at the end of the stream, when the other process has ended.
+    """Return the next frame, or None if the other process has ended.
 
     Raises:
         FrameError: the frame is truncated, or has more than `max_bytes` bytes.

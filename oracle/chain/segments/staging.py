@@ -1,7 +1,7 @@
 """Stores finished segments as files, so that they survive a crash before they are committed.
 
-A file contains a request, its answer, and their sha256; an invalid file is deleted. Its content is
-validated like a new answer. See docs/explanation/segments.md#staging.
+A file contains a request, its answer, and the sha256 of both. An invalid file is deleted. The
+content of a file is validated like a new answer. See docs/explanation/segments.md#staging.
 """
 
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ class SegmentStage:
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             temporary_path.write_bytes(content)
-            # No fsync: the digest detects a truncated file.
+            # No fsync is needed, because the digest detects a truncated file.
             temporary_path.replace(path)
         except OSError:
             temporary_path.unlink(missing_ok=True)

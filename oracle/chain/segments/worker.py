@@ -1,10 +1,10 @@
-"""The worker, which prepares the ranges of requests; it can run as a child process with pipes.
+"""The worker, which prepares ranges of history; it can run as a child process with pipes.
 
-A worker fetches, verifies and decodes the blocks of a range. It refuses anything unusual: a
-contradiction, a repaired answer, a new fact about the chain. The writer then reads the range
-itself, with all endpoints; a worker makes no decision about trust. The child process reads
-requests from stdin, writes answers to stdout, and ends when its input is closed, so that it never
-outlives its parent. See docs/explanation/segments.md#worker.
+A worker fetches, verifies and decodes the blocks of a range. It makes no decision about the trust
+in endpoints. If anything unusual occurs (a contradiction, a repaired answer, a new fact about the
+chain), the worker refuses the range, and the writer reads it with all endpoints. The child process
+reads requests from stdin, writes answers to stdout, and ends when its input is closed, so that it
+never outlives its parent. See docs/explanation/segments.md#worker.
 """
 
 import gc
@@ -53,8 +53,9 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 from oracle.telemetry.logger import import_structlog_without_rich
 
-# The signatures of calls are samples too. Learning that senders are valid does not change the
-# level of a range: an answer that contradicts a signature is refused before and after.
+# The signatures of calls are samples as well. A worker may use the fact that senders are valid,
+# because it does not change the level of a range: an answer that contradicts a signature is always
+# refused.
 _VALID_SENDERS_FACT = {get_feature_fact_name(HeaderFeature.SENDER): "right"}
 
 
@@ -71,7 +72,7 @@ class _CountingLimiter(RateLimiter):
 
 
 class _RecordingPool(EndpointPool):
-    """An endpoint pool that records doubts about endpoints instead of acting on them."""
+    """An endpoint pool that records doubts about endpoints, but takes no action."""
 
     def __init__(
         self,
@@ -156,7 +157,7 @@ class SegmentPreparer:
                 calls_before,
                 started_at,
             )
-            # Drop all state after an error, because the writer tracks failures.
+            # All state is dropped after an error, because the writer tracks the failures.
             self.close()
             return encode_answer(_build_refusal(request, error, observed))
 
@@ -208,8 +209,8 @@ class SegmentPreparer:
                 self._urls, self._plan.chain_id, max_bytes=self._plan.most_bytes
             )
             for endpoint in pool:
-                # The writer sends the provider, because the settings that define it may contain
-                # keys.
+                # The worker gets the provider from the writer, because the settings that define it
+                # may contain keys.
                 endpoint.provider = writer_state.providers.get(endpoint.name, endpoint.provider)
                 if endpoint.name in writer_state.batches:
                     endpoint.client.limit_batch_size(writer_state.batches[endpoint.name])
@@ -250,15 +251,15 @@ READY_MESSAGE = b"ready"
 
 def main() -> None:
     """Process requests until the input is closed."""
-    # Ctrl-C is handled by the parent, which closes the input.
+    # SIGINT is ignored, because the parent process handles it and closes the input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answer_stream = os.fdopen(os.dup(1), "wb")
-    # Printed text must not mix with the frames on stdout.
+    # Text that is printed goes to stderr, so that it does not mix with the frames on stdout.
     os.dup2(2, 1)
     import_structlog_without_rich()
     import structlog  # noqa: PLC0415  rich must not be imported with it
 
-    # The writer logs errors when it reads the range again.
+    # Nothing is logged, because the writer logs errors when it reads the range again.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     try:
         serve_segment_requests(sys.stdin.buffer, answer_stream)
@@ -268,7 +269,7 @@ def main() -> None:
 
 
 def serve_segment_requests(request_stream: BinaryIO, answer_stream: BinaryIO) -> None:
-    """Answer each segment request, after a first frame with the plan and endpoints.
+    """Answer each request; the first frame of the stream contains the plan and the endpoints.
 
     Raises:
         InputError: this version cannot read the plan.

@@ -1,7 +1,7 @@
-"""Starts worker processes of this package with only the environment variables listed here.
+"""Starts worker processes of this package with only a few permitted environment variables.
 
-A key may have any name (`keys.signer_env`, `AWS_SECRET_ACCESS_KEY`, `PGPASSWORD`), so a list of
-excluded names would not be safe.
+A list of excluded variables would not be safe, because the variable of a key may have any name
+(`keys.signer_env`, `AWS_SECRET_ACCESS_KEY`, `PGPASSWORD`).
 """
 
 import os
@@ -14,12 +14,12 @@ import oracle
 
 _PASSED_VARIABLES = frozenset(
     {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"}
-    # TLS certificates, and the .netrc file with credentials by host.
+    # Variables for TLS certificates, and for the .netrc file with credentials by host.
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"}
 )
 _PASSED_PREFIXES = ("LC_", "PYTHON")
 _PROXY_VARIABLES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
-# Variables with which libpq completes the address of a PostgreSQL database.
+# The variables from which libpq completes the address of a PostgreSQL database.
 DATABASE_VARIABLES = frozenset(
     {"PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGPASSFILE"}
     | {"PGSERVICE", "PGSERVICEFILE", "PGSYSCONFDIR", "PGOPTIONS", "PGCONNECT_TIMEOUT"}
@@ -37,7 +37,7 @@ def start_worker_process(
 ) -> "subprocess.Popen[bytes]":
     """Start `python -m module` with a pipe to its stdin.
 
-    The process gets only the listed environment variables, and those named by `also_passed`.
+    The process gets only the permitted environment variables, and the variables in `also_passed`.
     """
     environment = {
         name: value

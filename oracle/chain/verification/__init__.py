@@ -1,1 +1,1 @@
-"""Verification of windows: calibration, header checks, blooms and receipts."""
+"""Verifies windows of blocks by header hashes, blooms and receipts, as far as calibrated."""

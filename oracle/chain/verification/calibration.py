@@ -1,7 +1,7 @@
-"""Tracks which header features of a chain are proven by samples, or unsupported.
+"""Tracks which features of a chain's headers are valid according to samples, or unsupported.
 
-Some chains have zero blooms, others have invented receipts roots. Each chain has one
-`Calibration`, whose findings persist over restarts. See
+The headers of some chains have blooms of zeros or invented receipts roots, which prove nothing.
+Each chain has one `Calibration`, whose findings are stored. See
 docs/explanation/verification.md#calibration.
 """
 
@@ -17,16 +17,16 @@ from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY, CapabilityStore
 from oracle.telemetry.indexer_metrics import CALIBRATED, DEMOTED
 from oracle.telemetry.logger import get_logger
 
-# A feature is proven after this many valid blocks with logs, and unsupported after this many
-# invalid ones without a valid one.
+# A feature is proven if it is valid in this many blocks with logs. It is unsupported if it is
+# invalid in this many blocks and valid in none.
 REQUIRED_SAMPLES = 20
-# Seconds until an unsupported feature is sampled again.
+# An unsupported feature is sampled again after this many seconds.
 RETRY_SECONDS = 3600.0
-# Seconds until the newest blocks are scanned again, if there were too few samples.
+# If there were too few samples, the newest blocks are scanned again after this many seconds.
 _SCAN_SECONDS = 600.0
-# Seconds until the next scan while the answer of a provider is pending.
+# If a provider has not answered, the newest blocks are scanned again after this many seconds.
 _UNDECIDED_SCAN_SECONDS = 10.0
-# Fact-name suffix of an unsupported feature that was sampled again recently.
+# This suffix in the name of a fact marks an unsupported feature that was sampled again recently.
 _RECENTLY_TRIED_SUFFIX = "_tried"
 
 
@@ -41,7 +41,7 @@ class HeaderFeature(StrEnum):
 
 
 for _feature in HeaderFeature:
-    # Initialise the metric, so that alerts see a zero before the first increase.
+    # The metric starts at zero, so that alerts detect the first increase.
     DEMOTED.labels(_feature)
 
 
@@ -49,8 +49,9 @@ for _feature in HeaderFeature:
 class _FeatureState:
     """The hashes of the sampled blocks of one feature; a block that was valid once stays valid.
 
-    `undecided_blocks` were invalid at every endpoint that answered, but some provider did not
-    answer. `unsupported_since` is when the chain was last found not to have the feature, or None.
+    `undecided_blocks` were invalid at every endpoint that answered, while a provider did not
+    answer. `unsupported_since` is the time at which the feature was last found to be unsupported,
+    or None.
     """
 
     valid_blocks: set[str] = field(default_factory=set)
@@ -66,7 +67,7 @@ class _FeatureState:
 
 
 class CalibrationUndecidedError(TransientError):
-    """A block contradicts its header, and a provider that may differ does not answer."""
+    """A block contradicts its header, and a provider that may contradict this does not answer."""
 
     def __init__(
         self, feature: HeaderFeature, block_hash: str, unanswered_providers: tuple[str, ...]
@@ -84,22 +85,23 @@ class CalibrationUndecidedError(TransientError):
 class Calibration:
     """Counts samples, and decides which features of a chain's headers are valid; thread-safe.
 
-    A feature that is valid in twenty blocks is proven, and stays proven over restarts. Answers
-    that contradict it are refused, however many endpoints give them. Only a proof can show that
+    A feature that is valid in twenty blocks is proven, and stays proven after a restart. Answers
+    that contradict it are refused, however many endpoints return them. Only a proof can show that
     the chain does not support the feature after all (`mark_unsupported`). A feature that is valid
-    in no sampled block is unsupported once every provider was queried.
+    in no sampled block is unsupported, provided that every provider was queried.
     """
 
     clock: Callable[[], float] = time.monotonic
     capability_store: CapabilityStore | None = None
-    # Held during a scan of the newest blocks, so that other threads wait for it.
+    # This lock is held during a scan of the newest blocks, so that other threads wait for the
+    # scan.
     scan_lock: Lock = field(default_factory=Lock, repr=False)
     _state_by_feature: dict[HeaderFeature, _FeatureState] = field(default_factory=dict)
-    # Providers that did not answer when the last samples were checked.
+    # The providers that did not answer when the last samples were checked.
     _unanswered_providers: tuple[str, ...] = ()
-    # Blocks that an operator accepted although a feature of their header is invalid.
+    # The blocks that an operator accepted although a feature of their header is invalid.
     _accepted_blocks: set[tuple[HeaderFeature, str]] = field(default_factory=set)
-    # How often this process marked a feature as unsupported.
+    # How often this process has marked a feature as unsupported.
     demotion_count: int = 0
     _scanned_at: float | None = None
     _lock: RLock = field(default_factory=RLock, repr=False)
@@ -122,7 +124,7 @@ class Calibration:
         self._restore_refusals(stored_facts)
 
     def is_proven(self, feature: HeaderFeature) -> bool:
-        """Return whether the feature is proven for the chain, and not found unsupported since."""
+        """Return whether the feature is proven for the chain and was not refuted since."""
         with self._lock:
             return self._state_by_feature[feature].is_proven
 
@@ -175,7 +177,7 @@ class Calibration:
     ) -> None:
         """Record which features of a block with logs were valid at any endpoint.
 
-        An invalid sample decides nothing until all `unanswered_providers` have answered.
+        An invalid sample does not count until all `unanswered_providers` have answered.
         """
         with self._lock:
             self._unanswered_providers = (
@@ -189,9 +191,9 @@ class Calibration:
                         self._state_by_feature[feature].undecided_blocks.add(block_hash)
 
     def find_undecided_error(self) -> CalibrationUndecidedError | None:
-        """Return an error if a block contradicts its header before every provider answers.
+        """Return an error if a block contradicts its header and some provider did not answer yet.
 
-        Return None if there is no such block, or if the feature is decided without it.
+        The result is None if there is no such block, or if it is not needed to judge the feature.
         """
         with self._lock:
             for feature, state in self._state_by_feature.items():
@@ -223,7 +225,7 @@ class Calibration:
                     )
 
     def assume_feature_proven(self, feature: HeaderFeature) -> None:
-        """Treat a feature as proven, because a block was refused for contradicting it."""
+        """Treat a feature as proven, because a block was refused that contradicts it."""
         with self._lock:
             if not self._state_by_feature[feature].is_proven:
                 self._state_by_feature[feature] = _FeatureState(is_proven=True)
@@ -242,7 +244,7 @@ class Calibration:
     def mark_unsupported(self, feature: HeaderFeature, proof: str) -> None:
         """Mark a feature as unsupported, until samples show it to be valid.
 
-        `proof` is logged; a proven feature needs a proof.
+        `proof` is logged. It is required because a feature that was proven may be marked.
         """
         with self._lock:
             was_proven = self._state_by_feature[feature].is_proven
@@ -273,7 +275,7 @@ class Calibration:
             return facts | acceptances
 
     def _restore_refusals(self, stored_facts: Mapping[str, str]) -> None:
-        """Restore the operator's acceptances, and trust the feature of a stored refusal."""
+        """Restore the operator's acceptances, and treat the feature of a refusal as proven."""
         if REFUSAL_FACT in stored_facts and (
             check := BlockRefusal.from_json(stored_facts[REFUSAL_FACT]).check
         ) in set(HeaderFeature):

@@ -1,4 +1,4 @@
-"""Headers with the fields that commit to their content: bloom, receipts and transactions root."""
+"""Fetches headers with bloom, receipts root and transactions root, which commit to the content."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class _HashedTransaction(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class FullHeader:
-    """A block and the fields of its header; properties are None or empty if a field is missing."""
+    """A block with the fields of its header; a property of a missing field is None or empty."""
 
     block: BlockRef
     response: FullHeaderResponse = field(repr=False)
@@ -60,7 +60,7 @@ class FullHeader:
 
     @property
     def may_have_transactions(self) -> bool:
-        """Whether the block may have transactions, even if the chain fills no roots."""
+        """Whether the block may have transactions, also on a chain whose headers have no roots."""
         return not self.has_no_transactions and bytes(self.response.transactions) != b"[]"
 
     @property
@@ -208,10 +208,9 @@ def fetch_linked_headers(
     """Return the blocks of the range, each the parent of the next.
 
     With `with_transactions`, blocks contain full transactions instead of only their hashes.
-
-    Heights that the chain skipped are left out if the next block names the block before them as
-    its parent. Missing blocks at the beginning or end are left out too; only the blocks around the
-    range show whether they were skipped.
+    Heights that the chain skipped are left out if the parent of the next block is the block before
+    them. Missing blocks at the beginning or the end are left out as well, because only the blocks
+    around the range show whether the heights were skipped.
 
     Raises:
         RpcError: a block is missing, or the blocks are not linked by parent hash.
@@ -232,7 +231,7 @@ def fetch_linked_headers(
 def take_newest_header(endpoint: Endpoint) -> FullHeader | None:
     """Return the newest block from the endpoint's last head check, or None.
 
-    The header is used once, for the window right after the check, and not for a retry.
+    The header is used only once, for the window directly after the check, and not for a retry.
     """
     response = endpoint.take_newest_header()
     return None if response is None else FullHeader(parse_block(endpoint.name, response), response)

@@ -1,6 +1,6 @@
 """Recomputes header hashes and roots, and compares receipts and blooms with logs.
 
-A bloom only adds evidence of forks and omissions; no query is skipped because of a bloom.
+Blooms are used only to detect forks and omissions, and no query is left out because of a bloom.
 See docs/explanation/verification.md#l3.
 """
 
@@ -41,16 +41,16 @@ def has_valid_hash(header: FullHeader) -> bool:
     return compute_header_hash(header) == header.block.hash
 
 
-# A placeholder, because no list of receipts or transactions has this root.
+# No list of receipts or transactions has this root, so it is only a placeholder.
 _ZERO_ROOT = "0x" + "00" * 32
 
 
 def is_root_provably_absent(header: FullHeader, feature: HeaderFeature) -> bool:
     """Return whether a header with a valid hash proves that its block lacks this root.
 
-    The hash commits to both roots: a zero root is not the root of any list, and a block with
-    transactions has receipts. No other proof can refute a root that blocks have proven, because
-    receipts that do not match a root may be forged.
+    The hash commits to both roots. A zero root is not the root of any list, and a block with
+    transactions must have receipts. There is no other proof that a chain lacks a root that was
+    proven before, because receipts that do not match a root may be forged.
     """
     if feature is HeaderFeature.RECEIPTS:
         is_empty = header.has_no_transactions and header.transactions_root != EMPTY_TRIE_ROOT
@@ -99,8 +99,8 @@ def are_logs_complete(
 ) -> bool:
     """Return whether these logs are exactly the matching logs in all receipts of a block.
 
-    `block_receipts` are in order. The result may also be False if the logs only differ in
-    spelling, such as upper-case hex.
+    `block_receipts` are in order. The result may also be False if the logs differ only in their
+    format, such as upper-case hex.
     """
     log_position = 0
     wanted_topics = {(topic,) for topic in log_filter.topics}
@@ -126,7 +126,8 @@ def are_logs_complete(
     return log_position == len(logs)
 
 
-# Fetches the logs of a block from an endpoint other than the named one; None if there is none.
+# A function that fetches the logs of a block from another endpoint than the named one, or returns
+# None if there is none.
 OtherLogFetch = Callable[[str, FullHeader], list[Log] | None]
 
 
@@ -171,7 +172,8 @@ class BloomChecker:
                 continue
             if not may_contain_logs(bloom, logs):
                 if window.is_proven(header.block.number) and has_valid_hash(header):
-                    # The receipts match the root of a valid header, which proves the logs.
+                    # The logs are proven by the receipts root of a valid header, so the bloom is
+                    # wrong.
                     self.calibration.mark_unsupported(
                         HeaderFeature.BLOOM, f"block {header.block.hash} has logs outside of it"
                     )

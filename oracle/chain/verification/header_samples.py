@@ -1,9 +1,9 @@
-"""Finds out from samples which features of a chain's headers are valid.
+"""Determines from samples which features of a chain's headers are valid.
 
-Samples are taken before the first window is read, and then from blocks with logs. An invalid
-sample is checked with every other provider, because the endpoint that returned it may have lied.
-While a provider does not answer, nothing is decided and no window is read.
-See docs/explanation/verification.md#calibration.
+Samples are taken before the first window is read, and later from blocks with logs. An invalid
+sample is checked with every other provider, because the endpoint may have returned false data.
+While a provider does not answer, the feature is undecided and no window is read. See
+docs/explanation/verification.md#calibration.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -21,16 +21,16 @@ from oracle.chain.verification.transaction_check import has_valid_transactions_r
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Size of a batch of samples; the first batch is usually sufficient.
+# The number of samples in a batch; the first batch is usually sufficient.
 _SAMPLE_BATCH = 10
-# Number of headers per batch, without and with transactions.
+# The number of headers in a batch, without and with transactions.
 _SCAN_BATCH, _FULL_SCAN_BATCH = 100, 40
-# Number of older ranges that are sampled if the newest blocks yield too few samples.
+# The number of older ranges that are sampled if the newest blocks yield too few samples.
 _OLDER_RANGES = 4
 
 # Whether each feature of a block is valid.
 FeatureValidity = dict[HeaderFeature, bool]
-# Errors of endpoints without (old) receipts; sampling does not wait for these endpoints.
+# After these errors an endpoint has no receipts, or no old ones, so sampling does not wait for it.
 _NO_RECEIPTS_ERRORS = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED, ErrorKind.NOT_THERE})
 
 
@@ -39,11 +39,11 @@ class HeaderSampler:
     """Takes the samples of one `Calibration`."""
 
     calibration: Calibration
-    # Yields the endpoints other than the named one; each is proven to be on the configured chain.
+    # A function that yields all endpoints except the named one, after each has proven its chain.
     iterate_others: Callable[[str], Iterable[Endpoint]]
-    # Returns the providers other than the endpoint's; all of them have to be queried.
+    # A function that returns the providers other than that of the endpoint; all must be queried.
     find_other_providers: Callable[[Endpoint], Collection[str]]
-    # Called with an endpoint that gave a wrong answer, and the check that found it.
+    # A callback that gets an endpoint with a wrong answer, and the name of the check that failed.
     report_endpoint: Callable[[Endpoint, str], None]
     # Whether blocks are fetched with their transactions.
     reads_transactions: bool = False
@@ -59,7 +59,7 @@ class HeaderSampler:
     def scan_chain_for_samples(self, endpoint: Endpoint) -> None:
         """Sample the newest blocks, and older blocks if the newest yield too few samples.
 
-        Does nothing if no samples are needed, or if the last scan is recent. If several threads
+        Nothing is done if no samples are needed, or if the last scan is recent. If several threads
         read windows, all of them wait for the scan, so that the level of a window does not depend
         on timing.
 
@@ -85,7 +85,7 @@ class HeaderSampler:
                 try:
                     self._sample_heights(endpoint, heights, _SAMPLE_BATCH)
                 except RpcError:
-                    # An endpoint without old blocks may still serve new ones.
+                    # The endpoint may have pruned old blocks, so the newest blocks must suffice.
                     break
             self.calibration.mark_unsupported_features()
             self.calibration.mark_scanned()
@@ -141,7 +141,7 @@ class HeaderSampler:
     def _check_blocks(
         self, endpoint: Endpoint, blocks: Sequence[FullHeader]
     ) -> Iterator[tuple[FullHeader, FeatureValidity]]:
-        """Yield the blocks with logs, and which of their features match the receipts."""
+        """Yield each block with logs, and whether each of its features matches the receipts."""
         for header, block_receipts in fetch_receipts(endpoint, blocks):
             if any(receipt.logs for receipt in block_receipts):
                 yield header, self._compare_features(header, block_receipts)
@@ -155,7 +155,7 @@ class HeaderSampler:
     def _count_samples(
         self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, FeatureValidity]]
     ) -> None:
-        """Count samples, but an invalid one only if no provider shows it to be valid."""
+        """Count samples; an invalid one counts only if no provider returns valid data."""
         open_features = [
             feature for feature in self.features if self.calibration.needs_samples(feature)
         ]
@@ -186,7 +186,7 @@ class HeaderSampler:
         blocks: Sequence[FullHeader],
         features: Collection[HeaderFeature],
     ) -> "_ProviderAnswers":
-        """Query other endpoints about blocks, until each feature is shown to be valid."""
+        """Query other endpoints about blocks, until each feature was found to be valid."""
         answers = _ProviderAnswers()
         if not blocks:
             return answers
@@ -207,7 +207,7 @@ class HeaderSampler:
                 ]
                 for header, validity in self._check_blocks(other_endpoint, same_headers):
                     answers.merge_answer(header.block.hash, validity)
-                # A provider whose receipts are gone counts as having answered.
+                # A provider that has pruned the receipts counts as having answered.
                 answers.record_answer(
                     other_endpoint.provider, [header.block.hash for header in same_headers]
                 )
@@ -233,7 +233,7 @@ class _ProviderAnswers:
     unanswered_providers: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def merge_answer(self, block_hash: str, validity: FeatureValidity) -> None:
-        """Merge one result: a feature is valid if any endpoint shows its validity."""
+        """Merge one result; a feature is valid if it is valid at any endpoint."""
         merged = self.validity_by_block.setdefault(block_hash, dict.fromkeys(validity, False))
         for feature, is_right in validity.items():
             merged[feature] = merged[feature] or is_right
@@ -246,7 +246,7 @@ class _ProviderAnswers:
         }
 
     def are_all_valid(self, block_hash: str, features: Collection[HeaderFeature]) -> bool:
-        """Return whether each of the features was shown to be valid."""
+        """Return whether each of the features was found to be valid."""
         validity = self.validity_by_block.get(block_hash, {})
         return all(validity.get(feature) for feature in features)
 

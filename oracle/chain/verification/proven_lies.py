@@ -1,7 +1,8 @@
-"""Distinguishes proven lies from answers that may be late, truncated or accidental.
+"""Distinguishes invented data from answers that are wrong by accident, or late or truncated.
 
-Logs that the proven receipts do not contain were invented or changed. An answer that contradicts
-its header may be an accident, so the endpoint is queried again, about that block alone.
+If the proven receipts of a block do not contain a log, the endpoint invented or changed the log.
+An answer that contradicts its header may be an accident, so the endpoint is queried a second time,
+about this block only.
 """
 
 from collections import Counter
@@ -15,9 +16,9 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
-# The log fields that the receipts root commits to; positions follow from the order alone.
+# How often each combination of the log fields occurs to which the receipts root commits.
 LogContentCounts = Counter[tuple[str, tuple[str, ...], str]]
-# Fetches one block from an endpoint, and returns whether all of it could be proven.
+# A function that fetches one block from an endpoint, and returns whether it was proven completely.
 ProvabilityCheck = Callable[[Endpoint, int], bool]
 
 
@@ -33,7 +34,7 @@ def count_invented_logs(served_logs: Iterable[Log], true_logs: Iterable[Log]) ->
 
 @dataclass(frozen=True, slots=True)
 class MisbehaviourDetector:
-    """Excludes endpoints that are proven wrong while windows are read."""
+    """Excludes endpoints that are proven wrong when windows are read."""
 
     endpoints: EndpointPool
     is_block_provable: ProvabilityCheck
@@ -44,8 +45,8 @@ class MisbehaviourDetector:
         """Compare the logs that an endpoint returned with the logs that the receipts proved.
 
         An endpoint that invented logs is marked as proven wrong. An endpoint that omitted logs is
-        only moved behind the others, because its own receipts contain the logs; the audit of
-        unproven blocks finds such omissions again.
+        only deprioritised, because its own receipts contain the logs. If it also omits logs of
+        blocks that cannot be proven, the audit finds them.
         """
         invented_count = count_invented_logs(served_logs, true_logs)
         if invented_count:
@@ -58,7 +59,7 @@ class MisbehaviourDetector:
     ) -> None:
         """Query contradicting endpoints again after another endpoint returned the window."""
         for error in contradictions:
-            # A bloom mismatch is not a proof.
+            # A bloom that does not match proves nothing.
             if error.feature is not HeaderFeature.BLOOM and error.endpoint != proving_endpoint:
                 self._recheck_contradiction(error, proving_endpoint)
 

@@ -1,7 +1,7 @@
 """Fetches the receipts of blocks: by block if the endpoint supports it, else by transaction.
 
-Receipts are also fetched by transaction if the receipts of one block exceed the response limit.
-This is slow, but bounded.
+If the receipts of one block exceed the limit of a response, they are also fetched by transaction,
+which is slow.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
 from oracle.telemetry.logger import get_logger
 
-# Blocks per batch; the receipts of a full block can take several megabytes.
+# The number of blocks per batch. The receipts of a full block can take several megabytes.
 _BATCH_BLOCKS = 25
 # After these errors, an endpoint that never returned block receipts counts as not serving them.
 _NOT_SERVED_ERRORS = {
@@ -40,9 +40,9 @@ Receipts = list[ProvenReceipt]
 
 
 class ProvenReceipts(NamedTuple):
-    """The receipts of a block that the native code has proven: their logs that match the filter.
+    """The logs that match the filter, in receipts of a block that the native code has proven.
 
-    `statuses` has one byte for each receipt: 1 if the transaction succeeded, else 0.
+    `statuses` contains one byte for each receipt: 1 if the transaction succeeded, else 0.
     """
 
     logs: PackedLogs
@@ -52,7 +52,7 @@ class ProvenReceipts(NamedTuple):
 def fetch_receipts(
     endpoint: Endpoint, blocks: Sequence[FullHeader]
 ) -> Iterator[tuple[FullHeader, Receipts]]:
-    """Yield each block with its receipts, in order of execution; a few blocks at a time.
+    """Yield each block with its receipts in order of execution; a few blocks are fetched at once.
 
     Raises:
         RpcError: the endpoint does not return the receipts of a block that it knows.
@@ -65,9 +65,9 @@ def fetch_receipts(
 def fetch_receipts_to_prove(
     endpoint: Endpoint, blocks: Sequence[FullHeader], log_filter: LogFilter
 ) -> Iterator[tuple[FullHeader, Receipts | ProvenReceipts]]:
-    """Yield each block with its receipts, most of which native code has proven.
+    """Yield each block with its receipts, most of which the native code has already proven.
 
-    Receipts that it does not prove may still match the header.
+    Receipts that the native code has not proven may still match the header.
 
     Raises:
         RpcError: the endpoint does not return the receipts of a block that it knows.
@@ -93,7 +93,7 @@ def prove_receipts_natively(
 ) -> ProvenReceipts | None:
     """Return the proven receipts in an `eth_getBlockReceipts` result, or None.
 
-    None means that the receipts do not match the header, or have to be decoded in Python.
+    The result is None if the receipts do not match the header, or must be decoded in Python.
     """
     logs: list[Log] = []
     rows: list[LogRow] = []
@@ -220,8 +220,8 @@ def sort_receipts(endpoint: Endpoint, block: FullHeader, block_receipts: Receipt
 def _assign_log_positions(block_receipts: Receipts) -> Receipts:
     """Set each log's position: the index of its receipt, and its index in the block.
 
-    Only the order of execution is proven by the root. The positions in the logs are not part of
-    any root, and some endpoints return the index within the receipt (Ganache 7).
+    The positions in the response are not used, because the root proves only the order of
+    execution, and some endpoints return the index within the receipt (Ganache 7).
     """
     log_index = 0
     for tx, receipt in enumerate(block_receipts):

@@ -1,8 +1,8 @@
-"""Blocks that are refused because answers about them contradict each other or their header.
+"""Refusals of blocks about which answers contradict each other or the block's header.
 
-No proof decides which answer is right. A refusal is stored until it is resolved: by an endpoint
-that proves the block, by a second one that gives the same answer, or by an operator. Until then
-every retry raises the error again.
+No proof shows which answer is right. A refusal is stored until an endpoint proves the block, until
+a second endpoint gives the same answer, or until an operator accepts the block. Until then, every
+retry raises the error again.
 """
 
 from typing import Self
@@ -12,12 +12,13 @@ import msgspec
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 
-# Fact names: the refusal, and the prefix of blocks that an operator accepted.
+# The name of the fact that holds a refusal, and the prefix of facts about accepted blocks.
 REFUSAL_FACT = "refusal"
 ACCEPTED_PREFIX = "accepted "
-# Endpoints return different blocks at one height; every other check is a `HeaderFeature`.
+# The value of `check` if endpoints return different blocks at one height.
 BLOCK_HASH_CHECK = "block_hash"
-# The calibration is undecided, because a provider does not answer.
+# The value of `check` if the calibration is undecided because a provider does not answer. All
+# other values are a `HeaderFeature`.
 CALIBRATION_CHECK = "calibration"
 
 
@@ -45,7 +46,7 @@ class BlockRefusal(msgspec.Struct, frozen=True):
 
 
 class BlockRefusedError(TransientError):
-    """A block is refused: it contradicts its header, or endpoints contradict each other."""
+    """A block is refused, because it contradicts its header or endpoints contradict each other."""
 
     def __init__(self, refusal: BlockRefusal) -> None:
         self.refusal = refusal

@@ -1,4 +1,4 @@
-"""The cost of following a chain in JSON-RPC calls, which most providers bill.
+"""Estimates how many JSON-RPC calls following a chain takes, because most providers bill calls.
 
 See docs/reference/rpc-requirements.md#costs.
 """
@@ -14,7 +14,7 @@ from oracle.rpc.endpoints.learned_limits import MAX_BLOCKS_WITH_HEADERS, MAX_LIN
 from oracle.rpc.endpoints.probe import Capabilities
 
 _HISTORY_BLOCKS = 1_000
-# The first and last header of a window of history.
+# The headers that link a window of history, which are the first and the last.
 _LINK_HEADERS = 2
 
 
@@ -22,10 +22,11 @@ _LINK_HEADERS = 2
 class RpcCosts:
     """Numbers of JSON-RPC calls; each call in a batch counts.
 
-    `empty_block` is for a block at the head without logs, and includes the head check.
-    `history` is for 1,000 final blocks without relevant logs, at the initial range size; `proof`
-    is added for each block with logs or watched calls, in history and at the head.
-    With `by_transaction`, a proof takes one more call for each transaction of the block.
+    `empty_block` is the number for a block without logs at the head, including the check of the
+    head. `history` is the number for 1,000 final blocks without relevant logs, at the initial size
+    of ranges. `proof` is added for each block with logs or watched calls, in history and at the
+    head. If `by_transaction` is true, a proof takes one more call for each transaction of the
+    block.
     """
 
     empty_block: int
@@ -54,7 +55,8 @@ def estimate_rpc_costs(
     has_logs_by_hash = capabilities is None or capabilities.has_logs_by_hash
     serves_receipts = capabilities is None or capabilities.has_block_receipts
     watches = bool(reader.selectors)
-    # The head check and the logs; without logs by hash, also headers before and after the logs.
+    # Two calls are for the check of the head and for the logs. If the endpoint does not serve logs
+    # by hash, headers before and after the logs are read as well.
     head_calls = 2 + (0 if has_logs_by_hash else 2) + (1 if watches and has_logs_by_hash else 0)
     proves = policy.get_max_level(is_history=False) >= VerificationLevel.PROVEN or watches
     return RpcCosts(
@@ -80,6 +82,6 @@ def _estimate_history_calls(
     top = policy.get_max_level(is_history=True)
     if top < VerificationLevel.BLOOMED:
         return window_count * (1 + _LINK_HEADERS)
-    # Every header, the last one again after the logs, and the receipts of one block, to detect
-    # endpoints that pruned it.
+    # Every header is read, and the last header again after the logs. To detect endpoints that have
+    # pruned blocks, the receipts of one block are read as well.
     return _HISTORY_BLOCKS + window_count * (2 + (top >= VerificationLevel.PROVEN))

@@ -1,10 +1,10 @@
 """Extracts the watched calls from whole blocks, and proves that no call is missing or forged.
 
 The transactions root commits to every transaction of a block. If the chain's roots are proven, an
-endpoint that omits a transaction, or changes its input, is therefore detected
-(docs/explanation/verification.md#l4). The sender of a call is verified by its signature, without a
-header: an endpoint that contradicts the signature is wrong, whatever the chain's roots are. If all
-endpoints contradict it, this is a property of the chain, as with system transactions.
+endpoint that omits a transaction or changes its input is therefore detected
+(docs/explanation/verification.md#l4). The sender of a call is verified by the signature of the
+transaction, which needs no header. An endpoint that contradicts the signature is wrong. If all
+endpoints contradict it, this is a property of the chain, as in the case of system transactions.
 """
 
 from collections.abc import Sequence
@@ -113,13 +113,13 @@ class SenderChecker:
         Raises:
             ForgeryError: the transaction was signed by another account, or has other fields.
         """
-        # Imported late: the import takes 0.1 s, and is needed only for calls.
+        # The import takes 0.1 s and is needed only for calls.
         from oracle.chain.proofs.transaction_sender import recover_signer  # noqa: PLC0415
 
         try:
             signer_address = recover_signer(msgspec.convert(raw_transaction, SignedTransaction))
         except msgspec.ValidationError:
-            # An unsupported transaction, such as one of a chain's own types.
+            # The transaction has an unsupported type, such as a type of this chain only.
             signer_address = None
         except ValueError as error:
             self._raise_or_record_contradiction(call, str(error))

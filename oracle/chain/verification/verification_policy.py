@@ -1,4 +1,7 @@
-"""Verification depth of windows, set in section `[verify]` (docs/explanation/verification.md)."""
+"""The levels to which windows are verified, from the section `[verify]` of the settings.
+
+See docs/explanation/verification.md.
+"""
 
 from dataclasses import dataclass
 
@@ -7,10 +10,11 @@ from oracle.domain.coverage import VerificationLevel
 
 @dataclass(frozen=True, slots=True)
 class VerificationPolicy:
-    """The highest level to verify up to, for non-final blocks (`head`) and final ones (`history`).
+    """The levels to which non-final blocks (`head`) and final blocks (`history`) are verified.
 
-    Without `receipts`, no block is ever proven. With `every_header`, history is read like the
-    head: with all headers, and with logs by block hash. This takes about two requests per block.
+    If `receipts` is false, no block is ever proven. With `every_header`, history is read in the
+    same way as the head, with all headers and with logs by block hash. This takes about two
+    requests per block.
     """
 
     head: VerificationLevel = VerificationLevel.PROVEN
@@ -19,7 +23,7 @@ class VerificationPolicy:
     every_header: bool = False
 
     def get_max_level(self, *, is_history: bool) -> VerificationLevel:
-        """Return the highest level up to which history, or else new blocks, are verified."""
+        """Return the level to which history is verified, or new blocks if not `is_history`."""
         level = self.history if is_history else self.head
         return level if self.receipts else min(level, VerificationLevel.BLOOMED)
 

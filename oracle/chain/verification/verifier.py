@@ -1,7 +1,7 @@
-"""Verifies a window, step by step: headers, receipts (L4), blooms (L3).
+"""Verifies a window step by step, by its headers, receipts (L4) and blooms (L3).
 
-The logs that the receipts prove replace the logs that the endpoint returned.
-See docs/explanation/verification.md.
+Logs that are proven by receipts replace the logs that the endpoint returned. See
+docs/explanation/verification.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ from oracle.domain.logs import Log
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# Minimum number of non-empty blocks in a window that is read by receipts alone.
+# A window is read by receipts alone only if it has at least this many non-empty blocks.
 MIN_NONEMPTY_BLOCKS = 80
 
 
@@ -48,7 +48,7 @@ class WindowVerifier:
     calibration: Calibration
     bloom_checker: BloomChecker
     sampler: HeaderSampler
-    # Called with an endpoint that gave a wrong answer, and the check that found it.
+    # A callback that gets an endpoint with a wrong answer, and the name of the check that failed.
     report_endpoint: Callable[[Endpoint, str], None]
 
     def get_max_allowed_level(self, max_level: VerificationLevel) -> VerificationLevel:
@@ -66,7 +66,7 @@ class WindowVerifier:
     def get_reachable_level(self, max_level: VerificationLevel) -> VerificationLevel:
         """Return the highest level up to `max_level` that the chain may reach.
 
-        Until the samples show that the chain lacks a feature, it may have the feature.
+        The chain may have a feature until samples show that it lacks the feature.
         """
         for level, feature in (
             (VerificationLevel.PROVEN, HeaderFeature.RECEIPTS),
@@ -77,9 +77,9 @@ class WindowVerifier:
         return min(max_level, VerificationLevel.PINNED)
 
     def get_history_level(self, max_level: VerificationLevel) -> VerificationLevel:
-        """Return the level up to `max_level` that every historical block currently reaches.
+        """Return the level up to `max_level` that every block of history reaches at present.
 
-        BLOOMED and higher levels need every header. A bloom that excludes the indexed contracts
+        BLOOMED and higher levels require every header. A bloom that excludes the indexed contracts
         proves as much as the receipts. If the chain has no blooms, the receipts of every block are
         read.
         """
@@ -103,9 +103,9 @@ class WindowVerifier:
     ) -> bool:
         """Return whether receipts alone can prove all logs of these blocks, without a log query.
 
-        If no bloom excludes the indexed contracts from any non-empty block, the receipts of all
-        blocks are read anyway. Logs are then not requested, and blooms are not used. If there are
-        few non-empty blocks, logs are still requested, because this shows which endpoints are
+        If no bloom of a non-empty block excludes the indexed contracts, the receipts of all blocks
+        are read anyway. Then logs are not requested and blooms are not used. However, logs are
+        still requested if there are few non-empty blocks, because this shows which endpoints are
         reliable.
         """
         features = (HeaderFeature.HEADER, HeaderFeature.RECEIPTS)
@@ -113,7 +113,8 @@ class WindowVerifier:
             max_level < VerificationLevel.PROVEN
             or not endpoint.limits.serves_block_receipts
             or not all(map(self.calibration.is_proven, features))
-            # Samples need blocks that are known to have logs.
+            # Logs are requested while samples are needed, because these are taken from blocks with
+            # logs.
             or self.calibration.needs_any_samples(self.sampler.features)
         ):
             return False
@@ -121,7 +122,8 @@ class WindowVerifier:
         return (
             len(nonempty_headers) >= max(MIN_NONEMPTY_BLOCKS, len(blocks) // 2)
             and not any(
-                # The logs of a block that an operator accepted must be requested.
+                # The logs of a block that an operator accepted must be requested, because its
+                # receipts cannot prove them.
                 self.calibration.is_accepted(feature, header.block.hash)
                 for feature in features
                 for header in blocks
@@ -132,7 +134,7 @@ class WindowVerifier:
     def find_unsupported_features(self, level: VerificationLevel) -> tuple[HeaderFeature, ...]:
         """Return the features that blocks at this level need but the chain lacks.
 
-        Without a valid header hash, roots and blooms are unproven claims of the endpoint.
+        If header hashes are not valid, the roots and blooms in headers are not proven.
         """
         if level < VerificationLevel.BLOOMED:
             return ()
@@ -153,7 +155,8 @@ class WindowVerifier:
 
         Raises:
             ContradictionError: the endpoint contradicts a header.
-            RpcError: the endpoint omitted logs that another one has, or lacks data for the proof.
+            RpcError: the endpoint omitted logs that another endpoint has, or lacks data for a
+                proof.
         """
         if window.max_level >= VerificationLevel.BLOOMED:
             self._check_header_hashes(window)
@@ -320,7 +323,7 @@ class WindowVerifier:
             elif (
                 computed_root := try_compute_transactions_root(header)
             ) != header.transactions_root:
-                # A bloom does not cover calls, so every block with transactions needs this check.
+                # Every block with transactions is checked, because blooms do not cover calls.
                 message = "the transactions do not match the transactions root of the header"
                 self._raise_contradiction(
                     window,

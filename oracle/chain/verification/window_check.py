@@ -1,4 +1,4 @@
-"""One window during verification: the endpoint's answer, and the result so far."""
+"""The state of a window during verification: the endpoint's answer, and the levels reached."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,8 +17,8 @@ from oracle.telemetry.indexer_metrics import MISSING_LOGS, VERIFY_FAILURES
 class ContradictionError(RpcError):
     """An answer contradicts a header feature that is proven for the chain.
 
-    `computed_value` is the value that the header would need. If two endpoints yield the same
-    value, they agree about the chain.
+    `computed_value` is the value of the feature that would match the answer. If it is the same for
+    two endpoints, they agree about the content of the block.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ContradictionError(RpcError):
 
 
 class OmissionError(RpcError):
-    """Another endpoint returned logs that this one omitted."""
+    """Another endpoint returned logs that this endpoint omitted."""
 
     def __init__(self, endpoint: str, header: FullHeader, missing_count: int) -> None:
         message = (
@@ -59,12 +59,12 @@ def record_missing_logs(endpoint: str, missing_count: int) -> None:
 class VerifiedWindow:
     """One endpoint's answer for a range of blocks, and the level that each block has reached.
 
-    `headers` are the known headers, in order; with `has_all_headers`, they cover the range, and
-    each is the parent of the next. `returned_logs` are the logs of the endpoint, or None if all
-    receipts are read instead; with `is_pinned`, they were requested by block hash.
-    `required_blocks` have to be proven in any case, even without logs or calls. `calls_by_block`
-    are the watched calls, or None if no calls are watched; whether they succeeded is unknown until
-    receipts are read. `logs_by_block` and `level_by_block` are the results per block.
+    `headers` are the known headers, in order. If `has_all_headers` is true, they cover the range,
+    and each is the parent of the next. `returned_logs` are the logs from the endpoint, or None if
+    all receipts are read instead. `is_pinned` is whether the logs were requested by block hash.
+    `required_blocks` must be proven even if they have no logs or calls. `calls_by_block` are the
+    watched calls, or None if no calls are watched; only receipts show whether they succeeded.
+    `logs_by_block` and `level_by_block` are the results for each block.
     """
 
     endpoint: Endpoint
@@ -78,9 +78,9 @@ class VerifiedWindow:
     calls_by_block: Mapping[int, Sequence[Call]] | None = None
     logs_by_block: dict[int, list[Log]] = field(init=False)
     level_by_block: dict[int, VerificationLevel] = field(init=False)
-    # Whether the endpoint's logs were replaced by proven ones.
+    # Whether proven logs have replaced logs of the endpoint.
     is_repaired: bool = False
-    # The blocks whose receipts proved which calls succeeded.
+    # The blocks whose receipts have proven which calls succeeded.
     blocks_with_call_outcomes: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
