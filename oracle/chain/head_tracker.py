@@ -14,11 +14,10 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 from oracle.telemetry.logger import get_logger
 
-# If the preferred endpoint has no new block for this time, the other endpoints are queried as
-# well.
+# If the preferred endpoint has no new block for this time, all other endpoints are queried too.
 STANDSTILL_SECONDS = 30.0
-# The chain counts as stalled after this many block times without a block, but not before this many
-# seconds.
+# The chain counts as stalled after this many block times without a new block. The second constant
+# is the minimum of this time in seconds.
 _STALL_BLOCKS = 10
 _MIN_STALL_SECONDS = 60.0
 # Between two checks at most this time is counted, because the machine may have been suspended.

@@ -169,7 +169,6 @@ def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
     return endpoint.gives_block_receipts
 
 
-# A function that compares a call with the transaction that the endpoint returned; see
-# SenderChecker.
+# A function that compares a call with the transaction from the endpoint; see SenderChecker.
 RawTransaction = dict[str, object]
 CallCheck = Callable[[Call, RawTransaction], None]

@@ -170,8 +170,7 @@ _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
     kinds.PLACE: (_find_round_position_getter, _NUMBER),
     kinds.VERSION: (_find_version_getter, "three unsigned numbers"),
 }
-# No argument fits boolean and enumeration fields directly; an enumeration needs an enum of the
-# profile.
+# No argument fits boolean and enumeration fields; the latter need an enum of the profile.
 _NO_FIT: _FieldFit = (_reject_all_types, "a constant, or an argument with an enum")
 
 

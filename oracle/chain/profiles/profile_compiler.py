@@ -163,8 +163,7 @@ class MappingCompiler:
         except ValueError as error:
             self.faults.append(f"{mappings[0].key}: {error}, in {signature.text}")
             return None
-        # The block number is needed if an enum has several tables, which are valid for other
-        # blocks.
+        # An enum may have several tables, each for other blocks, so it needs the block number.
         has_block_tables = any(len(enum.tables) > 1 for enum in self.enums.values())
         split_log = (
             _append_block_number_to_parts(plan.split_log) if has_block_tables else plan.split_log

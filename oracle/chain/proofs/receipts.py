@@ -72,8 +72,7 @@ def format_bloom(bits: int) -> str:
     return f"0x{bits:0512x}"
 
 
-# The types legacy, access list, dynamic fee, blob and set code. The fields of other types are not
-# known.
+# Legacy, access list, dynamic fee, blob and set code. The fields of other types are unknown.
 KNOWN_TYPES = range(5)
 # The RLP list head before the topics of a log, by the number of topics.
 _TOPIC_HEADS = [encode_list_head(33 * count).hex() for count in range(5)]

@@ -34,14 +34,13 @@ from oracle.telemetry.logger import get_logger
 if TYPE_CHECKING:
     from distributed import Client
 
-# The environment variable with the worker's endpoints, as a JSON list like in the daemon's
-# settings.
+# The environment variable with the worker's endpoints, as a JSON list of URLs.
 ENDPOINTS_VARIABLE = "QOS_ORACLE_CHAIN__ENDPOINTS"
 # The timeout of connecting to the scheduler, and the interval between attempts to reconnect.
 _CONNECT_SECONDS, _RECONNECT_SECONDS = 5.0, 30.0
 _CLOSE_SECONDS = 2.0
-# These errors mean that a worker is unusable: it has another version, lacks a package, or has no
-# endpoints.
+# After these errors a worker is unusable: its version differs, or a package or endpoint is
+# missing.
 _UNUSABLE_WORKER_ERRORS = (InputError, ImportError, AttributeError)
 
 

@@ -129,8 +129,7 @@ class SegmentCoordinator:
             current_facts.get(fact) != requested_value
             for fact, requested_value in request.writer_state.facts[""].items()
         ):
-            # Only facts that the request contained are compared. Facts that were learned later are
-            # ignored.
+            # Facts that were learned after the request are ignored; only the others are compared.
             raise RefusedSegmentError("facts about the chain changed after the request")
         try:
             window = answer.to_window()

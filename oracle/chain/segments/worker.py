@@ -54,8 +54,8 @@ from oracle.rpc.rpc_errors import RpcError
 from oracle.telemetry.logger import import_structlog_without_rich
 
 # The signatures of calls are samples as well. A worker may use the fact that senders are valid,
-# because it does not change the level of a range: an answer that contradicts a signature is always
-# refused.
+# because the fact does not change the level of a range: an answer that contradicts a signature is
+# refused in any case.
 _VALID_SENDERS_FACT = {get_feature_fact_name(HeaderFeature.SENDER): "right"}
 
 

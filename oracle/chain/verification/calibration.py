@@ -93,8 +93,7 @@ class Calibration:
 
     clock: Callable[[], float] = time.monotonic
     capability_store: CapabilityStore | None = None
-    # This lock is held during a scan of the newest blocks, so that other threads wait for the
-    # scan.
+    # Held during a scan of the newest blocks, so that other threads wait for the scan.
     scan_lock: Lock = field(default_factory=Lock, repr=False)
     _state_by_feature: dict[HeaderFeature, _FeatureState] = field(default_factory=dict)
     # The providers that did not answer when the last samples were checked.

@@ -172,8 +172,7 @@ class BloomChecker:
                 continue
             if not may_contain_logs(bloom, logs):
                 if window.is_proven(header.block.number) and has_valid_hash(header):
-                    # The logs are proven by the receipts root of a valid header, so the bloom is
-                    # wrong.
+                    # The receipts root of a valid header proves the logs, so the bloom is wrong.
                     self.calibration.mark_unsupported(
                         HeaderFeature.BLOOM, f"block {header.block.hash} has logs outside of it"
                     )

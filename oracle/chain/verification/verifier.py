@@ -113,8 +113,7 @@ class WindowVerifier:
             max_level < VerificationLevel.PROVEN
             or not endpoint.limits.serves_block_receipts
             or not all(map(self.calibration.is_proven, features))
-            # Logs are requested while samples are needed, because these are taken from blocks with
-            # logs.
+            # While samples are needed, logs are requested to find the blocks that have any.
             or self.calibration.needs_any_samples(self.sampler.features)
         ):
             return False
