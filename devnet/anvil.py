@@ -21,11 +21,12 @@ from oracle.errors import FatalError, InputError
 
 CHAIN_ID = 31337
 _LISTENING_PREFIX = "Listening on "
-# More blocks than a demo mines; pruned blocks cannot be read or reorganised. The limit bounds the
-# memory of a chain that runs for days, because each kept state takes half a megabyte.
+# A demo mines fewer blocks than this, so none of its blocks is pruned and becomes unreadable. The
+# limit bounds the memory of a chain that runs for days, because each kept state takes half a
+# megabyte.
 _MAX_HISTORY_BLOCKS = 2_000
 _REQUEST_TIMEOUT_SECONDS = 120
-# Anvil stops immediately on SIGTERM, unless it hangs.
+# Anvil stops immediately on SIGTERM, unless it does not respond.
 _STOP_TIMEOUT_SECONDS = 10
 
 
@@ -33,7 +34,7 @@ _STOP_TIMEOUT_SECONDS = 10
 def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
     """Run Anvil and yield its URL.
 
-    `port` 0 selects any free port; `start_time` is the timestamp of block 0.
+    If `port` is 0, any free port is selected. `start_time` is the timestamp of block 0.
 
     Raises:
         InputError: the port is in use, or Anvil cannot be installed.
@@ -44,7 +45,8 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             *("--accounts", str(accounts), "--chain-id", str(CHAIN_ID)),
             *("--timestamp", str(start_time), "--no-mining", "--order", "fees"),
             *("--prune-history", str(_MAX_HISTORY_BLOCKS), "--cache-path", cache_folder),
-            # Anvil then reports blocks two below the head as final; its default is 64.
+            # With this option, Anvil reports blocks two below the head as final; by default, 64
+            # below.
             *("--slots-in-an-epoch", "1"),
         ]
         with subprocess.Popen(  # noqa: S603 - the binary that we found ourselves
@@ -52,10 +54,11 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            # Ctrl-C must reach only the parent process, which stops the chain in order.
+            # Ctrl-C must reach only the parent process, which stops the chain in a controlled way.
             process_group=0,
         ) as process:
-            # Anvil prints a line per request; a full pipe that is not read would block Anvil.
+            # Anvil prints a line per request, and would block if nobody read its output from the
+            # pipe.
             drain_thread = Thread(target=_drain_output, args=(process,), daemon=True)
             try:
                 url = _wait_for_url(process, port)
@@ -63,13 +66,13 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
                 yield url
             finally:
                 _stop_process(process)
-                # Join the reader before the pipe is closed.
+                # The thread that reads the pipe must end before the pipe is closed.
                 if drain_thread.ident is not None:
                     drain_thread.join()
 
 
 def _wait_for_url(process: "subprocess.Popen[str]", port: int) -> str:
-    """Return the URL from Anvil's "Listening on" line, waiting until the line is printed."""
+    """Wait for Anvil's "Listening on" line, and return the URL that it contains."""
     last_line = "no output"
     for line in process.stdout or ():
         if line.startswith(_LISTENING_PREFIX):
@@ -94,9 +97,10 @@ def _drain_output(process: "subprocess.Popen[str]") -> None:
 
 
 class LocalChain:
-    """JSON-RPC client of Anvil.
+    """A JSON-RPC client of Anvil.
 
-    It can send many calls in one request; all accounts are unlocked.
+    Many calls can be sent in one request. All accounts of the chain are unlocked, so transactions
+    need no signature.
     """
 
     def __init__(self, url: str) -> None:
@@ -131,11 +135,12 @@ class LocalChain:
         """Mine one block with the transactions, and return their hashes.
 
         Transactions that are already in Anvil's pool are mined as well. A transaction that pays a
-        higher fee comes first; those of equal fees keep the order in which they were sent.
+        higher fee comes first; transactions with equal fees keep the order in which they were
+        sent.
         """
         calls = [("eth_sendTransaction", transaction) for transaction in transactions]
         # Anvil runs the calls of a batch at the same time, and might mine before it has added a
-        # transaction of the same batch. JSON-RPC has no empty batch.
+        # transaction of the same batch. An empty batch is invalid in JSON-RPC.
         transaction_hashes = self.make_batch_request(calls) if calls else []
         self.make_batch_request([("evm_setNextBlockTimestamp", timestamp), ("evm_mine",)])
         return [str(transaction_hash) for transaction_hash in transaction_hashes]
@@ -153,7 +158,7 @@ class LocalChain:
             ("eth_getTransactionReceipt", transaction_hash)
             for transaction_hash in transaction_hashes
         ]
-        # JSON-RPC has no empty batch.
+        # An empty batch is invalid in JSON-RPC.
         receipts = self.make_batch_request(receipt_calls) if receipt_calls else []
         for transaction_hash, receipt in zip(transaction_hashes, receipts, strict=True):
             if receipt is None or receipt["status"] != "0x1":
@@ -172,7 +177,7 @@ class LocalChain:
         """Send a JSON-RPC request body and return the decoded response.
 
         Raises:
-            FatalError: the chain has ended, times out, or responds with something other than JSON.
+            FatalError: the chain has ended, times out, or its response is not JSON.
         """
         try:
             return self._session.post(self.url, json=body, timeout=_REQUEST_TIMEOUT_SECONDS).json()
@@ -190,12 +195,13 @@ class LocalChain:
             raise FatalError(f"the local chain at {self.url}: {error}") from None
 
 
-# The system assigns free ports from 32768 on (Linux) or higher, so a port from that range may be
-# taken by another process before a program binds it.
+# Linux assigns free ports from 32768 on, and other systems from higher numbers, so another process
+# may take a port of that range before a program binds it.
 _PORT_RANGE = range(20_000, 32_000)
-# Two processes that start at the same time search from distant ports.
+# The start of the search depends on the process id, so two processes that start at the same time
+# search at distant ports.
 _PROCESS_STRIDE = 101
-# No port is returned twice: the first program may not have bound it yet.
+# No port is returned twice, because the first program may not have bound it yet.
 _port_counter = itertools.count()
 
 

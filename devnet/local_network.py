@@ -1,4 +1,4 @@
-"""Runs a local network for development: chain, contracts, keys, configuration and traffic."""
+"""Runs a local network for development, with chain, contracts, keys, configuration and traffic."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,7 +29,7 @@ PrintLine = Callable[[str], None]
 class LocalNetworkOptions:
     """Options of a local network.
 
-    `chaos_seed` is the seed of the faulty endpoints; if it is None, there are none. `stop` is set
+    `chaos_seed` is the seed of the faulty endpoints, or None for no such endpoints. `stop` is set
     when the network must end. `on_ready` is called once with all addresses, as soon as a daemon
     may start.
     """
@@ -44,9 +44,9 @@ class LocalNetworkOptions:
 def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine) -> None:
     """Run a local network until `stop` is set.
 
-    `folder` gets the keys and a configuration for `qos-oracle run`. With `--chaos`, that
-    configuration names two proxies of the chain that return random faults; the chain's own
-    endpoint stays honest.
+    The keys and a configuration for `qos-oracle run` are written to `folder`. With `--chaos`, the
+    configuration names two proxies of the chain with random faults, while the chain's own endpoint
+    stays honest.
 
     Raises:
         InputError: the folder already exists, or the port is in use.
@@ -99,14 +99,15 @@ def run_devnet(folder: Path, options: LocalNetworkOptions, print_line: PrintLine
 def _serve_daemon_endpoints(
     url: str, chaos_seed: int | None, print_line: PrintLine
 ) -> Iterator[list[str]]:
-    """Yield the endpoint URLs for the daemon; at the end, print how often each fault began."""
+    """Yield the endpoint URLs for the daemon, and finally print how often each fault began."""
     if chaos_seed is None:
         yield [url]
         return
     with ExitStack() as stack:
         proxies = {}
         for proxy_index in range(_PROXY_COUNT):
-            # Runs with consecutive seeds have no endpoint seed in common.
+            # Because of the multiplication, runs with consecutive seeds have no endpoint seed in
+            # common.
             proxy = ChaosEndpoint(
                 url,
                 chaos_seed * _PROXY_COUNT + proxy_index,
@@ -128,7 +129,7 @@ def _build_fault_printer(proxy_index: int, print_line: PrintLine) -> PrintLine:
 
 
 def _mine_until_stopped(stage: Stage, clock: ChainClock, options: LocalNetworkOptions) -> None:
-    """Mine a block with traffic every `block_seconds` of wall time, until stopped."""
+    """Mine a block with traffic every `block_seconds` of wall time until `stop` is set."""
     traffic = DemoTraffic(stage, _SEED)
     next_block_at = time.monotonic()
     while not options.stop.is_set():

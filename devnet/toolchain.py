@@ -15,7 +15,7 @@ from pathlib import Path
 from oracle.errors import InputError
 from oracle.resources import find_shipped_path
 
-# Anvil's version for platforms that the lock file does not cover.
+# The version of Anvil for platforms that the lock file does not cover.
 _PACKAGE_PREFIX = "@foundry-rs/anvil"
 _VERSION = "1.7.1"
 _ARCHITECTURE_BY_MACHINE = {
@@ -27,7 +27,7 @@ _ARCHITECTURE_BY_MACHINE = {
 
 
 def find_or_install_anvil() -> Path:
-    """Return the path of Anvil's binary; install the binary if it is missing.
+    """Return the path of Anvil's binary, and install the binary if it is missing.
 
     Raises:
         InputError: npm is missing or cannot install the package; the message suggests a remedy.
@@ -68,8 +68,8 @@ def _get_cache_folder() -> Path:
 def _install_anvil(folder: Path) -> None:
     """Install Anvil into a temporary folder, and rename that folder to `folder`.
 
-    npm uses the lock file if it covers this platform, else the package's name and version. The
-    rename ensures that a partial installation is never used.
+    npm uses the lock file if it covers this platform, and otherwise the package's name and
+    version. Because of the rename, a partial installation is never used.
     """
     npm = _get_npm_command()
     sys.stderr.write(f"installing {_get_platform_package()} into {folder}\n")
@@ -96,7 +96,7 @@ def _run_npm_install(folder: Path, npm: list[str]) -> None:
     command = [*npm, *npm_arguments, "--ignore-scripts", "--no-fund", "--no-audit"]
     completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - npm, found by us
     if completed.returncode:
-        # The last line of the output only names a log file.
+        # The last line of the output names a log file and no cause, so it is skipped.
         error_lines = [
             line for line in completed.stderr.splitlines() if line and "complete log" not in line
         ]

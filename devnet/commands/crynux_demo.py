@@ -1,4 +1,4 @@
-"""The command `demo --network`, which runs the demo on stand-ins of Crynux's contracts."""
+"""Implements `demo --network`, which runs the demo on stand-ins for Crynux's contracts."""
 
 import typer
 from rich.console import Console

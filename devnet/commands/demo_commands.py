@@ -1,4 +1,4 @@
-"""The commands `demo` and `devnet`, which run the complete oracle on a local chain."""
+"""Defines the commands `demo` and `devnet`, which run the complete oracle on a local chain."""
 
 import json
 import signal
@@ -34,7 +34,7 @@ _REFERENCE_NETWORK = "reference"
 # The maximum number of the daemon's warnings that are printed after a failed demo.
 _MAX_SHOWN_WARNINGS = 50
 _DEMO_CLEANUP_TEXT = "chain and daemon are stopped, and their folder with keys is deleted"
-# A closed terminal stops the demo like Ctrl-C: chain and daemon are stopped in order.
+# If the terminal is closed, the demo stops chain and daemon in a controlled way, as with Ctrl-C.
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -142,7 +142,7 @@ def _run_reference_demo(options: DemoOptions, *, keep: bool, as_json: bool) -> N
 def _print_daemon_diagnostics(configuration: Path) -> None:
     """Print the daemon's status and warnings to stderr.
 
-    The daemon's database and log are deleted together with the demo.
+    They are printed because the daemon's database and log are deleted together with the demo.
     """
     for command in (("status",), ("kickout", "list"), ("outbox", "list")):
         arguments = [sys.executable, "-m", "oracle", *command, "--config", str(configuration)]
@@ -173,7 +173,7 @@ def _resolve_demo_system(name: str, network: str) -> DemoSystem:
 
 @contextmanager
 def _report_interruption(stop: StopSignal, cleanup_text: str) -> Iterator[None]:
-    """Print what was deleted and what remains, if a signal ended the context."""
+    """If a signal ends the context, print what was deleted and what remains."""
     try:
         yield
     finally:

@@ -1,1 +1,1 @@
-"""Stand-ins of Crynux's contracts on the local chain, and traffic for them."""
+"""Stand-ins for Crynux's contracts on the local chain, and traffic for them."""

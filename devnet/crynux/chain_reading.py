@@ -1,8 +1,9 @@
 """Reads all events of a chain with third-party contracts, independently of the daemon.
 
-Run as a separate process: `python -m devnet.crynux.chain_reading URL PROFILE CONTRACTS`, where
-CONTRACTS is a JSON object of names and addresses. The process prints events as JSON lines, which
-`qos-oracle replay` reads. The process shares neither a database nor fetching code with the daemon.
+The module runs as a separate process, `python -m devnet.crynux.chain_reading URL PROFILE
+CONTRACTS`. CONTRACTS is a JSON object of names and addresses. The process prints events as JSON
+lines, which `qos-oracle replay` reads. The process shares neither a database nor fetching code
+with the daemon.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""The traffic of a commit/disclose network: one task at a time for every three idle nodes.
+"""Simulates the nodes and the creator of a network with commitments and disclosures.
 
 A creator orders a task, and the contract assigns it to the three nodes that have waited longest.
 Each node commits to a result, and discloses it once all three have committed. The first node whose
-result agrees with another one uploads the result.
+result agrees with another one uploads the result. There is one open task for every three nodes.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from oracle.domain.ids import Address
 Transaction = dict[str, str]
 _FEE = ETHER // 10
 _NODES_PER_TASK = 3
-# This number of open tasks keeps all nodes busy.
+# With this number of open tasks, every node is busy.
 _MAX_OPEN_TASKS = len(DEMO_NODES) // _NODES_PER_TASK
-# The contract's timeout, in seconds; the creator may cancel the task after it.
+# The contract's time limit of a task, in seconds. Afterwards the creator may cancel the task.
 TASK_TIMEOUT_SECONDS = 900
 _IMAGE = 0
 _IMAGE_COUNT = 1
@@ -36,10 +36,10 @@ _WORD_HEX_DIGITS = 64
 
 @dataclass(slots=True)
 class CommitAssignment:
-    """One node's part in a task.
+    """The part of one node in a task.
 
     `committed_at` and `disclosed_at` are block numbers, or None until the event. `commit_due_at`
-    is the block in which the node will commit, or None if the node never does.
+    is the block in which the node will commit, or None if the node never commits.
     """
 
     node: DemoNode
@@ -49,7 +49,7 @@ class CommitAssignment:
     disclosed_at: int | None = None
 
     def is_commit_due(self, block_number: int) -> bool:
-        """Return whether the node has a result and commits to it in this block."""
+        """Return whether the node commits to its result in this block."""
         return self.commit_due_at is not None and self.commit_due_at <= block_number
 
 
@@ -74,20 +74,21 @@ class CommitJob:
 
 
 class CommitTraffic:
-    """Generates task after task; the same seed gives the same tasks and answers."""
+    """Generates one task after another; the same seed produces the same tasks and answers."""
 
     def __init__(self, network: CrynuxNetwork, seed: int) -> None:
         self._network = network
-        # Not for secrets: the nodes must behave the same way in every run.
+        # The numbers are no secrets, and a seed is needed so that the nodes behave alike in every
+        # run.
         self._random = random.Random(seed)  # noqa: S311
         self._task_started_topic = load_abi("testing/CommitTask").get_event("TaskStarted").digest
         self._name_by_address = {address: name for name, address in network.nodes.items()}
         self._node_by_name = {node.name: node for node in DEMO_NODES}
         self._last_read_block = -1
-        # Number of tasks that each node was given.
+        # The number of tasks that were assigned to each node.
         self._task_counts: Counter[str] = Counter()
         self.jobs: list[CommitJob] = []
-        # While paused, no new task is ordered.
+        # No new task is ordered while this is set.
         self.is_paused = False
 
     @property
@@ -101,7 +102,7 @@ class CommitTraffic:
         return not self._list_open_jobs()
 
     def build_next_transactions(self, head: int) -> list[Transaction]:
-        """Return the transactions of nodes and creator for the block after `head`."""
+        """Return the transactions of the nodes and of the creator for the block after `head`."""
         self._process_new_logs(head)
         next_block_number = head + 1
         transactions = [
@@ -116,7 +117,7 @@ class CommitTraffic:
         return [job for job in self.jobs if not job.has_ended]
 
     def _process_new_logs(self, head: int) -> None:
-        """Read from the chain's logs which node was assigned to which task."""
+        """Read from the chain's logs which tasks were assigned to which nodes."""
         if head <= self._last_read_block:
             return
         log_filter = {
@@ -166,7 +167,7 @@ class CommitTraffic:
         )
 
     def _build_disclosures(self, block_number: int) -> Iterator[Transaction]:
-        """Yield disclosures; all nodes are honest here, so the three results are equal."""
+        """Yield disclosures. All nodes here are honest, so the three results are equal."""
         for job in self._list_open_jobs():
             if not job.is_fully_committed:
                 continue
@@ -184,7 +185,7 @@ class CommitTraffic:
                     )
 
     def _build_upload_reports(self) -> Iterator[Transaction]:
-        """Yield the upload report of the first discloser, one block after the last disclosure."""
+        """Yield the first discloser's report of its upload, a block after the last disclosure."""
         for job in self._list_open_jobs():
             disclosed = [part for part in job.assignments if part.disclosed_at is not None]
             if len(disclosed) == _NODES_PER_TASK:

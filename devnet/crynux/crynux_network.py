@@ -1,6 +1,7 @@
-"""Deploys stand-ins of two generations of Crynux's contracts, with the nodes of the demo.
+"""Deploys stand-ins for two generations of Crynux's contracts, and lets the demo nodes join.
 
-A node that joins a VSSTask network must prove that it owns the key of one of Anvil's accounts.
+A node that joins a VSSTask network must prove that it owns the key of its account, so keys are
+derived from the mnemonic of Anvil's accounts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.signing.keystore import import_eth_account
 
-# The mnemonic of every development chain; publicly known and without value.
+# The mnemonic of every development chain. It is publicly known and protects nothing of value.
 _MNEMONIC = "test test test test test test test test test test test junk"
 _DERIVATION_PATH = "m/44'/60'/0'/0/{}"
 
@@ -25,7 +26,7 @@ _DERIVATION_PATH = "m/44'/60'/0'/0/{}"
 @cache
 def derive_public_key(account_index: int) -> bytes:
     """Return the 64-byte public key of the account with this index, counted from 0."""
-    # Imports eth_account through the wrapper that handles its side effects.
+    # This function imports eth_account and handles the side effects of the import.
     import_eth_account()
     from eth_account.hdaccount import (  # noqa: PLC0415  it takes half a second
         key_from_seed,
@@ -37,8 +38,8 @@ def derive_public_key(account_index: int) -> bytes:
 
 
 VSS, COMMIT = "crynux-vss", "crynux-commit"
-# The owner, the first creator and the relay; then one account per node, then more creators. With a
-# single creator, kickouts would be held for a manual decision.
+# The accounts are the owner, the first creator and the relay, then one per node, then more
+# creators. With a single creator, kickouts would be held for a manual decision.
 _FIXED_ACCOUNTS, _EXTRA_CREATORS = 3, 2
 ACCOUNTS = _FIXED_ACCOUNTS + len(DEMO_NODES) + _EXTRA_CREATORS
 CREATOR_ACCOUNT_INDICES = (1, *range(ACCOUNTS - _EXTRA_CREATORS, ACCOUNTS))
@@ -72,17 +73,17 @@ class CrynuxNetwork:
 
     @property
     def profile_contracts(self) -> dict[str, Address]:
-        """The contracts that the profile reads."""
+        """The contracts that the profile reads, by name."""
         return {name: address for name, address in self.contracts.items() if name != "QOS"}
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a demo node, or the address if it is another node."""
+        """Return the name of a demo node, or the address itself if no demo node has it."""
         return next((name for name, address in self.nodes.items() if address == node), node)
 
     def build_transaction(
         self, sender: str, contract: str, function_name: str, *arguments: object, value: int = 0
     ) -> dict[str, str]:
-        """Return the transaction in which `sender` calls a contract function."""
+        """Return a transaction in which `sender` calls a function of a contract."""
         calldata = encode_call(self.artifacts[contract], function_name, *arguments)
         contract_address = self.contracts[contract]
         return {

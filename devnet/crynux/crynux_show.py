@@ -1,4 +1,4 @@
-"""The demo on a third-party network: contracts, nodes, the daemon, and the verdict.
+"""Runs the demo on a third-party network, with its contracts, nodes, daemon and verdict.
 
 `reporting_end` deploys the oracle contract, and `kickout_end` checks the kickout.
 """
@@ -45,14 +45,14 @@ from oracle.store.outbox.records import Account
 from oracle.systems.registry import build_rules
 
 _SEED = 20
-# After the last act, the daemon has this many blocks to catch up.
+# The daemon has this many blocks to catch up after the kickout.
 _MAX_CATCH_UP_BLOCKS = 20
-# Configuration sections that a read-only daemon does not need.
+# The configuration sections that a read-only daemon does not need.
 OMITTED_SECTIONS = ("dispatch", "oracle")
 
 
 class CrynuxTraffic(Protocol):
-    """The traffic of a network. While `is_paused` is set, no new task is ordered."""
+    """Simulates the participants of a network. No new task is ordered while `is_paused` is set."""
 
     is_paused: bool
 
@@ -67,7 +67,7 @@ class CrynuxTraffic(Protocol):
         ...
 
     def build_next_transactions(self, head: int) -> list[dict[str, str]]:
-        """Return all transactions for the block after `head`."""
+        """Return all transactions of the participants for the block after `head`."""
         ...
 
 
@@ -79,7 +79,7 @@ class CrynuxSummary:
     blocks: int
     events: int
     nodes: list[NodeComparison]
-    # Transactions in which the network kicked the hopeless node out; empty without reporting.
+    # The transactions in which the network kicked the hopeless node out; empty without reporting.
     put_out_in: tuple[str, ...]
     faults: list[str] = field(default_factory=list)
 
@@ -102,7 +102,7 @@ class CrynuxShow:
         api_url: str,
         reporting: ReportingSetup | None = None,
     ) -> None:
-        """Create the demo; the proofs of the nodes are fetched from the HTTP API at `api_url`."""
+        """Create the demo. The proofs of the nodes are fetched from the HTTP API at `api_url`."""
         self._network = network
         self._traffic = traffic
         self._loop = loop
@@ -112,11 +112,12 @@ class CrynuxShow:
     def run_until_kickout(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
         """Mine blocks until the hopeless node is kicked out, at most `options.waves` waves.
 
-        If the daemon does not report scores, the play ends once the kickout is due.
+        If the daemon does not report scores, the demo ends once the kickout is due.
         """
         while not self._has_reached_kickout() and self._traffic.wave < options.waves:
             refused_nodes = self._list_nodes_with_refused_kickout()
-            # A busy node cannot be kicked out, so the traffic pauses until the node is removed.
+            # The network does not kick out a busy node, so the traffic pauses until the node is
+            # removed.
             self._traffic.is_paused = bool(refused_nodes)
             transactions = self._traffic.build_next_transactions(self._loop.head)
             if self._reporting is not None and refused_nodes and self._traffic.is_idle:
@@ -177,7 +178,7 @@ class CrynuxShow:
         self._loop.run_until_stopped(daemon_process, self._traffic.build_next_transactions)
 
     def _list_kickout_faults(self, nodes: Sequence[NodeComparison]) -> list[str]:
-        """Return one line per fault of the hopeless node's kickout."""
+        """Return one line for each fault in the kickout of the hopeless node."""
         if self._reporting is not None:
             return fetch_kickout_result(self._network, self._hopeless_address).list_faults(
                 HOPELESS.name
@@ -203,7 +204,7 @@ class CrynuxShow:
         return self._hopeless_address in kicked_out_addresses
 
     def _list_nodes_with_refused_kickout(self) -> list[Address]:
-        """Return the nodes that the oracle expelled and the network refused to remove."""
+        """Return the nodes that the oracle expelled but the network refused to remove."""
         snapshot = self._loop.snapshot
         kicks = () if snapshot is None else snapshot.kicks
         return [kick.node for kick in kicks if kick.state is KickState.REFUSED]
@@ -213,7 +214,7 @@ class CrynuxShow:
 def start_crynux_demo(
     screen: Screen, profile: str, options: DemoOptions
 ) -> Iterator[tuple[CrynuxShow, DemoDaemon, dict[str, str]]]:
-    """Start chain, contracts, database and daemon; all are stopped and deleted afterwards.
+    """Start chain, contracts, database and daemon; all of them are stopped and deleted afterwards.
 
     Raises:
         InputError: the network is unknown, a port is in use, or the chain cannot be installed.
@@ -269,7 +270,7 @@ def start_crynux_demo(
 def write_crynux_configuration(
     path: Path, network: CrynuxNetwork, reporting: ReportingSetup | None
 ) -> None:
-    """Write the configuration of a daemon that works in the folder of `path`."""
+    """Write the configuration of a daemon that keeps its files in the folder of `path`."""
     settings = build_settings(network, path.parent)
     if reporting is None:
         write_configuration(path, settings, OMITTED_SECTIONS)
@@ -280,12 +281,12 @@ def write_crynux_configuration(
 
 
 def create_traffic(network: CrynuxNetwork, seed: int) -> CrynuxTraffic:
-    """Return the traffic of a network; the same seed gives the same traffic."""
+    """Return the traffic of a network; the same seed produces the same traffic."""
     return VssTraffic(network, seed) if network.profile == VSS else CommitTraffic(network, seed)
 
 
 def build_settings(network: CrynuxNetwork, folder: Path) -> dict[str, dict[str, object]]:
-    """Return the settings of a daemon that works in `folder` and sends no transactions."""
+    """Return the settings of a daemon with its files in `folder` that sends no transactions."""
     rules = get_rule_set_name(network.profile)
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},

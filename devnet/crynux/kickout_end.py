@@ -19,13 +19,13 @@ _KICKED_OUT_EVENT = "NodeKickedOut"
 
 @dataclass(frozen=True, slots=True)
 class NetworkKickoutResult:
-    """A node's kickout transactions, and the wei of its stake that the network still holds."""
+    """The transactions that kicked a node out, and the wei of its stake that are still held."""
 
     transactions: tuple[str, ...]
     stake: int
 
     def list_faults(self, name: str) -> list[str]:
-        """Return one line per missing part of the kickout."""
+        """Return one line for each part of the kickout that is missing."""
         faults = []
         if not self.transactions:
             faults.append(f"the network emitted no {_KICKED_OUT_EVENT} event for {name}")
@@ -57,7 +57,7 @@ def deploy_adapter(network: CrynuxNetwork, clock: ChainClock, oracle: Address) -
 
 
 def fetch_kickout_result(network: CrynuxNetwork, node: Address) -> NetworkKickoutResult:
-    """Return how the network's contracts recorded the kickout of a node."""
+    """Return the kickout of a node as the network's contracts recorded it."""
     log_filter = {
         "address": network.contracts["Node"],
         "fromBlock": "0x0",

@@ -1,4 +1,4 @@
-"""The reporting side of the demo on a third-party network: oracle contract, keys, settings."""
+"""Deploys what a third-party network needs for reports: the oracle contract, keys and settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +25,8 @@ from oracle.domain.reports.report import hash_rules_and_settings
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import FatalError
 
-# Enough for deploying the oracle contract and for a kickout with the maximum gas it forwards.
+# This gas suffices for deploying the oracle contract, and for a kickout that forwards the maximum
+# gas to the adapter.
 _GAS = hex(12_000_000)
 _ROLES = ("signer", "transmitter")
 
@@ -39,7 +40,7 @@ class ReportingSetup:
     keys: Mapping[str, DemoKey]
 
     def build_settings(self, folder: Path) -> dict[str, dict[str, object]]:
-        """Return the additional settings of a daemon that publishes."""
+        """Return the additional settings of a daemon that publishes reports."""
         return {
             "oracle": {"address": self.oracle, "evidence_folder": folder / "evidence"},
             "keys": {
@@ -66,7 +67,7 @@ def deploy_oracle_and_adapter(
     keys = create_keys(folder)
     owner = network.owner
     nonce = int(network.chain.make_request("eth_getTransactionCount", owner, "latest"), 16)
-    # The adapter is the next contract that the owner deploys.
+    # The owner deploys the adapter in the transaction after this one, so its address is known now.
     setup = _build_oracle_setup(
         network, rules, keys["signer"].address, compute_contract_address(owner, nonce + 1)
     )
@@ -93,7 +94,10 @@ def deploy_oracle_and_adapter(
 def _build_oracle_setup(
     network: CrynuxNetwork, rules: Rules, signer: Address, target: Address
 ) -> OracleSetup:
-    """Return an oracle setup: one signer, no timelock, one kickout a minute, at most three."""
+    """Return an oracle setup with one signer, no timelock, and at most three kickouts in a row.
+
+    One more kickout is allowed every minute.
+    """
     kick_target = find_default_kick_target(network.profile)
     if kick_target is None:
         raise FatalError(f"{network.profile}: there is no kickout adapter for this profile")

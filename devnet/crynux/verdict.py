@@ -12,19 +12,20 @@ from devnet.crynux.crynux_network import VSS, CrynuxNetwork
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
 
-# Fields that the daemon and the replay both report for a node.
+# The fields that the daemon and the replay both report for a node.
 _COMPARED_FIELDS = ("status", "excluded", "kickout_due", "long_term", "reliability", "qos")
-# The demo's rules where they differ from the shipped ones.
+# The rules that the demo changes, by the name of the rule set.
 RULE_CHANGES: Mapping[str, Mapping[str, str]] = {
-    # A node that is always last of three has a mean of 2 of 10: not below the shipped threshold.
+    # A node that is always last of three has a mean of 2 of 10, which is not below the shipped
+    # threshold.
     "crynux": {"kickout_below": "2.2"},
-    # The weights were never published.
+    # The weights of this rule set were never published.
     "legacy": {
         "legacy.vram_weight": "0.25",
         "legacy.timeout_weight": "0.25",
         "legacy.speed_weight": "0.5",
         "legacy.least_timeout_seconds": "60",
-        # A node that is always last of three has a mean of 4 of 20.
+        # A node that is always last of three has a mean of 4 of 20, which is below this threshold.
         "legacy.kickout_below": "5",
         "legacy.kickout_tasks": "20",
     },
@@ -49,14 +50,14 @@ class NodeComparison:
 
 
 def get_rule_set_name(profile: str) -> str:
-    """Return the name of the rule set for a profile's generation of contracts."""
+    """Return the name of the rule set for the contract generation of a profile."""
     return "crynux" if profile == VSS else "legacy"
 
 
 def compare_nodes_with_replay(
     network: CrynuxNetwork, lines: list[str], configuration: Path
 ) -> list[NodeComparison]:
-    """Compare the daemon's values for each node with those of a replay of the events in `lines`.
+    """Compare the daemon's values for each node with a replay of the events in `lines`.
 
     Raises:
         FatalError: the daemon's command or the replay fails.
@@ -95,7 +96,7 @@ def fetch_event_lines(network: CrynuxNetwork) -> list[str]:
 
 
 def _replay_events(lines: list[str], profile: str, block_time: int) -> dict[str, dict[str, Any]]:
-    """Return the rows that `qos-oracle replay` prints for `block_time`, by node address."""
+    """Return the rows that `qos-oracle replay` prints as of `block_time`, by node address."""
     rules = get_rule_set_name(profile)
     changes = [f"--set={name}={text}" for name, text in RULE_CHANGES[rules].items()]
     events_text = "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""The traffic of a VSSTask network: waves of groups of three tasks, run by the demo nodes.
+"""Simulates the participants of a VSSTask network, which run waves of groups of three tasks.
 
 A creator orders and validates the tasks, the contract draws the nodes, the nodes answer, and the
 relay reports that parameters and results were uploaded. Each account acts as soon as the chain's
@@ -23,11 +23,13 @@ _FEE = ETHER // 10
 _IMAGE = 0
 _ANY_GPU = (0, "", 0)
 _GROUPS_PER_WAVE = len(DEMO_NODES) // GROUP_SIZE
-# The contract's timeout, in seconds from the start; creator or node may abort after it.
+# The contract's time limit, in seconds from the start. Afterwards creator or node may abort the
+# task.
 TASK_TIMEOUT_SECONDS = 180
-# TaskAbortReason; the contract accepts any value.
+# A value of the contract's enum TaskAbortReason, of which the contract accepts any.
 _TIMED_OUT = 1
-# The stand-in omits the draw that decides whether a task is compared.
+# The stand-in contract omits the draw that decides whether a task is compared, so any bytes are
+# accepted as its proof.
 _PROOF = b"\1"
 _WORD_HEX_DIGITS = 64
 
@@ -52,7 +54,7 @@ class VssJob:
 
     @property
     def is_running(self) -> bool:
-        """Whether a node has the task and has neither answered nor been released."""
+        """Whether a node has started the task and has neither answered nor aborted it."""
         ended = self.answered_at is not None or self.aborted_at is not None
         return self.started_at is not None and not ended
 
@@ -77,7 +79,7 @@ class VssGroup:
 
     @property
     def has_aborted_member(self) -> bool:
-        """Whether a member was aborted after its start, which prevents the comparison."""
+        """Whether a task was aborted after its start, so that the group cannot be compared."""
         return any(job.aborted_at is not None for job in self.jobs)
 
     @property
@@ -86,24 +88,25 @@ class VssGroup:
 
 
 class VssTraffic:
-    """Generates wave after wave; the same seed gives the same tasks and answers."""
+    """Generates one wave after another; the same seed produces the same tasks and answers."""
 
     def __init__(self, network: CrynuxNetwork, seed: int) -> None:
         self._network = network
-        # Not for secrets: the nodes must behave the same way in every run.
+        # The numbers are no secrets, and a seed is needed so that the nodes behave alike in every
+        # run.
         self._random = random.Random(seed)  # noqa: S311
         self._task_started_topic = load_abi("testing/VssTask").get_event("TaskStarted").digest
         self._kicked_out_topic = load_abi("testing/VssNode").get_event("NodeKickedOut").digest
         self._name_by_address = {address: name for name, address in network.nodes.items()}
         self._node_by_name = {node.name: node for node in DEMO_NODES}
         self._last_read_block = -1
-        # The groups of all waves, in order.
+        # The groups of all waves so far, in the order in which they were created.
         self.groups: list[VssGroup] = []
-        # Names of the nodes that the network's logs show as kicked out.
+        # The names of the nodes that were kicked out according to the network's logs.
         self.kicked_out_names: set[str] = set()
-        # Number of the current wave, counted from 0.
+        # The number of the current wave, counted from 0; -1 before the first wave.
         self.wave = -1
-        # While paused, no new task is ordered.
+        # No new task is ordered while this is set.
         self.is_paused = False
 
     def build_next_transactions(self, head: int) -> list[Transaction]:
@@ -136,7 +139,7 @@ class VssTraffic:
         return ((group, job) for group in self._list_open_groups() for job in group.jobs)
 
     def _process_new_logs(self, head: int) -> None:
-        """Read from the chain's logs which node got each task, and which were kicked out."""
+        """Read from the chain's logs which node got each task, and which nodes were kicked out."""
         if head <= self._last_read_block:
             return
         network = self._network
@@ -170,7 +173,7 @@ class VssTraffic:
                 yield self._build_relay_transaction("reportTaskParametersUploaded", job)
 
     def _build_answers(self, block_number: int) -> Iterator[Transaction]:
-        """Yield answers; all nodes are honest here, so the results of a group are equal."""
+        """Yield answers. All nodes here are honest, so the results of a group are equal."""
         for group, job in self._iter_open_jobs():
             if not job.is_running or job.node is None or job.answer_due_at is None:
                 continue
@@ -183,7 +186,7 @@ class VssTraffic:
                 )
 
     def _build_aborts(self, block_number: int) -> Iterator[Transaction]:
-        """Yield the aborts of overdue tasks whose node is silent or whose group is broken."""
+        """Yield aborts of overdue tasks with a silent node or a group that cannot be compared."""
         for group, job in self._iter_open_jobs():
             if job.started_at is None or job.aborted_at is not None or group.is_fully_answered:
                 continue
@@ -212,7 +215,7 @@ class VssTraffic:
                 )
 
     def _build_result_upload_reports(self) -> Iterator[Transaction]:
-        """Yield the relay's report that the result of a validated group was uploaded."""
+        """Yield the relay's reports that the results of validated groups were uploaded."""
         for group in self._list_open_groups():
             if group.validated_at is not None:
                 group.is_uploaded = True

@@ -1,1 +1,1 @@
-"""The demo: simulated nodes, and the terminal screen."""
+"""The demo with its simulated nodes and its terminal screen."""

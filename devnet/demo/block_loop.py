@@ -1,4 +1,4 @@
-"""The block loop of the demo: mine a block, show the daemon's state, wait for the daemon."""
+"""Mines the blocks of the demo, shows the daemon's state, and waits for the daemon."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,10 +14,12 @@ from oracle.domain.ids import Address
 from oracle.errors import FatalError
 from oracle.store.outbox.records import Account
 
-# The chain waits this long for a busy daemon, so that a slow machine shows the same demo.
+# The chain waits at most this long for a busy daemon, so that the demo is the same on slow
+# machines.
 _MAX_WAIT_SECONDS = 5.0
 _REFRESH_SECONDS = 0.2
-# After the demo the network runs slowly: the pages still change, and the CPU is mostly idle.
+# After the demo the network runs slowly, so that the pages still change but the CPU is mostly
+# idle.
 _IDLE_BLOCK_SECONDS = 3.0
 _IDLE_POLL_SECONDS = 1.0
 
@@ -46,7 +48,7 @@ class BlockLoop:
         self._stop = stop
         self._refreshed_at = 0.0
         self._next_block_at = time.monotonic()
-        # The newest block, and the last snapshot of the daemon's state.
+        # The number of the newest block, and the last snapshot of the daemon's state.
         self.head = int(chain.make_request("eth_blockNumber"), 16)
         self.snapshot: DemoSnapshot | None = None
 
@@ -63,7 +65,7 @@ class BlockLoop:
         raise_if_stopped(self._stop)
 
     def list_nodes_due_for_kickout(self) -> tuple[Address, ...]:
-        """Return the nodes whose kickout is due, as the daemon's database has them now."""
+        """Return the nodes whose kickout is due according to the daemon's database."""
         return self._snapshot_reader.list_nodes_due_for_kickout()
 
     def run_until_stopped(
@@ -93,7 +95,8 @@ class BlockLoop:
         deadline = time.monotonic() + _MAX_WAIT_SECONDS
         self._refresh_screen(daemon_process)
         while time.monotonic() < self._next_block_at or self._is_daemon_behind(deadline):
-            # This wait sets the pace of the demo: it depends on wall clock and daemon only.
+            # The demo's speed depends only on this wait, which ends with the wall clock or with
+            # the daemon.
             if self._stop.wait(0.01):
                 return
             self._refresh_screen(daemon_process)

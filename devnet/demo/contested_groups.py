@@ -1,4 +1,4 @@
-"""The demo's task groups, and the contests of groups in which a node submitted a false result."""
+"""The task groups of the demo, and the contests about groups in which a node lied."""
 
 import hashlib
 from collections.abc import Iterator
@@ -14,12 +14,13 @@ from oracle.domain.ids import Address, GroupKey, Hash
 class DemoTask:
     """One task of a wave.
 
-    `result` is the hash that honest nodes compute; `group` is the contract's key of the group, or
-    None. `started_at` is the block of the start, or None before the start. `answer_due_at` is the
-    block in which the node will answer, or None if the node never does. `is_committed`: the node
-    has committed to an answer, or the task timed out. `is_revealed`: the answer was revealed, or
-    the task timed out. `is_probe`: the task is a system task, which the dispatcher validates and
-    times out. `is_false`: the node's answer is garbage.
+    `result` is the hash that honest nodes compute. `group` is the contract's key of the group, or
+    None without a group. `started_at` is the block of the start, or None before the start.
+    `answer_due_at` is the block in which the node will answer, or None if the node never answers.
+    `is_committed` is set if the node has committed to an answer, and `is_revealed` if it has
+    revealed the answer; both are also set if the task timed out. `is_probe` is set if the task is
+    a system task, which the dispatcher validates and times out. `is_false` is set if the node's
+    answer is garbage.
     """
 
     id: bytes
@@ -39,7 +40,7 @@ class DemoTask:
     def commitment_hash(self) -> bytes:
         """The hash that the node commits to.
 
-        In a group the hash is bound to the group, so that no other group can copy it.
+        In a group the hash depends on the group's key, so that other groups cannot copy it.
         """
         result = hashlib.sha256(self.contract_key).digest() if self.is_false else self.result
         if self.group is None:
@@ -73,15 +74,16 @@ class DemoGroup:
 
 
 class ContestTracker:
-    """Tracks the groups with a false answer, from the judgement until the contest is settled.
+    """Tracks groups that contain a false answer until the contest about them is settled.
 
-    The nodes settle contests as real nodes would: a member whose stake is held knows the result,
+    The nodes settle contests as real nodes would. A member whose stake is held knows the result,
     and calls `settleContest` after the second group was compared.
     """
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        # Keyed by the contract's key of the group, and of its second group once that was ordered.
+        # Both are keyed by a key of the contract: the first by the key of the contested group, the
+        # second by the key of the second group once it was ordered.
         self._group_by_contest: dict[bytes, DemoGroup] = {}
         self._group_by_second_group: dict[bytes, DemoGroup] = {}
         self._decided_groups: list[DemoGroup] = []
@@ -98,9 +100,9 @@ class ContestTracker:
             self._group_by_contest[group_key] = group
 
     def link_second_group(self, contested_key: bytes, second_group_key: bytes) -> bytes | None:
-        """Record the second group of a contest; return the result that its honest nodes compute.
+        """Record a contest's second group, and return the result that its honest nodes compute.
 
-        If the group `contested_key` has no open contest, return None.
+        Return None if there is no open contest about the group `contested_key`.
         """
         group = self._group_by_contest.pop(contested_key, None)
         if group is None:
@@ -109,15 +111,12 @@ class ContestTracker:
         return group.tasks[0].result
 
     def mark_contest_decided(self, group_key: bytes) -> None:
-        """Mark the contest whose second group is `group_key` as decided.
-
-        If there is none, do nothing.
-        """
+        """If `group_key` is the second group of a contest, mark the contest as decided."""
         if group_key in self._group_by_second_group:
             self._decided_groups.append(self._group_by_second_group.pop(group_key))
 
     def build_settlements(self) -> Iterator[dict[str, str]]:
-        """Yield the transaction that settles each decided contest, once."""
+        """Yield one settling transaction for each decided contest."""
         while self._decided_groups:
             yield self._build_settlement(self._decided_groups.pop())
 

@@ -1,4 +1,4 @@
-"""Runs the real daemon in a separate process, and serves the pages of its database."""
+"""Runs the real daemon in a separate process, and serves web pages from its database."""
 
 import json
 import os
@@ -14,12 +14,12 @@ from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
 
-# The daemon stops within ten seconds of SIGTERM; starting processes may be slow on some machines.
+# The daemon stops within ten seconds of SIGTERM, but some machines take long to start processes.
 _STOP_TIMEOUT_SECONDS = 60
 
 
 class DemoDaemon:
-    """A running `qos-oracle run` whose log lines go to a file."""
+    """A running process `qos-oracle run`, whose log lines go to a file."""
 
     def __init__(self, command: Sequence[str], configuration: Path, log_path: Path) -> None:
         self._command = command
@@ -34,7 +34,7 @@ class DemoDaemon:
                 env={**os.environ, **settings},
                 stdout=log_file,
                 stderr=log_file,
-                # Ctrl-C must reach only the demo, which stops the daemon in order.
+                # Ctrl-C must reach only the demo, which stops the daemon in a controlled way.
                 process_group=0,
             )
 
@@ -54,7 +54,7 @@ class DemoDaemon:
         self._process.wait()
 
     def raise_if_ended(self) -> None:
-        """Raise FatalError with the last log line if the daemon has ended by itself."""
+        """Raise FatalError with the last log line if the daemon has ended unexpectedly."""
         if (code := self._process.poll()) is not None:
             lines = self._log_path.read_text("utf-8", "replace").strip().splitlines()
             last_line = lines[-1] if lines else "no output"
@@ -64,7 +64,7 @@ class DemoDaemon:
         """Stop the daemon with SIGTERM, as systemd does, and return its exit code.
 
         Raises:
-            FatalError: the daemon does not end in time; it is killed.
+            FatalError: the daemon did not end in time and was killed.
         """
         self._process.terminate()
         try:
@@ -78,7 +78,7 @@ class DemoDaemon:
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "oracle")
 
 
-# Options of a daemon that sends transactions.
+# The options of a daemon that sends transactions.
 SENDING_OPTIONS = ("--publish", "--dispatch")
 
 
@@ -89,7 +89,7 @@ def run_daemon(
     program: Sequence[str] = PROGRAM,
     run_options: Sequence[str] = SENDING_OPTIONS,
 ) -> Iterator[DemoDaemon]:
-    """Run the daemon with a configuration; without `run_options` it only indexes and scores."""
+    """Run the daemon with a configuration. Without `run_options` it only indexes and scores."""
     command = [*program, "run", "--config", str(configuration), *run_options]
     daemon_process = DemoDaemon(command, configuration, log_path)
     try:
@@ -106,7 +106,7 @@ def write_configuration(
 ) -> None:
     """Write the settings of `config/demo.toml`, overridden by `settings`, to `path`.
 
-    The sections in `omitted_sections` are left out.
+    The file does not contain the sections `omitted_sections`.
     """
     shipped_settings = {
         name: keys for name, keys in read_demo_settings().items() if name not in omitted_sections
@@ -135,7 +135,7 @@ def _format_toml_value(value: object) -> str:
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key} = {_format_toml_value(item)}" for key, item in value.items())
         return f"{{ {inner} }}"
-    # Strings, numbers, booleans and lists are written the same in JSON and TOML.
+    # JSON and TOML have the same notation for strings, numbers, booleans and lists.
     return json.dumps(str(value) if isinstance(value, Path) else value)
 
 
@@ -151,7 +151,7 @@ def serve_demo_pages(
     The daemon cannot serve them, because the pages also show the demo's current phase. `get_head`,
     `get_chain_time` and `get_phase` may be called from any thread.
     """
-    # Imported here because the server takes a second to import, and `demo --help` must stay quick.
+    # The import of the server takes a second, and `demo --help` must stay quick.
     from oracle.daemon.event_readers import open_reader  # noqa: PLC0415
     from oracle.daemon.records import open_records  # noqa: PLC0415
     from oracle.daemon.startup import open_read_api  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The systems that the demo can play: rules, policy, nodes and orders."""
+"""Defines the systems that the demo can run, with their rules, policies, nodes and orders."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,17 +23,17 @@ from oracle.systems.registry import build_rules
 
 _ETHER = 10**18
 _IMAGE, _LANGUAGE = 0, 1
-# Seconds in which every node gets a task, if necessary a system task, and its fee in wei.
+# Every node gets a task within this many seconds, if necessary a system task with this fee in wei.
 _PROBE_WINDOW_SECONDS = 300
 _PROBE_FEE_WEI = _ETHER // 50
-# One task per demo node; tasks that no node can take wait in the queue.
+# Each wave has one task per demo node. Tasks that no node can take wait in the queue.
 _GROUPS = len(DEMO_NODES) // GROUP_SIZE
 
 
 class GroupOrder(NamedTuple):
-    """One group of a wave: the kind of its tasks, as in TaskCreated, and the fee of each task.
+    """One group of tasks in a wave; `task_kind` is as in TaskCreated, `fee` is in wei per task.
 
-    If `min_vram` (GB) is not 0, the group belongs to the one application that needs so much.
+    If `min_vram` (GB) is not 0, the group belongs to the application that needs this much memory.
     """
 
     task_kind: int
@@ -43,7 +43,7 @@ class GroupOrder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DemoSystem:
-    """A rule set and the policy of the same name; `changes` are the rules that the demo changes.
+    """A rule set and the policy of the same name, and `changes` to some of its rules.
 
     `orders` are the groups of every wave. The nodes behave the same in every system, except for
     `SINGLE_CREATOR_NODE`; their GPUs differ. If `pays_by_points` is set, a group's fee is shared
@@ -73,7 +73,7 @@ class DemoSystem:
 
     @property
     def kick_below(self) -> int:
-        """The contract's kickout threshold, in 1/10,000 of QoS."""
+        """The kickout threshold of the contract, in 1/10,000 of QoS."""
         return compute_kickout_line_steps(self.rules)
 
     @property
@@ -84,7 +84,7 @@ class DemoSystem:
 
     @property
     def settings(self) -> dict[str, dict[str, object]]:
-        """The settings that differ from the shipped demo configuration."""
+        """The settings that differ from the shipped configuration of the demo."""
         if self.name == CRYNUX_SYSTEM.name:
             return {}
         rules: dict[str, object] = {"set": self.name, "change": self.changes}
@@ -104,18 +104,18 @@ class DemoSystem:
 
     @property
     def replay_options(self) -> Sequence[str]:
-        """The options with which `qos-oracle replay` uses the same rules."""
+        """The options that let `qos-oracle replay` use the same rules."""
         return ["--rules", self.name, *(f"--set={rule}={n}" for rule, n in self.changes.items())]
 
 
 def read_report_settings() -> ReportSettings:
-    """Return the report settings of the shipped demo configuration; the contract needs them."""
+    """Return the report settings of the shipped demo configuration, which the contract needs."""
     oracle_section = read_config(find_shipped_path("config/demo.toml")).oracle
     return build_report_settings(oracle_section, CRYNUX_SYSTEM.rules)
 
 
 def _replace_gpus(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
-    """Return the demo nodes with other GPUs.
+    """Return the demo nodes, some of them with other GPUs.
 
     `cards` maps a node's name to its GPU model and video memory in GB.
     """
@@ -128,7 +128,7 @@ def _replace_gpus(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
 
 
 _IMAGE_GROUP = GroupOrder(_IMAGE, _ETHER // 10)
-# Only three nodes have so much memory. The group comes first, so that its tasks are drawn first.
+# Only three nodes have enough memory. The group comes first, so that its tasks are drawn first.
 _LARGE_GROUP = _IMAGE_GROUP._replace(min_vram=SINGLE_CREATOR_NODE.gpu_vram)
 _LARGE_CARDS = {"curie": ("NVIDIA RTX A6000", SINGLE_CREATOR_NODE.gpu_vram)}
 CRYNUX_SYSTEM = DemoSystem(
@@ -141,18 +141,19 @@ CRYNUX_SYSTEM = DemoSystem(
     (_LARGE_GROUP, *(_IMAGE_GROUP,) * (_GROUPS - 1)),
     has_burst=True,
 )
-# The rules exactly as on Crynux's published page, on the same network.
+# This system follows exactly the rules of Crynux's published page, on the same network.
 CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, DEMO_NODES, (_IMAGE_GROUP,) * _GROUPS)
-# The network of 2024: text tasks go to three nodes with the same GPU, images to any three.
+# This system follows the network of 2024, where a text task runs on three nodes with the same GPU,
+# and an image task on any three nodes.
 LEGACY_SYSTEM = DemoSystem(
     "legacy",
     {
-        # Values that no network has published.
+        # No network has published these values.
         "legacy.vram_weight": "0.25",
         "legacy.timeout_weight": "0.25",
         "legacy.speed_weight": "0.5",
         "legacy.least_timeout_seconds": "60",
-        # A node that is always last of three, and sometimes silent, scores below this.
+        # The mean of a node that is always last of three and sometimes silent is below this value.
         "legacy.kickout_below": "4",
         "legacy.kickout_tasks": "20",
     },

@@ -1,4 +1,4 @@
-"""The end of the demo: kickout, contest and hot set as recorded on chain, and the summary."""
+"""Reads from the chain how the demo ended, and builds the summary."""
 
 import json
 import subprocess
@@ -24,8 +24,8 @@ from oracle.errors import FatalError
 class KickoutOnChain:
     """The kickout of the hopeless node as recorded in the chain's logs.
 
-    `by_stranger` is set if accusation and execution were sent by the account without any role.
-    Amounts are in wei, 0 if nothing was paid.
+    `by_stranger` is set if an account without any role sent accusation and execution. Amounts are
+    in wei, 0 if nothing was paid.
     """
 
     accused_in: str | None
@@ -36,7 +36,7 @@ class KickoutOnChain:
     rejoin: str
 
     def list_faults(self) -> list[str]:
-        """Return one line per missing part of the kickout."""
+        """Return one line for each part of the kickout that is missing."""
         faults = []
         if self.executed_in is None:
             faults.append("no kickout was executed by executeKick")
@@ -55,8 +55,9 @@ class KickoutOnChain:
 class ContestOnChain:
     """The contest about a false result, as recorded in the chain's logs.
 
-    `second_group`: the nodes that computed the group's tasks again. `slashed`: the slashed part of
-    the stake, in wei. `settled_in`: the transaction in which a member settled the contest.
+    `second_group` lists the nodes that computed the group's tasks again. `slashed` is the slashed
+    part of the stake in wei. `settled_in` is the transaction in which a member settled the
+    contest.
     """
 
     second_group: list[str]
@@ -64,7 +65,7 @@ class ContestOnChain:
     settled_in: str | None
 
     def list_faults(self) -> list[str]:
-        """Return one line per missing part of the contest."""
+        """Return one line for each part of the contest that is missing."""
         faults = []
         if not self.second_group:
             faults.append("the daemon ordered no second group for the contest of the lying node")
@@ -77,9 +78,10 @@ class ContestOnChain:
 class HotSetOnChain:
     """The scores that the network reads without a proof, from the contract QoSWords.
 
-    `round` is the newest round of a word, 0 if there is none. `readable` lists the nodes that are
-    bound and have a score, and `wrong` those whose lane differs from their leaf in the word's
-    round.
+    `round` is the newest round of any word (a storage slot with the scores of several nodes), or 0
+    without a word. `readable` lists the nodes that have a lane in a word and a score there.
+    `wrong` lists the nodes whose score in the lane differs from their leaf in the round of the
+    word.
     """
 
     round: int
@@ -97,8 +99,8 @@ class HotSetOnChain:
 class BurstInApi:
     """The incident that the API reports for the application whose tasks all timed out.
 
-    `timeouts` is the number of its tasks that timed out, and `marked` the number of timeouts that
-    the histories of the nodes mark with the incident.
+    `timeouts` is the number of its tasks that timed out. `marked` is the number of timeouts that
+    the nodes' histories attribute to the incident.
     """
 
     is_found: bool
@@ -107,7 +109,7 @@ class BurstInApi:
     marked: int
 
     def list_faults(self) -> list[str]:
-        """Return one line per missing part of the incident."""
+        """Return one line for each part of the incident that is missing."""
         if not self.is_found:
             return ["no incident was found of the application whose tasks all timed out"]
         faults = [] if self.is_over else ["the incident is not over"]
@@ -118,13 +120,13 @@ class BurstInApi:
 
 @dataclass(frozen=True, slots=True)
 class DrawAgreement:
-    """The number of started tasks, and how many of them were started on the drawn node."""
+    """The number of started tasks, and the number of those that started on the drawn node."""
 
     started: int
     agree: int
 
     def list_faults(self) -> list[str]:
-        """Return one line per fault of the draws."""
+        """Return one line for each fault of the draws."""
         if not self.started:
             return ["no task was started by a draw"]
         mismatch_count = self.started - self.agree
@@ -135,9 +137,10 @@ class DrawAgreement:
 
 @dataclass(frozen=True, slots=True)
 class ContractReading:
-    """The score in the leaf of one node; `qos` in 1/10,000.
+    """The score in the leaf of one node; `qos` is in 1/10,000.
 
-    `proven` is set if a contract verified the leaf's proof, `equal` if a replay gives this score.
+    `proven` is set if a contract verified the leaf's proof, and `equal` if a replay yields the
+    same score.
     """
 
     name: str
@@ -152,8 +155,8 @@ class ContractReading:
 class DemoSummary:
     """The results of the demo; an empty `faults` means that all checks passed.
 
-    `kickout_played` is false if the user ended the demo before the kickout; `objections` is empty
-    then. `burst` is None if the demo had no burst of timeouts, or ended before the kickout.
+    `kickout_played` is false, and `objections` is empty, if the user ended the demo before the
+    kickout. `burst` is None if the demo had no burst of timeouts, or ended before the kickout.
     """
 
     blocks: int
@@ -181,7 +184,7 @@ class DemoSummary:
 
 
 def withdraw_stake_and_simulate_rejoin(stage: Stage, clock: ChainClock) -> KickoutOnChain:
-    """Withdraw the kicked-out node's stake, simulate its re-join, return its kickout."""
+    """Withdraw the kicked-out node's stake, simulate its re-join, and return the kickout."""
     node = stage.nodes[HOPELESS.name]
     accused_in = _find_kick_transaction(stage, "KickAccused", node)
     executed_in = _find_kick_transaction(stage, "KickExecuted", node)
@@ -207,7 +210,7 @@ def withdraw_stake_and_simulate_rejoin(stage: Stage, clock: ChainClock) -> Kicko
 
 
 def fetch_contest(stage: Stage) -> ContestOnChain:
-    """Return the contest, its second group and the slashed stake from the chain's logs."""
+    """Return the contest with its second group and the slashed stake, from the chain's logs."""
     liar = stage.nodes[DARWIN.name]
     slash_logs = [
         log
@@ -233,7 +236,7 @@ def fetch_contest(stage: Stage) -> ContestOnChain:
 def compare_hot_set_with_leaves(
     stage: Stage, verification: ScoreVerification, api_url: str
 ) -> HotSetOnChain:
-    """Compare each node's score (lane) in QoSWords with its leaf in the round of its word.
+    """Compare the score of each node in QoSWords with the node's leaf in the same round.
 
     Raises:
         FatalError: the API does not respond, or cannot prove a node.
@@ -262,7 +265,7 @@ def compare_hot_set_with_leaves(
 
 
 def fetch_burst_incident(stage: Stage, api_url: str) -> BurstInApi:
-    """Return the incident of the failing application, and the timeouts that it marks.
+    """Return the incident of the failing application, and the number of timeouts that it covers.
 
     Raises:
         FatalError: the API does not respond.
@@ -297,7 +300,7 @@ def _call_hot_set(stage: Stage, view: str, *arguments: object) -> tuple[Any, ...
 
 
 def verify_draws(configuration: Path) -> DrawAgreement:
-    """Verify every draw in a separate process, as anyone can.
+    """Verify every draw in a separate process, just as anyone else could.
 
     Raises:
         FatalError: the draws could not be verified.
@@ -321,7 +324,7 @@ def build_summary(
     *,
     objections: list[ObjectionInApi],
 ) -> DemoSummary:
-    """Combine the results about scores, draws, kickout, contest, hot set, burst and objections."""
+    """Combine the results of all checks into the summary of the demo."""
     kickout, contest, hot_set, burst = results
     faults = [
         fault
@@ -368,7 +371,7 @@ def _build_contract_reading(stage: Stage, comparison: ScoreComparison) -> Contra
 
 
 def _list_score_faults(name: str, comparison: ScoreComparison) -> list[str]:
-    """Return one line per fault of a node's score."""
+    """Return one line for each fault of a node's score."""
     faults = []
     if not comparison.is_proven:
         faults.append(f"{name}: the proof of its leaf does not lead to the root on chain")
@@ -381,7 +384,7 @@ def _list_score_faults(name: str, comparison: ScoreComparison) -> list[str]:
 
 
 def _find_kick_transaction(stage: Stage, event: str, node: Address) -> str | None:
-    """Return the newest transaction of the oracle with this event about a node."""
+    """Return the newest transaction in which the oracle emitted this event about a node."""
     hashes = [
         log["transactionHash"]
         for log in _fetch_event_logs(stage.chain, stage.oracle, "roots/QoSRoots", event)
@@ -407,7 +410,7 @@ def _fetch_event_logs(
 
 
 def _simulate_rejoin(stage: Stage) -> str:
-    """Return the name of the error that rejects the re-join, or `accepted`."""
+    """Simulate that the kicked-out node joins again, and return the error name or `accepted`."""
     hardware = (HOPELESS.gpu_name, HOPELESS.gpu_vram, *VERSION, [MODEL])
     call = {
         "from": stage.nodes[HOPELESS.name],

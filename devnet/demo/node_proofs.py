@@ -1,6 +1,6 @@
 """Fetches proofs of nodes from the HTTP API, and verifies them in the EVM of the local chain.
 
-The library QoSProof verifies them there; consumer contracts contain the same code.
+The library QoSProof verifies them there, and consumer contracts contain the same code.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from oracle.domain.roots.leaves import NodeLeaf, RoundSummary
 from oracle.errors import FatalError
 
 _TIMEOUT_SECONDS = 30
-# A contract whose functions are those of QoSProof.
+# A contract that exposes the functions of the library QoSProof.
 _PROBE = "testing/ProofProbe"
-# The account that has the code of the probe during a call; nothing is deployed.
+# During a call, this account has the code of the contract, so that nothing needs to be deployed.
 _PROBE_ADDRESS = "0x" + "51" * 20
 
 
 @dataclass(frozen=True, slots=True)
 class ServedProof:
-    """A proof from the API: a leaf, its proof and the round's summary.
+    """A proof from the API, with the leaf and the summary of the round.
 
-    The leaf belongs to the address, or proves that the address has no leaf.
+    The leaf belongs to the requested address, or proves that the address has no leaf.
     """
 
     is_absent: bool
@@ -41,7 +41,7 @@ def fetch_node_proof(
 ) -> ServedProof | None:
     """Return the proof of a node in a round, or None if the API cannot prove it in that round.
 
-    Without `round_number` it is the newest accepted round that the daemon has indexed.
+    By default, the round is the newest accepted round that the daemon has indexed.
 
     Raises:
         FatalError: the API does not respond.
@@ -54,7 +54,7 @@ def fetch_node_proof(
 
 
 def fetch_api_json(url: str) -> dict[str, Any]:
-    """Return the response of the HTTP API to a request.
+    """Return the JSON body with which the HTTP API responds at `url`.
 
     Raises:
         FatalError: the API does not respond, or reports an error.
@@ -67,7 +67,7 @@ def fetch_api_json(url: str) -> dict[str, Any]:
 
 
 def post_api_json(url: str, body: dict[str, object]) -> tuple[int, dict[str, Any]]:
-    """Post JSON to the HTTP API; return the status and the body of the response.
+    """Post JSON to the HTTP API, and return the status code and the body of the response.
 
     Raises:
         FatalError: the API does not respond.
@@ -89,7 +89,7 @@ def _fetch_response(url: str, parameters: dict[str, str]) -> requests.Response:
 def verify_proof_on_chain(
     chain: LocalChain, oracle: Address, node: Address, proof: ServedProof
 ) -> bool:
-    """Return whether the proof leads to the root that the oracle contract has for its round."""
+    """Return whether the proof leads to the root that the oracle contract stores for its round."""
     root_call = {
         "to": oracle,
         "data": encode_call("roots/QoSRoots", "rootOf", proof.summary.round),

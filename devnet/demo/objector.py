@@ -1,9 +1,9 @@
-"""Owners who object to the kickouts of their nodes, without ether for a transaction.
+"""Simulates owners who object to the kickout of their nodes without having ether.
 
 Each owner signs typed data, as a wallet does, and posts it to the read API. The daemon submits the
 objection on chain, and checks it. The check refutes the objection of the hopeless node. It
 supports the objection of the node whose scores all come from one application, and the operator
-accepts that one.
+accepts this objection.
 """
 
 import subprocess
@@ -37,9 +37,10 @@ _VALID_SECONDS = 1000 * BLOCK_SECONDS
 class ObjectionInApi:
     """The objection of a node, as the API showed it while the kickout was due.
 
-    `expected` and `verdict` are results of the automatic check; `verdict` is None if the objection
-    was never on chain. `refused` is why the API did not accept it. `is_accepted` is the answer of
-    the operator, or None without an answer. `is_accused` is set if the node was accused.
+    `expected` and `verdict` are the expected and the actual result of the automatic check;
+    `verdict` is None if the objection was never on chain. `refused` is the reason why the API did
+    not accept it, or None. `is_accepted` is the operator's answer, or None without an answer.
+    `is_accused` is set if the node was accused.
     """
 
     name: str
@@ -53,18 +54,18 @@ class ObjectionInApi:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the objection has its verdict, and the operator's answer if one is due."""
+        """Whether the objection has its verdict, and the operator's answer if it needs one."""
         return self.verdict is not None and (
             self.is_accepted is not None or not self.should_be_upheld
         )
 
     @property
     def should_be_upheld(self) -> bool:
-        """Whether check and operator are expected to support and accept the objection."""
+        """Whether the check should support the objection, and the operator accept it."""
         return self.expected is ObjectionVerdict.SUPPORTED
 
     def list_faults(self) -> list[str]:
-        """Return one line if the objection was not submitted, or did not end as it should."""
+        """Return one line if the objection was not submitted, or not decided as it should be."""
         subject = f"the objection of the node {self.name}"
         if self.refused is not None:
             return [f"{subject} was not accepted by the API: {self.refused}"]
@@ -80,7 +81,7 @@ class ObjectionInApi:
 
 
 class Objector:
-    """Posts one objection for each interval in which the kickout of a node is due."""
+    """Posts one objection for each period in which the kickout of a node is due."""
 
     def __init__(self, stage: Stage, api_url: str, name: str, expected: ObjectionVerdict) -> None:
         self._stage = stage
@@ -90,10 +91,10 @@ class Objector:
         self.outcome = ObjectionInApi(name, expected)
 
     def advance_objection(self, due_nodes: Collection[str], configuration: Path) -> None:
-        """Post the objection once the kickout is due; later record its verdict.
+        """Post the objection once the kickout is due, and record its verdict later.
 
         If the check supports the objection, the operator answers it with the daemon's
-        `configuration`.
+        configuration file `configuration`.
 
         Raises:
             FatalError: the API does not respond, or the answer failed.
@@ -127,7 +128,7 @@ class Objector:
         )
 
     def _accept_objection(self, configuration: Path) -> None:
-        """Accept the objection as an operator, in a separate process."""
+        """Accept the objection as an operator does, in a separate process."""
         arguments = ["objection", "answer", self._node, "--accept", "--reason", _ANSWER]
         completed = subprocess.run(  # noqa: S603 - ourselves
             [sys.executable, "-m", "oracle", *arguments, "--config", str(configuration)],
@@ -160,7 +161,7 @@ class Objector:
         if status == HTTPStatus.ACCEPTED:
             self._objected_to = due_since
         else:
-            # Another interval may have ended meanwhile; the next block tries again.
+            # The kickout may have stopped being due in the meantime. The next block tries again.
             refused = str(answer.get("detail", status))
             self.outcome = replace(self.outcome, refused=refused)
 
@@ -168,7 +169,7 @@ class Objector:
 def create_objectors(
     stage: Stage, api_url: str, *, has_single_creator_node: bool
 ) -> list[Objector]:
-    """Create the objectors, each with the verdict that the automatic check has to reach."""
+    """Create the objectors, each with the verdict that is expected of the automatic check."""
     expected_by_name = {HOPELESS.name: ObjectionVerdict.REFUTED}
     if has_single_creator_node:
         expected_by_name[SINGLE_CREATOR_NODE.name] = ObjectionVerdict.SUPPORTED

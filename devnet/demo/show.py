@@ -1,4 +1,4 @@
-"""The demo from start to end: chain, contracts, nodes, the real daemon, and the verdict."""
+"""Runs the demo from start to end, with chain, contracts, nodes, daemon and verdict."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,24 +50,24 @@ from oracle.signing.keystore import create_keystore
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
 
-# A round number, so that the clock on the screen is easy to follow.
+# A round number makes the clock on the screen easy to follow.
 START_TIME = 1_800_000_000
 _SEED = 20
-# After the last phase, the last report has this many blocks to be accepted.
+# The last report must be accepted within this many blocks after the last phase.
 _MAX_REPORT_BLOCKS = 60
-# After the last wave, an open contest has this many blocks for its second group.
+# The second group of an open contest must end within this many blocks after the last wave.
 _MAX_CONTEST_BLOCKS = 120
-# Disposable keys of a local chain need no slow key derivation.
+# The keys of a local chain are disposable, so they need no slow key derivation.
 _KEY_ITERATIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """Options of the demo: at most `waves` waves, one block per `block_seconds` of wall time.
+    """Options of the demo; there are at most `waves` waves.
 
-    If `may_end_early` is set, it is no fault if the waves end before the kickout. `program` and
-    `wrap_endpoint` let tests replace the daemon or alter the endpoint that it uses. `stop` is set
-    when the demo must end early.
+    `block_seconds` is the wall time of a block. If `may_end_early` is set, it is no fault if the
+    waves end before the kickout. `program` and `wrap_endpoint` let tests replace the daemon or
+    alter the endpoint that it uses. `stop` is set when the demo must end early.
     """
 
     system: DemoSystem = CRYNUX_SYSTEM
@@ -83,7 +83,7 @@ class DemoOptions:
 class DemoShow:
     """A running demo; call `run_until_kickout` once, then `finish_and_verify_demo`.
 
-    `api_url` is the HTTP API, from which a stranger and the verification fetch proofs.
+    `api_url` is the URL of the HTTP API, which provides the proofs of the nodes.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class DemoShow:
     def run_until_kickout(self, daemon_process: DemoDaemon, options: DemoOptions) -> None:
         """Mine task waves until the hopeless node is kicked out, at most `options.waves`.
 
-        The objections of other nodes have to be decided as well. After the last wave, an open
-        contest is played to its end.
+        The objections of other nodes have to be decided as well. After the last wave, blocks are
+        mined until an open contest has ended.
         """
         traffic, loop = self._traffic, self._loop
         remaining_contest_blocks = _MAX_CONTEST_BLOCKS
@@ -137,7 +137,8 @@ class DemoShow:
         loop = self._loop
         last_act_block = int(self._stage.chain.make_request("eth_blockNumber"), 16)
         for _ in range(_MAX_REPORT_BLOCKS):
-            # Nodes still answer their open tasks; a task that times out would block its group.
+            # The nodes still answer their open tasks, because a task that times out would block
+            # its group.
             transactions = self._traffic.build_next_transactions(loop.head, may_order=False)
             loop.mine_next_block(transactions, daemon_process, options.block_seconds)
             if loop.snapshot is not None and loop.snapshot.reported_block >= last_act_block:
@@ -148,7 +149,8 @@ class DemoShow:
         )
         draws = verify_draws(daemon_process.configuration)
         hot_set = compare_hot_set_with_leaves(stage, verification, self._api_url)
-        # The burst is over long before the kickout.
+        # The burst of timeouts ends long before the kickout, so an incident exists if the kickout
+        # does.
         has_burst = options.system.has_burst and kickout.executed_in is not None
         burst = fetch_burst_incident(stage, self._api_url) if has_burst else None
         objections = [] if kickout.executed_in is None else self._list_objections()
@@ -169,7 +171,7 @@ class DemoShow:
         return [objector.outcome for objector in self._objectors]
 
     def _has_all_objection_decisions(self) -> bool:
-        """Return whether every objection that does not end with a kickout is decided."""
+        """Return whether every objection that should prevent a kickout has been decided."""
         return all(
             objection.is_decided
             for objection in self._list_objections()
@@ -192,7 +194,7 @@ def start_demo_chain(
 ) -> Iterator[tuple[Path, LocalChain]]:
     """Start an EVM chain and create a folder for the daemon; both are removed afterwards.
 
-    `start_time` is the time of the first block, in unix seconds; `account_count` is the number of
+    `start_time` is the time of the first block in unix seconds. `account_count` is the number of
     accounts with ether.
 
     Raises:
@@ -213,7 +215,7 @@ def start_demo_chain(
 def start_demo(
     screen: Screen, options: DemoOptions
 ) -> Iterator[tuple[DemoShow, DemoDaemon, dict[str, str]]]:
-    """Start chain, contracts, database and daemon; all are stopped and deleted afterwards.
+    """Start chain, contracts, database and daemon; all of them are stopped and deleted afterwards.
 
     Raises:
         InputError: a port is in use, or the chain cannot be installed.
@@ -258,7 +260,7 @@ def start_demo(
 
 
 def build_port_settings() -> dict[str, dict[str, object]]:
-    """Return settings with free ports for the daemon and its pages."""
+    """Return settings that assign free ports to the daemon and its web pages."""
     return {"web": {"port": find_free_port()}, "api": {"port": 0}}
 
 
@@ -297,7 +299,7 @@ class DemoKey:
 
 
 def create_keys(folder: Path) -> dict[str, DemoKey]:
-    """Create the daemon's keys in a folder, one per role."""
+    """Create a key for each role of the daemon in a folder, and return the keys by role."""
     keys = {}
     for role in ("signer", "transmitter", "dispatcher"):
         files = (folder / f"{role}.json", folder / f"{role}.password")
@@ -308,7 +310,7 @@ def create_keys(folder: Path) -> dict[str, DemoKey]:
 def build_run_settings(
     folder: Path, stage: Stage, keys: Mapping[str, DemoKey], *, endpoint: str
 ) -> dict[str, dict[str, object]]:
-    """Return the settings that differ from run to run, for a daemon that works in `folder`."""
+    """Return the settings of one run, for a daemon that keeps its files in `folder`."""
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
         "chain": {"endpoints": [endpoint]},

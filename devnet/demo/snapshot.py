@@ -1,4 +1,4 @@
-"""Snapshots for the demo's screen: the daemon's database at one moment, as table rows."""
+"""Reads the daemon's database for the demo's screen, as the rows of a table at one moment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,9 +28,9 @@ from oracle.store.report_repository import ReportState
 from oracle.systems.crynux.predownload import list_download_requests
 
 _LANE_STEPS = 10_000
-# More calls than a demo makes.
+# A demo makes fewer calls for second groups than this.
 _MAX_CONTEST_CALLS = 20
-# More incidents than a demo has.
+# A demo has fewer incidents than this.
 _MAX_INCIDENTS = 10
 _UNSENT_STATES = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
 _SENT_STATES = (IntentState.LIVE, IntentState.MINED)
@@ -38,7 +38,7 @@ _SENT_STATES = (IntentState.LIVE, IntentState.MINED)
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """One node; `chain_score` is its score in the last accepted round."""
+    """The table row of one node; `chain_score` is its score in the last accepted round."""
 
     name: str
     address: Address
@@ -48,25 +48,25 @@ class SnapshotRow:
     chain_score: str
     # Whether the node's score is near the kickout threshold.
     is_kickout_near: bool = False
-    # State of each model download requested from the node in the last day.
+    # The state of each model download that was requested from the node in the last day.
     state_by_model: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSnapshot:
-    """The state at the daemon's cursor; rows are ordered by falling QoS."""
+    """The state at the last processed block; the rows are ordered by descending QoS."""
 
     block: int
     time: int
     round_number: int
-    # As-of block of the newest report that was accepted or skipped as empty.
+    # The as-of block of the newest report that was accepted, or skipped because it was empty.
     reported_block: int
     rows: tuple[SnapshotRow, ...]
-    # Timeouts since the previous snapshot, oldest first.
+    # The timeouts since the previous snapshot, oldest first.
     timeouts: tuple[ReliabilityChange, ...]
     due_kickouts: tuple[KickoutDue, ...]
     kicks: tuple[NodeKick, ...]
-    # Number of contested groups, and the nodes of each second group that was ordered.
+    # The number of contested groups, and the nodes of each second group that was ordered.
     contest_count: int = 0
     second_groups: tuple[tuple[Address, ...], ...] = ()
     incidents: tuple[Incident, ...] = ()
@@ -76,12 +76,12 @@ class NodeNames(Protocol):
     """Maps node addresses to the names of the demo nodes."""
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a demo node, or the address if it is another node."""
+        """Return the name of a demo node, or the address itself if no demo node has it."""
         ...
 
 
 class SnapshotReader:
-    """Reads snapshots repeatedly, and remembers which timeouts were already shown."""
+    """Reads one snapshot after another, and remembers which timeouts were already shown."""
 
     def __init__(
         self, store: Store, names: NodeNames, rules: Rules, role_by_name: dict[str, str]
@@ -95,9 +95,9 @@ class SnapshotReader:
         self._leaf_cache = LeafCache()
 
     def is_daemon_behind(self, head: int, dispatcher: Account) -> bool:
-        """Return whether the daemon has blocks to fold, or task starts to send.
+        """Return whether the daemon still has blocks to process, or task starts to send.
 
-        On a real chain, the daemon would have twelve seconds for this work.
+        On a real chain, the daemon would have twelve seconds per block for this work.
         """
         with self._store.read_transaction() as uow:
             cursor = uow.cursor.get()
@@ -115,7 +115,7 @@ class SnapshotReader:
         return not is_folded or bool(unsent_calls) or not drawn_seeds <= begun_seeds
 
     def list_nodes_due_for_kickout(self) -> tuple[Address, ...]:
-        """Return the nodes whose kickout is due at the daemon's cursor."""
+        """Return the nodes whose kickout is due at the daemon's last processed block."""
         with self._store.read_transaction() as uow:
             return tuple(interval.node for interval in uow.kickouts.list_open())
 
@@ -182,9 +182,9 @@ class SnapshotReader:
 
 
 def truncate_score(units: int) -> float:
-    """Return units of 10^-18 as a fraction, truncated to four digits.
+    """Return a score in units of 10^-18 as a fraction, truncated to four digits.
 
-    The contract truncates as well, so equal scores look equal.
+    The contract truncates as well, so equal scores look equal on the screen.
     """
     return units // QOS_STEP / _LANE_STEPS
 
@@ -195,7 +195,7 @@ def _count_contests(uow: UnitOfWork) -> int:
 
 
 def _load_second_groups(uow: UnitOfWork) -> tuple[tuple[Address, ...], ...]:
-    """Return the nodes of each second group that has started, the oldest first."""
+    """Return the nodes of each second group that has started, oldest group first."""
     calls = uow.outbox.intents.list_newest(_MAX_CONTEST_CALLS, kind=SECOND_GROUP)
     started_calls = [
         call for call in calls if call.state in {IntentState.MINED, IntentState.FINAL}

@@ -1,4 +1,4 @@
-"""Sets up the demo network: deploys contracts, assigns roles, joins nodes, funds senders."""
+"""Deploys the demo's contracts, assigns roles, lets the nodes join, and funds the senders."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,14 +22,13 @@ from oracle.domain.ids import ZERO_ADDRESS, Address
 ETHER = 10**18
 STAKE = 400 * ETHER
 GAS = hex(3_000_000)
-# Deployments need more gas than calls.
+# A deployment needs more gas than a call.
 _DEPLOY_GAS = hex(12_000_000)
 
-# Admin, task creator and treasury; then one account per node, then more creators, then the creator
-# of the application that fails, then a stranger, then the creator of the application that needs
-# much memory.
-# A kickout whose scores come mostly from one creator's tasks is held for a manual decision; with
-# five creators, no creator has more than half of 50 scores by chance.
+# The accounts are, in this order: admin, task creator and treasury; one per node; more creators;
+# the creator of the application that fails; a stranger; and the creator of the application that
+# needs much memory. A kickout whose scores come mostly from one creator's tasks is held for a
+# manual decision. With five creators, no creator has more than half of 50 scores by chance.
 _FIXED_ACCOUNTS, _EXTRA_CREATORS = 3, 4
 _FIRST_EXTRA_CREATOR = _FIXED_ACCOUNTS + len(DEMO_NODES)
 ACCOUNTS = _FIRST_EXTRA_CREATOR + _EXTRA_CREATORS + 3
@@ -37,15 +36,15 @@ ACCOUNTS = _FIRST_EXTRA_CREATOR + _EXTRA_CREATORS + 3
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
 
-# A local chain may be faster than the contract's minimum values allow a real one
+# A local chain may be faster than the contract's default limits allow for a real one
 # (docs/explanation/kickouts.md#limits-in-the-contract).
 LIMITS = replace(DEFAULT_LIMITS, min_interval=0, veto_delay=120, kick_rounds=2)
-# Seconds from scheduling to executing a change of the oracle's settings.
+# The seconds between scheduling and executing a change of the oracle's settings.
 TIMELOCK_DELAY = 600
 
-# Minimum fee and timeout of every kind of task: gwei, gwei per unit of size, seconds, seconds per
-# unit of size. The fee is a tenth of what the demo's creators pay, and the timeout is shorter than
-# the one they set.
+# The minimum fee and timeout of every kind of task, in gwei, gwei per unit of size, seconds, and
+# seconds per unit of size. The fee is a tenth of what the demo's creators pay, and the timeout is
+# shorter than the one they set.
 TASK_FLOOR = (10_000_000, 0, 60, 0)
 
 
@@ -53,10 +52,10 @@ TASK_FLOOR = (10_000_000, 0, 60, 0)
 class Stage:
     """The deployed demo network; `nodes` maps the name of a demo node to its account.
 
-    `hot_set` is the contract from which the network reads scores, `objections` the one by which
-    nodes object to kickouts, `failing_creator` the owner of the application whose tasks all time
-    out, `large_creator` the owner of the one that needs much memory, and `stranger` an account
-    without any role.
+    The network reads scores from the contract `hot_set`, and nodes object to kickouts through the
+    contract `objections`. `failing_creator` owns the application whose tasks all time out, and
+    `large_creator` the application that needs much memory. `stranger` is an account without any
+    role.
     """
 
     chain: LocalChain
@@ -78,7 +77,7 @@ class Stage:
         return self.creators[0]
 
     def get_node_name(self, node: Address) -> str:
-        """Return the name of a demo node, or the address if it is another node."""
+        """Return the name of a demo node, or the address itself if no demo node has it."""
         return next((name for name, address in self.nodes.items() if address == node), node)
 
     @property
@@ -95,7 +94,7 @@ class Stage:
     def build_transaction(
         self, sender: str, contract: str, function_name: str, *arguments: object, value: int = 0
     ) -> dict[str, str]:
-        """Return the transaction in which `sender` calls a contract function."""
+        """Return a transaction in which `sender` calls a function of a contract."""
         return {
             "from": sender,
             "to": self.contracts[contract.rpartition("/")[2]],
@@ -106,7 +105,7 @@ class Stage:
 
 
 class ChainClock:
-    """The chain's time: twelve seconds per block, independent of the wall clock."""
+    """The time of the chain, which is twelve seconds per block regardless of the wall clock."""
 
     def __init__(self, start: int) -> None:
         self.start = self.now = start
@@ -119,7 +118,7 @@ class ChainClock:
 
 @dataclass(frozen=True, slots=True)
 class DaemonRoles:
-    """The daemon's accounts; transmitter and dispatcher pay for gas."""
+    """The accounts of the daemon; transmitter and dispatcher pay for gas."""
 
     signer: Address
     transmitter: Address
@@ -186,9 +185,10 @@ def _deploy_oracle(
     roles: DaemonRoles,
     played: tuple[Address, DemoSystem],
 ) -> tuple[Address, Address, Address]:
-    """Deploy a timelock, the oracle that it administers, and the oracle's hot set.
+    """Deploy the timelock, the oracle that it administers, and the oracle's hot set.
 
-    The vetoer cancels operations of the timelock through the oracle, its only canceller.
+    The vetoer can cancel operations of the timelock only through the oracle, which is the
+    timelock's only canceller.
     """
     network, system = played
     timelock = _deploy_contract(
@@ -215,7 +215,10 @@ def _deploy_oracle(
 def _build_oracle_setup(
     network: Address, admin: Address, signer: Address, system: DemoSystem
 ) -> OracleSetup:
-    """Return an oracle setup: one signer, one kickout a minute, at most three at once."""
+    """Return an oracle setup with one signer, and at most three kickouts in a row.
+
+    One more kickout is allowed every minute.
+    """
     return OracleSetup(
         admin=admin,
         pauser=admin,

@@ -1,6 +1,6 @@
-"""An account without any role that kicks out due nodes, by proofs that anyone can fetch.
+"""Simulates an account without any role, which kicks nodes out with publicly available proofs.
 
-The stranger has no key of the daemon and no access to its database: leaf and proof come from the
+The stranger has no key of the daemon and no access to its database. Leaf and proof come from the
 HTTP API, and the contract verifies them.
 """
 
@@ -17,12 +17,12 @@ from oracle.bindings.qos_roots import (
 )
 from oracle.domain.ids import Address
 
-# Gas of a kickout: the oracle forwards up to 600,000 to the network.
+# A kickout needs much gas, because the oracle forwards up to 600,000 to the network.
 _GAS = hex(2_000_000)
-# More than the daemon pays, so that the stranger's call is the first one in a block.
+# The fees are higher than the daemon's, so that the stranger's call is the first one in a block.
 STRANGER_FEES = {"maxFeePerGas": hex(1_000 * 10**9), "maxPriorityFeePerGas": hex(100 * 10**9)}
-# The chain waits up to this long for the proof of a new round, so that the daemon does not outrun
-# the stranger on a slow machine.
+# The chain waits up to this long for the proof of a new round. Otherwise the daemon could kick the
+# node out before the stranger on a slow machine.
 _MAX_WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 
@@ -35,7 +35,7 @@ class Stranger:
         self._api_url = api_url
 
     def build_next_transactions(self, due_nodes: Iterable[Address]) -> list[dict[str, str]]:
-        """Return at most one transaction for the next block that the contract accepts."""
+        """Return at most one transaction, which the contract accepts in the next block."""
         return [
             call
             for node in due_nodes
@@ -44,7 +44,7 @@ class Stranger:
         ][:1]
 
     def _build_kickout_transactions(self, node: Address) -> list[dict[str, str]]:
-        """Return an accusation and an execution; the contract accepts at most one of them."""
+        """Return an accusation and an execution, of which the contract accepts at most one."""
         proof = self._wait_for_proof(node)
         if proof is None or not proof.leaf.kickout_due_since:
             return []
@@ -58,7 +58,7 @@ class Stranger:
         ]
 
     def _wait_for_proof(self, node: Address) -> ServedProof | None:
-        """Return the proof of a node in the contract's last round, or None if it is not served."""
+        """Return a node's proof in the last accepted round, or None if the API has none."""
         head_call = {"to": self._stage.oracle, "data": encode_call(CONTRACT, "head")}
         (head,) = decode_result(
             CONTRACT, "head", self._stage.chain.make_request("eth_call", head_call, "latest")
@@ -69,7 +69,7 @@ class Stranger:
             proof = fetch_node_proof(self._api_url, node, last_round)
             if proof is not None:
                 return proof
-            # Wait until the daemon has indexed the block of the round.
+            # The API serves the proof once the daemon has indexed the block of the round.
             time.sleep(_POLL_SECONDS)
         return None
 

@@ -1,6 +1,6 @@
-"""The traffic of the demo network: waves of task groups for the daemon to dispatch.
+"""Simulates creators and nodes, which order and run task groups that the daemon dispatches.
 
-Creators order and validate tasks, and nodes answer them; each of them acts when the chain's logs
+Creators order and validate tasks, and nodes answer them. Each of them acts when the chain's logs
 show that an action is due. The daemon draws the node of each task. The nodes of a group first
 commit to their answers. Once all have committed, they reveal, the faster ones first. The nodes
 also answer the dispatcher's system tasks, which the dispatcher validates. If a node submitted a
@@ -32,19 +32,21 @@ from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
 
 Transaction = dict[str, str]
-# A real node draws a new salt for each answer; the demo's answers need no secrecy.
+# A real node draws a new salt for each answer, but the answers of the demo need no secrecy.
 SALT = bytes(31) + b"\x01"
 
 
 class DemoTraffic:
-    """Generates wave after wave; the same seed gives the same tasks and answers."""
+    """Generates one wave after another; the same seed produces the same tasks and answers."""
 
     def __init__(self, stage: Stage, seed: int, system: DemoSystem = CRYNUX_SYSTEM) -> None:
         self._stage = stage
         self._system = system
-        # Not for secrets: the nodes must behave the same way in every run.
+        # The numbers are no secrets, and a seed is needed so that the nodes behave alike in every
+        # run.
         self._random = random.Random(seed)  # noqa: S311
-        # Reveal delays have their own random source, so they do not change the time of any answer.
+        # Reveal delays have their own random source, so they do not change the delays of the
+        # answers.
         self._reveal_random = random.Random(seed)  # noqa: S311
         network = load_abi("TaskNetwork")
         self._handler_by_topic = {
@@ -55,18 +57,18 @@ class DemoTraffic:
             network.get_event("GroupRevalidates").digest: self._handle_group_revalidates,
             network.get_event("GroupValidated").digest: self._handle_group_validated,
         }
-        # Nodes that got a request to download a model and have not done so yet.
+        # The nodes that were asked to download a model and have not done so yet, with the model.
         self._requested_downloads: list[tuple[Address, str]] = []
         self._name_by_address = {address: name for name, address in stage.nodes.items()}
         self._node_by_name = {node.name: node for node in system.nodes}
         self._groups: list[DemoGroup] = []
-        # Groups of system tasks and single system tasks, keyed by the group's or the task's key.
+        # The groups of system tasks by group key, and single system tasks as groups by task key.
         self._probe_groups: dict[bytes, DemoGroup] = {}
         self._contest_tracker = ContestTracker(stage)
-        # Names of the nodes that have submitted a false result.
+        # The names of the nodes that have submitted a false result.
         self._liar_names: set[str] = set()
         self._last_read_block = -1
-        # Number of the current wave, counted from 0.
+        # The number of the current wave, counted from 0; -1 before the first wave.
         self.wave = -1
 
     @property
@@ -86,8 +88,8 @@ class DemoTraffic:
         """
         self._process_new_logs(head)
         next_block_number = head + 1
-        # A group's validation follows its reveals in the same block; the reveals are in the block
-        # after the last answer.
+        # All reveals of a group are in the block after the last answer. The validation follows
+        # them in the same block.
         transactions = [*self._build_reveals(), *self._build_validations()]
         transactions += [
             *self._build_answers(next_block_number),
@@ -115,7 +117,7 @@ class DemoTraffic:
             self._handler_by_topic[log["topics"][0]](log)
 
     def _handle_download_requested(self, log: Mapping[str, Any]) -> None:
-        """Record that a node got a request to download a model."""
+        """Record that a node was asked to download a model."""
         model, _ = decode(["string", "uint256"], bytes.fromhex(log["data"][2:]))
         self._requested_downloads.append((Address("0x" + log["topics"][1][-40:]), model))
 
@@ -148,7 +150,7 @@ class DemoTraffic:
         return next((task for task in jobs if task.contract_key == contract_key), None)
 
     def _handle_task_created(self, log: Mapping[str, Any]) -> None:
-        """Add a task that the dispatcher created. If the task has a group, add it to the group."""
+        """Add a task that the dispatcher created, to its group if it has one."""
         _, key_topic, creator, group_topic = log["topics"]
         if not creator.endswith(self._stage.dispatcher[2:]):
             return
@@ -156,7 +158,8 @@ class DemoTraffic:
         group_key = bytes.fromhex(group_topic[2:])
         probe_key = group_key if any(group_key) else key
         probe_group = self._probe_groups.setdefault(probe_key, DemoGroup(probe_key))
-        # All tasks of a group have the same result, so the group is the id of each.
+        # All tasks of a group have the same result, so each task uses the key of the group as its
+        # id.
         task = DemoTask(
             id=group_key,
             contract_key=key,
@@ -210,13 +213,13 @@ class DemoTraffic:
             )
 
     def _build_download_completions(self) -> Iterator[Transaction]:
-        """Yield completed downloads, one block after each request."""
+        """Yield the completions of downloads, one block after each request."""
         for node, model in self._requested_downloads:
             yield self._stage.build_transaction(node, "TaskNetwork", "addModel", model)
         self._requested_downloads.clear()
 
     def _build_reveals(self) -> Iterator[Transaction]:
-        """Yield all reveals of the groups in which every node has committed, fast nodes first."""
+        """Yield reveals of groups in which every node has committed, the fastest nodes first."""
         for group in [group for group in self._list_open_groups() if group.is_fully_committed]:
             for task in sorted(group.tasks, key=self._sample_reveal_delay):
                 if task.is_revealed or task.node is None:
@@ -310,7 +313,7 @@ class DemoTraffic:
         )
 
     def _fetch_contract_keys(self, creator: Address, ids: list[bytes]) -> list[bytes]:
-        """Return the contract's keys of a creator's tasks and groups."""
+        """Return the keys that the contract uses for a creator's tasks and groups."""
         stage = self._stage
         calldata_list = [encode_call("TaskNetwork", "keyOf", creator, id_) for id_ in ids]
         results = stage.chain.make_batch_request(

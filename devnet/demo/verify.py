@@ -1,9 +1,10 @@
-"""Proves the score of every node on chain, and verifies that it follows from the network's logs.
+"""Verifies the score of every node on chain, and compares it with a replay of the logs.
 
-Run as a process: `python -m devnet.demo.verify URL NETWORK ORACLE API SYSTEM`. The process reads
-`eth_getLogs`, the time of one block and the oracle's root, but never the database.
+The module runs as a process, `python -m devnet.demo.verify URL NETWORK ORACLE API SYSTEM`. The
+process reads `eth_getLogs`, the time of one block and the oracle's root, but never the database.
 `qos-oracle replay` recomputes the scores from JSON lines. Leaves and proofs come from the HTTP
-API, which need not be trusted: QoSProof verifies them in the EVM against the root on chain.
+API, which need not be trusted, because QoSProof verifies them in the EVM against the root on
+chain.
 """
 
 import json
@@ -26,15 +27,15 @@ from oracle.domain.logs import Log
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.errors import FatalError
 
-# Decimal digits of a QoS on chain: a leaf has it in 1/10,000.
+# The number of decimal digits of a QoS on chain, where the unit is 1/10,000.
 _QOS_DIGITS = 4
-# A consumer assumes that a node without a leaf is selectable.
+# The expected score of a node without a leaf, because consumers assume that it is selectable.
 _UNSCORED_NODE = True, 0
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreComparison:
-    """One node: its recomputed score, the score in its leaf, and whether the leaf was proven.
+    """The recomputed score of one node, the score in its leaf, and whether the leaf was proven.
 
     Both scores are pairs `(selectable, QoS in 1/10,000)`.
     """
@@ -51,7 +52,7 @@ class ScoreComparison:
 
 @dataclass(frozen=True, slots=True)
 class ScoreVerification:
-    """The last accepted round, its as-of block, and every node of the network."""
+    """The last accepted round with its as-of block, and the scores of every node."""
 
     round: int
     as_of: int
@@ -64,7 +65,7 @@ class ScoreVerification:
 
     @classmethod
     def from_json(cls, text: str) -> "ScoreVerification":
-        """Parse the output of `to_json`."""
+        """Restore a verification from the output of `to_json`."""
         fields = json.loads(text)
         nodes = (
             ScoreComparison(
@@ -86,8 +87,8 @@ def verify_scores(
 ) -> ScoreVerification:
     """Verify the proof of every node that ever joined, and compare its leaf with a replay.
 
-    `contracts` are the network, whose logs are replayed, and the oracle. The last round's root
-    covers all nodes, so its as-of block is valid for all of them.
+    `contracts` are the addresses of the network, whose logs are replayed, and of the oracle. The
+    last round's root covers all nodes, so all scores are compared as of its block.
 
     Raises:
         FatalError: no round was accepted yet, or the replay failed.
@@ -181,7 +182,7 @@ def _replay_events(
 def _verify_node_score(
     chain: LocalChain, oracle: Address, served: tuple[str, int], replayed: dict[str, Any]
 ) -> ScoreComparison:
-    """Verify the score of one node; `served` are the URL of the API and the round."""
+    """Verify the score of one node; `served` is the URL of the API and the number of the round."""
     node = Address(replayed["node"])
     (api_url, round_number) = served
     proof = fetch_node_proof(api_url, node, round_number)
@@ -199,9 +200,9 @@ def _decode_lane(lane: int) -> tuple[bool, int]:
 
 
 def _compute_expected_score(replayed: dict[str, Any]) -> tuple[bool, int]:
-    """Return the score expected in a leaf.
+    """Return the score that the leaf of a node should contain, as `(selectable, QoS in 1/10,000)`.
 
-    Nodes that left, are paused or excluded are not selectable.
+    A node that has left, is paused or is excluded is not selectable.
     """
     if replayed["qos"] is None or replayed["status"] == "paused" or replayed["excluded"]:
         return False, 0

@@ -1,1 +1,1 @@
-"""A chain of real blocks behind endpoints that misbehave on demand."""
+"""A simulated chain of valid blocks, and endpoints that misbehave on demand."""

@@ -1,4 +1,4 @@
-"""The base of every fake endpoint: computes honest results, then applies its faults."""
+"""The base class of all fake endpoints, which applies faults to honest results."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -10,21 +10,21 @@ import msgspec
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.requests import FakeRequest, FakeRpcError, HttpResponse
 
-# More requests than any test sends; a network that runs for days must not keep them all.
+# No test sends more requests than this. A network that runs for days must not keep them all.
 _MAX_RECORDED_REQUESTS = 200_000
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 
 
 class FakeEndpoint(ABC):
-    """An endpoint without a listener; any number of threads may call it."""
+    """An endpoint that does not listen on a port; any number of threads may call it."""
 
     def __init__(self) -> None:
-        # Applied in order; each fault gets the result of the previous one.
+        # The faults are applied in this order, each to the result of the previous one.
         self.faults: list[InjectedFault] = []
         self.received_requests: deque[FakeRequest] = deque(maxlen=_MAX_RECORDED_REQUESTS)
 
     def count_requests(self, method: str) -> int:
-        """Return how often a method was requested; each call of a batch counts."""
+        """Return how often a method was requested, counting each call of a batch."""
         return sum(request.method == method for request in tuple(self.received_requests))
 
     @abstractmethod
@@ -32,7 +32,7 @@ class FakeEndpoint(ABC):
         """Return the honest result of one call.
 
         Raises:
-            FakeRpcError: the call fails, as on a real endpoint.
+            FakeRpcError: the call fails, as it would on a real endpoint.
         """
 
     def find_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
@@ -40,7 +40,7 @@ class FakeEndpoint(ABC):
         return None
 
     def handle_calls(self, rpc_requests: Sequence[FakeRequest]) -> list[object]:
-        """Return the honest results of several calls; errors are returned, not raised."""
+        """Return the honest results of several calls; errors are returned rather than raised."""
         return [self._execute_request(request) for request in rpc_requests]
 
     def subscribe_new_heads(
@@ -58,7 +58,7 @@ class FakeEndpoint(ABC):
             return FakeRpcError(-32602, f"invalid argument: {type(error).__name__}")
 
     def select_faults(self) -> tuple[InjectedFault, ...]:
-        """Return the faults that apply to one HTTP request, in order."""
+        """Return the faults for one HTTP request, in the order in which they are applied."""
         return tuple(self.faults)
 
     def handle_post(self, body: bytes) -> HttpResponse:

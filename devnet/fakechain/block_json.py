@@ -1,6 +1,6 @@
-"""Blocks, transactions and logs as JSON, as a fake endpoint returns them.
+"""Represents blocks, transactions and logs as the JSON that a fake endpoint returns.
 
-JSON is built on first use and then shared, so callers must copy it before changing it.
+The JSON is built on first use and then shared, so callers must copy it before changing it.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ LEGACY, ACCESS_LIST, DYNAMIC = range(3)
 
 @dataclass(frozen=True, slots=True)
 class FakeLog:
-    """A log that is not in a block yet; address, topics and data are lower-case `0x` hex."""
+    """A log that is not in a block yet; address, topics and data are lower-case hex with `0x`."""
 
     address: str
     topics: tuple[str, ...]
@@ -26,11 +26,11 @@ class FakeLog:
 
 @dataclass(frozen=True, slots=True)
 class Tx:
-    """One transaction; `to` is None for a contract creation, `tx_type` its EIP-2718 type, 0 to 2.
+    """One transaction; `to` is None for a contract creation, `tx_type` the EIP-2718 type, 0 to 2.
 
-    `BlockTree` assigns a nonce if there is none. A transaction with a nonce, such as those in
-    `Block.txs`, has the same hash in every block that contains it. A failed transaction has no
-    logs.
+    `BlockTree` assigns a nonce to a transaction without one. A transaction with a nonce, such as
+    those in `Block.txs`, has the same hash in every block that contains it. A failed transaction
+    has no logs.
     """
 
     sender: str
@@ -49,7 +49,7 @@ class Tx:
 
     @property
     def gas_used(self) -> int:
-        """The gas used, by a made-up formula."""
+        """The gas used by the transaction, computed with an invented formula."""
         return 21_000 + 16 * (len(self.input) // 2 - 1) + 1_000 * len(self.emitted_logs)
 
     def with_nonce(self, nonce: int) -> "Tx":
@@ -79,7 +79,7 @@ class Block:
         """Return the ancestor that is `depth` blocks below this block.
 
         Raises:
-            ValueError: the branch has fewer blocks.
+            ValueError: the branch has too few blocks.
         """
         block: Block | None = self
         for _ in range(depth):

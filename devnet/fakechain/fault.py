@@ -1,7 +1,7 @@
-"""Injected faults: each replaces an honest result, batch or body by a wrong one.
+"""Injected faults, each of which replaces an honest result, batch or body by a wrong one.
 
-This module defines what a fault is; the faults themselves are in `log_faults`, `block_faults`,
-`message_faults` and `transport_faults`. All accept the limits of `FaultLimits`.
+This module defines what a fault is. The faults themselves are in `log_faults`, `block_faults`,
+`message_faults` and `transport_faults`. All of them accept the limits of `FaultLimits`.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -11,21 +11,22 @@ from typing import Any, TypedDict
 
 from devnet.fakechain.requests import FakeRequest, FakeRpcError, HttpResponse
 
-# Returns the changed result of one call: JSON, an error, or an HTTP response that replaces the
-# whole response. Results are shared, so the function must copy a result before changing it.
+# A function that returns the changed result of one call, which is JSON, an error, or an HTTP
+# response that replaces the whole response. Results are shared, so the function must copy a result
+# before changing it.
 ResultChange = Callable[[FakeRequest, Any], Any]
-# Changes a whole batch: the requests, and the responses that would be sent.
+# A function that changes a whole batch, given the requests and the responses that would be sent.
 BatchChange = Callable[[Sequence[FakeRequest], list[dict[str, Any]]], object]
-# Changes the bytes of a body.
+# A function that changes the bytes of an HTTP body.
 BodyChange = Callable[[bytes], HttpResponse]
 
 
 class FaultLimits(TypedDict, total=False):
-    """Limits of a fault; without any, the fault applies to every request.
+    """Limits of a fault; a fault without limits applies to every request.
 
-    `times`: the maximum number of results. `methods`: one or several methods. `for_blocks`: the
-    first and last block; requests about other blocks are not affected. `when`: a function that
-    returns whether a request is affected.
+    `times` is the maximum number of results that are changed. `methods` names one or several
+    methods. `for_blocks` is the first and last block; requests about other blocks are not
+    affected. `when` is a function that returns whether a request is affected.
     """
 
     times: int
@@ -44,12 +45,13 @@ class InjectedFault:
     change_body: BodyChange | None = None
     limits: FaultLimits = field(default_factory=FaultLimits)
     hit_count: int = 0
-    # The fault has another effect than changing the result, so unchanged results count as hits.
+    # Set for a fault with another effect than changing the result; unchanged results then count as
+    # hits.
     counts_unchanged: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def apply_to_result(self, request: FakeRequest, result: object) -> object:
-        """Return the result of one call after the fault; `result` is JSON or a FakeRpcError."""
+        """Apply the fault to the result of one call; `result` is JSON or a FakeRpcError."""
         if self.change is None or not self._claim_hit([request]):
             return result
         changed_result = self.change(request, result)
@@ -60,7 +62,7 @@ class InjectedFault:
     def apply_to_batch(
         self, requests: Sequence[FakeRequest], responses: list[dict[str, Any]]
     ) -> object:
-        """Return a batch after the fault: a list, one response for all, or an HttpResponse."""
+        """Apply the fault to a batch; return a list, one response for all, or an HttpResponse."""
         if self.change_batch is None or not self._claim_hit(requests):
             return responses
         changed_batch = self.change_batch(requests, responses)
@@ -69,7 +71,7 @@ class InjectedFault:
         return changed_batch
 
     def apply_to_body(self, requests: Sequence[FakeRequest], body: bytes) -> HttpResponse | None:
-        """Return the HTTP response that replaces a body, or None to keep the body."""
+        """Return an HTTP response that replaces the body, or None to keep the body."""
         if self.change_body is None or not self._claim_hit(requests):
             return None
         return self.change_body(body)
@@ -109,7 +111,7 @@ def _ranges_overlap(requested_range: tuple[int, int] | None, limit_range: tuple[
 
 
 def add_default_methods(limits: FaultLimits, *methods: str) -> FaultLimits:
-    """Return the limits; if they name no methods, restrict them to `methods`."""
+    """Return the limits, restricted to `methods` if they name no methods."""
     return {"methods": methods, **limits}
 
 

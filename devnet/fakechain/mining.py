@@ -1,9 +1,9 @@
-"""Mines consistent blocks: hash, roots and blooms match the content of the block.
+"""Mines consistent blocks, whose hash, roots and blooms match their content.
 
-Only values that cannot be checked are made up: the state root and the gas. Transactions are signed
-if the account's key is known (`create_account`). Other addresses can send transactions as well:
-like the system transactions of some chains, these have no signature, so the sender cannot be
-proven.
+Only values that cannot be checked are invented, which are the state root and the gas. Transactions
+are signed if the account's key is known (`create_account`). Other addresses can send transactions
+as well. Like the system transactions of some chains, these have no signature, so the sender cannot
+be proven.
 """
 
 from functools import cached_property, lru_cache
@@ -32,7 +32,7 @@ _KEY_BY_ADDRESS: dict[str, PrivateKey] = {}
 
 
 def create_account(account_number: int) -> str:
-    """Return the lower-case address of a numbered account, the same in every process."""
+    """Return the lower-case address of account `account_number`, the same in every process."""
     key = PrivateKey(keccak(account_number.to_bytes(32, "big")))
     address = str(key.public_key.to_address())
     _KEY_BY_ADDRESS[address] = key
@@ -40,7 +40,7 @@ def create_account(account_number: int) -> str:
 
 
 def sign_bytes(address: str, content: bytes) -> tuple[int, int, int]:
-    """Return parity, r and s of an address's signature of these bytes.
+    """Return parity, r and s of the signature of these bytes by an address.
 
     For an address without a key, s is 0, and r is derived from address and content, so that it is
     unique.
@@ -55,21 +55,21 @@ def sign_bytes(address: str, content: bytes) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=1 << 14)
 def _sign_hash(key: PrivateKey, content_hash: bytes) -> tuple[int, int, int]:
-    """Sign a hash once for all blocks that contain it; signing is deterministic."""
+    """Sign a hash; the result is cached, because many blocks contain the same transaction."""
     signature = key.sign_msg_hash(content_hash)
     return signature.v, signature.r, signature.s
 
 
 _ZERO_ADDRESS = "0x" + "00" * 20
 _EMPTY_UNCLES_HASH = "0x" + keccak(encode_rlp([])).hex()
-# The SHA-256 of empty input (EIP-7685).
+# The SHA-256 of empty input, which is the requests hash of a block without requests (EIP-7685).
 _EMPTY_REQUESTS_HASH = "0xe3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _GAS_LIMIT = 30_000_000
 _BASE_FEE = 7
 
 
 class MinedBlock(Block):
-    """A block of a `BlockTree`; `position` is number, time, and a salt unique to each sibling."""
+    """A block of a `BlockTree`; `position` is number, time, and a salt unique among siblings."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class MinedBlock(Block):
             [
                 _RLP_32_BYTES_PREFIX + parent,
                 _RLP_UNCLES_AND_MINER,
-                # The state root cannot be queried, so any 32 bytes are valid.
+                # No request can read the state, so any 32 bytes are valid as the state root.
                 _RLP_32_BYTES_PREFIX + parent,
                 _RLP_32_BYTES_PREFIX + txs,
                 _RLP_32_BYTES_PREFIX + receipts,
@@ -259,7 +259,7 @@ _RLP_BLOOM_PREFIX = b"\xb9\x01\x00"
 _RLP_UNCLES_AND_MINER = encode_rlp_bytes(bytes.fromhex(_EMPTY_UNCLES_HASH[2:])) + encode_rlp_bytes(
     bytes(20)
 )
-# mixHash, nonce, base fee, withdrawals root, both blob fields.
+# The fields mixHash, nonce, base fee, withdrawals root, and both blob fields.
 _RLP_HEADER_TAIL = b"".join(
     [
         _RLP_32_BYTES_PREFIX + bytes(32),
@@ -288,7 +288,10 @@ def _encode_unsigned_fields(tx: Tx, chain_id: int) -> list[bytes]:
 
 
 def _sign_tx(tx: Tx, chain_id: int) -> tuple[int, int, int]:
-    """Return v, r and s; v of a legacy transaction includes the chain id (EIP-155)."""
+    """Return v, r and s of a transaction's signature.
+
+    The v of a legacy transaction includes the chain id (EIP-155).
+    """
     fields = _encode_unsigned_fields(tx, chain_id)
     if tx.tx_type == LEGACY:
         content = encode_rlp_list([*fields, encode_int(chain_id), EMPTY_STRING, EMPTY_STRING])

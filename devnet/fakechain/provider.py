@@ -1,4 +1,4 @@
-"""One endpoint's view of a tree: its own head, finality, history and logs.
+"""An endpoint that serves a tree of blocks, with its own head, finality, history and logs.
 
 The endpoint responds like geth, unless a fault or a setting changes that.
 """
@@ -20,7 +20,7 @@ _BOTH_GIVEN_TEXT = "cannot specify both BlockHash and FromBlock/ToBlock, choose 
 
 @dataclass(frozen=True, slots=True)
 class FakeLogFilter:
-    """A log filter: either a `block_hash`, or a range of numbers or tags.
+    """A log filter with either a `block_hash`, or a range of numbers or tags.
 
     None as an address or a topic matches any value.
     """
@@ -63,7 +63,7 @@ class FakeLogFilter:
 
 
 def _parse_accepted_values(filter_value: str | Sequence[str] | None) -> frozenset[str] | None:
-    """Parse one position of a filter; null and an empty list match anything."""
+    """Parse the accepted values of one position; null and an empty list match anything."""
     if not filter_value:
         return None
     return frozenset(
@@ -72,14 +72,14 @@ def _parse_accepted_values(filter_value: str | Sequence[str] | None) -> frozense
     )
 
 
-# The target of a tag: a distance below the head, a block, None for null, or an error.
+# The block that a tag stands for: a distance below the head, a block, None for null, or an error.
 TagTarget = int | Block | FakeRpcError | None
 CallHandler = Callable[[dict[str, Any], Block], str]
 _SERVER, _PARAMS, _UNSUPPORTED, _PRUNED = -32000, -32602, -32601, 4444
 
 
 class Provider(FakeEndpoint):
-    """Serves a tree or a recorded chain; assign `head` to show another block as the newest."""
+    """Serves a tree or a recorded chain; another `head` makes another block the newest."""
 
     def __init__(self, chain: BlockTree | BlockIndex, head: Block | None = None) -> None:
         super().__init__()
@@ -93,15 +93,16 @@ class Provider(FakeEndpoint):
         self._lock = Lock()
         self.chain_id = self._blocks.chain_id
         self.version = "FakeChain/1.0"
-        # Tags that are missing here are rejected with geth's -32602.
+        # The block that each tag stands for. Other tags are rejected with geth's -32602.
         self.tag_targets: dict[str, TagTarget] = {"safe": 2, "finalized": 4}
-        # Only headers are available below this block; logs, receipts and transactions are pruned.
+        # Below this block only headers are available, because logs, receipts and transactions are
+        # pruned.
         self.pruned_below = 0
-        # Whether orphaned blocks are still served by hash, as geth does and Anvil does not.
+        # Whether orphaned blocks can still be queried by hash, as at geth but not at Anvil.
         self.keeps_orphans = True
         self.code_by_address: dict[str, str] = {}
         self.call_handler: CallHandler | None = None
-        # Unsupported methods, which fail with -32601.
+        # The methods that are not supported and fail with -32601.
         self.unsupported: set[str] = set()
 
     @property
@@ -237,7 +238,7 @@ class Provider(FakeEndpoint):
     # --- finding ---
 
     def _find_block(self, block_argument: str | Json) -> Block | None:
-        """Return the block of a number, tag, hash or EIP-1898 object, or None."""
+        """Return the block that a number, tag, hash or EIP-1898 object names, or None."""
         if isinstance(block_argument, dict):
             block_argument = str(
                 block_argument["blockHash"]

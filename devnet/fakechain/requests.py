@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-# The length of a block hash with its `0x`.
+# The number of characters of a block hash, including the `0x`.
 HASH_DIGITS = 66
 
 
 class FakeRpcError(Exception):
-    """The `error` of a JSON-RPC response; `data` is its optional member `data`."""
+    """The member `error` of a JSON-RPC response; `data` is the optional member of that name."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class HttpResponse:
     """A whole HTTP response, for faults below JSON-RPC.
 
     If `content_length` is set, it is sent instead of the body's length, and the connection is
-    closed after the body. `is_reset` resets the connection, as a crashed server does.
+    closed after the body. If `is_reset` is set, the connection is reset, as by a crashed server.
     """
 
     status: int = 200
@@ -38,7 +38,7 @@ class HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class FakeRequest:
-    """One call; `block_range` is the first and last block that it names, or None."""
+    """One call; `block_range` is the first and last block that the call names, or None."""
 
     method: str
     params: tuple[Any, ...]

@@ -1,6 +1,7 @@
-"""Serves a fake endpoint over HTTP/1.1: keep-alive, one thread per connection.
+"""Serves a fake endpoint over HTTP/1.1 with keep-alive and one thread per connection.
 
-This small server is used because the standard library's takes ten times as long per request.
+This small server is used because the server of the standard library takes ten times as long per
+request.
 """
 
 import socket
@@ -30,7 +31,7 @@ class ServedEndpoint:
 
 @contextmanager
 def serve_endpoint(provider: FakeEndpoint, *, port: int = 0) -> Iterator[ServedEndpoint]:
-    """Serve an endpoint on a local port, by default any free one, within the context."""
+    """Serve an endpoint within the context, on a local port, by default on any free port."""
     server = _Server(provider, port)
     try:
         yield ServedEndpoint(f"http://{_HOST}:{server.port}", provider)
@@ -40,7 +41,7 @@ def serve_endpoint(provider: FakeEndpoint, *, port: int = 0) -> Iterator[ServedE
 
 @contextmanager
 def serve_endpoints(*providers: FakeEndpoint) -> Iterator[list[str]]:
-    """Serve several endpoints and yield their URLs, in order."""
+    """Serve several endpoints, and yield their URLs in the same order."""
     with ExitStack() as stack:
         yield [stack.enter_context(serve_endpoint(provider)).url for provider in providers]
 
@@ -59,9 +60,9 @@ class _Server:
         self._accept_thread.start()
 
     def stop(self) -> None:
-        """Close every connection and join the threads."""
+        """Close every connection, and wait for the threads to end."""
         self._is_stopping = True
-        # The thread blocks in `accept`; a connection wakes it.
+        # The thread blocks in `accept`, so a connection is needed to wake it.
         with suppress(OSError):
             socket.create_connection((_HOST, self.port), timeout=_CLOSE_TIMEOUT_SECONDS).close()
         self._accept_thread.join()
@@ -89,7 +90,7 @@ class _Server:
             thread.start()
 
     def _handle_connection(self, connection: socket.socket) -> None:
-        # A client that disconnects in the middle is no error.
+        # It is no error if a client disconnects before it has the response.
         with suppress(OSError), connection, connection.makefile("rb") as request_stream:
             while (body := _read_request_body(request_stream)) is not None:
                 response = self._provider.handle_post(body) if body else HttpResponse(405)
@@ -102,14 +103,14 @@ class _Server:
             self._thread_by_connection.pop(connection, None)
 
 
-# A linger time of zero makes the kernel send RST.
+# With a linger time of zero, closing a connection makes the kernel send RST.
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 def _read_request_body(request_stream: BinaryIO) -> bytes | None:
-    """Read one request body.
+    """Read and return the body of one request.
 
-    Return None at the end of a connection, and empty bytes for anything but a POST.
+    Return None at the end of the connection, and empty bytes if the request is not a POST.
     """
     request_line = request_stream.readline(_MAX_LINE_BYTES)
     if not request_line:
@@ -130,7 +131,7 @@ def _encode_response(response: HttpResponse) -> bytes:
         len(response.body) if response.content_length is None else response.content_length
     )
     headers: Mapping[str, object] = {
-        # A real endpoint sends its time, with which the daemon compares its own clock.
+        # A real endpoint sends its time, which the daemon compares with its own clock.
         "Date": formatdate(usegmt=True),
         "Content-Type": "application/json",
         "Content-Length": content_length,

@@ -1,4 +1,4 @@
-"""A tree of consistent blocks; mining on an older block creates a fork.
+"""A tree of consistent blocks, in which mining on an older block creates a fork.
 
 The same calls produce the same hashes in every process.
 """
@@ -12,7 +12,7 @@ from devnet.fakechain.block_json import Block, FakeLog, Tx
 from devnet.fakechain.mining import MinedBlock
 
 GENESIS_TIME = 1_700_000_000
-# The sender of `mine_block_with_logs`; tests do not check this address.
+# The sender of the transactions of `mine_block_with_logs`. Tests do not check this address.
 SENDER = "0x" + "5e" * 20
 
 
@@ -25,7 +25,7 @@ class TxPlacement(NamedTuple):
 
 @dataclass(slots=True)
 class BlockIndex:
-    """All blocks of all forks, and the positions of each transaction in them."""
+    """All blocks of all forks, and the positions of every transaction in these blocks."""
 
     chain_id: int
     block_by_hash: dict[str, Block] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class BlockIndex:
 
 
 class BlockTree:
-    """Blocks on top of a genesis block; `start` is its time.
+    """Blocks on top of a genesis block; `start` is the time of the genesis block in unix seconds.
 
     One thread may mine while any number of threads read.
     """
@@ -50,7 +50,7 @@ class BlockTree:
         self._child_counts: dict[str, int] = {}
         self._nonce = 0
         self.genesis = self._add_block(None, (0, start), ())
-        # The last mined block, on any fork.
+        # The block that was mined last, on any fork.
         self.last_mined: Block = self.genesis
 
     def mine(
@@ -63,7 +63,8 @@ class BlockTree:
     ) -> MinedBlock:
         """Mine a block `seconds` after its parent `parent_block`, by default the last block mined.
 
-        `number` skips heights, as some chains do. `seconds` may be 0 or negative.
+        If `number` is given, the heights below it are skipped, as on some chains. `seconds` may be
+        0 or negative.
         """
         parent_or_last = parent_block or self.last_mined
         block_number = parent_or_last.number + 1 if number is None else number
@@ -124,7 +125,7 @@ def get_branch(block: Block) -> list[Block]:
 
 
 class BranchView:
-    """The branch that an endpoint shows; heights that the chain skipped are None."""
+    """The branch that an endpoint shows; a height that the chain skipped has None as its block."""
 
     def __init__(self, head: Block) -> None:
         self._branch: list[Block | None] = []
@@ -134,14 +135,14 @@ class BranchView:
         self.head = head
 
     def switch_to(self, head: Block) -> list[Block]:
-        """Switch to the branch of another head, and return its new blocks, lowest first."""
+        """Switch to the branch of another head, and return the new blocks in ascending order."""
         new_blocks: list[Block] = []
         current: Block | None = head
         while current is not None and not self.contains(current):
             new_blocks.append(current)
             current = current.parent
         new_blocks.reverse()
-        # Other threads may be reading the list, so it is replaced rather than changed.
+        # Other threads may be reading the list, so it is replaced instead of changed.
         common_branch = self._branch[: current.number + 1] if current is not None else []
         if len(common_branch) < len(self._branch):
             self._branch = common_branch
@@ -156,11 +157,11 @@ class BranchView:
         self._branch.append(block)
 
     def find_block(self, number: int) -> Block | None:
-        """Return the block at this height, or None."""
+        """Return the block at a height, or None if there is none."""
         return self._branch[number] if 0 <= number <= self.head.number else None
 
     def get_blocks(self, first_number: int, last_number: int) -> list[Block]:
-        """Return the existing blocks of a range."""
+        """Return the blocks of a range that exist."""
         last_number = min(last_number, self.head.number)
         return [
             block
@@ -169,7 +170,7 @@ class BranchView:
         ]
 
     def get_block_below_head(self, depth: int) -> Block | None:
-        """Return the block `depth` blocks below the head, or the first block if there is none."""
+        """Return the block `depth` below the head, or the first block if the chain is shorter."""
         number = max(0, self.head.number - depth)
         while number and self._branch[number] is None:
             number -= 1
@@ -180,5 +181,5 @@ class BranchView:
         return shown_block is not None and shown_block.hash == block.hash
 
     def has_ever_contained(self, block: Block) -> bool:
-        """Return whether a block is or once was on the branch."""
+        """Return whether a block is on the branch, or once was."""
         return block.hash in self._shown

@@ -16,7 +16,7 @@ _INTERNAL_ERROR = -32603
 
 
 class UpstreamProxy(FakeEndpoint):
-    """Forwards everything to the endpoint at `url`, a batch as one request."""
+    """Forwards all requests to the endpoint `url`; a batch is forwarded as one request."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class UpstreamProxy(FakeEndpoint):
 
     @override
     def find_block_range(self, _method: str, _params: Sequence[Any]) -> tuple[int, int] | None:
-        """Return the block range given by numbers; hashes and tags are not resolved."""
+        """Return the range of block numbers in a call; hashes and tags are not resolved."""
         block_argument = _params[0] if _params else None
         if isinstance(block_argument, dict):
             first_block, last_block = (

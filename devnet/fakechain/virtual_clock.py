@@ -4,19 +4,19 @@ from threading import Lock
 
 
 class VirtualClock:
-    """A clock that returns seconds when called; `wait` advances it at once instead of sleeping."""
+    """A clock that returns seconds when called; `wait` advances it without sleeping."""
 
     def __init__(self, seconds: float = 1_000.0) -> None:
         self._seconds = seconds
         self._lock = Lock()
-        # The duration of each sleep.
+        # The duration of each sleep in seconds.
         self.waits: list[float] = []
 
     def __call__(self) -> float:
         return self._seconds
 
     def advance(self, seconds: float) -> None:
-        """Advance the clock by some seconds; negative values set it back, as a correction does."""
+        """Advance the clock by `seconds`; a negative value sets it back, as corrections do."""
         with self._lock:
             self._seconds += seconds
 

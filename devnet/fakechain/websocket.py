@@ -1,6 +1,7 @@
 """Serves `eth_subscribe` over WebSocket, with faults on demand.
 
-The heads are those of a provider (`Provider.head`); all other requests are answered as over HTTP.
+The notifications are about new heads of a provider (`Provider.head`). All other requests are
+answered as over HTTP.
 """
 
 import itertools
@@ -27,9 +28,9 @@ Send = Callable[[dict[str, Any]], None]
 class PushServer:
     """A WebSocket server and its faults, which may be changed at any time.
 
-    `is_silent`: the connection stays open, but no heads are sent. `sends_twice`: each head is
-    sent twice. `reverses_pairs`: of two heads, the second is sent first. `remaining_heads`: the
-    number of heads after which the server closes its connections.
+    While `is_silent` is set, the connection stays open, but no heads are sent. If `sends_twice` is
+    set, each head is sent twice. If `reverses_pairs` is set, the second of two heads is sent
+    first. After `remaining_heads` heads, the server closes its connections.
     """
 
     url: str
@@ -37,7 +38,7 @@ class PushServer:
     sends_twice: bool = False
     reverses_pairs: bool = False
     remaining_heads: int | None = None
-    # Total number of subscriptions.
+    # The number of subscriptions since the start.
     subscription_count: int = 0
     _held_headers: list[dict[str, Any]] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
@@ -50,7 +51,7 @@ class PushServer:
                 connection.close(_GOING_AWAY)
 
     def push_header(self, header: dict[str, Any], send: Send) -> None:
-        """Send one new head, with the faults that are switched on."""
+        """Send one new head, subject to the faults that are set."""
         if self.is_silent:
             return
         with self._lock:
@@ -78,7 +79,7 @@ class PushServer:
 
 @contextmanager
 def serve_websocket(provider: FakeEndpoint, *, port: int = 0) -> Iterator[PushServer]:
-    """Serve the WebSocket on a local port, by default any free one, within the context."""
+    """Serve WebSocket within the context, on a local port, by default on any free port."""
     push_server = PushServer("")
     subscription_ids = itertools.count(1)
 
@@ -122,7 +123,7 @@ class _WebSocketConnection:
                     )
                 )
         except ConnectionClosed:
-            # Clients may disconnect without closing the connection in order.
+            # A client may disconnect without closing the connection properly.
             pass
         finally:
             for unsubscribe in self._unsubscribe_by_id.values():

@@ -1,1 +1,1 @@
-"""A stand-in of Crynux's relay: its event stream and its own figures, over HTTP."""
+"""A stand-in for Crynux's relay, with its event stream and its own figures over HTTP."""

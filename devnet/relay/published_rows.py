@@ -1,4 +1,4 @@
-"""The rows that a relay publishes, field by field (docs/reference/crynux-relay.md#rows)."""
+"""Defines the rows that a relay publishes (docs/reference/crynux-relay.md#rows)."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from eth_utils.address import to_checksum_address
 
 from oracle.domain.ids import Address, TaskKey
 
-# The task column of rows that name no task.
+# The task column of a row that names no task.
 NO_TASK = ""
 
 
@@ -40,7 +40,7 @@ class AbortCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """One row of the stream; `task` is empty if the row is about a node only.
+    """One row of the stream; `task` is empty if the row names no task.
 
     `node` is the column with that name. In the row of an aborted task, it holds the issuer.
     """
@@ -52,7 +52,7 @@ class PublishedRow:
     args: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as the relay writes it; `args` is a string of JSON."""
+        """Return the row as the relay writes it, where `args` is a string that contains JSON."""
         return {
             "id": self.id,
             "type": self.type,
@@ -84,7 +84,7 @@ class PublishedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowBody:
-    """A row without an id."""
+    """A row that has no id yet."""
 
     type: str
     node: str
@@ -96,12 +96,12 @@ class RowBody:
 
 
 def to_relay_address(node: Address) -> str:
-    """Return an address as the relay writes it: with the checksum of EIP-55."""
+    """Return an address as the relay writes it, with the checksum of EIP-55."""
     return str(to_checksum_address(node))
 
 
 def build_task_row(row_type: str, task: TaskKey, node: Address, **extra_args: object) -> RowBody:
-    """Return the row of a task's start, answer, verdict or end; the row names the task's node."""
+    """Return the row of a task's start, answer, verdict or end, which names the task's node."""
     node_text = to_relay_address(node)
     args = {"task_id_commitment": task, "selected_node": node_text, **extra_args}
     return RowBody(row_type, node_text, task, args)
@@ -110,7 +110,7 @@ def build_task_row(row_type: str, task: TaskKey, node: Address, **extra_args: ob
 def build_aborted_row(
     task: TaskKey, issuer: Address, status: TaskState, reason: AbortCode
 ) -> RowBody:
-    """Return the row of an aborted task; the row names the issuer and not the task's node."""
+    """Return the row of an aborted task, which names the issuer instead of the task's node."""
     args = {
         "task_id_commitment": task,
         "abort_issuer": to_relay_address(issuer),
@@ -121,19 +121,19 @@ def build_aborted_row(
 
 
 def build_node_row(row_type: str, node: Address, network: str, **extra_args: object) -> RowBody:
-    """Return a row about a node only: a join, quit or stake."""
+    """Return a row that names only a node, for a join, quit or stake."""
     node_text = to_relay_address(node)
     args = {"node_address": node_text, "network": network, **extra_args}
     return RowBody(row_type, node_text, NO_TASK, args)
 
 
 def build_kickout_row(node: Address, task: TaskKey, network: str) -> RowBody:
-    """Return the row of a kickout, with the task that caused it."""
+    """Return the row of a kickout, which names the task that caused it."""
     node_text = to_relay_address(node)
     args = {"node_address": node_text, "task_id_commitment": task, "network": network}
     return RowBody("NodeKickedOut", node_text, task, args)
 
 
 def hash_result(result: str) -> str:
-    """Return the `score` of a result: a digest, as for a language model."""
+    """Return the `score` of a result, which is a digest, as for language models."""
     return "0x" + hashlib.sha256(result.encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""A relay's own books: the pool and the health of each node, in floats as in the relay.
+"""A relay's own record (books) of the pool and the health of each node, in floats as in the relay.
 
 The module follows the relay's rules (docs/explanation/crynux.md#the-relays-rules), but shares no
-code with the fold. If both give the same values, two independent computations agree.
+code with the daemon. If both yield the same values, two independent computations agree.
 """
 
 import math
@@ -33,18 +33,18 @@ class NodeState:
     stake: int = 0
 
     def compute_reliability(self, at_time: float) -> float:
-        """Return the reliability H at a time, with the recovery since the state began."""
+        """Return the reliability H at a time, including the recovery since the state began."""
         remaining_loss = math.exp(-max(0.0, at_time - self.time) / _TAU_SECONDS)
         return 1.0 - (1.0 - self.health) * remaining_loss
 
     def is_excluded_at(self, at_time: float) -> bool:
-        """Return whether the node is excluded (no tasks) until reliability H recovers."""
+        """Return whether the node is excluded: it gets no tasks until its reliability recovers."""
         return self.excluded and self.compute_reliability(at_time) < _READMITTED_FROM
 
 
 @dataclass(slots=True)
 class NodeBook:
-    """The pool of a node and all its states, oldest first."""
+    """The pool of a node, and all of its states, oldest first."""
 
     pool: list[int] = field(default_factory=list)
     states: list[NodeState] = field(default_factory=list)
@@ -53,19 +53,19 @@ class NodeBook:
     def is_due(self) -> bool:
         """Whether the pool is full and its mean too low.
 
-        The next ended task then causes a kickout.
+        If so, the next task that ends causes a kickout.
         """
         return len(self.pool) >= _POOL_SIZE and sum(self.pool) / len(self.pool) < _KICK_BELOW
 
 
 class RelayBooks:
-    """The relay's books of all nodes; methods must be called in the order of time."""
+    """The books of all nodes; the methods must be called in chronological order."""
 
     def __init__(self) -> None:
         self.book_by_node: dict[Address, NodeBook] = {}
 
     def record_join(self, node: Address, at_time: float, stake: int) -> None:
-        """Record a join: H is 1, and a score below the rejoin floor is raised to the floor."""
+        """Record a join, which resets H to 1 and raises a low score to the rejoin floor."""
         book = self.book_by_node.setdefault(node, NodeBook())
         long_term = book.states[-1].long_term if book.states else _NEW_NODE_SCORE
         if book.states and 0 < long_term < _REJOIN_FLOOR:
@@ -104,7 +104,7 @@ class RelayBooks:
         self._append_state(node, at_time, health=health, excluded=excluded)
 
     def reset_pools_to_mean(self, at_time: float) -> None:
-        """Replace every pool by copies of its truncated mean, as a restart of the relay does."""
+        """Replace every pool by copies of its truncated mean, as a restarted relay does."""
         for node, book in self.book_by_node.items():
             if book.pool and sum(book.pool):
                 book.pool = [sum(book.pool) // len(book.pool)] * _RESTORED_SCORES
@@ -121,5 +121,5 @@ class RelayBooks:
 
 
 def _compute_long_term_score(pool: list[int]) -> float:
-    """Return a pool's long-term score, Q_long / 10; a new node's if all scores are 0."""
+    """Return a pool's long-term score (Q_long / 10), or a new node's score if all are 0."""
     return sum(pool) / len(pool) / _MAX_SCORE if any(pool) else _NEW_NODE_SCORE

@@ -1,6 +1,6 @@
-"""The history of a relay, generated or recorded: its rows over time, and its books or figures.
+"""The history of a relay, either generated with its books, or recorded with its figures.
 
-A record is a file of JSON lines in the order of time (docs/reference/crynux-relay.md#records):
+A record is a file of JSON lines in chronological order (docs/reference/crynux-relay.md#records):
 `{"t": 1790000000.5, "row": {...}}` as the stream showed it, and `{"t": ..., "nodes": [...]}` as
 `/v2/network/nodes/data` returned.
 """
@@ -22,35 +22,35 @@ from oracle.errors import InputError
 
 _MAX_SCORE = 10.0
 _HOUR_SECONDS = 3600
-# Status numbers of `/v1/node`: gone, available, busy.
+# The values of `status` in `/v1/node`.
 _QUIT, _AVAILABLE, _BUSY = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class TimedRow:
-    """A row, and the relay's time in seconds at which its transaction was committed."""
+    """A row, and the time in relay seconds at which its transaction was committed."""
 
     time: float
     row: PublishedRow
 
 
 class RelaySource(Protocol):
-    """The source that a stand-in relay serves; times are the relay's, in seconds."""
+    """The source of the data that a stand-in relay serves; times are in relay seconds."""
 
     def list_rows(self, at_time: float) -> Sequence[PublishedRow]:
-        """Return every row committed by a time, ordered by id."""
+        """Return every row that was committed up to a time, ordered by id."""
         ...
 
     def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
-        """Return every node's figures as `/v2/network/nodes/data` shows them."""
+        """Return the figures of every node as `/v2/network/nodes/data` shows them."""
         ...
 
     def get_node(self, node: str, at_time: float) -> dict[str, Any]:
-        """Return one node as `/v1/node` shows it. An unknown node has status 0."""
+        """Return one node as `/v1/node` shows it; an unknown node has status 0."""
         ...
 
     def format_node_events(self, at_time: float) -> str:
-        """Return the starts and releases of the last hour, one line each."""
+        """Return the starts and releases of the last hour as text, one line each."""
         ...
 
     def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]: ...
@@ -58,7 +58,7 @@ class RelaySource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RelayHistory:
-    """A generated network: its rows, by id, and the relay's books."""
+    """A generated network with its rows, ordered by id, and the relay's books."""
 
     rows: tuple[TimedRow, ...]
     book_by_node: dict[Address, NodeBook]
@@ -69,7 +69,7 @@ class RelayHistory:
         return max((timed_row.time for timed_row in self.rows), default=0.0)
 
     def list_rows(self, at_time: float) -> list[PublishedRow]:
-        """Return the rows committed by a time; rows are not committed in the order of ids."""
+        """Return the rows committed up to a time; commits are not in the order of ids."""
         return [timed_row.row for timed_row in self.rows if timed_row.time <= at_time]
 
     def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ class RelayHistory:
         }
 
     def format_node_events(self, at_time: float) -> str:
-        """Return the starts and releases of the last hour, one line each."""
+        """Return the starts and releases of the last hour as text, one line each."""
         return "\n".join(self._iter_node_events(at_time))
 
     def count_nodes_and_tasks(self, at_time: float) -> dict[str, int]:
@@ -185,18 +185,18 @@ def find_state(book: NodeBook, at_time: float) -> NodeState | None:
 
 @dataclass(frozen=True, slots=True)
 class RelayRecord:
-    """A recorded relay; figures do not change between two recorded responses."""
+    """A recorded relay, whose figures do not change between two recorded responses."""
 
     rows: tuple[TimedRow, ...]
     timed_figures: tuple[tuple[float, list[dict[str, Any]]], ...]
 
     def list_rows(self, at_time: float) -> list[PublishedRow]:
-        """Return the rows recorded up to a time, ordered by id."""
+        """Return the rows that were recorded up to a time, ordered by id."""
         committed = [timed_row.row for timed_row in self.rows if timed_row.time <= at_time]
         return sorted(committed, key=lambda row: row.id)
 
     def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
-        """Return every node's figures in the last response recorded before a time."""
+        """Return the figures of every node in the last response that was recorded up to a time."""
         response_count = bisect_right(self.timed_figures, at_time, key=itemgetter(0))
         return self.timed_figures[response_count - 1][1] if response_count else []
 
@@ -242,7 +242,7 @@ def parse_record(lines: Iterable[str]) -> RelayRecord:
 def iter_record_lines(
     rows: Iterable[TimedRow], source: RelaySource, poll_times: Sequence[float]
 ) -> Iterator[str]:
-    """Yield the lines of a record, with the figures at the given times."""
+    """Yield the lines of a record: the rows, and the figures of `source` at the given times."""
     for timed_row in rows:
         yield json.dumps({"t": timed_row.time, "row": timed_row.row.to_json()})
     for poll_time in poll_times:

@@ -1,4 +1,4 @@
-"""Tasks of a generated relay network: single tasks, and groups of three that are compared."""
+"""The tasks of a generated relay network, either single or in groups of three."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from oracle.domain.ids import Address, TaskKey
 class RelayTask:
     """A started task.
 
-    `elapsed_seconds` is the time until its answer, or None before the answer.
+    `elapsed_seconds` is the time from the start to the answer, or None before the answer.
     """
 
     task_key: TaskKey
@@ -43,7 +43,7 @@ class GroupOutcome(Enum):
 
 @dataclass(slots=True)
 class RelayGroup:
-    """The started members of a group; `queued_count` counts members that wait for a node."""
+    """The started members of a group; `queued_count` members still wait for a node."""
 
     tasks: list[RelayTask]
     queued_count: int = 0
@@ -66,9 +66,9 @@ class RelayGroup:
 def decide_outcomes(finishers: Sequence[RelayTask]) -> list[GroupOutcome] | None:
     """Return the outcome of each answered task, the fastest first.
 
-    If the relay never closes the group, return None. Two error reports count as equal, but earn
-    nothing. Three error reports make the relay's transaction fail, because a refund requires a
-    result.
+    If the relay never closes the group, return None. Two error reports count as equal, but their
+    nodes earn nothing. Three error reports make the relay's transaction fail, because a refund
+    requires a result.
     """
     if len(finishers) == 1:
         return [GroupOutcome.GROUP_TIMEOUT]

@@ -1,4 +1,4 @@
-"""The nodes of a generated relay network, and the ways in which its relay may be dishonest."""
+"""The nodes of a generated relay network, and the dishonest acts of its relay."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ _STAKE = 100_000 * 10**18
 
 @dataclass(frozen=True, slots=True)
 class RelayNode:
-    """One node: its GPU and its behaviour.
+    """The GPU and the behaviour of one node.
 
-    `mean_seconds` is its mean time for a task. The chances are probabilities per task:
-    `silent_chance` that the node never answers, `wrong_chance` that its result in a group differs,
-    `error_chance` that it reports an error, and `missed_upload_chance` that it never uploads an
-    accepted result.
+    `mean_seconds` is its mean time for a task, and `vram` its video memory in GB. The chances are
+    probabilities per task. `silent_chance` is the chance that the node never answers,
+    `wrong_chance` that its result in a group differs, `error_chance` that it reports an error, and
+    `missed_upload_chance` that it never uploads an accepted result.
     """
 
     name: str
@@ -42,13 +42,13 @@ RELAY_NODES = (
 
 @dataclass(frozen=True, slots=True)
 class RelayLies:
-    """Dishonest acts of a relay, which make its books and its rows disagree.
+    """Dishonest acts of a relay, because of which its books and its rows disagree.
 
-    Groups, timeouts and ended tasks are counted from 1; 0 means that the act never happens.
-    `swapped_group`: in this group, the first two members get each other's score. `forgotten_zero`:
-    a member of this group that timed out gets no score of 0. `free_timeout`: this timeout has no
-    penalty. `early_kick`: the node of this ended task is kicked out although no kickout is due.
-    `restart_at`: the relay's time, in seconds, at which it loses its pools.
+    Groups, timeouts and ended tasks are counted from 1; 0 means that the act never happens. In the
+    group `swapped_group`, the first two members get each other's score. In the group
+    `forgotten_zero`, a member that timed out gets no score of 0. The timeout `free_timeout` has no
+    penalty. The node of the ended task `early_kick` is kicked out although no kickout is due.
+    `restart_at` is the time, in relay seconds, at which the relay loses its pools.
     """
 
     swapped_group: int = 0

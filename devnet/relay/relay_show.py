@@ -1,8 +1,8 @@
-"""A demo of Crynux's current network: stakes on a local chain, the rest in a stand-in relay.
+"""A demo of Crynux's current network, with stakes on a local chain and a stand-in relay.
 
-The daemon reads both. The verdict has three parts. The daemon's state equals the relay's rows, as
-read by this process. The daemon's Q_long equals the relay's, within the bounds that the rows leave
-open. The audit finds no difference at any node of the honest relay.
+The daemon reads both. The verdict has three parts. The daemon's state must equal the relay's rows,
+as read by this process. The daemon's Q_long must equal the relay's, within the bounds that follow
+from the rows. The audit must find no difference at any node of the honest relay.
 """
 
 import json
@@ -35,13 +35,13 @@ from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 NETWORK = "crynux-relay"
 _SEED = 7
-# One minute of the public network takes three seconds here.
+# One minute of the public network takes three seconds in the demo.
 _TIME_SCALE = 0.05
 _TRAFFIC_SECONDS, _SETTLE_SECONDS, _MAX_WAIT_SECONDS = 40, 10, 120
 _POLL_SECONDS = 5.0
-# A penalty may be seen one poll late, while H recovers.
+# H recovers continuously, so it differs if the audit sees a penalty one poll late.
 _MAX_HEALTH_DIFFERENCE = 0.01
-# Rounding difference between the relay's floats and the daemon's integers.
+# The maximum rounding difference between the relay's floats and the daemon's integers.
 _MAX_ROUNDING_ERROR = 1e-9
 _OMITTED_SECTIONS = ("dispatch", "oracle", "limits")
 
@@ -50,7 +50,7 @@ _OMITTED_SECTIONS = ("dispatch", "oracle", "limits")
 class RelayNodeComparison:
     """The values of one node in the daemon and in the relay, and whether they match.
 
-    `relays` is Q_long / 10 in the relay's books; it must be between `lowest` and `highest`.
+    `relays` is Q_long / 10 in the relay's books, and must be between `lowest` and `highest`.
     `zeros` are the derived scores of 0 for silent members, for which the relay publishes no row.
     """
 
@@ -103,7 +103,7 @@ class RelayShow:
     options: DemoOptions
 
     def run_until_folded(self, daemon_process: DemoDaemon) -> None:
-        """Mine a block per second until the daemon has folded every row.
+        """Mine a block per second until the daemon has processed every row.
 
         Raises:
             FatalError: the daemon ended or was too slow, or the user stopped the demo.
@@ -117,11 +117,11 @@ class RelayShow:
             if (new_count := self._count_folded_rows()) != folded_count:
                 folded_count = new_count
                 self.screen.print_line(f"the daemon has folded {folded_count} of the relay's rows")
-            # The chain uses the wall clock, so nothing else is waited for here.
+            # The chain's time is the wall clock, so there is nothing else to wait for.
             self.options.stop.wait(1.0)
 
     def verify_stored_state(self) -> RelaySummary:
-        """Compare the daemon's state with the rows, and the rows with the relay's figures."""
+        """Compare the daemon's state with the rows, and the rows with the figures of the relay."""
         with closing(RelayWatch.create_for_url(self.url, 15, 1000, WatchClock())) as watch:
             watch.poll_relay(2, _POLL_SECONDS)
             with self.store.read_transaction() as uow:
@@ -184,7 +184,7 @@ class RelayShow:
         return RelaySummary(len(rows), head, nodes, faults)
 
     def _matches_rows(self, stored_node: Node, recomputed_node: DerivedNode) -> bool:
-        """Return whether a stored node matches the rows, the chain's stake, and the books' H."""
+        """Return whether a stored node matches rows, stake on chain, and H in the books."""
         stakes = {
             self.network.address_by_name[node.name]: node.stake
             for node in self.network.relay_nodes
@@ -217,7 +217,7 @@ class RelayShow:
 def start_relay_demo(
     screen: Screen, options: DemoOptions
 ) -> Iterator[tuple[RelayShow, DemoDaemon]]:
-    """Start chain, stakes, relay, database and daemon; all are removed afterwards.
+    """Start chain, stakes, relay, database and daemon; all of them are removed afterwards.
 
     Raises:
         InputError: a port is in use, or the chain cannot be installed.

@@ -1,4 +1,4 @@
-"""Generates a relay's history: single tasks and groups of three, in the relay's order of rows.
+"""Generates the history of a relay with single tasks and groups of three.
 
 Rows that the relay commits in one transaction are committed together here, in the same order
 (docs/reference/crynux-relay.md#order-inside-one-transaction).
@@ -31,7 +31,7 @@ _NETWORK = "crynux-on-base"
 _CREATOR = Address("0x" + "c0" * 20)
 _TASK_TIMEOUT_SECONDS = 80.0
 _UPLOAD_TIMEOUT_SECONDS = 120.0
-# A creator does not validate a group that cannot be closed.
+# A creator does not validate a group that cannot be closed, so the group times out.
 _VALIDATION_TIMEOUT_SECONDS = 600.0
 _CANCELLED_AFTER_SECONDS = 4.0
 _GROUP_SIZE = 3
@@ -39,7 +39,7 @@ _GROUP_SIZE = 3
 
 @dataclass(frozen=True, slots=True)
 class TrafficPlan:
-    """The traffic to generate: from `start`, in relay seconds, for `seconds` seconds.
+    """The traffic to generate, from `start` in relay seconds, for `seconds` seconds.
 
     An order is placed every `gap_seconds` on average; `group_share` is the share of orders that
     are groups of three. `time_scale` multiplies all durations, including the gaps between orders.
@@ -62,20 +62,20 @@ class TrafficPlan:
 
 
 def generate_history(plan: TrafficPlan) -> RelayHistory:
-    """Generate a history; the same plan gives the same rows, figures and lies."""
+    """Generate a history; the same plan produces the same rows, figures and lies."""
     play = _TrafficSimulation(plan)
     play.run()
     return RelayHistory(tuple(play.rows), play.books.book_by_node, play.node_by_address)
 
 
 def derive_node_address(name: str) -> Address:
-    """Return the address of a demo node, derived from the name."""
+    """Return the address of a demo node, which is derived from the node's name."""
     return Address("0x" + hashlib.sha256(f"relay node {name}".encode()).hexdigest()[:40])
 
 
 class _TrafficSimulation:
     def __init__(self, plan: TrafficPlan) -> None:
-        # Not for secrets: the simulation must be repeatable.
+        # The numbers are no secrets, and a seed is needed so that a simulation can be repeated.
         self._random = random.Random(plan.seed)  # noqa: S311
         self._plan = plan
         self._scheduled: list[tuple[float, int, Callable[[], None]]] = []
@@ -90,7 +90,7 @@ class _TrafficSimulation:
         self.rows: list[TimedRow] = []
 
     def run(self) -> None:
-        """Let all nodes join, order tasks until the time is over, and let running tasks end."""
+        """Let all nodes join, order tasks until the time is over, and finish running tasks."""
         for node_index, node in enumerate(self.node_by_address):
             self._schedule(
                 2.0 * node_index + self._random.random(), partial(self._join_node, node)
@@ -303,7 +303,7 @@ class _TrafficSimulation:
             self._abort_answered_task(task, _ABORT_CODE_BY_OUTCOME[outcome])
 
     def _abort_answered_task(self, task: RelayTask, abort_code: AbortCode) -> None:
-        """Abort an answered task. The node earns nothing for the task."""
+        """Abort an answered task, for which the node then earns nothing."""
         kickout_rows = self._finish_task(task)
         self._commit_rows(
             *kickout_rows,
@@ -325,7 +325,7 @@ class _TrafficSimulation:
     def _score_group(
         self, group: RelayGroup, finishers: Sequence[RelayTask], outcomes: Sequence[GroupOutcome]
     ) -> None:
-        """Add the scores to the books, except those of wrong results."""
+        """Add the scores of a group's tasks to the books, except for wrong results."""
         scores = list(RANK_SCORES[: len(finishers)])
         if self._increment_counter("group") == self._plan.lies.swapped_group and len(scores) > 1:
             scores[:2] = reversed(scores[:2])

@@ -1,4 +1,4 @@
-"""A local chain with a stand-in of NodeStaking and the nodes' stakes, as in the current Crynux."""
+"""A local chain with stakes in a stand-in for NodeStaking, as in the current Crynux."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ CONTRACT_NAME, _ARTIFACT = "NodeStaking", "testing/CrynuxStaking"
 _FIXED_ACCOUNTS = 2
 ACCOUNTS = _FIXED_ACCOUNTS + len(RELAY_NODES)
 _GAS = hex(6_000_000)
-# The accounts of a local chain hold 10,000 ether, but the public network's minimum stake is
-# 100,000.
+# An account of a local chain holds 10,000 ether, which is less than the public network's minimum
+# stake of 100,000.
 _STAKE_DIVISOR = 250
 
 
@@ -22,8 +22,8 @@ _STAKE_DIVISOR = 250
 class StakedChain:
     """The deployed contract and its accounts; block times follow the wall clock.
 
-    Two blocks are at least one second apart. `address_by_name` maps the name of a demo node to
-    its account.
+    Two blocks are at least one second apart. `address_by_name` maps the name of a demo node to its
+    account.
     """
 
     chain: LocalChain
@@ -33,7 +33,7 @@ class StakedChain:
     block_time: int
 
     def mine_block(self, transactions: Sequence[dict[str, str]] = ()) -> None:
-        """Mine a block, unless the current second already has one."""
+        """Mine a block, unless the current second has one and there are no transactions."""
         now = int(time.clock_gettime(time.CLOCK_REALTIME))
         if now > self.block_time or transactions:
             self.block_time = max(now, self.block_time + 1)
@@ -56,7 +56,7 @@ class StakedChain:
 
 
 def deploy_staked_chain(chain: LocalChain, start_time: int) -> StakedChain:
-    """Deploy the stand-in on a new chain, and let its nodes stake."""
+    """Deploy the stand-in contract on a new chain, and let its nodes stake."""
     accounts = [Address(account.lower()) for account in chain.make_request("eth_accounts")]
     owner, receiver, *nodes = accounts
     code = build_creation_code(_ARTIFACT, receiver)

@@ -1,4 +1,4 @@
-"""Serves a relay's public interface from a history or a record, with faults if switched on.
+"""Serves a relay's public interface from a history or a record, optionally with faults.
 
 See docs/reference/crynux-relay.md#interface. Paths, parameters, responses and errors are those of
 the relay in August 2026, as far as an auditor uses them. A reader must detect each fault
@@ -22,23 +22,23 @@ from devnet.relay.relay_history import RelaySource
 
 
 class RelayFault(StrEnum):
-    """A fault of the stream. Some faults affect a single row, given by its id."""
+    """A fault of the stream. Some faults affect a single row, which is given by its id."""
 
-    # Every response is an error (`SILENT`), or ends in the middle (`CUT`).
+    # Every response is an error (`SILENT`), or is truncated (`CUT`).
     SILENT = "silent"
     CUT = "cut"
-    # No newer rows are shown: the current id never changes.
+    # No newer rows are shown, because the current id never changes.
     FROZEN = "frozen"
-    # The row is not shown yet although later rows are: its transaction is still open.
+    # The row is not shown yet although later rows are, because its transaction is still open.
     LATE_ROW = "late_row"
     # The row was changed (`CHANGED_ROW`) or deleted (`VANISHED_ROW`) after it was committed.
     CHANGED_ROW = "changed_row"
     VANISHED_ROW = "vanished_row"
-    # A backup was restored: the current id is the id of this row again.
+    # A backup was restored, so the current id is the id of this row again.
     WENT_BACK = "went_back"
-    # Rows up to this one were deleted because of their age.
+    # All rows up to this one were deleted because of their age.
     RETENTION = "retention"
-    # `args` of the row are not valid JSON.
+    # The `args` of the row are not valid JSON.
     BAD_ROW = "bad_row"
 
 
@@ -47,19 +47,19 @@ _CAPPING_FAULTS = (RelayFault.FROZEN, RelayFault.WENT_BACK)
 
 
 class FaultSwitch:
-    """The active faults; one thread may switch them while others serve rows."""
+    """The active faults; one thread may change them while others serve rows."""
 
     def __init__(self) -> None:
         self._row_by_fault: dict[RelayFault, int] = {}
         self._lock = Lock()
 
     def switch_on(self, fault: RelayFault, row_id: int = 0) -> None:
-        """Switch a fault on, for a row if the fault affects a single row."""
+        """Switch a fault on, for the row `row_id` if the fault affects a single row."""
         with self._lock:
             self._row_by_fault[fault] = row_id
 
     def switch_off(self, fault: RelayFault) -> None:
-        """Switch a fault off, if it is on."""
+        """Switch a fault off if it is on."""
         with self._lock:
             self._row_by_fault.pop(fault, None)
 
@@ -67,7 +67,7 @@ class FaultSwitch:
         return fault in self._row_by_fault
 
     def apply_to_rows(self, rows: Sequence[PublishedRow]) -> list[PublishedRow]:
-        """Return the committed rows as the stream with its faults shows them, by id."""
+        """Return the committed rows as the faulty stream shows them, ordered by id."""
         with self._lock:
             row_by_fault = dict(self._row_by_fault)
         hidden_ids = {row_by_fault[fault] for fault in _HIDING_FAULTS if fault in row_by_fault}
@@ -86,7 +86,7 @@ class FaultSwitch:
         ]
 
     def encode_row(self, row: PublishedRow) -> dict[str, Any]:
-        """Return a row as JSON; the fault `BAD_ROW` truncates the `args` of its row."""
+        """Return a row as JSON; the fault `BAD_ROW` truncates the `args` of the affected row."""
         row_json = row.to_json()
         if self._row_by_fault.get(RelayFault.BAD_ROW) == row.id:
             row_json["args"] = row_json["args"][:-1]
@@ -94,7 +94,7 @@ class FaultSwitch:
 
 
 def _forge_row(row: PublishedRow) -> PublishedRow:
-    """Return the row with another node, as a forger would write it."""
+    """Return a copy of the row that names another node, as a forger would write it."""
     other_address = "0x" + "00" * 19 + "01"
     address_args = [
         name for name in ("selected_node", "node_address", "abort_issuer") if name in row.args
@@ -125,11 +125,11 @@ class StandInRelay:
     source: RelaySource
     clock: Callable[[], float]
     faults: FaultSwitch = field(default_factory=FaultSwitch)
-    # Every requested path, in order.
+    # The paths of all requests so far, in order.
     requested_paths: list[str] = field(default_factory=list)
 
     def handle_get(self, target: str) -> RelayResponse:
-        """Handle a GET request for a path with its query."""
+        """Handle a GET request for a path, which may include a query string."""
         self.requested_paths.append(target)
         if self.faults.is_on(RelayFault.SILENT):
             return _build_response(500, {"message": "invalid connection"})
@@ -154,9 +154,10 @@ class StandInRelay:
         return _build_response(404, {"message": "not found"})
 
     def list_events(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v1/events`: rows above `after_id`, ascending."""
+        """Handle `GET /v1/events`, which returns the rows above `after_id` in ascending order."""
         if "event_type" in query:
-            # Like the real relay, which filters by a column that does not exist.
+            # The real relay responds like this, because it filters by a column that does not
+            # exist.
             return _build_response(
                 500, {"message": "Unknown column 'event_type' in 'where clause'"}
             )
@@ -168,18 +169,18 @@ class StandInRelay:
         )
 
     def get_current_id(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v1/events/current_id`: the newest id, 0 without rows."""
+        """Handle `GET /v1/events/current_id`, which returns the newest id, or 0 without rows."""
         return _build_success_response(
             max((row.id for row in self._select_rows(query)), default=0)
         )
 
     def get_time(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v1/now`: the relay's clock in whole seconds."""
+        """Handle `GET /v1/now`, which returns the relay's clock in whole seconds."""
         del query
         return _build_success_response({"now": int(self.clock())})
 
     def list_nodes(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v2/network/nodes/data`: the current figures of every node."""
+        """Handle `GET /v2/network/nodes/data`, which returns the current figures of every node."""
         page = _parse_number(query, "page", 1)
         page_size = _parse_number(query, "page_size", _MAX_PAGE_SIZE)
         if page < 1 or not 1 <= page_size <= _MAX_PAGE_SIZE:
@@ -188,7 +189,7 @@ class StandInRelay:
         return _build_success_response(all_nodes[(page - 1) * page_size : page * page_size])
 
     def list_node_events(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v1/stats/node_events`: starts and releases of the last hour, as text."""
+        """Handle `GET /v1/stats/node_events`, the text of the last hour's starts and releases."""
         del query
         return RelayResponse(200, self.source.format_node_events(self.clock()).encode(), _TEXT)
 
@@ -251,7 +252,7 @@ def _build_response(status: int, body: Mapping[str, Any]) -> RelayResponse:
 
 @contextmanager
 def serve_relay(relay: StandInRelay, *, port: int = 0) -> Iterator[str]:
-    """Serve the relay on a local port, by default any free one, and yield its URL."""
+    """Serve the relay on a local port, by default on any free port, and yield the URL."""
     server = ThreadingHTTPServer((_HOST, port), _create_handler_class(relay))
     server.daemon_threads = True
     thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True, name="relay")
@@ -279,6 +280,6 @@ def _create_handler_class(relay: StandInRelay) -> type[BaseHTTPRequestHandler]:
 
         @override
         def log_message(self, format: str, *args: object) -> None:
-            """Drop the access log, so that the output of a test stays readable."""
+            """Omit the access log, so that the output of a test stays readable."""
 
     return Handler

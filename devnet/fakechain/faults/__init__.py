@@ -1,1 +1,1 @@
-"""The ways in which a fake endpoint can misbehave."""
+"""The faults that a fake endpoint can have."""

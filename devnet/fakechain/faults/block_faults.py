@@ -1,4 +1,4 @@
-"""Faults of headers and receipts, of heads, and of load balancers and caches.
+"""Faults of headers, receipts and heads, and faults that load balancers and caches cause.
 
 Finality tags (`Provider.tag_targets`), and history that is reported as pruned
 (`Provider.pruned_below`), are settings of a provider instead.
@@ -25,7 +25,7 @@ _ZERO_HASH = "0x" + "00" * 32
 def build_changed_header_fault(
     fields: Json, name: str = "other header", **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that overrides these header fields."""
+    """Return a fault that overrides these fields of headers."""
 
     def change_result(_request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
         return {**result, **fields}
@@ -38,7 +38,7 @@ def build_changed_header_fault(
 
 
 def build_zero_bloom_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that serves a zero bloom although there are logs (Aurora #271, Polygon)."""
+    """Return a fault that serves an empty bloom although there are logs (Aurora #271, Polygon)."""
     return build_changed_header_fault({"logsBloom": "0x" + "00" * 256}, "zero bloom", **limits)
 
 
@@ -74,7 +74,7 @@ def build_wrong_parent_fault(
 def build_changed_receipts_fault(
     name: str, change: Callable[[list[Json]], Sequence[Json]], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that replaces a block's receipts; `change` gets copies of all of them."""
+    """Return a fault that replaces a block's receipts; `change` gets copies of all receipts."""
 
     def change_result(_request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
         return list(change([dict(receipt) for receipt in result]))
@@ -124,7 +124,7 @@ def _invert_status(receipt: Json) -> Json:
 
 
 def build_null_result_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that returns null, by default for blocks, as if they were missing."""
+    """Return a fault that returns null, by default for blocks, as if they did not exist."""
     return build_fixed_result_fault(None, **add_default_methods(limits, *HEADER_METHODS))
 
 
@@ -146,8 +146,8 @@ def build_forwarding_fault(
 ) -> InjectedFault:
     """Return a fault that lets another endpoint answer, as a load balancer does.
 
-    With the limits `methods` or `when`, only some calls go to the other endpoint; see
-    `match_every_second_request`.
+    With the limits `methods` or `when`, only some calls go to the other endpoint (see
+    `match_every_second_request`).
     """
 
     def change_result(request: FakeRequest, _result: object) -> object:
@@ -185,8 +185,8 @@ def match_after_requests(request_count: int) -> Callable[[FakeRequest], bool]:
 def build_stale_cache_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that serves the first result forever, even after a reorg (safe PR#2955).
 
-    As behind a caching proxy, calls with equal parameters get the same result. Errors are not
-    cached.
+    The fault imitates a caching proxy, so calls with equal parameters get the same result. Errors
+    are not cached.
     """
     result_by_call: dict[str, object] = {}
 

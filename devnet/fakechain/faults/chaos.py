@@ -1,8 +1,8 @@
 """An endpoint that is honest most of the time, but sometimes misbehaves for a few requests.
 
-Each period of misbehaviour is a mood: a single kind of fault, drawn from a seed. Faults after
-which a client must stop using the endpoint are left out: another chain, a rejected key, and
-invalid blooms and roots.
+Each period of misbehaviour is called a mood. It consists of a single kind of fault, drawn from a
+seed. Some faults are excluded because a client must stop using the endpoint after them: another
+chain, a rejected key, and invalid blooms and roots.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ from devnet.fakechain.requests import FakeRequest, HttpResponse
 from devnet.fakechain.upstream import UpstreamProxy
 from oracle.rpc.provider_dialects import RefusedFeature
 
-# The probability that a mood begins at a request, and the maximum length of a mood in requests.
+# The probability that a mood begins at a request, and the maximum number of requests in a mood.
 MOOD_RATE = 0.02
 MAX_MOOD_REQUESTS = 6
 _LAG_BLOCKS = 3
@@ -34,7 +34,10 @@ OnMood = Callable[[str], None]
 
 
 class ChaosEndpoint(UpstreamProxy):
-    """The endpoint at `url`, with moods drawn from `seed`. `on_mood` is called when one begins."""
+    """Forwards to the endpoint `url`, with moods drawn from `seed`.
+
+    `on_mood` is called when a mood begins.
+    """
 
     def __init__(self, url: str, seed: int, on_mood: OnMood = lambda _mood: None) -> None:
         super().__init__(url)
@@ -44,9 +47,9 @@ class ChaosEndpoint(UpstreamProxy):
         self._mood: tuple[str, InjectedFault] | None = None
         self._remaining_requests = 0
         self._on_mood = on_mood
-        # Number of times that each mood began.
+        # How often each mood has begun.
         self.mood_counts: dict[str, int] = {}
-        # If set, no new faults begin.
+        # While this is set, no new faults begin.
         self.is_calm = False
 
     @override
@@ -163,7 +166,7 @@ def _build_lagging_head_fault(upstream: UpstreamProxy, lag_blocks: int) -> Injec
 
 
 def _build_delayed_body_fault(seconds: float) -> InjectedFault:
-    """Return a fault that delays the response by some seconds of the wall clock."""
+    """Return a fault that delays the response by `seconds` of the wall clock."""
 
     def change_body(body: bytes) -> HttpResponse:
         Event().wait(seconds)

@@ -1,9 +1,9 @@
 """Endpoints that serve forged blocks, from a single wrong result up to a whole forged chain.
 
-A `ForgeryPlan` (the lie) defines how a block's time and transactions are changed; `Depth` defines
-how much else is forged to be consistent with the lie. `create_forged_provider` returns an endpoint
-that serves the forged blocks; `block_faults.build_forwarding_fault` makes an honest endpoint serve
-them at times.
+A `ForgeryPlan` defines the lie, which is how the time and the transactions of a block are changed.
+`Depth` defines how much else is forged to be consistent with the lie. `create_forged_provider`
+returns an endpoint that serves the forged blocks. `block_faults.build_forwarding_fault` makes an
+honest endpoint serve them at times.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,17 +18,17 @@ from devnet.fakechain.mining import MinedBlock
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import BlockIndex, BlockTree, get_branch
 
-# Fields of a transaction that are forged under the true hash and signature.
+# The fields of a transaction that are forged while its true hash and signature are kept.
 _FORGED_CALL_FIELDS = ("from", "value", "input")
 
 
 class Depth(IntEnum):
     """How much of a block is consistent with the lie; each depth includes the lower ones.
 
-    `ANSWERS`: the requested logs, transactions or status only. `RECEIPTS`: whole receipts.
-    `HEADERS`: roots, bloom and time, under the true hash. `BLOCKS`: whole linked blocks with
-    hashes of their own, but the first true block above them does not link. `CHAIN`: all blocks
-    above them are mined again.
+    With `ANSWERS`, only the requested logs, transactions or status are forged. `RECEIPTS` forges
+    whole receipts, and `HEADERS` also roots, bloom and time, under the true hash. `BLOCKS` forges
+    whole linked blocks with their own hashes, but the first true block above them does not link to
+    them. With `CHAIN`, all blocks above them are mined again.
     """
 
     ANSWERS = 1
@@ -54,7 +54,7 @@ class ForgeryPlan(NamedTuple):
 
     `forge_content` returns the forged content of a block, with the same number of transactions.
     `change_log` changes the JSON of a log. `change_tx_hash` changes a transaction hash in logs and
-    receipts, where no header proves it.
+    receipts, which no header proves there.
     """
 
     name: str
@@ -68,8 +68,8 @@ def create_forged_provider(
 ) -> Provider:
     """Return an endpoint that serves a tree's newest branch, with the blocks of a range forged.
 
-    `block_range` is the first and last forged block. The endpoint shows the whole branch at once;
-    tags, code and faults are set as for any other endpoint.
+    `block_range` is the first and last forged block. The endpoint shows the whole branch at once.
+    Tags, code and faults can be set as for any other endpoint.
     """
     forger = _Forger(BlockIndex(tree.chain_id), forgery_plan, depth, block_range)
     parent: Block = tree.genesis
@@ -155,7 +155,7 @@ class _RelinkedBlock(Block):
 
 
 class _ForgedBlock(_RelinkedBlock):
-    """A block made of parts of the true block and of a sibling with the forged content."""
+    """A block that combines parts of the true block and of a sibling with forged content."""
 
     def __init__(self, true_block: Block, parent: Block, sibling: Block, forger: _Forger) -> None:
         has_own_hash = forger.depth >= Depth.BLOCKS

@@ -1,4 +1,4 @@
-"""Faults of logs: missing, capped, duplicated, of another fork, or malformed.
+"""Faults of logs, which are missing, capped, duplicated, malformed, or from another fork.
 
 All of them change `eth_getLogs`. With `methods=RECEIPT_METHODS` they change receipts instead, and
 with `methods=LOG_AND_RECEIPT_METHODS` both.
@@ -25,7 +25,7 @@ LOG_AND_RECEIPT_METHODS = LOG_METHODS | RECEIPT_METHODS
 def build_changed_logs_fault(
     name: str, change: Callable[[list[Json]], Sequence[Json]], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that replaces the logs of a result; `change` gets copies of all of them."""
+    """Return a fault that replaces the logs of a result; `change` gets copies of all logs."""
 
     def change_result(request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
         if request.method in LOG_METHODS:
@@ -74,7 +74,7 @@ def build_omitted_logs_fault(
 def build_omitted_range_logs_fault(
     is_omitted: Callable[[Json], bool] | None = None, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that omits logs from requests by range, not by block hash (geth #31593)."""
+    """Return a fault that omits logs from requests for a range of blocks (geth #31593)."""
     when = limits.get("when")
     limits["when"] = lambda request: (
         not request.is_by_block_hash and (when is None or when(request))
@@ -99,7 +99,7 @@ def build_capped_logs_fault(max_logs: int, **limits: Unpack[FaultLimits]) -> Inj
 def build_silent_pruning_fault(below: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that makes blocks under the height `below` look empty (Ghoststake #58).
 
-    Ranges lose the logs of these blocks, and the receipts of these blocks are null.
+    Their logs are missing in the results of ranges, and their receipts are null.
     """
 
     def change_result(request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
@@ -130,7 +130,7 @@ def build_empty_logs_for_unknown_block_fault(**limits: Unpack[FaultLimits]) -> I
 def build_foreign_logs_fault(
     other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that serves the logs of another endpoint, for example of another fork."""
+    """Return a fault that serves the logs of another endpoint, which may be on another fork."""
 
     def change_result(request: FakeRequest, _result: object) -> object:
         try:
@@ -168,7 +168,7 @@ def build_reversed_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def build_extra_log_fault(extra_log: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that adds a log that does not belong to the result."""
+    """Return a fault that adds a log that does not belong in the result."""
     return build_changed_logs_fault("a log too many", lambda logs: [*logs, extra_log], **limits)
 
 
@@ -182,7 +182,7 @@ def build_shifted_block_numbers_fault(offset: int, **limits: Unpack[FaultLimits]
 
 
 def build_wrong_log_address_fault(address: str, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that sets the contract address of all logs."""
+    """Return a fault that sets the contract address of all logs to `address`."""
     return build_every_log_changed_fault(
         "logs of another address", lambda log: log.update(address=address), **limits
     )
@@ -199,7 +199,7 @@ def build_removed_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def build_pending_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that serves logs without a block, as for pending transactions."""
+    """Return a fault that serves logs without a block, as if their transactions were pending."""
     null_fields = dict.fromkeys(("blockHash", "blockNumber", "logIndex"))
     return build_every_log_changed_fault(
         "pending logs", lambda log: log.update(null_fields), **limits
@@ -229,7 +229,7 @@ def build_uppercase_hex_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def build_odd_hex_length_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that appends a hex digit to the data of the logs."""
+    """Return a fault that appends one hex digit to the data of each log, which is half a byte."""
     return build_every_log_changed_fault(
         "half a byte", lambda log: log.update(data=log["data"] + "0"), **limits
     )

@@ -1,4 +1,4 @@
-"""Faults that an endpoint reports: JSON-RPC errors with the messages of many providers.
+"""Faults that an endpoint reports as JSON-RPC errors, with the messages of many providers.
 
 In a message, `{limit}` is the limit, and `{first}` and `{last}` are the requested range. See
 docs/reference/rpc-requirements.md#errors-when-reading.
@@ -18,31 +18,31 @@ from oracle.rpc.provider_dialects import DIALECTS, RefusedFeature
 
 
 class ErrorMessage(NamedTuple):
-    """Code and message of a JSON-RPC error."""
+    """The code and the message of a JSON-RPC error."""
 
     code: int
     message: str
 
 
 def get_provider_messages(refused: RefusedFeature) -> tuple[ErrorMessage, ...]:
-    """Return every provider's message for a kind of refusal, from the table of dialects."""
+    """Return the message of every provider for a refused feature, from the table of dialects."""
     return tuple(
         ErrorMessage(row.code, row.example) for row in DIALECTS if row.refused_feature is refused
     )
 
 
 RATE_MESSAGES = get_provider_messages(RefusedFeature.RATE)
-# Messages that state their limit.
+# The messages that state the limit of the provider.
 RANGE_MESSAGES = tuple(
     error_message
     for error_message in get_provider_messages(RefusedFeature.BLOCKS)
     if "{limit}" in error_message.message
 )
 DENSITY_MESSAGES = get_provider_messages(RefusedFeature.RESULTS)
-# Providers use -32005 for rate limits as well as for the size of a result.
+# Providers use the code -32005 both for rate limits and for results that are too large.
 RATE_MESSAGE = RATE_MESSAGES[0]
 DENSITY_MESSAGE = DENSITY_MESSAGES[0]
-# A message that no row of the table matches.
+# This message matches no row of the table.
 UNKNOWN_MESSAGE = ErrorMessage(-32099, "请求失败")
 
 
@@ -56,7 +56,7 @@ def build_error_fault(message: ErrorMessage, **limits: Unpack[FaultLimits]) -> I
 def build_range_limit_fault(
     max_blocks: int, message: ErrorMessage = RANGE_MESSAGES[0], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that rejects `eth_getLogs` over more than `max_blocks` blocks."""
+    """Return a fault that rejects `eth_getLogs` for ranges of more than `max_blocks` blocks."""
 
     def is_too_wide(request: FakeRequest, _result: object) -> bool:
         return (

@@ -1,4 +1,4 @@
-"""Faults below and around JSON-RPC: HTTP statuses, bodies, connections, batches, and delays."""
+"""Faults of HTTP statuses, bodies, connections and batches, and delays."""
 
 import gzip
 from collections.abc import Callable, Sequence
@@ -117,7 +117,7 @@ def build_corrupt_gzip_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
     def corrupt_body(body: bytes) -> HttpResponse:
         compressed = gzip.compress(body)
-        # No deflate block begins with these bits.
+        # No block of the deflate format begins with these bits.
         corrupted = compressed[:_GZIP_HEADER_BYTES] + b"\xff" * (
             len(compressed) - _GZIP_HEADER_BYTES
         )
@@ -150,7 +150,7 @@ def build_misdirected_responses_fault(
     return build_changed_body_fault("out of step", swap_body, **limits)
 
 
-# The response to a request that was never sent.
+# A response to a request that the client never sent.
 _FOREIGN_RESPONSE = b'{"jsonrpc":"2.0","id":987654321,"result":"0x5"}'
 
 
@@ -187,7 +187,7 @@ def build_failed_call_fault(index: int, **limits: Unpack[FaultLimits]) -> Inject
 
 
 def build_batch_limit_fault(max_calls: int = 1, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that rejects batches of more than `max_calls` calls as a whole (-32007)."""
+    """Return a fault that rejects a batch of more than `max_calls` calls as a whole (-32007)."""
 
     def change_responses(
         _requests: Sequence[FakeRequest], responses: list[dict[str, Any]]
@@ -205,7 +205,7 @@ def build_batch_limit_fault(max_calls: int = 1, **limits: Unpack[FaultLimits]) -
 def build_batch_limit_status_fault(
     name: str, body: bytes, code: int = 400, max_calls: int = 1
 ) -> InjectedFault:
-    """Return a fault that rejects batches of more than `max_calls` calls by an HTTP status."""
+    """Return a fault that rejects a batch of more than `max_calls` calls with an HTTP status."""
 
     def change_responses(
         _requests: Sequence[FakeRequest], responses: list[dict[str, Any]]
@@ -219,7 +219,7 @@ def build_batch_limit_status_fault(
 
 
 def build_held_response_fault(gate: Event, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that executes the call, and holds the response until the gate opens."""
+    """Return a fault that executes the call, but holds the response until the gate is set."""
 
     def wait_for_gate(_request: FakeRequest, result: object) -> object:
         gate.wait(_MAX_HOLD_SECONDS)
@@ -233,7 +233,7 @@ def build_held_response_fault(gate: Event, **limits: Unpack[FaultLimits]) -> Inj
 def build_delayed_response_fault(
     clock: VirtualClock, seconds: float, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that advances a virtual clock by some seconds at each call."""
+    """Return a fault that advances a virtual clock by `seconds` at each call."""
 
     def advance_clock(_request: FakeRequest, result: object) -> object:
         clock.advance(seconds)
@@ -247,7 +247,7 @@ def build_delayed_response_fault(
 def build_callback_fault(
     callback: Callable[[FakeRequest], object], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that runs a callback, such as a reorg, after the result is computed."""
+    """Return a fault that runs a callback, such as a reorg, after the result was computed."""
 
     def run_callback(request: FakeRequest, result: object) -> object:
         callback(request)

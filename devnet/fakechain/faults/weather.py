@@ -1,6 +1,6 @@
 """An endpoint at which each request may fail, independently of all others.
 
-The failures are drawn from a seed. A mood of `chaos`, in contrast, lasts for several requests.
+The failures are drawn from a seed. In contrast, a mood of `chaos` lasts for several requests.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,10 +27,10 @@ _LAG_BLOCKS = 2
 
 
 class WeatherEndpoint(Provider):
-    """Serves a tree; `shares` gives the share of requests that fail in each way.
+    """Serves a tree of blocks; `shares` maps a kind of failure to its share of the requests.
 
     `wait_before_answer` is called before each response. `shares` may be replaced at any time. A
-    429 carries `retry_after` as its Retry-After, in seconds.
+    response 429 has `retry_after` seconds as its Retry-After.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class WeatherEndpoint(Provider):
         }
 
     def set_head(self, head: Block) -> None:
-        """Set the newest block; lagging responses are served from an older one."""
+        """Set the newest block; responses that lag behind are served from an older block."""
         self.head = head
         for _ in range(_LAG_BLOCKS):
             head = head.parent or head

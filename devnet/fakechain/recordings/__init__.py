@@ -1,1 +1,1 @@
-"""Recorded chains: written from an endpoint, and served again."""
+"""Recorded chains, which are written from an endpoint and can be served again."""

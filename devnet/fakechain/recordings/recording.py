@@ -41,7 +41,7 @@ LINE_KINDS = ("block", "log", "tx", "receipt")
 _EMPTY_ROOT = "0x" + EMPTY_ROOT.hex()
 _ZERO_BLOOM = "0x" + "00" * 256
 _ZERO_ADDRESS = "0x" + "00" * 20
-# Values for fields that were not recorded.
+# The values that are served for fields that were not recorded.
 _UNRECORDED_FIELDS: Json = {
     "logsBloom": _ZERO_BLOOM,
     "receiptsRoot": ZERO_HASH,
@@ -64,7 +64,7 @@ _LinesByKind = Mapping[str, list[Json]]
 
 
 class RecordedBlock(Block):
-    """A recorded block; its hash is the recorded one and is not verified."""
+    """A recorded block with its recorded hash, which is not verified."""
 
     def __init__(self, block_json: Json, parent: Block | None) -> None:
         super().__init__(
@@ -84,7 +84,7 @@ class RecordedBlock(Block):
         return str(self._block_json["parentHash"])
 
     def add_entry(self, kind: str, entry: Json) -> None:
-        """Add a recorded entry of this block, before the block is served."""
+        """Add a recorded entry to the block; this must be done before the block is served."""
         if kind == "log":
             self._logs.append(entry)
         elif kind == "tx":
@@ -156,7 +156,7 @@ class RecordedBlock(Block):
 
 
 class Recording:
-    """A recorded chain: `blocks` of all branches, and the `head`."""
+    """A recorded chain with the `blocks` of all branches, and its `head`."""
 
     def __init__(self, chain_id: int, lines: _LinesByKind) -> None:
         self.blocks = BlockIndex(chain_id)
