@@ -1,1 +1,1 @@
-"""Backtests and attack simulations; only the command line imports this package."""
+"""The lab runs backtests and attack simulations; only the command line imports this package."""

@@ -1,7 +1,7 @@
 """Simulates attack strategies and their baselines under rule sets, and computes gain and harm.
 
-Some findings are accepted. Each accepted finding has a reason why it does not lead to a change of
-the rules (docs/explanation/attacks.md#known-findings).
+Some findings are accepted, each for a stated reason why the rules are not changed because of it
+(docs/explanation/attacks.md#known-findings).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ _RELAY_EXCLUSION_REASON = (
     "the relay excludes a node for an hour after a few timeouts, so a creator that causes "
     "timeouts has fewer competitors; the rule set shows what the relay does"
 )
-# Reasons that apply to every rule set, keyed by strategy and fault.
+# The reasons that apply to every rule set, keyed by strategy and fault.
 REASON_BY_FINDING: Mapping[tuple[str, str], str] = MappingProxyType({
     ("split-stake", "gain"): "the weight depends on the root of the stake, which favours many "
     "small stakes; each node needs its own GPU and the minimum stake",
@@ -42,7 +42,7 @@ REASON_BY_FINDING: Mapping[tuple[str, str], str] = MappingProxyType({
     ("trap-groups-many", "harm"): _TOLL_REASON,
     ("trap-alone", "harm"): _TOLL_REASON,
 })  # fmt: skip
-# Reasons that apply to a single rule set, keyed by its name.
+# The reasons that apply to a single rule set, keyed by the name of the rule set.
 REASONS_BY_RULE_SET: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyType({
     "relay": MappingProxyType({
         ("garbage-first-lapsed", "gain"): "under the relay's rules a wrong answer keeps the score "
@@ -63,15 +63,15 @@ def find_acceptance_reason(rules: str, strategy: str, fault: str) -> str | None:
 
 
 _PERCENT = UNIT // 100
-# Called with the number of finished loops and the total.
+# A function that is called with the number of finished loops and the total number of loops.
 ProgressCallback = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class AttackPlan:
-    """The plan of a simulation: each strategy is simulated `runs` times with consecutive seeds.
+    """The plan of a simulation, in which each strategy runs `runs` times with consecutive seeds.
 
-    `limit`: the gain or harm, in percent, above which a strategy counts as a finding.
+    A gain or harm of more than `limit` percent counts as a finding.
     """
 
     loop: LoopPlan
@@ -83,7 +83,7 @@ class AttackPlan:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The runs of one strategy under one system, and the baseline's runs with the same seeds.
+    """The runs of one strategy under one system, and the runs of its baseline with the same seeds.
 
     Shares are in units of 10^-18. Money is in gwei, summed over the runs.
     """
@@ -95,7 +95,7 @@ class Finding:
 
     @property
     def gain(self) -> int:
-        """The attacker's profit minus the baseline's, as a share of the baseline's fees."""
+        """The attacker's profit minus that in the baseline, as a share of the baseline's fees."""
         return _compute_gain(self.attacks, self.baselines)
 
     @property
@@ -107,19 +107,19 @@ class Finding:
 
     @property
     def task_ratio(self) -> int:
-        """The number of tasks of the attacker's nodes, divided by the baseline's number."""
+        """The number of tasks of the attacker's nodes, divided by the number in the baseline."""
         return compute_ratio(
             _sum_attacker_starts(self.attacks), _sum_attacker_starts(self.baselines)
         )
 
     @property
     def attacker_earnings(self) -> int:
-        """The fees paid to the attacker's nodes."""
+        """The fees paid to the attacker's nodes, in gwei."""
         return sum(result.get_owner_result(ATTACKER).money.earned for result in self.attacks)
 
     @property
     def attacker_expenses(self) -> int:
-        """The sum of everything that the attacker paid or lost."""
+        """The sum of everything that the attacker paid or lost, in gwei."""
         return sum(result.get_owner_result(ATTACKER).money.expenses for result in self.attacks)
 
     @property
@@ -144,7 +144,7 @@ class Finding:
 
     @property
     def held_good_kickout_increase(self) -> int:
-        """Good nodes' kickouts held for a manual decision, minus those in the baseline."""
+        """The number of held kickouts of good nodes, minus the number in the baseline."""
         return _compute_increase(self, lambda result: result.held_good_kickouts)
 
     @property
@@ -165,7 +165,7 @@ class Finding:
     def loss_per_harm(self) -> int | None:
         """The attacker's loss per gwei that honest nodes lost, in units of 10^-18.
 
-        None if honest nodes lost nothing; negative if the attacker gained.
+        The value is None if honest nodes lost nothing, and negative if the attacker gained.
         """
         profit_loss = _sum_profit(self.baselines, ATTACKER) - _sum_profit(self.attacks, ATTACKER)
         return compute_ratio(profit_loss, self._honest_loss) if self._honest_loss > 0 else None
@@ -173,9 +173,9 @@ class Finding:
     def list_faults(self, limit: int) -> list[str]:
         """Return the names of the faults that the strategy causes; `limit` is in percent.
 
-        `gain`: the attacker's gain is above the limit. `harm`: the harm is above the limit, and
-        honest nodes lose more than the attacker does. `kickouts`, `slashes`: more honest nodes are
-        kicked out or slashed than in the baseline.
+        `gain` means that the attacker's gain is above the limit. `harm` means that the harm is
+        above the limit, and that honest nodes lose more than the attacker does. `kickouts` and
+        `slashes` mean that more honest nodes are kicked out or slashed than in the baseline.
         """
         max_gain = limit * _PERCENT
         price = self.loss_per_harm
@@ -204,7 +204,7 @@ class Finding:
 
     @property
     def _honest_loss(self) -> int:
-        """The profit that honest nodes lost compared with the baseline."""
+        """The profit that honest nodes lost compared with the baseline, in gwei."""
         return _sum_profit(self.baselines, HONEST_OWNER) - _sum_profit(self.attacks, HONEST_OWNER)
 
 
@@ -232,7 +232,7 @@ def _compute_increase(finding: Finding, count_of: Callable[[LoopResult], int]) -
 
 @dataclass(frozen=True, slots=True)
 class NamedParticipants:
-    """Builds the participants of the strategy or baseline with a name.
+    """Builds the participants of the strategy or the baseline named `name`.
 
     Unlike a strategy's own function, an instance can be sent to other processes.
     """

@@ -1,4 +1,4 @@
-"""Behaviours of dishonest nodes: how they handle tasks, and when they leave."""
+"""Behaviours of dishonest nodes, which define how they handle tasks and when they leave."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from lab.closed_loop.players import (
     Reaction,
 )
 
-# Delay of made-up answers in seconds; they are never sent in the same second as the start.
+# The delay of invented answers in seconds, so that they are never sent in the second of the start.
 _FAKE_ANSWER_SECONDS = 5
 
 
@@ -33,15 +33,15 @@ class SilentBehaviour(HonestBehaviour):
         return Intention(None)
 
 
-# A faked outage lasts ten minutes in every four hours; more frequent outages would count as usual.
+# A faked outage lasts ten minutes in every four hours. More frequent outages would count as usual.
 _OUTAGE_SECONDS, _OUTAGE_PERIOD_SECONDS = 600, 14_400
 _OUTAGE_OFFSET_SECONDS = 7_200
 
 
 class OutageBehaviour(HonestBehaviour):
-    """Works, but lets every task time out in the same minutes of every four hours.
+    """Works, but lets every task time out in the same ten minutes of every four hours.
 
-    The nodes of one owner do this together, so that it looks like a network outage.
+    All nodes of one owner do this at the same time, so that it looks like a network outage.
     """
 
     @override
@@ -65,7 +65,7 @@ class ErrorBehaviour(HonestBehaviour):
 
 
 class GroupSkippingBehaviour(HonestBehaviour):
-    """Computes single tasks, but ignores group tasks, because only one of three is paid."""
+    """Computes single tasks, but ignores group tasks, because only one of three nodes is paid."""
 
     @override
     def choose_answer_time(self, task: LoopTask) -> Intention:
@@ -76,8 +76,8 @@ class GroupSkippingBehaviour(HonestBehaviour):
 class CopyingBehaviour(HonestBehaviour):
     """Waits in a group until another member has answered, and copies the answer.
 
-    `are_answers_hidden`: whether the other member's answer is only visible as a commitment, which
-    the copying node cannot open.
+    If `are_answers_hidden` is set, the other member's answer is only visible as a commitment,
+    which the copying node cannot open.
     """
 
     are_answers_hidden: bool
@@ -99,7 +99,7 @@ class CopyingBehaviour(HonestBehaviour):
 
 
 class SingleTaskFakingBehaviour(HonestBehaviour):
-    """Makes up results of single tasks, which nobody compares, and computes group tasks."""
+    """Invents the results of single tasks, which nobody compares, and computes group tasks."""
 
     @override
     def choose_answer_time(self, task: LoopTask) -> Intention:
@@ -129,7 +129,7 @@ class GroupGarbageBehaviour(HonestBehaviour):
 
 
 class ColludingBehaviour(HonestBehaviour):
-    """Gives the agreed false result if the attacker's nodes are the majority of a group."""
+    """Gives the agreed false result in a group whose majority consists of the attacker's nodes."""
 
     @override
     def choose_answer_time(self, task: LoopTask) -> Intention:
@@ -145,7 +145,7 @@ class ColludingBehaviour(HonestBehaviour):
 
 
 def _has_attacker_majority(task: LoopTask) -> bool:
-    """Return whether more than half of a group's members are the attacker's nodes."""
+    """Return whether more than half of a group's members are nodes of the attacker."""
     nodes = [group_task.node for group_task in task.order.tasks if group_task.node is not None]
     attacker_count = sum(node.role.owner == ATTACKER for node in nodes)
     return task.order.group is not None and 2 * attacker_count > task.order.shape.members
@@ -162,9 +162,9 @@ class GroupStallingBehaviour(HonestBehaviour):
 
 
 class OwnerAwareBehaviour(HonestBehaviour):
-    """Answers its owner's orders at once, because the owner knows the result.
+    """Answers the orders of its own owner at once, because the owner knows the results.
 
-    Other orders are answered honestly.
+    The orders of others are answered honestly.
     """
 
     @override
@@ -186,11 +186,11 @@ class LeavingBehaviour:
     reactions: Mapping[NodeEvent, Reaction] = field(default_factory=dict)
 
     def choose_answer_time(self, task: LoopTask) -> Intention:
-        """Return the base behaviour's intention."""
+        """Return the intention of the base behaviour."""
         return self.base_behaviour.choose_answer_time(task)
 
     def choose_answer(self, task: LoopTask) -> NodeAnswer:
-        """Return the base behaviour's answer."""
+        """Return the answer of the base behaviour."""
         return self.base_behaviour.choose_answer(task)
 
     def choose_reaction(self, event: NodeEvent) -> Reaction:

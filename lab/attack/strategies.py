@@ -43,18 +43,20 @@ from lab.closed_loop.players import (
     Reaction,
 )
 
-# Size and actual work of a trap in units: it declares a small size but takes about an hour.
+# The declared size and the actual work of a trap in units. A trap declares a small size, but takes
+# about an hour.
 _DECLARED_SIZE, _REAL_WORK = 1, 3000
-# Declared size and actual work of orders for the creator's own nodes.
+# The declared size, and also the actual work, of orders for the creator's own nodes.
 _WASH_SIZE = 1
-# Number of honest orders for each order of the attacker.
+# The number of honest orders for each order of the attacker.
 _HONEST_ORDERS_PER_TRAP = 4
 
 
 def build_trap_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator of groups that only nodes that know the result answer in time.
+    """Return a creator of groups that take too long for nodes without advance knowledge.
 
-    Fee and timeout are the contract's minimum. The attacker's nodes know the result in advance.
+    Fee and timeout are the contract's minimum. Only the attacker's nodes know the result in
+    advance and can answer in time.
     """
     return _build_fixed_shape_creator(
         plan, accounts, OrderShape(GROUP_SIZE, _DECLARED_SIZE, _REAL_WORK, 1, 0)
@@ -62,14 +64,14 @@ def build_trap_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
 
 
 def build_trap_task_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator of single tasks that only nodes with the result answer in time."""
+    """Return a creator of single tasks that only nodes that know the result answer in time."""
     return _build_fixed_shape_creator(
         plan, accounts, OrderShape(1, _DECLARED_SIZE, _REAL_WORK, 1, 0)
     )
 
 
 def build_wash_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator of groups in which the creator's own nodes answer first and are paid."""
+    """Return a creator whose own nodes answer its groups first, so that they are paid."""
     min_timeout = plan.economics.compute_min_timeout(_WASH_SIZE)
     return _build_fixed_shape_creator(
         plan, accounts, OrderShape(GROUP_SIZE, _WASH_SIZE, _WASH_SIZE, min_timeout, 0)
@@ -96,18 +98,18 @@ def _build_fixed_shape_creator(plan: LoopPlan, accounts: int, shape: OrderShape)
 _HONEST = "honest"
 # The number of the attacker's nodes, unless a strategy needs a different number.
 OWN_NODES = 4
-# The number of nodes in strategies whose nodes must meet in a group by chance.
+# The number of the attacker's nodes in strategies whose nodes must meet in a group by chance.
 _COLLUDING_NODES = 9
-# The number of nodes that can look like an outage: half of the network.
+# The number of nodes that can imitate an outage, because they are half of the network.
 _OUTAGE_NODES = 30
 # The number of nodes with a large stake, and the number of parts that each stake is split into.
 _RICH_NODES, _STAKE_PARTS = 2, 8
 _BIG_STAKE_FACTOR = 16
-# A slow GPU takes twice as long as a typical one, longer than any honest GPU. Its cost is a third,
-# here in thousandths.
+# A slow GPU takes twice as long as a typical one, which is longer than any honest GPU takes. It
+# costs a third of a typical GPU, which is given in thousandths here.
 _SLOW_FACTOR, _CHEAP_COST = 2, 333
-# Failures per million tasks of careless nodes, and of careless nodes with a slow GPU, which need
-# fewer failures for a score below the threshold.
+# The failures per million tasks of careless nodes, and of careless nodes with a slow GPU, whose
+# scores fall below the threshold with fewer failures.
 _CARELESS_FAILURES, _SLOW_FAILURES = 300_000, 120_000
 
 
@@ -116,8 +118,8 @@ class Strategy:
     """One way to cheat.
 
     `description` describes the strategy in one line. `baseline` is the name of the participants
-    that the strategy is compared with. `second_groups`: False if no second groups are ordered, so
-    that contests lapse regardless of the network's settings.
+    that the strategy is compared with. If `second_groups` is False, no second groups are ordered,
+    so that contests lapse regardless of the network's settings.
     """
 
     name: str
@@ -140,7 +142,7 @@ def _build_participants(plan: LoopPlan, attacker_nodes: Sequence[NodeRole]) -> P
 def _make_participants_builder(
     behaviour: Behaviour, node_count: int = OWN_NODES, failures: int = HONEST_FAILURES
 ) -> Callable[[LoopPlan], Participants]:
-    """Return a function that builds participants; all of the attacker's nodes behave alike."""
+    """Return a function that builds participants, with attacker nodes that behave alike."""
 
     def build_participants(plan: LoopPlan) -> Participants:
         role = replace(build_average_attacker_role(plan), behaviour=behaviour, failures=failures)
@@ -185,7 +187,7 @@ def _build_big_stake_participants(plan: LoopPlan) -> Participants:
 def _make_slow_gpu_builder(
     behaviour: Behaviour, failures: int = HONEST_FAILURES
 ) -> Callable[[LoopPlan], Participants]:
-    """Return a function that builds participants; the attacker has the slowest nodes."""
+    """Return a function that builds participants, with attacker nodes that are the slowest."""
 
     def build_participants(plan: LoopPlan) -> Participants:
         role = replace(build_average_attacker_role(plan), behaviour=behaviour, failures=failures)
@@ -199,7 +201,7 @@ def _make_slow_gpu_builder(
 def _make_creator_builder(
     create_creator: Callable[[LoopPlan, int], CreatorRole], accounts: int
 ) -> Callable[[LoopPlan], Participants]:
-    """Return a function that builds participants; the attacker also orders tasks.
+    """Return a function that builds participants, with an attacker who also orders tasks.
 
     The attacker's nodes know the results of these tasks.
     """

@@ -1,1 +1,1 @@
-"""Backtests: a network's history folded under other systems, and the results compared."""
+"""Backtests, which process a network's history under several systems and compare the results."""

@@ -1,4 +1,4 @@
-"""Runs a complete backtest: folds one history under each system and compares the results."""
+"""Runs a complete backtest, which folds one history under each system and compares the results."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from lab.backtest.task_distribution import sample_start_numbers
 from lab.backtest.worker_pool import MeasurementTask, measure_all_columns
 from oracle.domain.events.network_events import DomainEvent
 
-# Called with the name of the current activity, the number of processed events, and the total
-# number of events (None if unknown).
+# A function that is called with the name of the current activity, the number of processed events,
+# and the total number of events (None if unknown).
 ProgressCallback = Callable[[str, int, int | None], None]
 
-# Default for the maximum number of judged starts.
+# The default for the maximum number of judged starts.
 DEFAULT_MAX_STARTS = 10_000
 
 
@@ -25,10 +25,10 @@ DEFAULT_MAX_STARTS = 10_000
 class BacktestPlan:
     """The counted blocks and the measurements of a backtest.
 
-    `first_block`, `last_block`: the counted blocks; events before them are folded but not counted,
-    events after them are ignored. `max_starts`: the maximum number of task starts that the
-    policies judge; if there are more, `seed` selects the sample. `instant_count`: the number of
-    moments at which scores are recorded.
+    The blocks from `first_block` to `last_block` are counted. Earlier events are folded but not
+    counted, and later events are ignored. `max_starts` is the maximum number of task starts that
+    the policies judge; if there are more, `seed` selects a sample. `instant_count` is the number
+    of moments at which scores are recorded.
     """
 
     first_block: int = 0
@@ -45,10 +45,10 @@ def compare_systems_on_events(
     plan: BacktestPlan,
     on_progress: ProgressCallback = lambda *_: None,
 ) -> Comparison:
-    """Fold a history under every system and return the comparison of the results.
+    """Fold a history under every system, and return a comparison of the results.
 
-    `events` must be in order of position; they are written to a temporary file rather than kept in
-    memory.
+    `events` must be ordered by position. They are written to a temporary file instead of being
+    kept in memory.
 
     Raises:
         InputError: there is no event in the counted range.
@@ -94,7 +94,7 @@ def compare_systems_on_history(
 
 
 def _choose_instants(history: History, count: int) -> tuple[int, ...]:
-    """Return block times spread evenly over the counted range, including both of its ends."""
+    """Return block times that are spread evenly over the counted range, including both ends."""
     from_time, to_time = history.from_time, history.to_time
     if not count:
         return ()

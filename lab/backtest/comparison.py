@@ -1,4 +1,4 @@
-"""The comparison of several systems' results on one history."""
+"""Compares the results of several systems on one history."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -38,10 +38,10 @@ class ExclusionTotals:
 class SystemResult:
     """The results of one system of a comparison.
 
-    `final_ranks`: score and rank of the members at the end. The Gini coefficients of the tasks
-    include all nodes that were members at any counted moment or had a task; they are in units of
-    10^-18, or None without tasks. `started`: the number of all started tasks. `placed_chances`:
-    the sum of all nodes' expected tasks, in units of 10^-27.
+    `final_ranks` maps each member at the end to its score and rank. The Gini coefficients of the
+    tasks include all nodes that were members at any counted moment or had a task; they are in
+    units of 10^-18, or None without tasks. `started` is the number of all started tasks.
+    `placed_chances` is the sum of the expected tasks of all nodes, in units of 10^-27.
     """
 
     column: SystemColumn
@@ -54,30 +54,30 @@ class SystemResult:
     placed_chances: int
 
     def get_started_task_count(self, node: Address) -> int:
-        """Return the number of tasks that the node started."""
+        """Return the number of tasks that a node started."""
         return self.measured.spread.actual.get(node, 0)
 
     def get_expected_task_count(self, node: Address) -> int:
-        """Return the node's expected number of tasks under the policy, in units of 10^-27."""
+        """Return a node's expected number of tasks under the policy, in units of 10^-27."""
         return self.measured.spread.expected.get(node, 0)
 
     def compute_actual_share(self, node: Address) -> int | None:
-        """Return the node's share of all tasks in units of 10^-18, or None without tasks."""
+        """Return a node's share of all tasks in units of 10^-18, or None without tasks."""
         return _compute_share(self.get_started_task_count(node), self.started)
 
     def compute_expected_share(self, node: Address) -> int | None:
-        """Return the node's expected share of the tasks for which the policy had a candidate.
+        """Return a node's expected share of the tasks for which the policy had a candidate.
 
         The share is in units of 10^-18, or None if there were no such tasks.
         """
         return _compute_share(self.get_expected_task_count(node), self.placed_chances)
 
     def list_exclusion_intervals(self, node: Address) -> list[ExclusionInterval]:
-        """Return the node's exclusion intervals in order of time."""
+        """Return a node's exclusion intervals in chronological order."""
         return [interval for interval in self.measured.intervals if interval.node == node]
 
     def list_kickout_due_intervals(self, node: Address) -> list[DueInterval]:
-        """Return the intervals in which the node's kickout was due, in order of time."""
+        """Return the intervals in which a node's kickout was due, in chronological order."""
         return [interval for interval in self.measured.kickouts if interval.node == node]
 
 
@@ -85,8 +85,8 @@ class SystemResult:
 class Comparison:
     """The results of all systems on one history.
 
-    `results`: the result of each system. `judged`: the number of task starts that the policies
-    judged. `instants`: the block times at which scores were recorded, or empty.
+    `results` has the result of each system. `judged` is the number of task starts that the
+    policies judged. `instants` are the block times at which scores were recorded; it may be empty.
     """
 
     history: History
@@ -156,7 +156,7 @@ def _compute_final_ranks(measured: Measurement) -> dict[Address, FinalRank]:
 
 
 def list_rule_differences(columns: Sequence[SystemColumn]) -> dict[str, list[str]]:
-    """Return the rules and policy parameters in which systems differ, with each system's value.
+    """Return the rules and policy parameters that differ, with their value in each system.
 
     Names and values are written as in a change, for example `legacy.vram_weight`. The value "-"
     means that the system does not have the rule or parameter. A rule that only some of the systems

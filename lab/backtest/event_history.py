@@ -1,4 +1,4 @@
-"""The events of a backtest, in files that every process reads: an export, or a temporary file."""
+"""The events of a backtest, in an export or a temporary file, which every process can read."""
 
 import gc
 import pickle
@@ -12,7 +12,7 @@ from typing import Protocol
 from oracle.domain.events.network_events import DomainEvent, TaskStarted
 from oracle.errors import InputError
 
-# Events per chunk, so that memory use stays flat.
+# The number of events per chunk is limited, so that memory use stays constant.
 EVENTS_PER_CHUNK = 5_000
 
 
@@ -20,7 +20,7 @@ class EventSource(Protocol):
     """A source of events that is defined by file names, so that other processes can read it."""
 
     def read_chunks(self) -> Iterator[list[DomainEvent]]:
-        """Yield every event in order of position, in chunks of a few thousand."""
+        """Yield all events in order of position, in chunks of a few thousand."""
         ...
 
 
@@ -55,7 +55,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class _PickledEvents:
-    """A pickle file of `event_count` events, written by this process."""
+    """A pickle file of `event_count` events, which this process has written."""
 
     path: Path
     event_count: int
@@ -63,7 +63,7 @@ class _PickledEvents:
     def read_chunks(self) -> Iterator[list[DomainEvent]]:
         with self.path.open("rb") as stream:
             for _ in range(0, self.event_count, EVENTS_PER_CHUNK):
-                # The file lies in a private folder that this command created.
+                # This command created the file in a private folder, so unpickling it is safe.
                 chunk: list[DomainEvent] = pickle.load(stream)  # noqa: S301
                 yield chunk
 
@@ -87,7 +87,8 @@ def write_history(
     Raises:
         InputError: there is no event to count.
     """
-    # The stream is read to its end, so that faults anywhere in the file are found.
+    # The stream is read to its end even if `max_block` is set, so that faults anywhere in the file
+    # are found.
     selected_events = (
         event for event in events if max_block is None or event.at.block <= max_block
     )
@@ -129,7 +130,7 @@ def _format_no_events_message(min_block: int, max_block: int | None, folded_coun
 
 @contextmanager
 def _pause_gc() -> Iterator[None]:
-    """Disable the garbage collector, which would scan long-lived objects without any effect."""
+    """Disable the garbage collector, which would scan many long-lived objects in vain."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -13,20 +13,21 @@ from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 
-# H is 1 again after this many seconds under any rules (docs/reference/scoring-rules.md#numbers).
+# After this many seconds, the reliability H is 1 again under any rules
+# (docs/reference/scoring-rules.md#numbers).
 _RECOVERY_SECONDS = 1 << DECAY_BITS
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryRange:
-    """The counted part of a history: its first block, and its first and last block time."""
+    """The counted part of a history, with its first block, and its first and last block time."""
 
     first_block: int
     from_time: int
     to_time: int
 
     def count_overlap_seconds(self, since: int, until: int | None) -> int:
-        """Return how many seconds of an interval are inside the counted range.
+        """Return how many seconds of an interval are within the counted range.
 
         `until` is None if the interval has no end. The result is 0 if block times decrease.
         """
@@ -37,7 +38,7 @@ class HistoryRange:
 def compute_exclusion_end(node: Node, time: int, rules: Rules) -> int:
     """Return the first second, `time` or later, at which an excluded node has recovered.
 
-    Without events H can only rise, so bisection finds that second.
+    Without further events, the reliability H can only rise, so bisection finds this second.
     """
     low = time
     high = max(time, node.since) + _RECOVERY_SECONDS
@@ -54,15 +55,15 @@ def compute_exclusion_end(node: Node, time: int, rules: Rules) -> int:
 class _OpenExclusion:
     start_block: int
     start_time: int
-    # The time at which the node will have recovered if no further event changes it.
+    # The time at which the node will have recovered if no further event affects it.
     expected_end: int
 
 
 class ExclusionTracker:
     """Tracks exclusion intervals.
 
-    An interval begins with an event. It ends with an event, or between two events at the second at
-    which the node has recovered.
+    An interval begins with an event. It ends with an event, or between two events, in the second
+    in which the node has recovered.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -90,7 +91,7 @@ class ExclusionTracker:
         self._closed_intervals.append((address, self._open_by_node.pop(address), time))
 
     def list_intervals(self, history_range: HistoryRange) -> tuple[ExclusionInterval, ...]:
-        """Return the intervals that overlap the counted range, in order of their start."""
+        """Return the intervals that overlap the counted range, ordered by their start."""
         open_until_end = [
             (address, interval, interval.expected_end)
             for address, interval in self._open_by_node.items()
@@ -128,7 +129,7 @@ class KickoutTracker:
         self._open_by_node: dict[Address, DueInterval] = {}
         self._closed_by_node: dict[Address, list[DueInterval]] = {}
         self._kicks: list[NetworkKick] = []
-        # Nodes with an open interval before the newest event.
+        # The nodes whose interval was open before the newest event.
         self._previously_due: set[Address] = set()
 
     def update_intervals(self, changes: Iterable[KickoutDue], event: DomainEvent) -> None:
@@ -155,7 +156,7 @@ class KickoutTracker:
         self._closed_by_node.setdefault(change.node, []).append(closed_interval)
 
     def _record_kickout_in_intervals(self, kick: NetworkKick) -> None:
-        """Set the network's kickout in the node's closed intervals that have none yet."""
+        """Store the network's kickout in those closed intervals of the node that have none yet."""
         self._closed_by_node[kick.node] = [
             interval._replace(kicked_block=kick.block, kicked_time=kick.time)
             if interval.kicked_block is None
@@ -164,7 +165,7 @@ class KickoutTracker:
         ]
 
     def list_intervals(self, history_range: HistoryRange) -> tuple[DueInterval, ...]:
-        """Return the intervals that overlap the counted range, in order of their start."""
+        """Return the intervals that overlap the counted range, ordered by their start."""
         first = history_range.first_block
         intervals = [
             *chain.from_iterable(self._closed_by_node.values()),
@@ -182,7 +183,7 @@ class KickoutTracker:
         )
 
     def list_network_kickouts(self, history_range: HistoryRange) -> tuple[NetworkKick, ...]:
-        """Return the kickouts by the network itself in the counted range."""
+        """Return the kickouts by the network itself within the counted range."""
         return tuple(kick for kick in self._kicks if kick.block >= history_range.first_block)
 
 

@@ -1,6 +1,6 @@
-"""Folds a history under one system and takes the measurements for a comparison.
+"""Processes a history under one system, and takes the measurements for a comparison.
 
-A system with rules is scored by the rules, a system without rules by its policy.
+In a system with rules, the rules determine the scores; in a system without rules, the policy does.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, create_task
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
 
-# The part of a verdict that is the score in a system without rules
+# This part of a verdict is the score in a system without rules
 # (docs/explanation/pocket.md#evaluation: tickets / max_tickets).
 _TICKETS = "tickets"
 _ANY_TASK = create_task(TaskKey("0x" + 64 * "0"))
@@ -30,7 +30,7 @@ _ANY_TASK = create_task(TaskKey("0x" + 64 * "0"))
 def compute_scores_by_rules(
     nodes: Mapping[Address, Node], time: int, rules: Rules
 ) -> dict[Address, int]:
-    """Return each member's QoS in units of 10^-18, or the combined score under legacy rules."""
+    """Return each member's QoS (or combined score under legacy rules), in units of 10^-18."""
     peers = compute_population_maxima(nodes.values(), time, rules)
     scores = {
         address: compute_node_qos(node, time, rules, peers)
@@ -45,7 +45,8 @@ def compute_scores_by_policy(
 ) -> dict[Address, int]:
     """Return each member's number of tickets divided by `max_tickets`, in units of 10^-18.
 
-    The policy judges a task of this kind without other requirements, as if all members were free.
+    The policy judges a task of the kind `kind` without other requirements, as if all members were
+    free.
     """
     free_nodes = {
         address: replace(node, running=0, paused=False)
@@ -69,11 +70,11 @@ def _get_tickets(verdict: CandidateVerdict) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementPlan:
-    """Optional measurements in addition to final scores, exclusions and kickouts.
+    """The optional measurements, in addition to final scores, exclusions and kickouts.
 
-    `judges_starts`: whether the policy judges task starts. `chosen_starts`: the numbers of the
-    starts to judge, counted from 0; None for all. `instants`: ascending block times at which
-    scores are recorded.
+    If `judges_starts` is set, the policy judges task starts. `chosen_starts` are the numbers of
+    the starts to judge, counted from 0, or None for all starts. `instants` are the block times at
+    which scores are recorded, in ascending order.
     """
 
     judges_starts: bool = True
@@ -88,7 +89,7 @@ def measure_system(
     plan: MeasurementPlan,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Measurement:
-    """Fold the complete history under one system and return the measurements.
+    """Fold the complete history under one system, and return the measurements.
 
     `on_progress` is called after each chunk of events with the number of events folded so far.
     """
@@ -111,7 +112,7 @@ def measure_system(
 
 
 class _MeasurementRun:
-    """The fold of one history under one system, and the measurements so far."""
+    """The processing of one history under one system, and the measurements so far."""
 
     def __init__(
         self,
@@ -126,16 +127,17 @@ class _MeasurementRun:
         self.fold = Fold(column.rules)
         self.exclusions = ExclusionTracker(column.rules)
         self.kickouts = KickoutTracker()
-        # Nodes that were members at any counted moment; a dict keeps their order.
+        # The nodes that were members at any counted moment; a dict preserves their order.
         self.present_nodes: dict[Address, None] = {}
         self.is_counting = False
         self.last_event: DomainEvent | None = None
-        # Started tasks by kind; only counted if the policy provides the scores.
+        # The number of started tasks by kind, which is only counted if the policy provides the
+        # scores.
         self.task_count_by_kind: dict[TaskKind, int] = {}
         self.recorded_scores: list[Mapping[Address, int]] = []
 
     def iter_observed_events(self, events: list[DomainEvent]) -> Iterator[DomainEvent]:
-        """Yield every event for the fold, and take measurements before and after the fold."""
+        """Yield every event to be folded, and take measurements before and after the fold."""
         for event in events:
             self._measure_before_fold(event)
             yield event
@@ -167,7 +169,7 @@ class _MeasurementRun:
             self.follower.apply_event(event)
 
     def _record_changes(self, event: DomainEvent) -> None:
-        """Record the changes that the fold made since the last call, at the time of an event."""
+        """Record the changes of the fold since the last call, at the time of `event`."""
         changes = self.fold.ledger.changes
         for node in changes.nodes.values():
             self._record_node_change(node, event)
@@ -192,7 +194,7 @@ class _MeasurementRun:
                 yield node.address
 
     def _record_scores_before(self, time: int) -> None:
-        """Record the scores at every instant before `time`; later events cannot change them."""
+        """Record the scores at every instant before `time`, which later events cannot change."""
         instants = self.plan.instants
         while (
             len(self.recorded_scores) < len(instants)
@@ -204,7 +206,8 @@ class _MeasurementRun:
         nodes, rules = self.fold.ledger.nodes, self.column.rules
         if self.column.has_rules or self.follower is None:
             return compute_scores_by_rules(nodes, time, rules)
-        # Pocket compares tasks of one kind: the most frequent kind of this network.
+        # A Pocket policy compares nodes for one kind of task, so the network's most frequent kind
+        # is used.
         kind = max(
             sorted(self.task_count_by_kind), key=self.task_count_by_kind.__getitem__, default=None
         )
@@ -214,7 +217,7 @@ class _MeasurementRun:
         )
 
     def finish_measurement(self) -> Measurement:
-        """Finish the fold and return the measurements; call it after the last event."""
+        """Finish the fold after the last event, and return the measurements."""
         self.fold.score_groups_closed_in_transaction()
         if self.last_event is not None:
             self._record_changes(self.last_event)

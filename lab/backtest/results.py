@@ -8,7 +8,7 @@ from oracle.domain.ids import Address
 
 
 class FinalNodeState(NamedTuple):
-    """A node at the end of the history; `score` is None if it is not a member."""
+    """A node at the end of the history; `score` is None if the node is not a member."""
 
     node: Address
     status: str
@@ -18,12 +18,12 @@ class FinalNodeState(NamedTuple):
 
 
 class ExclusionInterval(NamedTuple):
-    """An interval in which a node was excluded: from `since` up to, but excluding, `until`.
+    """An interval in which a node was excluded, from `since` up to, but excluding, `until`.
 
-    `block`: the block of the event that began the exclusion. `until`: the second at which the
+    `block` is the block of the event that began the exclusion. `until` is the second at which the
     exclusion ended, possibly by recovery between two events, or None if the node is still excluded
-    at the end of the history. `seconds`: the duration within the counted range. `began_before`:
-    whether the interval began before the counted range.
+    at the end of the history. `seconds` is the duration within the counted range. `began_before`
+    is set if the interval began before the counted range.
     """
 
     node: Address
@@ -38,8 +38,9 @@ class DueInterval(NamedTuple):
     """An interval in which a node's kickout was due.
 
     `closed_block` and `closed_time` are None if the kickout is still due at the end of the
-    history. `kicked_block` and `kicked_time`: when the history's own network kicked the node out,
-    or None if it did not. `began_before`: whether the interval began before the counted range.
+    history. `kicked_block` and `kicked_time` tell when the network of the history kicked the node
+    out, or are None if it did not. `began_before` is set if the interval began before the counted
+    range.
     """
 
     node: Address
@@ -55,7 +56,7 @@ class DueInterval(NamedTuple):
 class NetworkKick(NamedTuple):
     """A kickout by the network of the history.
 
-    `was_due`: whether the node's kickout was also due under the measured system.
+    `was_due` is set if the node's kickout was also due under the measured system.
     """
 
     node: Address
@@ -68,10 +69,10 @@ class NetworkKick(NamedTuple):
 class TaskSpread:
     """The actual distribution of tasks over nodes, and the expected one under a policy.
 
-    `actual`: the number of counted starts of each node. `expected`: the node's probabilities of
-    being drawn, summed over the judged starts, in units of 10^-27. `judged`: the number of starts
-    that the policy judged. `unplaced`: the number of judged starts without a candidate; such a
-    task would have waited.
+    `actual` maps each node to its number of counted starts. `expected` maps each node to its
+    probability of being drawn, summed over the judged starts, in units of 10^-27. `judged` is the
+    number of starts that the policy judged. `unplaced` is the number of judged starts without a
+    candidate, whose tasks would have waited.
     """
 
     actual: Mapping[Address, int]
@@ -84,10 +85,10 @@ class TaskSpread:
 class Measurement:
     """The measurements of one system; they are small enough to be passed between processes.
 
-    `nodes`: all nodes at the end of the history. `present_nodes`: the nodes that were members at
-    any counted moment or had a task. `intervals`: exclusions. `kickouts`: due kickouts. `kicks`:
-    kickouts by the history's own network. `scores_over_time`: each present node's score at each
-    instant, None where it had no score.
+    `nodes` are all nodes at the end of the history. `present_nodes` are the nodes that were
+    members at any counted moment or had a task. `intervals` are the exclusions, `kickouts` the due
+    kickouts, and `kicks` the kickouts by the network of the history. `scores_over_time` has the
+    score of each present node at each instant, or None if the node had no score.
     """
 
     nodes: tuple[FinalNodeState, ...]

@@ -20,8 +20,8 @@ def compute_ranks(values: Sequence[int]) -> list[int]:
 def compute_gini(amounts: Sequence[int]) -> int | None:
     """Return the Gini coefficient of non-negative amounts, or None if their sum is 0.
 
-    0 means that all amounts are equal. The maximum, (n - 1)/n, is reached if only one of n amounts
-    is not 0.
+    The coefficient is 0 if all amounts are equal. It has its maximum, (n - 1)/n, if only one of n
+    amounts is not 0.
     """
     count = len(amounts)
     total = sum(amounts)
@@ -35,7 +35,7 @@ def compute_gini(amounts: Sequence[int]) -> int | None:
 
 
 def compute_lorenz_curve(amounts: Sequence[int]) -> list[int]:
-    """Return the Lorenz curve: the cumulative share of the smallest 0, 1, 2 … n amounts.
+    """Return the Lorenz curve, which is the cumulative share of the smallest 0, 1, 2 … n amounts.
 
     The list is empty if the sum of the amounts is 0.
     """

@@ -1,4 +1,4 @@
-"""The columns of a comparison: named systems, rule set files, and the systems of a grid.
+"""Builds the columns of a comparison from named systems, rule set files, and a grid.
 
 A grid names systems, and the values to try for some of their rules.
 """
@@ -19,7 +19,7 @@ from oracle.systems.overrides import (
 )
 from oracle.systems.registry import build_rules, get_policy, get_systems, list_rule_set_names
 
-# The rule set that provides the nodes' state for systems without rules.
+# The rule set that determines the state of the nodes for systems without rules.
 _STATE_RULE_SET = "crynux"
 _LEGACY = "legacy"
 _POLICY_SEPARATOR = "@"
@@ -31,10 +31,10 @@ MAX_COLUMNS = 64
 class SystemColumn:
     """One system of a comparison.
 
-    `name` is unique in the comparison. `has_rules`: True if the rules provide the scores; if
-    False, the policy provides them, and the rules only determine the nodes' state. `policy` is the
-    policy's name, and `policy_changes` are its changed parameters. `changes`: all changes of rules
-    and parameters, as text.
+    `name` is unique in the comparison. If `has_rules` is True, the rules provide the scores;
+    otherwise the policy provides them, and the rules only determine the nodes' state. `policy` is
+    the name of the policy, and `policy_changes` are its changed parameters. `changes` are all
+    changes of rules and parameters, as text.
     """
 
     name: str
@@ -46,7 +46,7 @@ class SystemColumn:
 
     @property
     def policy_parameters(self) -> dict[str, str]:
-        """The policy's parameters as text; empty for a policy without parameters.
+        """The parameters of the policy as text; empty for a policy without parameters.
 
         Raises:
             ValueError: the policy or a changed parameter does not exist.
@@ -88,8 +88,9 @@ class Setting:
 class SystemBase:
     """A system before the changes of `--set` and of a grid are applied.
 
-    `custom_rules`: the JSON object of a custom rule set, or None. `own_changes`: the changes that
-    were given with the system's name and are part of it; other changes cannot override them.
+    `custom_rules` is the JSON object of a custom rule set, or None. `own_changes` are the changes
+    that were given together with the system's name. They are part of the system, so that other
+    changes cannot override them.
     """
 
     name: str
@@ -102,7 +103,7 @@ class SystemBase:
     def from_name(cls, name: str) -> Self:
         """Return the published system or rule set with a name.
 
-        For `NAME@POLICY`, the system has this policy instead of its usual policy.
+        The name `NAME@POLICY` replaces the usual policy of the system by another policy.
 
         Raises:
             ValueError: the system or policy does not exist; the message lists the known ones.
@@ -120,8 +121,9 @@ class SystemBase:
         """Return the system of a custom rule set in JSON.
 
         The system gets the name in the JSON, or the name of the file if a published rule set
-        already has the name. The policy is the one of the published system with the same name.
-        Without such a system it is `legacy` if the rules have legacy values, else `crynux`.
+        already has the name in the JSON. If a published system has the same name, its policy is
+        used. Otherwise the policy is `legacy` if the rules have legacy values, and `crynux` if
+        not.
 
         Raises:
             ValueError: the text is not a rule set; the message names the field.
@@ -134,7 +136,7 @@ class SystemBase:
         return cls(name, policy, custom_rules=json.loads(rules.to_json()))
 
     def with_changes(self, change_texts: Sequence[str]) -> Self:
-        """Return a copy of the system with its own changes; each text is `key=value`.
+        """Return a copy of the system that includes changes; each text is `key=value`.
 
         Raises:
             ValueError: a change is malformed or given twice, or its key is unknown.
@@ -153,7 +155,7 @@ class SystemBase:
 
     @property
     def full_name(self) -> str:
-        """The name followed by the system's own changes."""
+        """The name of the system, followed by its own changes."""
         return " ".join(
             (self.name, *(f"{key}={value}" for key, value in self.own_changes.items()))
         )
@@ -207,7 +209,7 @@ class SystemBase:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Systems, and the values to try for some of their rules; each combination is a column."""
+    """Systems and the values to try for some of their rules; each combination becomes a column."""
 
     bases: Sequence[SystemBase]
     values: Mapping[str, Sequence[str]]
@@ -216,7 +218,7 @@ class Grid:
 def build_columns(
     bases: Sequence[SystemBase], settings: Sequence[Setting], grid: Grid | None = None
 ) -> tuple[list[SystemColumn], list[str]]:
-    """Return the columns of a comparison, and a note for each setting a system ignores.
+    """Return the columns of a comparison, and a note for each setting that a system ignores.
 
     Raises:
         ValueError: a name is given twice, a setting matches no system, a value is invalid, or
@@ -279,7 +281,7 @@ def _iter_unapplied_setting_notes(
 
 
 def _select_applicable_settings(base: SystemBase, settings: Iterable[Setting]) -> dict[str, str]:
-    """Return the settings that apply to a system, without keys that its own changes set.
+    """Return the settings that apply to a system, except for keys in the system's own changes.
 
     A setting for this system takes precedence over a setting for all systems.
     """
@@ -328,7 +330,7 @@ _GRID_KEYS = {"rules", "set"}
 def parse_grid(text: str, find_base: Callable[[str], SystemBase], *, is_toml: bool) -> Grid:
     """Parse a grid such as `{"rules": "crynux", "set": {"penalty": ["0.3", "0.5"]}}`.
 
-    `rules` may also be a list of systems. `find_base` returns the system with a name.
+    `rules` may also be a list of systems. `find_base` returns the system for a name.
 
     Raises:
         ValueError: the text is invalid, or a key is missing, unknown or of the wrong type.

@@ -1,8 +1,8 @@
 """Computes how a policy would have distributed a history's tasks, start by start.
 
-There is no feedback: the history continues unchanged, whichever node the policy would have drawn.
-The weights of the candidates come from the policy or from a faster index, which gives the same
-weights without judging every node for every task.
+There is no feedback, so the history continues unchanged whichever node the policy would have
+drawn. The weights of the candidates come from the policy, or from a faster index with the same
+weights, which does not judge every node for every task.
 """
 
 from collections.abc import Mapping, Set as AbstractSet
@@ -67,7 +67,7 @@ class _IndexedWeights:
 def create_candidate_weights(
     policy: SelectionPolicy, follower: Follower, rules: Rules
 ) -> CandidateWeights:
-    """Return an index for a Crynux policy; any other policy judges all nodes itself."""
+    """Return an index for a Crynux policy; any other policy judges all nodes each time."""
     if isinstance(policy, CrynuxPolicy):
         return _IndexedWeights(rules, policy)
     return _JudgedWeights(follower)
@@ -100,7 +100,7 @@ def _hash_start_number(seed: int, start_number: int) -> bytes:
 
 @dataclass(slots=True)
 class TaskSpreadMeter:
-    """Counts each node's task starts, and sums up its probabilities of being drawn.
+    """Counts the task starts of each node, and sums up its probabilities of being drawn.
 
     Without `candidate_weights`, only the starts are counted.
     """
@@ -110,7 +110,7 @@ class TaskSpreadMeter:
     chosen_starts: AbstractSet[int] | None
     _actual: dict[Address, int] = field(default_factory=dict)
     _expected: dict[Address, int] = field(default_factory=dict)
-    # Nodes that started a task of a group, for tasks that name their group.
+    # The nodes that started a task of a group, for tasks that name their group.
     _nodes_by_group: dict[GroupKey, set[Address]] = field(default_factory=dict)
     _seen_count: int = 0
     _judged_count: int = 0
@@ -128,7 +128,7 @@ class TaskSpreadMeter:
     def evaluate_start(
         self, event: TaskStarted, tasks: Mapping[TaskKey, Task], nodes: Mapping[Address, Node]
     ) -> None:
-        """Count a start and let the policy judge it; call this before the start is folded.
+        """Count a start, and let the policy judge it; call this before the start is folded.
 
         Before the fold, the node of the start is still free and can be a candidate.
         """
@@ -159,7 +159,7 @@ class TaskSpreadMeter:
         if not weights:
             self._unplaced_count += 1
         elif not total:
-            # If all weights are 0, all candidates have the same probability
+            # If all weights are 0, all candidates are drawn with the same probability
             # (docs/reference/scoring-rules.md#selection-weight).
             total = len(weights)
             weights = [(node, 1) for node, _ in weights]
@@ -168,7 +168,7 @@ class TaskSpreadMeter:
                 self._expected[node] = self._expected.get(node, 0) + weight * CHANCE_UNIT // total
 
     def _list_reserved_nodes(self, task: Task) -> frozenset[Address]:
-        """Return the nodes that run a part of the task or had another task of its group."""
+        """Return the nodes that run a part of the task, or had another task of its group."""
         runners = {run.node for run in task.runs}
         group_nodes = self._nodes_by_group.get(task.group, ()) if task.group is not None else ()
         return frozenset(runners.union(group_nodes))

@@ -17,10 +17,10 @@ from lab.backtest.system_columns import SystemColumn
 from oracle.errors import FatalError
 from oracle.systems.registry import get_policy
 
-# A worker process takes one or two seconds to start, so shorter histories are folded without
-# workers.
+# A worker process takes one or two seconds to start, so workers are not worth it for a shorter
+# history.
 MIN_PARALLEL_EVENTS = 30_000
-# Interval of progress reports, in seconds.
+# The interval between progress reports, in seconds.
 _PROGRESS_SECONDS = 0.2
 
 
@@ -38,7 +38,7 @@ def measure_all_columns(
     task: MeasurementTask,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> list[Measurement]:
-    """Measure every column and return the results in the order of the columns.
+    """Measure every column, and return the results in the order of the columns.
 
     `on_progress` is called regularly with the number of events folded for all columns together.
     The results do not depend on the number of processes.
@@ -79,9 +79,9 @@ def _measure_in_current_process(
 def _measure_in_parallel(
     columns: Sequence[SystemColumn], task: MeasurementTask, on_progress: Callable[[int], None]
 ) -> list[Measurement]:
-    # Workers are spawned rather than forked, so that they inherit no state on any platform.
+    # Workers are spawned instead of forked, so that they inherit no state on any platform.
     context = get_context("spawn")
-    # The number of events folded per column; the last entry is set to 1 to stop the workers.
+    # The number of folded events per column. The last entry is set to 1 to stop the workers.
     folded_counts = context.Array("Q", len(columns) + 1)
     workers = min(task.max_processes, len(columns))
     with ProcessPoolExecutor(workers, context, _initialize_worker, (folded_counts, task)) as pool:
@@ -119,7 +119,7 @@ def ignore_interrupts() -> Iterator[None]:
 
 
 def _wait_for_results(futures: Sequence[Future[Measurement]], on_tick: Callable[[], None]) -> None:
-    """Wait for all futures; raise the exception of the first that fails."""
+    """Wait for all futures, and raise the exception of the first one that fails."""
     waiting: set[Future[Measurement]] = set(futures)
     while waiting:
         done, waiting = wait(waiting, timeout=_PROGRESS_SECONDS)
@@ -134,7 +134,7 @@ class _CancelledError(Exception):
 
 @dataclass(slots=True)
 class _WorkerContext:
-    """The data that a worker process keeps between its columns."""
+    """The data that a worker process keeps while it measures one column after another."""
 
     folded_counts: Any
     task: MeasurementTask

@@ -1,7 +1,7 @@
 """Seeded random numbers that are the same on every machine and in every version of Python.
 
-Streams with different names are independent: an additional draw from one stream does not change
-the numbers of the others, so two strategies are simulated with the same tasks.
+Streams with different names are independent, so an additional draw from one stream does not change
+the numbers of the others. Two strategies can therefore be simulated with the same tasks.
 """
 
 from random import Random
@@ -15,7 +15,7 @@ class RandomStream:
     __slots__ = ("_bits",)
 
     def __init__(self, seed: int, *names: object) -> None:
-        # The numbers must be repeatable, and no secret is derived from them.
+        # The numbers must be repeatable, and they are not used as secrets.
         self._bits = Random(" ".join(map(str, (seed, *names)))).getrandbits  # noqa: S311
 
     def draw_below(self, bound: int) -> int:

@@ -39,8 +39,8 @@ from oracle.domain.reports.kickout_review import UnansweredScore, count_incident
 from oracle.errors import FatalError
 from oracle.systems.registry import get_policy
 
-# Interval at which a node is drawn for waiting tasks again although no node was released: an
-# excluded node may have recovered.
+# How often a node is drawn for waiting tasks although no node was released in the meantime,
+# because an excluded node may have recovered.
 _QUEUE_CHECK_SECONDS = 15
 
 
@@ -70,7 +70,7 @@ def run_closed_loop(
 
 
 def check_simulatable(column: SystemColumn) -> None:
-    """Check that a system can be simulated: it needs rules that score validation groups.
+    """Check that a system can be simulated, which requires rules that score validation groups.
 
     Raises:
         ValueError: the system has no rules, or scores as the legacy system does.
@@ -125,9 +125,9 @@ def _apply_changes(state: LoopState) -> None:
 
 
 def _handle_due_kickout(state: LoopState, change: KickoutDue) -> None:
-    """Schedule the accusation of a node whose kickout became due, or count it as held.
+    """Schedule the accusation of a node whose kickout became due, or count the kickout as held.
 
-    Anyone accuses the node, waits for the veto delay and executes the kickout
+    Somebody accuses the node, waits for the veto delay and executes the kickout
     (docs/explanation/kickouts.md#lifecycle). The accusation follows after `report_seconds`,
     because an accepted round must first state that the kickout is due.
     """
@@ -174,7 +174,7 @@ def _execute_kickout(state: LoopState, node: LoopNode, ready_at: int) -> None:
     if node.task is None:
         kick_out_node(state, node)
     else:
-        # A kickout aborts the node's task; the end of the task removes the node.
+        # A kickout aborts the node's task, and the node is removed when the task ends.
         endings.abort_task(state, node.task, AbortReason.CANCELLED)
 
 
@@ -184,7 +184,7 @@ def _trigger_queue_check(state: LoopState) -> None:
 
 
 class LoopJob:
-    """One closed loop to run: the system, the plan, and a function that builds the participants.
+    """One closed loop to run, with its system, its plan, and a function that builds participants.
 
     Jobs with the same system name, plan and function are equal. `build_participants` must be
     picklable.

@@ -15,7 +15,7 @@ _MAX_DIGITS = 18
 
 
 class GasAction(StrEnum):
-    """Transactions that cost gas."""
+    """The transactions that cost gas."""
 
     JOIN = "join"
     QUIT = "quit"
@@ -28,8 +28,8 @@ class GasAction(StrEnum):
     TIME_OUT = "time_out"
 
 
-# Measured on the reference network's contracts. An answer in a group takes two transactions: a
-# commitment and a reveal.
+# The gas of each action, measured on the reference network's contracts. An answer in a group takes
+# two transactions, a commitment and a reveal.
 _GAS_BY_ACTION: Mapping[GasAction, int] = {
     GasAction.JOIN: 107_180,
     GasAction.QUIT: 60_000,
@@ -45,26 +45,26 @@ _GAS_BY_ACTION: Mapping[GasAction, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Economics:
-    """The economic parameters of the network; money in gwei, times in seconds.
+    """The economic parameters of the network; money is in gwei, times are in seconds.
 
     Raises:
         ValueError: a number is negative; the message names the field.
     """
 
-    # Minimum fee and timeout of a task of size 0, and the increase for each unit of size. The fee
-    # equals a node's cost for the seconds of the timeout, because an order can occupy the node for
-    # that long.
+    # The minimum fee and timeout of a task of size 0, and the increase of both for each unit of
+    # size. The fee equals a node's cost for the seconds of the timeout, because an order can
+    # occupy the node for that long.
     base_fee: int = 24_000_000
     unit_fee: int = 2_000_000
     base_seconds: int = 60
     unit_seconds: int = 5
-    # `floors`: the contract rejects fees and timeouts below the minimum. `tolls`: the contract
-    # keeps the minimum fee when a task times out.
+    # If `floors` is set, the contract rejects fees and timeouts below the minimum. If `tolls` is
+    # set, the contract keeps the minimum fee when a task times out.
     floors: bool = True
     tolls: bool = True
 
     least_stake: int = 400 * GWEI_PER_COIN
-    # Cost of one second of computing, and of one hour of being online.
+    # The cost of one second of computing, and of one hour of being online.
     gpu_second: int = 400_000
     node_hour: int = 1_000_000_000
     # The price of a unit of gas, in wei.
@@ -80,15 +80,15 @@ class Economics:
     error_is_slashed: bool = True
 
     rejoin_delay: int = 1800
-    # Seconds before a kicked-out node may join again with the same address. With `forever` it may
-    # never join again.
+    # The seconds before a kicked-out node may join again with the same address. With `forever` it
+    # may never do so.
     kick_cooldown: int = 0
     forever: bool = True
     # A node is accused `report_seconds` after its kickout became due, and the kickout is executed
     # `veto_delay` seconds later.
     report_seconds: int = 180
     veto_delay: int = 3600
-    # Whether leaving while a kickout is pending counts as the kickout.
+    # Whether a node that leaves while a kickout is pending counts as kicked out.
     quit_is_kickout: bool = True
 
     def __post_init__(self) -> None:
@@ -105,19 +105,19 @@ class Economics:
         return self.base_seconds + self.unit_seconds * size
 
     def compute_toll(self, size: int, fee: int) -> int:
-        """Return the toll in gwei, which a creator loses when a task times out."""
+        """Return the toll, which is what a creator loses when a task times out, in gwei."""
         return min(fee, self.compute_min_fee(size)) if self.tolls else 0
 
     def compute_gas_cost(self, action: GasAction) -> int:
-        """Return the cost of a transaction, in gwei."""
+        """Return the gas cost of a transaction, in gwei."""
         return _GAS_BY_ACTION[action] * self.gas_price // 10**9
 
     def compute_hosting_cost(self, seconds: int) -> int:
-        """Return the cost of keeping a node online for this many seconds."""
+        """Return the cost of keeping a node online for this many seconds, in gwei."""
         return self.node_hour * seconds // _HOUR
 
     def with_changes(self, changes: Mapping[str, str]) -> "Economics":
-        """Return a copy with changed parameters; `changes` has each new value as text.
+        """Return a copy with changed parameters; `changes` maps names to new values as text.
 
         Raises:
             ValueError: a parameter does not exist, or its value is invalid; the message names it.

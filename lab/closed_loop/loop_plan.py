@@ -1,4 +1,4 @@
-"""The plan of a closed loop, and its participants: the nodes and the creators of orders.
+"""Defines the plan of a closed loop, and its nodes and creators of orders (the participants).
 
 In a realistic network most nodes are good, some are careless or slow, and some stop permanently
 (docs/how-to/backtest.md#closed-loop).
@@ -23,9 +23,9 @@ from lab.closed_loop.players import (
 class LoopPlan:
     """The length of a closed loop, and the load of its network.
 
-    `nodes`: the number of honest nodes. `tasks`: the number of tasks that honest applications
-    order before the loop ends. `load`: the percentage of the honest nodes' time that these tasks
-    take. `groups`: the percentage of orders that are for a validation group of three.
+    `nodes` is the number of honest nodes. `tasks` is the number of tasks that honest applications
+    order before the loop ends. `load` is the percentage of the honest nodes' time that these tasks
+    take. `groups` is the percentage of orders that are for a validation group of three.
 
     Raises:
         ValueError: a number is out of range; the message names the field.
@@ -53,8 +53,8 @@ class LoopPlan:
 class CreatorRole:
     """A creator of orders.
 
-    `gap_milliseconds` is the mean time between two orders. Each order comes from a random one of
-    the creator's `accounts` addresses.
+    `gap_milliseconds` is the mean time between two orders. Each order comes from one of the
+    creator's `accounts` addresses, selected at random.
     """
 
     owner: str
@@ -65,14 +65,14 @@ class CreatorRole:
 
 @dataclass(frozen=True, slots=True)
 class Participants:
-    """The participants: all nodes, and the creators other than the honest applications."""
+    """All nodes of a closed loop, and the creators other than the honest applications."""
 
     nodes: Sequence[NodeRole]
     creators: Sequence[CreatorRole] = ()
 
 
-# Values of honest participants: task sizes in units, GPU speeds in milliseconds per unit, stakes
-# in percent of the minimum, failures per million tasks, fees in percent of the minimum.
+# The values of honest participants: task sizes in units, GPU speeds in milliseconds per unit,
+# stakes in percent of the minimum, failures per million tasks, and fees in percent of the minimum.
 _SIZE_RANGE = (10, 50)
 _SPEED_RANGE = (800, 1600)
 _STAKE_RANGE = (100, 400)
@@ -100,13 +100,13 @@ def build_honest_node_roles(plan: LoopPlan) -> list[NodeRole]:
 
 
 def build_average_attacker_role(plan: LoopPlan) -> NodeRole:
-    """Return the role of an honest node of the attacker, with average stake and speed."""
+    """Return the role of an attacker node that behaves honestly, with average stake and speed."""
     stake = plan.economics.least_stake * sum(_STAKE_RANGE) // 200
     return NodeRole(ATTACKER, stake, sum(_SPEED_RANGE) // 2, HONEST_FAILURES)
 
 
 def build_application_creator(plan: LoopPlan) -> CreatorRole:
-    """Return the creator role of the honest applications, which cause the plan's load."""
+    """Return the creator role of the honest applications, which cause the load of the plan."""
 
     def draw_shape(random_stream: RandomStream, economics: Economics) -> OrderShape:
         members = GROUP_SIZE if random_stream.draw_below(100) < plan.groups else 1
@@ -114,23 +114,23 @@ def build_application_creator(plan: LoopPlan) -> CreatorRole:
         fee = economics.compute_min_fee(size) * random_stream.draw_between(*_FEE_RANGE) // 100
         return OrderShape(members, size, size, economics.compute_min_timeout(size), fee)
 
-    # The mean gap is the milliseconds of work in an order, divided by the number of nodes and by
-    # their load.
+    # The mean gap is the milliseconds of work in an average order, divided by the number of nodes
+    # and by their load.
     work_per_task = sum(_SIZE_RANGE) * sum(_SPEED_RANGE) // 4
     tasks_per_hundred_orders = 100 + (GROUP_SIZE - 1) * plan.groups
     gap_milliseconds = work_per_task * tasks_per_hundred_orders // (plan.nodes * plan.load)
     return CreatorRole(APPLICATIONS, _APPLICATION_ACCOUNTS, max(1, gap_milliseconds), draw_shape)
 
 
-# Percentage of nodes that are careless, that are slow, and that stop permanently.
+# The percentages of nodes that are careless, that are slow, and that stop permanently.
 _CARELESS_PERCENT, _SLOW_PERCENT, _STOPPING_PERCENT = 10, 5, 10
-# Failures of careless nodes per million tasks; a slow node takes this many times as long.
+# The failures of a careless node per million tasks, and how many times as long a slow node takes.
 _CARELESS_FAILURES, _SLOW_FACTOR = 80_000, 3
 _SORT_KEY_BOUND = 1 << 32
 
 
 def build_mixed_participants(plan: LoopPlan) -> Participants:
-    """Return the participants of a plan: good, careless, slow and stopping nodes.
+    """Return the participants of a plan, with good, careless, slow and stopping nodes.
 
     Half of the stopping nodes never answer; the others stop after a fifth of the loop.
     """

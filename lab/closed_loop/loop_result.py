@@ -1,4 +1,4 @@
-"""The result of a closed loop. Money is in gwei, times in seconds."""
+"""The result of a closed loop. Money is in gwei, times are in seconds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _MILLION = 1_000_000
 class OwnerResult:
     """The result of one owner's nodes and creators.
 
-    `node_count`: the number of addresses that joined. `start_count`: the number of tasks that
+    `node_count` is the number of addresses that joined. `start_count` is the number of tasks that
     started on them.
     """
 
@@ -33,18 +33,19 @@ class OwnerResult:
 class LoopResult:
     """The summary of one closed loop.
 
-    The good nodes are the honest nodes of the kind "good".
+    Good nodes are the honest nodes of the kind "good".
 
-    `orders`, `failed`, `lies`: the number of honest applications' orders that were judged, that
-    had no result, and that had a false result. `present_seconds`, `excluded_seconds`: the seconds
-    in which good nodes were members, and in which they were excluded. `kicked_good_nodes`,
-    `slashed_good_nodes`, `held_good_kickouts`: the number of good nodes that were kicked out,
-    slashed, or due for a kickout that was held. `gini`: the Gini coefficient of the good nodes'
-    tasks, in units of 10^-18. `kickout_delays`: for each honest node that stopped permanently,
-    the seconds until its kickout, or None if it was never kicked out. `stay_durations`: the same,
-    with the seconds to the end of the loop instead of None. `wasted`: the number of tasks that
-    started on stopped nodes. `anomalies`: the number of events that the fold classified as illegal
-    or against the rules.
+    `orders` is the number of the honest applications' orders that were judged, `failed` the number
+    of those without a result, and `lies` the number of those with a false result.
+    `present_seconds` and `excluded_seconds` are the seconds in which good nodes were members, and
+    in which they were excluded. `kicked_good_nodes` and `slashed_good_nodes` are the numbers of
+    good nodes that were kicked out and slashed. `held_good_kickouts` is the number of due kickouts
+    of good nodes that were held. `gini` is the Gini coefficient of the good nodes' tasks, in units
+    of 10^-18. `kickout_delays` has, for each honest node that stopped permanently, the seconds
+    until its kickout, or None if it was never kicked out. `stay_durations` has the same values,
+    but the seconds to the end of the loop instead of None. `wasted` is the number of tasks that
+    started on stopped nodes. `anomalies` is the number of events that the fold classified as
+    illegal or against the rules.
     """
 
     seconds: int
@@ -80,7 +81,7 @@ class LoopResult:
 
 
 def finalize_loop(state: LoopState) -> LoopResult:
-    """End the memberships of a finished loop, charge hosting, and return the summary."""
+    """End the memberships of a finished loop, charge for hosting, and return the summary."""
     for node in state.all_nodes:
         if node.joined_at is not None:
             node.present_seconds += state.now - node.joined_at
@@ -120,7 +121,7 @@ def _is_good_node(node: LoopNode) -> bool:
 
 
 def _charge_hosting(state: LoopState) -> None:
-    """Charge owners for hosting each GPU, from the first join to the removal of its last node.
+    """Charge owners for hosting each GPU, from its first join to the removal of its last node.
 
     A node that leaves and joins again also pays for the time in between, because its GPU stays
     online.
@@ -138,7 +139,7 @@ def _charge_hosting(state: LoopState) -> None:
 
 
 def _collect_kickout_delays_and_stays(state: LoopState) -> tuple[list[int | None], list[int]]:
-    """Return `kickout_delays` and `stay_durations` of `LoopResult`."""
+    """Return the values of `kickout_delays` and `stay_durations` in `LoopResult`."""
     kickout_delays: list[int | None] = []
     stay_durations = []
     for node in state.all_nodes:

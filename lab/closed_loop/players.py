@@ -1,4 +1,4 @@
-"""Nodes, orders and tasks of a closed loop, and the behaviours of nodes.
+"""Defines the nodes, orders and tasks of a closed loop, and the behaviours of nodes.
 
 Money is in gwei; times are block times in seconds.
 """
@@ -11,27 +11,26 @@ from typing import NamedTuple, Protocol
 from lab.closed_loop.chance import RandomStream
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
-# Owners of nodes and tasks.
+# The owners of nodes and tasks.
 HONEST_OWNER = "honest"
 APPLICATIONS = "applications"
 ATTACKER = "attacker"
 TREASURY = "treasury"
 GROUP_SIZE = 3
 
-# Answers are numbers; two answers are the same if their numbers are equal. Colluding nodes all
-# give AGREED_LIE.
+# Answers are numbers, and equal numbers mean the same answer. All colluding nodes give AGREED_LIE.
 ERROR = 0
 TRUTH = 1
 AGREED_LIE = 2
-# Numbers from here on are lies that no other node repeats.
+# An answer from this number on is a lie that no other node repeats.
 FIRST_UNIQUE_LIE = 1000
 
 
 class OrderShape(NamedTuple):
-    """The shape of an order: one task, or a group of `members` equal tasks.
+    """The shape of an order, which is one task, or a group of `members` equal tasks.
 
     `size` is the declared size and `work` the actual work of each task, both in units. `timeout`
-    is in seconds. `fee` is paid for one task.
+    is in seconds. `fee` is the fee for one task in gwei.
     """
 
     members: int
@@ -42,10 +41,10 @@ class OrderShape(NamedTuple):
 
 
 class Intention(NamedTuple):
-    """When a node intends to answer.
+    """The time at which a node intends to answer.
 
     `delay_seconds` is the time from the start to the answer, or None. With None and
-    `awaited_answers` = 0 the node never answers. With None and `awaited_answers` > 0 the node
+    `awaited_answers` = 0, the node never answers. With None and `awaited_answers` > 0, the node
     answers one second after that many other members, or in the last second before the timeout if
     fewer have answered by then.
     """
@@ -55,7 +54,7 @@ class Intention(NamedTuple):
 
 
 class LoopScore(NamedTuple):
-    """A task score: the task's creator, and the time at which the group closed."""
+    """A task score, with the creator of the task and the time at which its group closed."""
 
     creator: Address
     score: int
@@ -64,7 +63,7 @@ class LoopScore(NamedTuple):
 
 
 class NodeAnswer(NamedTuple):
-    """An answer, and the seconds that the GPU spent on it.
+    """An answer, and the seconds that the GPU computed for it.
 
     `answer` is None if the node decides not to answer. `can_reveal` is False if the node cannot
     open its commitment, for example because it copied the commitment.
@@ -76,7 +75,7 @@ class NodeAnswer(NamedTuple):
 
 
 class NodeEvent(Enum):
-    """Events at which a node decides whether to leave."""
+    """The events at which a node decides whether to leave."""
 
     EXCLUDED = auto()
     KICKOUT_PENDING = auto()
@@ -84,24 +83,24 @@ class NodeEvent(Enum):
 
 
 class Reaction(Enum):
-    """A node's reaction to a `NodeEvent`."""
+    """The reaction of a node to a `NodeEvent`."""
 
     STAY = auto()
-    # Leave, and join again as soon as possible with the same address.
+    # The node leaves, and joins again as soon as possible with the same address.
     RETURN = auto()
-    # Leave, and join at once with another address.
+    # The node leaves, and joins at once with another address.
     NEW_ADDRESS = auto()
 
 
 class Behaviour(Protocol):
-    """The behaviour of a node. It knows only what the owner's nodes and creators know."""
+    """The behaviour of a node, which knows only what its owner's nodes and creators know."""
 
     def choose_answer_time(self, task: "LoopTask") -> Intention:
-        """Return when to answer; called when the task starts."""
+        """Return when to answer; this is called when the task starts."""
         ...
 
     def choose_answer(self, task: "LoopTask") -> NodeAnswer:
-        """Return the answer; called at the time that `choose_answer_time` chose."""
+        """Return the answer; this is called at the time that `choose_answer_time` chose."""
         ...
 
     def choose_reaction(self, event: NodeEvent) -> Reaction:
@@ -132,11 +131,11 @@ HONEST = HonestBehaviour()
 class NodeRole:
     """The properties of one node.
 
-    `speed`: milliseconds of computing per unit of work. `failures`: failed tasks per million.
-    `stops_at`: seconds after the start of the loop from which the node no longer answers. `card`:
-    nodes with the same number share a GPU; None for a GPU of its own. `cost`: cost of computing
-    and of being online, in thousandths of the usual cost. `kind`: the node's category in
-    comparisons.
+    `speed` is in milliseconds of computing per unit of work. `failures` is the number of failed
+    tasks per million. From `stops_at` seconds after the start of the loop, the node no longer
+    answers. Nodes with the same number `card` share a GPU; None means a separate GPU. `cost` is
+    the cost of computing and of being online, in thousandths of the usual cost. `kind` is the
+    node's category in comparisons.
     """
 
     owner: str
@@ -154,9 +153,9 @@ class NodeRole:
 class LoopNode:
     """The state of a node.
 
-    `joined_at`: the time of the last join, or None while the node is not a member. `leaving`: the
-    reaction that takes effect when the current task ends. `kick_at`: the time at which a pending
-    kickout is executed. `recent_scores`: the node's last task scores.
+    `joined_at` is the time of the last join, or None while the node is not a member. `leaving` is
+    the reaction that takes effect when the current task ends. `kick_at` is the time at which a
+    pending kickout is executed. `recent_scores` are the node's last task scores.
     """
 
     role: NodeRole
@@ -171,19 +170,19 @@ class LoopNode:
     kick_at: int | None = None
     start_count: int = 0
     earned_fees: int = 0
-    # Seconds as a member before `joined_at`.
+    # The seconds of earlier memberships, before `joined_at`.
     present_seconds: int = 0
-    # Time of a kickout or slash.
+    # The time of a kickout or slash.
     removed_at: int | None = None
     is_slashed: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class AppOrder:
-    """An order of a creator: one task, or a group.
+    """An order of a creator for one task or one group.
 
-    `owner` is the owner of the creator. `contested` is only set for a second group: the order
-    whose verdict this group confirms or reverses.
+    `owner` is the owner of the creator. `contested` is only set for a second group, and is the
+    order whose verdict this group confirms or reverses.
     """
 
     number: int
@@ -202,8 +201,8 @@ class AppOrder:
 class LoopTask:
     """One task of an order.
 
-    `jitter`: the task's duration relative to the usual duration, in thousandths. `seconds`: the
-    duration on the node that runs the task. `answer` is None until the node has answered.
+    `jitter` is the task's duration relative to the usual duration, in thousandths. `seconds` is
+    the duration on the node that runs the task. `answer` is None until the node has answered.
     """
 
     key: TaskKey

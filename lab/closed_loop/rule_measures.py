@@ -1,4 +1,4 @@
-"""Measures that compare rules in a closed loop, and the weighted goal of a search."""
+"""Measures that compare rules in a closed loop, and the goal of a search as a weighted mean."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class RuleMeasures:
-    """Measures of one system over all runs of its loop; rates are in millionths."""
+    """The measures of one system over all runs of its loop; rates are in millionths."""
 
     column: SystemColumn
     results: tuple[LoopResult, ...]
@@ -68,7 +68,7 @@ def _compute_rate(parts: Sequence[tuple[int, int]]) -> int:
     return sum(part for part, _ in parts) * _MILLION // total if total else 0
 
 
-# Measures that a goal can use; lower is better.
+# The measures that a goal can use, where lower values are better.
 MEASURES: Mapping[str, Callable[[RuleMeasures], int]] = MappingProxyType({
     "failures": lambda measures: measures.failure_rate,
     "wrongful": lambda measures: measures.wrongful_exclusion_rate,
@@ -81,7 +81,7 @@ MEASURES: Mapping[str, Callable[[RuleMeasures], int]] = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The goal of a search: measures by name, each with its weight."""
+    """The goal of a search, which assigns a weight to each of its measures."""
 
     weights: Mapping[str, int]
 

@@ -1,6 +1,6 @@
 """Searches for better rule values, one rule after the other, until nothing improves.
 
-The best values are simulated again with other seeds. This shows whether an improvement was only
+The best values are simulated again with other seeds, which shows whether the improvement was only
 due to chance.
 """
 
@@ -12,13 +12,13 @@ from lab.closed_loop.closed_loop import LoopJob, run_jobs
 from lab.closed_loop.loop_plan import LoopPlan, build_mixed_participants
 from lab.closed_loop.rule_measures import Goal, RuleMeasures
 
-# Added to the seed of the search for the second test.
+# The second simulation of the best values adds this number to the seeds of the search.
 _SEED_OFFSET = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonPlan:
-    """The loops for each system: `runs` consecutive seeds, in at most `jobs` processes."""
+    """The simulation of each system, with `runs` consecutive seeds in at most `jobs` processes."""
 
     loop: LoopPlan
     runs: int = 1
@@ -34,7 +34,7 @@ def measure_systems(
     plan: ComparisonPlan,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[RuleMeasures]:
-    """Run every system in the same simulated networks and return its measures.
+    """Run every system in the same simulated networks, and return the measures of each system.
 
     Raises:
         ValueError: a system cannot be simulated.
@@ -84,7 +84,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """The system to start from, the values to try for each rule, and the goal.
+    """The system to start from, the values to try for each rule, and the goal of the search.
 
     The search ends after `max_trials` systems at the latest.
     """
@@ -100,7 +100,7 @@ def search_rules(
     plan: ComparisonPlan,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> SearchResult:
-    """Try the values of one rule after the other and keep the best, until nothing improves.
+    """Try the values of one rule after the other, and keep the best one, until nothing improves.
 
     Raises:
         ValueError: a value is invalid, or a system cannot be simulated.

@@ -1,4 +1,4 @@
-"""The output of `attack --json`; docs/explanation/attacks.md#json explains the keys."""
+"""Builds the output of `attack --json`; docs/explanation/attacks.md#json explains the keys."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields

@@ -1,4 +1,4 @@
-"""The text output of `attack`: a table for each system, and the known findings."""
+"""Prints the text output of `attack`, with a table for each system, and the known findings."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import fill
@@ -53,7 +53,7 @@ def _iter_finding_cells(finding: Finding, limit: int) -> Iterator[str]:
 
 
 def format_verdict(finding: Finding, limit: int) -> str:
-    """Return the verdict on a finding: its open faults, else its known faults, else "no gain"."""
+    """Return the verdict on a finding: its open faults, its known faults, or "no gain"."""
     open_faults = finding.list_open_faults(limit)
     if open_faults:
         return "found: " + ", ".join(open_faults)

@@ -1,4 +1,4 @@
-"""The command `backtest`, which folds a history under other systems or with other rule values."""
+"""Defines the command `backtest`, which processes a history under other systems or rule values."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -61,7 +61,7 @@ _EXAMPLE = (
     "Example: qos-oracle backtest --rules crynux --rules relay --html backtest.html    "
     'Another: qos-oracle backtest --rules crynux --rules "crynux weight_floor=0.03" --json'
 )
-# Number of points of each score curve on the page.
+# The number of points of each score curve on the page.
 _PLOT_INSTANTS = 97
 
 
@@ -204,7 +204,7 @@ def _compare_systems_from_options(
         with show_progress("reading") as report_progress:
             return compare_systems_on_history(history, columns, plan, report_progress)
     if events is not None and Path(events).is_file():
-        # A file whose events are in order is streamed rather than loaded.
+        # A file whose events are in order is read as a stream, instead of being loaded completely.
         with (
             suppress(OutOfOrderError),
             open_lines(events) as lines,
@@ -224,7 +224,7 @@ def _open_events(
     """Yield an iterator over the events of a file, or over the events in the stored logs."""
     if file is not None:
         with open_lines(file) as lines:
-            # With an iterator, each event can be freed once it is read.
+            # Because of the iterator, each event can be freed once it is processed.
             yield iter(parse_events(lines))
         return
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
@@ -238,7 +238,7 @@ def _open_events(
 def _list_page_options(
     plan: BacktestPlan, events: str | None, changes: Sequence[str], grid: Path | None
 ) -> list[tuple[str, str]]:
-    """Return name and value of the options that determine the content of a page."""
+    """Return the names and values of the options that determine the content of a page."""
     last = "the last block" if plan.last_block is None else str(plan.last_block)
     return [
         ("--events", events or "the stored logs"),

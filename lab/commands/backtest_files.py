@@ -29,8 +29,8 @@ def read_text_file(path: Path) -> str:
 def open_html_output(path: Path | None) -> Iterator[TextIO | None]:
     """Open the file of `--html` for writing; yield None if `path` is None.
 
-    The page replaces the file at its path only when it is complete. It is opened before any other
-    work is done, so an unwritable path is detected early.
+    The page replaces an existing file only when the page is complete. It is opened before any
+    other work is done, so that an unwritable path is detected early.
 
     Raises:
         InputError: the file cannot be written.
@@ -54,7 +54,7 @@ def open_html_output(path: Path | None) -> Iterator[TextIO | None]:
 
 
 def open_exported_history(path: Path, first_block: int, last_block: int | None) -> History:
-    """Return the history in an `export --parquet` folder; events are read during the fold.
+    """Return the history in an `export --parquet` folder, whose events are read during the fold.
 
     Args:
         path: the folder.

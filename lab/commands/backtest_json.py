@@ -1,4 +1,4 @@
-"""The output of `backtest --json`; docs/how-to/backtest.md explains the keys."""
+"""Builds the output of `backtest --json`; docs/how-to/backtest.md explains the keys."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The text output of `backtest`: totals, scores, shares, kickouts and exclusions."""
+"""Prints the text output of `backtest`, with totals, scores, shares, kickouts and exclusions."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import fill
@@ -19,14 +19,14 @@ from lab.page.tables import SHARES_NOTE, format_history_extent
 from oracle.domain.ids import Address
 from oracle.queries.text.text_tables import TABLE_WIDTH, print_table
 
-# With more systems than this, only --json and --html list the nodes.
+# If more systems than this are compared, only --json and --html list the nodes.
 _MAX_SIDE_BY_SIDE = 4
-# Digits of each score, by the number of compared systems, so that a row fits into a line.
+# The digits of each score, by the number of compared systems, so that a row fits into a line.
 _DIGITS_BY_SYSTEM_COUNT = {1: 18, 2: 18, 3: 6, 4: 4}
-# Widths of columns: the address, and the tasks together with their actual share.
+# The widths of the columns for the address, and for the tasks together with their actual share.
 _ADDRESS_WIDTH, _TASKS_WIDTH = 42, 16
 _RANK_WIDTH, _PERCENT_WIDTH = 6, 8
-# Maximum width of a system's name in the lists of kickouts and of exclusions.
+# The maximum width of a system's name in the list of kickouts and in the list of exclusions.
 _KICKOUT_NAME_WIDTH, _INTERVAL_NAME_WIDTH = 8, 20
 _MAX_ROWS = 40
 _MAX_INTERVALS = 12
@@ -102,7 +102,7 @@ def _print_nodes(comparison: Comparison) -> None:
 def _choose_column_names(
     results: Sequence[SystemResult], total_width: int, min_width: int
 ) -> list[str]:
-    """Return the column names of the systems; the longest names are replaced if they do not fit.
+    """Return the column names of the systems, and replace the longest if they do not fit.
 
     A replaced name becomes `system N`, and a printed line explains it. `total_width` is the width
     for all columns, `min_width` the minimum width of one column.
@@ -123,7 +123,7 @@ def _format_ordinal(system_index: int) -> str:
 
 
 def _print_and_format_ordinal(result: SystemResult, system_index: int) -> str:
-    """Print the system to which the name `system N` refers, and return this name."""
+    """Print which system the name `system N` stands for, and return this name."""
     typer.echo(f"{_format_ordinal(system_index)}: {format_system_name(result.column.name)}")
     return _format_ordinal(system_index)
 
@@ -204,7 +204,7 @@ def _print_due_kickouts(comparison: Comparison) -> None:
 def _choose_system_names(
     results: Sequence[SystemResult], system_indices: set[int], max_width: int
 ) -> dict[int, str]:
-    """Return the name of each system by its index; a name that is too long becomes `system N`."""
+    """Return the names of the systems by index; a name that is too long becomes `system N`."""
     return {
         system_index: name
         if len(name := format_system_name(results[system_index].column.name)) <= max_width

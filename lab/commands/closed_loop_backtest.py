@@ -1,4 +1,4 @@
-"""`backtest --closed-loop`: compares systems in simulated networks, or searches for values."""
+"""Runs `backtest --closed-loop`, which compares simulated systems or searches for rule values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ from oracle.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """The options `--search` and `--goal`.
+    """The values of the options `--search` and `--goal`.
 
-    `values`: a text `KEY=V1,V2` for each rule. `is_changed`: whether `--set` or `--grid` is also
-    given.
+    `values` has a text `KEY=V1,V2` for each rule. `is_changed` is set if `--set` or `--grid` is
+    also given.
     """
 
     values: Sequence[str]

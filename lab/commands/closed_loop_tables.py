@@ -1,4 +1,4 @@
-"""The output of `backtest --closed-loop`: a comparison of systems, or the trials of a search."""
+"""Prints the output of `backtest --closed-loop`, a comparison of systems or trials of a search."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import fill
@@ -79,7 +79,7 @@ def _format_millionths_as_percent(millionths: int) -> str:
 
 
 def print_search_result(search_result: SearchResult, plan: ComparisonPlan) -> None:
-    """Print the trials of a search, beginning with the one nearest to the goal."""
+    """Print the trials of a search, starting with the trial nearest to the goal."""
     runs = f"{plan.runs} run{'' if plan.runs == 1 else 's'} each"
     typer.echo(f"{_format_loop_parameters(plan.loop)}, {runs}\n")
     trials = sorted(search_result.trials, key=lambda trial: trial.distance)

@@ -1,4 +1,4 @@
-"""Options that `backtest` and `attack` share, the systems and the loop built from them."""
+"""Defines the options of `backtest` and `attack`, and builds their systems and loop plans."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -102,7 +102,7 @@ NetworkOption = Annotated[
 def build_columns_from_options(
     rules: Sequence[str], changes: Sequence[str], grid: Path | None
 ) -> tuple[list[SystemColumn], list[str]]:
-    """Return the columns of the given options, and notes for the user.
+    """Return the columns that the options describe, and notes for the user.
 
     Raises:
         InputError: no system is given, or an option is invalid.
@@ -121,15 +121,15 @@ def build_columns_from_options(
 
 
 def resolve_base(option: str, base_text: str) -> SystemBase:
-    """Return the system of a name or a file, with the `KEY=VALUE` changes that follow in the text.
+    """Return the system of a name or file, with the `KEY=VALUE` changes that follow in the text.
 
-    `option` is the option named in error messages.
+    `option` is the option that error messages name.
 
     Raises:
         InputError: the system does not exist, or a change is invalid.
     """
     parts = base_text.split()
-    # A file name may contain spaces, and equals signs in all words but the last.
+    # A file name may contain spaces, and equals signs in all of its words except the last one.
     change_count = next(
         (position for position, part in enumerate(reversed(parts)) if "=" not in part), len(parts)
     )
@@ -169,7 +169,7 @@ def _read_grid(path: Path) -> Grid:
 
 @contextmanager
 def show_progress(description: str) -> Iterator[ProgressCallback]:
-    """Show a progress bar if stderr is a terminal; yield the function that updates it."""
+    """Show a progress bar if stderr is a terminal, and yield the function that updates it."""
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
@@ -191,7 +191,7 @@ def show_progress(description: str) -> Iterator[ProgressCallback]:
 def build_loop_plan(
     nodes: int | None, tasks: int | None, seed: int, network: Sequence[str] | None
 ) -> LoopPlan:
-    """Return the plan with the given options; options that are None have their defaults.
+    """Return the loop plan for the given options, with defaults for options that are None.
 
     Raises:
         InputError: a number is out of range, or a parameter of the network is invalid.
@@ -214,5 +214,5 @@ def build_loop_plan(
 
 
 def choose_process_count(requested: int | None) -> int:
-    """Return the requested number of processes, by default the number of usable CPU cores."""
+    """Return the requested number of processes, or the number of usable CPU cores by default."""
     return requested or count_usable_processors()

@@ -9,7 +9,7 @@ from lab.page.plots import MAX_SYSTEMS, Figure, RowPlot
 from lab.page.render import render_page
 from oracle.domain.fixed_point import UNIT
 
-# The ends of the axis; longer bars end there.
+# The two ends of the axis; longer bars are truncated there.
 _MIN_VALUE = -UNIT
 _MAX_VALUE = 2 * UNIT
 _MARK_COUNT = 6
@@ -36,7 +36,7 @@ def render_attack_page(findings: Sequence[Finding], plan: AttackPlan) -> str:
 def _build_figure(
     findings: Sequence[Finding], systems: Sequence[str], get_value: Callable[[Finding], int]
 ) -> Figure:
-    """Draw a bar for each strategy and system, from 0 to the value."""
+    """Draw a bar from 0 to the value for each strategy and system."""
     strategies = list(dict.fromkeys(finding.strategy.name for finding in findings))
     title = "A bar for each strategy and system"
     rows = RowPlot.create(title, strategies, len(systems), (_MIN_VALUE, _MAX_VALUE))

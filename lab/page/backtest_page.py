@@ -1,4 +1,4 @@
-"""The HTML page of `backtest`: options, tables and plots."""
+"""Renders the HTML page of `backtest`, with options, tables and plots."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -9,14 +9,15 @@ from lab.page.plots import MAX_SYSTEMS, Figure, Plot
 from lab.page.render import render_page
 from oracle.domain.ids import Address
 
-# Maximum number of nodes in a plot; the tables list more.
+# The maximum numbers of nodes in the three kinds of plots; the tables list more nodes.
 _MAX_BAR_NODES, _MAX_PANEL_NODES, _MAX_LANE_NODES = 30, 12, 30
 
 
 def render_backtest_page(comparison: Comparison, options: Sequence[tuple[str, str]]) -> str:
     """Return the HTML page of a comparison.
 
-    `options`: names and values of the command line's options, in the order of the page.
+    `options` are the names and values of the command line's options, in the order in which they
+    are shown.
     """
     return render_page(
         "backtest.html",
@@ -41,7 +42,7 @@ def render_backtest_page(comparison: Comparison, options: Sequence[tuple[str, st
 def _build_figures(
     comparison: Comparison, results: Sequence[SystemResult]
 ) -> dict[str, Figure | None]:
-    """Return each figure by its name in the template; None if there is nothing to draw."""
+    """Return the figures by their names in the template; None if there is nothing to draw."""
     systems = [result.column.name for result in results]
 
     def draw_figure(
@@ -80,7 +81,7 @@ def _build_figures(
 
 
 def _sort_nodes_by_disagreement(comparison: Comparison) -> list[Address]:
-    """Return the nodes with a final score; nodes whose scores differ most come first."""
+    """Return the nodes with a final score, those with the largest differences of scores first."""
 
     def compute_agreement(node: Address) -> int:
         scores = [
@@ -95,7 +96,7 @@ def _sort_nodes_by_disagreement(comparison: Comparison) -> list[Address]:
 
 
 def _sort_nodes_by_rank(comparison: Comparison, nodes: Iterable[Address]) -> list[Address]:
-    """Return the nodes in the order of their ranks under the first system."""
+    """Return the nodes ordered by their ranks under the first system."""
     final_ranks = comparison.results[0].final_ranks
     last_rank = len(final_ranks) + 1
     return sorted(
@@ -118,7 +119,7 @@ def _sort_nodes_by_exclusion(results: Sequence[SystemResult]) -> list[Address]:
 def _sort_nodes_by_share_change(
     comparison: Comparison, results: Sequence[SystemResult]
 ) -> list[Address]:
-    """Return the present nodes; the largest changes of a node's share of tasks come first."""
+    """Return the present nodes, those with the largest changes of their share of tasks first."""
 
     def compute_shift(node: Address) -> int:
         actual = results[0].compute_actual_share(node) or 0

@@ -1,4 +1,4 @@
-"""The plots of `backtest`: scores, exclusions, and the distribution of tasks."""
+"""Draws the plots of `backtest`, which show scores, exclusions, and the distribution of tasks."""
 
 from collections.abc import Sequence
 
@@ -30,9 +30,9 @@ _PANELS_IN_ROW = 3
 _PANEL_WIDTH, _PANEL_HEIGHT = 340.0, 168.0
 _SQUARE_SIZE = 460.0
 _TIME_MARK_COUNT = 5
-# Approximate number of points of a Lorenz curve; more points would not be visible.
+# The approximate number of points of a Lorenz curve; more points would not be visible.
 _MAX_POINTS = 200
-# The CSS class of the actual distribution of tasks.
+# The CSS class of the actual distribution of tasks in the history.
 HISTORY_CLASS = "history"
 
 
@@ -92,7 +92,7 @@ def _add_grid(plot: Plot, x_axis: Axis, y_axis: Axis) -> None:
 def _split_at_missing_scores(
     points: Sequence[tuple[int, int | None]],
 ) -> list[list[tuple[int, int]]]:
-    """Split a list of times and scores into runs without missing scores."""
+    """Split a list of times and scores into sections without missing scores."""
     runs: list[list[tuple[int, int]]] = [[]]
     for time, score in points:
         if score is None:
@@ -118,7 +118,7 @@ def plot_exclusions(
 
     Exclusions are bars, and the moments from which kickouts were due are diamonds.
     """
-    # The number determines the colour, so it also counts the systems without rules.
+    # The number determines the colour, so systems without rules are counted, too.
     systems_with_rules = [
         (number, result) for number, result in enumerate(results) if result.column.has_rules
     ]
@@ -173,7 +173,8 @@ def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) 
         for number, result in enumerate(results):
             expected = result.compute_expected_share(node)
             if expected is not None:
-                # The dots are slightly apart vertically, so that equal values are all visible.
+                # The dots are shifted slightly in vertical direction, so that equal values are all
+                # visible.
                 y = rows.compute_lane_top(row, 0) + 4.5 + (number - (len(results) - 1) / 2) * 2.5
                 share = format_fraction(expected, 6)
                 tooltip = f"{node}, {result.column.name}: an expected share of {share}"

@@ -1,11 +1,11 @@
-"""The shapes of a plot with their pixel positions; the templates render them as SVG."""
+"""The shapes of a plot with their pixel positions, which the templates render as SVG."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 PLOT_WIDTH = 1040
-# Maximum number of systems in a plot, because each needs its own colour (lab.css).
+# The maximum number of systems in a plot, because each needs a colour of its own (lab.css).
 MAX_SYSTEMS = 8
 _LABEL_WIDTH, _RIGHT_MARGIN = 150.0, 52.0
 _TOP_MARGIN, _LANE_HEIGHT, _ROW_GAP = 24.0, 10.0, 9.0
@@ -30,7 +30,7 @@ class PlotLine(NamedTuple):
 
 
 class PlotBar(NamedTuple):
-    """A rectangle; `series` is its CSS class, which sets the colour. `tooltip` is its <title>."""
+    """A rectangle; `series` is its CSS class, which sets the colour; `tooltip` is its <title>."""
 
     x: float
     y: float
@@ -128,7 +128,7 @@ class RowPlot:
     def create(
         cls, title: str, names: Sequence[str], lane_count: int, values: tuple[int, int]
     ) -> Self:
-        """Return an empty plot with row names; `values` are the two ends of the axis."""
+        """Return an empty plot with row names; `values` are the ends of the horizontal axis."""
         height = _LANE_HEIGHT * lane_count + _ROW_GAP
         plot = Plot(title, PLOT_WIDTH, _TOP_MARGIN + height * len(names))
         plot.row_names = [
@@ -153,7 +153,7 @@ class RowPlot:
     def add_bar(
         self, row_and_lane: tuple[int, int], values: tuple[int, int], series: str, tooltip: str
     ) -> None:
-        """Draw a bar in a lane from one value to another; short bars get a minimum width."""
+        """Draw a bar in a lane from one value to another, with a minimum width for short bars."""
         left, right = sorted(map(self.axis.compute_pixel, values))
         width = max(1.5, round(right - left, 1))
         self.plot.bars.append(

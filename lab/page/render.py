@@ -1,4 +1,4 @@
-"""Renders the lab's pages in the daemon's style; each page is one HTML file that loads nothing."""
+"""Renders the lab's pages in the daemon's style, each as one HTML file that loads nothing else."""
 
 from functools import cache, partial
 from pathlib import Path
@@ -11,12 +11,12 @@ from oracle.queries.text.text_tables import sanitize_text
 
 _PAGE_FOLDER = Path(__file__).parent
 _DAEMON_STYLE = Path(daemon_pages.__file__).parent / "static"
-# Longer texts from the history or the command line are truncated.
+# Texts from the history or the command line are truncated to this length.
 _MAX_TEXT = 200
 
 
 def render_page(template: str, **values: object) -> str:
-    """Render a template; a missing value raises an error."""
+    """Render a template; a value that is missing raises an error."""
     return _get_templates().get_template(template).render(**values)
 
 

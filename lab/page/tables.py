@@ -1,4 +1,4 @@
-"""The tables of the lab's pages, with the exact values of what the plots show."""
+"""Builds the tables of the lab's pages, with the exact values that the plots show."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -23,14 +23,14 @@ SHARES_NOTE = (
     "starts of the history, among the nodes that were free at each moment. There is no feedback: "
     "a node that a policy would have drawn gets no additional task in the history."
 )
-# Maximum rows of a table; --json lists all of them.
+# The maximum number of rows of a table; --json lists all of them.
 _MAX_ROWS = 1_000
 
 
 class Table(NamedTuple):
     """A table of texts; `kinds` are the CSS classes of its columns: code, hash, number or text.
 
-    `total` is the number of rows before truncation.
+    `total` is the number of rows before the table was truncated.
     """
 
     head: Sequence[str]
@@ -45,14 +45,14 @@ def _build_table(
     column_kinds: str,
     max_rows: int | None = None,
 ) -> Table:
-    """Return a table of at most `max_rows` rows; columns without a kind are numbers."""
+    """Return a table of at most `max_rows` rows; columns without a kind have the kind number."""
     columns = column_kinds.split()
     columns += ["number"] * (len(column_names) - len(columns))
     return Table(column_names, rows[:max_rows], columns, len(rows))
 
 
 def format_history_extent(history: History) -> str:
-    """Return the counted events, blocks and times of a history as part of a sentence."""
+    """Return a history's counted events, blocks and times, for the middle of a sentence."""
     span = format_duration(max(0, history.to_time - history.from_time))
     return (
         f"{history.event_count:,} events in blocks {history.first_block} to "
@@ -62,12 +62,12 @@ def format_history_extent(history: History) -> str:
 
 
 def build_option_table(options: Sequence[tuple[str, str]]) -> Table:
-    """Return a table of the command line's options."""
+    """Return a table of the options of the command line."""
     return _build_table(("option", "value"), options, "code text")
 
 
 def build_system_table(comparison: Comparison) -> Table:
-    """Return a table of the systems' rule sets and policies."""
+    """Return a table of the rule sets and policies of the systems."""
     rows = []
     for column in (result.column for result in comparison.results):
         rules = f"{column.rules.name} {column.rules.version}" if column.has_rules else "none"
@@ -79,7 +79,7 @@ def build_system_table(comparison: Comparison) -> Table:
 def build_rule_table(comparison: Comparison) -> Table:
     """Return a table of the rules and policy parameters in which the systems differ."""
     columns = [result.column for result in comparison.results]
-    # An empty text is the value of an empty list.
+    # The value of an empty list is an empty text.
     rows = [
         (name, *(value or "(empty)" for value in values))
         for name, values in list_rule_differences(columns).items()
@@ -88,7 +88,7 @@ def build_rule_table(comparison: Comparison) -> Table:
 
 
 def build_total_table(comparison: Comparison) -> Table:
-    """Return a table of each system's totals."""
+    """Return a table of the totals of each system."""
     column_names = (
         "system", "nodes excluded", "intervals", "total", "longest", "kickouts due", "kicked out",
         "tasks unplaced", "Gini of tasks",

@@ -1,1 +1,1 @@
-"""The running closed loop: events, draws, answers, judgements and membership."""
+"""The parts of a running closed loop, such as draws, answers, judgements and membership."""

@@ -1,4 +1,4 @@
-"""Simulates a task from its start to its answer: delays, timeouts, waiting for other members."""
+"""Simulates a task from its start to its answer, with delays, timeouts, and waiting for others."""
 
 from lab.closed_loop.economics import GasAction
 from lab.closed_loop.players import ERROR, AppOrder, LoopNode, LoopTask
@@ -7,12 +7,12 @@ from lab.closed_loop.running.judgement import validate_order
 from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState
 from oracle.domain.events.network_events import TaskErrorReported, TaskSubmitted
 
-# Time that a creator takes to judge an order, in seconds.
+# The time that a creator takes to judge an order, in seconds.
 _JUDGEMENT_SECONDS = 2
 
 
 def schedule_answer_or_timeout(state: LoopState, task: LoopTask, node: LoopNode) -> None:
-    """Schedule a node's answer to a task that has just started on it, or the task's timeout."""
+    """Schedule the answer to a task that has just started on a node, or the task's timeout."""
     role, timeout = node.role, task.order.shape.timeout
     timeout_at = state.now + timeout + 1
     if role.stops_at is not None and state.now - LOOP_START_TIME >= role.stops_at:
@@ -65,7 +65,7 @@ def _answer_task(state: LoopState, task: LoopTask) -> None:
 
 
 def _schedule_answer_if_peers_answered(state: LoopState, task: LoopTask) -> None:
-    """Schedule the answer of a task that waits for other members, if enough have answered."""
+    """Schedule the answer of a task that waits for other members once enough of them answered."""
     if not task.awaited_answers or task.is_settled:
         return
     if sum(peer.answer is not None for peer in task.group_peers) >= task.awaited_answers:

@@ -1,4 +1,4 @@
-"""Ends tasks: emits the event, releases the node, and pays the fee."""
+"""Ends tasks, which includes emitting the event, releasing the node, and paying the fee."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def complete_task(state: LoopState, task: LoopTask) -> None:
 def time_out_task(
     state: LoopState, task: LoopTask, last_status: LastStatus = LastStatus.STARTED
 ) -> None:
-    """End a task without a result at its deadline; its creator pays toll and gas."""
+    """End a task without a result at its deadline, and charge its creator for toll and gas."""
     shape = task.order.shape
     end_task(state, task, TaskTimedOut, last_status=last_status)
     state.get_income_and_expenses(task.order.owner).tolls += state.economics.compute_toll(

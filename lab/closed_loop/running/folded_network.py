@@ -1,4 +1,4 @@
-"""Emits the simulated network's events, folds them, and draws nodes by the real policy."""
+"""Emits the simulated network's events, folds them, and draws nodes with the real policy."""
 
 from collections.abc import Iterable, Iterator, Set as AbstractSet
 from contextlib import contextmanager
@@ -22,20 +22,20 @@ class _NodeChooser(Protocol):
     """Draws one node for a task."""
 
     def update_node(self, node: Node) -> None:
-        """Update the chooser's copy of a changed node."""
+        """Update the chooser's copy of a node that has changed."""
         ...
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Apply an event that has been folded."""
+        """Apply an event that has already been folded."""
         ...
 
     def draw_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
-        """Return the node drawn for a task, or None if the task has no candidate."""
+        """Return the node that is drawn for a task, or None if the task has no candidate."""
         ...
 
 
 class _IndexedChooser:
-    """Draws from an index of candidates, for a Crynux policy."""
+    """Draws nodes from an index of candidates, for a Crynux policy."""
 
     def __init__(self, rules: Rules, policy: CrynuxPolicy) -> None:
         self._pool = CandidatePool(rules, policy.weighting)
@@ -44,7 +44,7 @@ class _IndexedChooser:
         self._pool.update_node(node)
 
     def apply_event(self, event: DomainEvent) -> None:
-        """Do nothing, because the fold has updated the nodes."""
+        """Do nothing, because the fold has already updated the nodes."""
 
     def draw_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
         candidates = self._pool.draw_nodes(
@@ -75,7 +75,7 @@ class _JudgingChooser:
 
 
 class FoldedNetwork:
-    """The simulated network's state: folds each emitted event and draws nodes from the state.
+    """The state of the simulated network, which folds each emitted event and draws nodes.
 
     One block lasts one second. The caller sets `time` to the time of each action.
     """
@@ -85,9 +85,9 @@ class FoldedNetwork:
         self.time = time
         self._fold = Fold(rules)
         self._log_count = 0
-        # All incidents so far, by number.
+        # All incidents so far, by incident number.
         self.incidents: dict[int, Incident] = {}
-        # If False, all events are in the transaction with the number `_transaction`.
+        # If False, all events belong to the transaction with the number `_transaction`.
         self._has_own_transaction, self._transaction = True, 0
         self._chooser: _NodeChooser = (
             _IndexedChooser(rules, policy)
@@ -126,14 +126,14 @@ class FoldedNetwork:
         self._fold.score_groups_closed_in_transaction()
 
     def update_chooser(self) -> None:
-        """Pass the nodes that changed since the last call to the chooser."""
+        """Pass the nodes that have changed since the last call to the chooser."""
         changed_nodes = self._fold.ledger.changes.nodes
         for node in changed_nodes.values():
             self._chooser.update_node(node)
         changed_nodes.clear()
 
     def drain_changes(self) -> Changes:
-        """Pass changed nodes to the chooser, and return all other changes since the last call."""
+        """Pass changed nodes to the chooser, and return the other changes since the last call."""
         self.update_chooser()
         changes = self._fold.drain_changes()
         self.incidents.update(changes.incidents.list_incidents())
@@ -146,7 +146,7 @@ class FoldedNetwork:
     def draw_node(
         self, key: TaskKey, seed: bytes, reserved: AbstractSet[Address]
     ) -> Address | None:
-        """Draw a node for a created task; call `update_chooser` first."""
+        """Draw a node for a created task; `update_chooser` must be called first."""
         ledger = self._fold.ledger
         policy_input = PolicyInput(ledger.nodes, self.rules, self.time, reserved)
         return self._chooser.draw_node(ledger.tasks[key], seed, policy_input)

@@ -1,4 +1,4 @@
-"""How creators judge orders: a single result is accepted, a group is decided by majority.
+"""Simulates how creators judge orders; they accept single results, and majorities of groups.
 
 See docs/explanation/attacks.md#the-network.
 """
@@ -21,7 +21,7 @@ from oracle.domain.events.network_events import (
 
 
 def validate_order(state: LoopState, order: AppOrder) -> None:
-    """Judge an order; each of its tasks must have an answer or have ended."""
+    """Judge an order of which each task either has an answer or has ended."""
     order.is_judged = True
     if order.group is None:
         _validate_single_task(state, order)
@@ -68,9 +68,9 @@ def _settle_group_by_majority(state: LoopState, order: AppOrder) -> None:
 
 
 def _find_majority_answer(answered: Sequence[LoopTask], group_size: int) -> int | None:
-    """Return the answer that more than half of the group gave, or None.
+    """Return the answer that more than half of the group's members gave, or None.
 
-    Members whose task has ended still count towards the size of the group.
+    Members whose task has ended still count as members.
     """
     answers = [task.answer for task in answered]
     return next((answer for answer in answers if 2 * answers.count(answer) > group_size), None)
@@ -79,7 +79,7 @@ def _find_majority_answer(answered: Sequence[LoopTask], group_size: int) -> int 
 def _apply_verdict(state: LoopState, order: AppOrder, answered: Sequence[LoopTask]) -> None:
     """End the tasks of a group with a majority, and contest the answers of the minority.
 
-    The fastest node of the majority is paid; the fees of the others go back to the creator.
+    The fastest node of the majority is paid, and the fees of the others go back to the creator.
     """
     agreed = [task for task in answered if task.answer == order.verdict]
     dissenting = [task for task in answered if task.answer != order.verdict]
@@ -115,7 +115,7 @@ def _compute_elapsed_seconds(task: LoopTask) -> int:
 def _open_or_decide_contest(
     state: LoopState, order: AppOrder, accused: Sequence[LoopTask]
 ) -> None:
-    """Slash the minority, or contest it until a second group confirms the majority."""
+    """Slash the minority, or contest its answers until a second group confirms the majority."""
     first_order = order.contested
     if first_order is None and state.economics.revalidation:
         if accused and state.economics.second_groups:
@@ -129,7 +129,7 @@ def _open_or_decide_contest(
             state, [*_select_tasks_by_answer(first_order, order.verdict, is_equal=False), *accused]
         )
     elif any(task.answer == order.verdict for task in first_order.tasks):
-        # The minority was right, so the first majority is slashed instead.
+        # The minority was right, so the majority of the first group is slashed instead.
         _slash_nodes_of_tasks(
             state,
             [*_select_tasks_by_answer(first_order, first_order.verdict, is_equal=True), *accused],
@@ -151,7 +151,7 @@ def _slash_nodes_of_tasks(state: LoopState, tasks: Sequence[LoopTask]) -> None:
         node = task.node
         if node is None or node.is_slashed or _is_exempt_from_slashing(state, task):
             continue
-        # A node with a contested stake cannot leave, because the stake is locked.
+        # A node with a contested stake cannot leave, because its stake is locked.
         node.leaving = node.kick_at = None
         if node.task is not None:
             endings.abort_task(state, node.task, AbortReason.CANCELLED)

@@ -1,4 +1,4 @@
-"""The state of a running closed loop: its agenda, network, participants, money and counts.
+"""The state of a running closed loop, with its agenda, network, participants, money and counts.
 
 Scheduled actions of the same second run in the order in which they were scheduled.
 """
@@ -42,13 +42,13 @@ class Agenda:
             yield time, action, arguments
 
 
-# The start of every loop, in block time.
+# The block time at which every loop starts.
 LOOP_START_TIME = 1_800_000_000
 
 
 @dataclass(slots=True)
 class Money:
-    """Income and expenses of one owner, in gwei."""
+    """The income and expenses of one owner, in gwei."""
 
     earned: int = 0
     paid: int = 0
@@ -64,18 +64,19 @@ class Money:
 
     @property
     def profit(self) -> int:
-        """Income minus expenses; may be negative."""
+        """Income minus expenses, which may be negative, in gwei."""
         return self.earned - self.expenses
 
 
 @dataclass(slots=True)
 class LoopCounts:
-    """Event counts of a closed loop.
+    """The number of events of several kinds in a closed loop.
 
-    `orders`, `failed`, `lies`: honest applications' orders that were judged, that had no result,
-    and that had a false result. `kicked`, `slashed`: removed nodes by owner and kind. `held`:
-    kickouts held for a manual decision, by owner and kind. `wasted`: tasks that started on
-    permanently stopped nodes. `anomalies`: the anomalies that the fold recorded.
+    `orders` is the number of the honest applications' orders that were judged, `failed` the number
+    of those without a result, and `lies` the number of those with a false result. `kicked` and
+    `slashed` count removed nodes by owner and kind. `held` counts kickouts that were held for a
+    manual decision, by owner and kind. `wasted` is the number of tasks that started on permanently
+    stopped nodes. `anomalies` is the number of anomalies that the fold recorded.
     """
 
     tasks: int = 0
@@ -93,10 +94,10 @@ class LoopCounts:
 class LoopState:
     """The state of a closed loop.
 
-    `queue`: tasks without a node, oldest first. `contests`: groups with a minority, for which a
-    second group has to be ordered. `changed_orders`: orders with a task that ended during the
-    current action. `judged_orders`: orders that were judged during the current action.
-    `may_start_tasks`: a node may have become free for a waiting task.
+    `queue` has the tasks without a node, oldest first. `contests` are the groups with a minority,
+    for which a second group has to be ordered. `changed_orders` are the orders with a task that
+    ended during the current action. `judged_orders` are the orders that were judged during the
+    current action. `may_start_tasks` is set if a node may have become free for a waiting task.
     """
 
     plan: LoopPlan
@@ -133,14 +134,14 @@ class LoopState:
         return self.money_by_owner.setdefault(owner, Money())
 
     def charge_gas(self, owner: str, action: GasAction) -> None:
-        """Charge an owner for a transaction."""
+        """Charge an owner for the gas of a transaction."""
         self.get_income_and_expenses(owner).gas += self.economics.compute_gas_cost(action)
 
     def create_address(self) -> Address:
         """Return an unused address."""
         self.address_count += 1
-        # The multiplication scatters the addresses, so their order does not show when they were
-        # created.
+        # The multiplication scatters the addresses, so that their order does not reveal when they
+        # were created.
         return Address(f"0x{self.address_count * 0x9E3779B97F4A7C15 % (1 << 64):040x}")
 
     def is_member(self, node: LoopNode) -> bool:

@@ -1,4 +1,4 @@
-"""Membership changes: joining, leaving, kickouts and slashes."""
+"""Simulates how nodes join, leave, are kicked out and are slashed."""
 
 from collections import deque
 from dataclasses import replace
@@ -17,14 +17,15 @@ from oracle.domain.events.network_events import (
 
 _GPU_VRAM_GB = 24
 _GPU_NAME = "card"
-# First number of the GPUs that belong to a single node.
+# The numbers of GPUs that belong to a single node start here.
 _FIRST_OWN_CARD = 1_000_000
 
 
 def add_node(state: LoopState, role: NodeRole, card: int | None = None) -> None:
-    """Add a node with a new address and let it join the network.
+    """Add a node with a new address, and let it join the network.
 
-    `card` is the GPU of a node that changes its address; by default it follows from the role.
+    `card` is the number of the GPU of a node that changes its address. By default it follows from
+    the role.
     """
     address = state.create_address()
     node_number = len(state.all_nodes)
@@ -60,7 +61,7 @@ def react_to_event(state: LoopState, node: LoopNode, node_event: NodeEvent) -> N
 
 
 def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
-    """Let a free node leave; during a pending kickout, leaving may count as the kickout."""
+    """Let a free node leave, which may count as the kickout if a kickout is pending."""
     node.leaving = None
     if node.kick_at is not None and state.economics.quit_is_kickout:
         kick_out_node(state, node, reaction)
@@ -76,7 +77,7 @@ def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
 
 
 def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = None) -> None:
-    """Kick out a node, return its stake, and schedule its next join if it wants one.
+    """Kick out a node, return its stake, and schedule its next join if it wants to join again.
 
     `reaction` is how the node continues; by default, its behaviour decides.
     """
@@ -94,7 +95,7 @@ def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = 
 
 
 def slash_node(state: LoopState, node: LoopNode) -> None:
-    """Take a node's stake and remove the node; a node that has left loses its stake, too."""
+    """Slash a node's stake and remove the node; a node that has left loses its stake, too."""
     node.is_slashed = True
     state.get_income_and_expenses(node.role.owner).slashed += node.role.stake
     state.counts.slashed[node.role.owner, node.role.kind] += 1

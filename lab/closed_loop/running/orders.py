@@ -1,4 +1,4 @@
-"""Creates the orders, and draws a node for each task: at once, or when a node becomes free."""
+"""Creates orders, and draws a node for each task, at once or when a node becomes free."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState
 from oracle.domain.events.network_events import AbortReason, TaskCreated, TaskKind, TaskStarted
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
-# Time in seconds after which a task without a node is cancelled.
+# The time in seconds after which a task without a node is cancelled.
 _MAX_WAIT_SECONDS = 900
-# Maximum number of waiting tasks without a candidate that are skipped before the next check.
+# The maximum number of waiting tasks without a candidate that are skipped before the next check.
 _MAX_SKIPPED_TASKS = 6
-# Range in which the duration of equal work varies, in thousandths of the usual duration.
+# The range of the actual duration of equal work, in thousandths of the usual duration.
 _JITTER_RANGE = (900, 1100)
 _MILLISECONDS = 1000
 
@@ -39,7 +39,7 @@ class OrderStream:
 
 
 def start_order_stream(state: LoopState, role: CreatorRole, stream_number: int) -> None:
-    """Create a creator's accounts and schedule the first order."""
+    """Create the accounts of a creator, and schedule its first order."""
     accounts = [state.create_address() for _ in range(role.accounts)]
     stream = OrderStream(role, RandomStream(state.plan.seed, "orders", stream_number), accounts)
     _schedule_next_order(state, stream)
@@ -70,7 +70,7 @@ def _place_order(state: LoopState, stream: OrderStream) -> None:
 
 
 def _raise_shape_to_minimum(state: LoopState, shape: OrderShape) -> OrderShape:
-    """Return the shape with timeout and fee raised to the contract's minimum."""
+    """Return the shape with timeout and fee raised to at least the contract's minimum."""
     if not state.economics.floors:
         return shape
     return shape._replace(
@@ -80,7 +80,7 @@ def _raise_shape_to_minimum(state: LoopState, shape: OrderShape) -> OrderShape:
 
 
 def order_second_group(state: LoopState, contested_order: AppOrder) -> None:
-    """Order a second group of the same shape; its verdict decides the contest."""
+    """Order a second group of the same shape, whose verdict decides the contest."""
     order = AppOrder(
         state.order_count,
         TREASURY,
@@ -124,7 +124,7 @@ def _create_order_tasks(state: LoopState, order: AppOrder, jitters: Sequence[int
 
 
 def start_waiting_tasks(state: LoopState) -> None:
-    """Draw nodes for the waiting tasks, the oldest first, and start those that get one."""
+    """Draw nodes for the waiting tasks, oldest first, and start the tasks that get a node."""
     started: list[LoopTask] = []
     skipped: list[LoopTask] = []
     queue = state.queue
@@ -141,7 +141,7 @@ def start_waiting_tasks(state: LoopState) -> None:
 
 
 def _try_start_task(state: LoopState, task: LoopTask) -> bool:
-    """Draw a node for a task and start the task; return False if there is no candidate."""
+    """Draw a node for a task and start the task, or return False if there is no candidate."""
     state.network.update_chooser()
     seed = sha256(f"{state.plan.seed} {task.key}".encode()).digest()
     address = state.network.draw_node(task.key, seed, _list_reserved_nodes(task))
@@ -160,7 +160,7 @@ def _try_start_task(state: LoopState, task: LoopTask) -> bool:
 def _list_reserved_nodes(task: LoopTask) -> frozenset[Address]:
     """Return the nodes that must not get this task.
 
-    These nodes have another task of the same group, or had one of the contested group.
+    These nodes have another task of the same group, or had a task of the contested group.
     """
     order = task.order
     tasks = order.tasks if order.contested is None else [*order.tasks, *order.contested.tasks]
