@@ -1,1 +1,1 @@
-"""The selection service of a gateway: records relay outcomes and selects a node for each relay."""
+"""The selection service of a gateway; it records relay outcomes and selects nodes for relays."""

@@ -1,7 +1,7 @@
 """Checks the nodes of each chain and reads the stakes periodically, on separate threads.
 
-A node is probed by JSON-RPC for its chain id and its block height. A probe never counts as an
-outcome. See docs/explanation/gateway.md#checks.
+A probe requests the chain id and the block height of a node by JSON-RPC. It never counts as an
+outcome of a relay. See docs/explanation/gateway.md#checks.
 """
 
 import random
@@ -21,7 +21,7 @@ from oracle.store.database import Store
 from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# The largest response; each response is a single number.
+# The maximum size of a response, which contains only a single number.
 _MAX_BYTES = 64 * 1024
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _MAX_QUANTITY = 2**63
@@ -44,7 +44,10 @@ class NodeProbe:
         self._pool = ThreadPoolExecutor(max_concurrent, thread_name_prefix="probe")
 
     def probe_nodes(self) -> dict[str, ProbeAnswer]:
-        """Probe all nodes once, at most `max_concurrent` at a time; return the answers by name."""
+        """Probe all nodes once, and return the answers by node name.
+
+        At most `max_concurrent` nodes are probed at the same time.
+        """
         answers = self._pool.map(_probe_node, self._clients.values())
         return dict(zip(self._clients, answers, strict=True))
 
@@ -73,7 +76,7 @@ def _parse_quantity(quantity: str | None) -> int | None:
 
 
 # An outcome that blames a node's settings requests a round of checks, but rounds begin at least
-# this far apart.
+# this many seconds apart.
 _MIN_ROUND_SECONDS = 5.0
 
 
@@ -104,21 +107,21 @@ class ChainCheck:
         self._thread.start()
 
     def request_round(self) -> None:
-        """Request the next round at once, or when the minimum time between rounds has passed."""
+        """Request the next round, at once or after the minimum time between rounds."""
         self._run_requested.set()
 
     def stop_checks(self) -> None:
-        """Start no further rounds, and close the connections to the nodes."""
+        """Stop further rounds, and close the connections to the nodes."""
         self._stopped.set()
         self._run_requested.set()
         self._probe.close()
 
     def check_nodes(self) -> None:
-        """Probe all nodes once and apply their answers."""
+        """Probe all nodes once, and apply their answers."""
         try:
             answers = self._probe.probe_nodes()
         except RuntimeError:
-            # The pool was closed during a round that had just started.
+            # The pool was closed while a round was about to start.
             if self._stopped.is_set():
                 return
             raise
@@ -137,7 +140,7 @@ class ChainCheck:
 
 
 class StakeWatch:
-    """Reads the staked nodes from a daemon's database; after a failure, the old set is kept."""
+    """Reads the staked nodes from a daemon's database; after a failure, the last set is kept."""
 
     def __init__(self, store: Store, every_seconds: float, service: SelectionService) -> None:
         self._store = store
@@ -147,7 +150,7 @@ class StakeWatch:
         self._failures = 0
 
     def start_updates(self) -> None:
-        """Read the stakes once before returning, and then periodically."""
+        """Read the stakes once before returning, and periodically afterwards."""
         self._try_update_staked_nodes()
         threading.Thread(target=self._run_updates, name="stakes", daemon=True).start()
 
@@ -156,7 +159,7 @@ class StakeWatch:
         self._stopped.set()
 
     def update_staked_nodes(self) -> None:
-        """Read the staked nodes from the database once, and set them in the service.
+        """Read the staked nodes from the database once, and pass them to the service.
 
         Raises:
             OracleError: the database cannot be read.
@@ -194,7 +197,7 @@ class CheckSchedule:
             start_checker()
 
     def request_rounds(self) -> None:
-        """Request the next round of each chain; rounds keep their minimum distance."""
+        """Request the next round of each chain, at once or after the minimum time."""
         for chain in self._chains:
             chain.request_round()
 

@@ -1,8 +1,9 @@
-"""The random seeds of draws: each is committed to before its use and revealed afterwards.
+"""Creates the random seeds of draws, which are committed to before use and revealed afterwards.
 
 Each epoch has one seed, and the hash of the seed is published in the previous epoch. The value of
-a draw is the hash of the seed, the session and a counter, so a published value discloses no other
-draw (docs/explanation/gateway.md#verifiable-draws). The caller passes the source of randomness.
+a draw is the hash of the seed, the session and a counter, so a published value does not reveal any
+other draw (docs/explanation/gateway.md#verifiable-draws). The caller passes the source of
+randomness.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from hashlib import sha256
 from typing import NamedTuple
 
 _SEED_BYTES = 32
-# The maximum number of past epochs in memory and in responses; older ones are in the database.
+# The maximum number of past epochs in memory and in responses. Older ones are only in the
+# database.
 _MAX_SHOWN = 1_000
 
 
@@ -23,7 +25,7 @@ class DrawEpoch(NamedTuple):
 
     @property
     def commitment(self) -> str:
-        """The SHA-256 of the seed in hex, public before the epoch begins."""
+        """The SHA-256 of the seed in hex, which is public before the epoch begins."""
         return sha256(self.seed).hexdigest()
 
     def compute_draw_value(self, session: str, counter: int) -> bytes:
@@ -49,7 +51,7 @@ class DrawSeeds:
         self._counter = 0
 
     def restore_past_epochs(self, past: list[DrawEpoch]) -> None:
-        """Set the past epochs after a restart, oldest first; their seeds are not reused."""
+        """Set the past epochs after a restart, oldest first; their seeds are not used again."""
         self._past = past[-_MAX_SHOWN:]
 
     def reserve_counters(self, count: int, now: int) -> tuple[DrawEpoch, int]:

@@ -1,4 +1,4 @@
-"""The HTTP application of the service: authorization, routing and error responses.
+"""The HTTP application of the service, with authorization, routing and error responses.
 
 Each request is handled from memory in the server's event loop. A request that reports outcomes
 gets its response once they are stored (docs/how-to/run-a-gateway.md#http-api).
@@ -27,8 +27,8 @@ _TEXT_HEADER = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 # The connection is closed if a request is rejected before its body was read.
 _CLOSE_HEADER = (b"connection", b"close")
 _NODES_PATH = "/v1/nodes/"
-# If outcomes are not stored within this time, the response has status 202: the outcomes count, and
-# are written later.
+# If outcomes are not stored within this time, the response has status 202, because the outcomes
+# already count and are written later.
 _STORED_SECONDS = 2.0
 
 
@@ -38,7 +38,7 @@ class _Response(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = (_JSON_HEADER,)
 
 
-# The handler of each path. The public paths need no token, so that anyone can verify past draws.
+# The handler of each path. The public paths need no token, because anyone may verify past draws.
 GATEWAY_PATHS: Mapping[str, Callable[[GatewayCalls, bytes], object]] = MappingProxyType(
     {
         "POST /v1/select": GatewayCalls.select_nodes,
@@ -131,7 +131,7 @@ class GatewayApp:
         return _Response(200, msgspec.json.encode(result))
 
     def _is_authorized(self, scope: Scope) -> bool:
-        """Return whether the request has the right token, which is compared in constant time."""
+        """Return whether the request has the right token, compared in constant time."""
         authorization = Headers(scope=scope).get("authorization", "")
         scheme, _, token = authorization.partition(" ")
         is_token_valid = hmac.compare_digest(
@@ -159,7 +159,7 @@ async def _wait_until_stored(stored: "Future[bool]") -> bool:
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """Return the body, whose size the listener limits, or None if the client disconnected."""
+    """Return the body, or None if the client disconnected; the listener limits the body's size."""
     parts = []
     while True:
         message = await receive()

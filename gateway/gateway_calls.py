@@ -35,7 +35,7 @@ class AcceptedBatch(NamedTuple):
 
 
 class GatewayCalls:
-    """The handlers of all paths; `GatewayApp` turns their results and errors into responses."""
+    """The handlers of all paths; `GatewayApp` turns results and errors into responses."""
 
     def __init__(self, service: SelectionService, clock: Callable[[], int]) -> None:
         self._service = service
@@ -103,12 +103,12 @@ class GatewayCalls:
         }
 
     def request_checks(self, _body: bytes) -> dict[str, object]:
-        """Request the next round of checks of each chain; do not wait for the results."""
+        """Request the next round of checks of each chain, without waiting for the results."""
         self._service.request_checks()
         return {"begun": True}
 
     def get_node_stats(self, name: bytes) -> dict[str, object]:
-        """Return the statistics of one node, on each chain for which it has outcomes."""
+        """Return the statistics of one node, for each chain on which it has outcomes."""
         stats_by_chain = self._service.get_node_stats(name.decode("utf-8", "replace"))
         return {chain: _build_stats_payload(stats) for chain, stats in stats_by_chain}
 
@@ -167,7 +167,7 @@ def _build_selection_payload(
 
 
 def _build_proof_payload(selection: NodeSelection, session: str) -> dict[str, object]:
-    """Return the inputs of a draw, which anyone can repeat (see `gateway.draw_seeds`)."""
+    """Return the inputs of a draw, with which anyone can repeat it (see `gateway.draw_seeds`)."""
     return {
         "values": [value.hex() for value in selection.values],
         "chances": selection.ranking.chances,

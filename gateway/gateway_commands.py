@@ -1,4 +1,4 @@
-"""The `gateway` command, which runs a gateway's selection service, with or without a daemon."""
+"""Defines the command `gateway`, which runs a gateway's selection service."""
 
 from pathlib import Path
 from typing import Annotated

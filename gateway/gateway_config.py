@@ -1,4 +1,4 @@
-"""The settings of `qos-oracle gateway`, in a separate file (docs/how-to/run-a-gateway.md).
+"""Reads the settings of `qos-oracle gateway` from a separate file (docs/how-to/run-a-gateway.md).
 
 The file contains no keys; the service's token is in another file or in the environment.
 """
@@ -35,7 +35,8 @@ MIN_TOKEN_LENGTH = 16
 class GatewaySection(ListenerSection):
     section_name = "gateway"
     body_bytes = 1024 * 1024
-    # Requests are handled in the server's event loop, so no request needs its own thread.
+    # The number of requests at a time is high, because they are handled in the server's event loop
+    # and need no threads.
     max_answers = 1024
 
     # Port of `/v1/outcomes`, `/v1/select` and the other paths; 0 uses any free port.

@@ -1,4 +1,4 @@
-"""Metrics of a gateway's selection service."""
+"""The metrics of a gateway's selection service."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,8 @@ from typing_extensions import override
 
 from oracle.telemetry.metrics import REGISTRY
 
-# A gateway exports only these metrics, so that alerts do not mistake it for an idle daemon.
+# A gateway exports only metrics with these prefixes, so that alerts do not take it for an idle
+# daemon.
 _EXPORTED_PREFIXES = ("oracle_gateway_", "oracle_http_", "oracle_rpc_")
 
 OUTCOMES = Counter(

@@ -1,4 +1,4 @@
-"""Starts and stops the service: the database with its lease, the checks, and the HTTP listener."""
+"""Starts and stops the service with its database, lease, checks and HTTP listener."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,7 +21,7 @@ _COMMAND = "qos-oracle gateway"
 
 @contextmanager
 def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterator[str]:
-    """Run the service within the `with` block, and yield its address.
+    """Run the service within the context, and yield its address.
 
     `stop` is requested if another process takes over the database.
 
@@ -42,10 +42,10 @@ def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterat
         schedule = _open_check_schedule(config, service, exit_stack)
         service.request_checks = schedule.request_rounds
         app = GatewayApp(GatewayCalls(service, unix_ms), token)
-        # Seeds are stored before the first draw uses them.
+        # Seeds must be stored before the first draw uses them.
         service.list_ended_and_open_epochs()
         service.writer.write_queued_records()
-        # Epochs are created in time even if there are no requests.
+        # The writer also creates epochs in time, even if there are no requests.
         service.writer.start_writing(service.list_ended_and_open_epochs)
         tune_garbage_collection()
         exit_stack.callback(schedule.stop_all_checks)

@@ -1,6 +1,6 @@
-"""The records of a gateway: outcomes by node, known ids, ended sessions.
+"""Keeps the records of a gateway, which are outcomes by node, known ids, and ended sessions.
 
-`GatewayRules` bounds the memory. The module reads no clock and no database.
+The limits in `GatewayRules` bound the memory. The module reads no clock and no database.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.ranking import NodeStats, Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 
-# After these outcomes the session is over for the node
+# After an outcome of these kinds, the session is over for the node
 # (docs/explanation/gateway.md#outcomes-and-blame).
 SESSION_ENDING_KINDS = frozenset({OutcomeKind.SESSION_INVALID, OutcomeKind.EXHAUSTED})
 # The minimum time between two removals of expired records.
@@ -25,7 +25,7 @@ class ReportedOutcome(NamedTuple):
     """A relay's outcome as a gateway reported it, at a time in milliseconds since 1970.
 
     An outcome with an `id` counts once, however often it is reported. An outcome without an `id`
-    counts each time.
+    counts each time it is reported.
     """
 
     outcome: RelayOutcome
@@ -42,7 +42,7 @@ class OutcomeCounts(NamedTuple):
 
 
 class TooManyRecordsError(Exception):
-    """The limits of the records leave no room for a batch; none of its outcomes was counted."""
+    """A batch exceeds the limits of the records; none of its outcomes was counted."""
 
 
 class GatewayRecords:
@@ -51,21 +51,21 @@ class GatewayRecords:
     def __init__(self, rules: GatewayRules) -> None:
         self._rules = rules
         self._selector = NodeSelector(rules.params)
-        # The time of each node's last outcome.
+        # The time of the last outcome of each node.
         self._last_seen_by_node: dict[Address, int] = {}
         # The expiry and the size of each batch of outcomes, and the total of the sizes.
         self._batches: deque[tuple[int, int]] = deque()
         self._live_outcomes = 0
         # The expiry of each known id, the earliest first.
         self._expiry_by_id: dict[str, int] = {}
-        # The expiry of a node's exclusion by (chain, session, node).
+        # The end of a node's exclusion from a session, by (chain, session, node).
         self._session_exclusions: dict[tuple[str, str, str], int] = {}
         self._pruned_at = 0
 
     def record_outcomes(
         self, outcomes: Iterable[ReportedOutcome], now: int
     ) -> tuple[OutcomeCounts, list[ReportedOutcome]]:
-        """Record a batch of outcomes; return the counts and the outcomes to store.
+        """Record a batch of outcomes, and return the counts and the outcomes to store.
 
         An outcome with a time after `now` is counted with the time `now`.
 
@@ -111,7 +111,7 @@ class GatewayRecords:
         self._expiry_by_id[outcome_id] = until
 
     def is_failing(self, chain: str, node: str, now: int) -> bool:
-        """Return whether failures exclude the node; a passed check would end this exclusion."""
+        """Return whether failures exclude the node; a passed check would end the exclusion."""
         chain_records = self._selector.chains.get(chain)
         return (
             chain_records is not None and chain_records.compute_stats(Address(node), now).failing
@@ -129,7 +129,7 @@ class GatewayRecords:
         )
 
     def has_session_ended(self, chain: str, session: str, node: str, now: int) -> bool:
-        """Return whether the session is over for the node."""
+        """Return whether a session is over for a node."""
         return now < self._session_exclusions.get((chain, session, node), 0)
 
     def rank_candidates(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from oracle.systems.pocket.parameters import ARTICLE, ArticleParameters, Parameters
 
-# The window of `portal_api_head`, counted from the last outcome
+# The time for which `portal_api_head` counts outcomes, from the last outcome on
 # (docs/explanation/pocket.md#constants).
 _PORTAL_WINDOW_MS = 300_000
 
@@ -14,19 +14,19 @@ class GatewayRules:
     """The rules of a gateway; times are in milliseconds.
 
     Raises:
-        ValueError: a number is out of range; the message names it.
+        ValueError: a number is out of range; the message names the field.
     """
 
     params: Parameters = ARTICLE
     # How long a ranking is reused, in milliseconds; with 0, each selection computes a new ranking.
     ranking_ms: int = 100
-    # How far an outcome may be ahead of the local clock.
+    # How far the time of an outcome may be ahead of the local clock.
     max_ahead_ms: int = 5_000
-    # How long an outcome's id is known.
+    # How long the id of an outcome is remembered, so that the outcome counts only once.
     id_ms: int = 600_000
-    # How long a node is excluded from a session that is over for it.
+    # How long a node is excluded from a session that is over for this node.
     session_exclusion_ms: int = 3_600_000
-    # The length of an epoch, whose draws share a seed.
+    # The length of an epoch; all draws of an epoch share a seed.
     epoch_ms: int = 600_000
     # The maximum numbers of outcomes, nodes, chains, ids and rankings in memory.
     max_outcomes: int = 2_000_000
@@ -45,13 +45,13 @@ class GatewayRules:
 
     @property
     def window_ms(self) -> int:
-        """The age beyond which an outcome no longer counts."""
+        """The age in milliseconds beyond which an outcome no longer counts."""
         params = self.params
         return params.window_ms if isinstance(params, ArticleParameters) else _PORTAL_WINDOW_MS
 
     @property
     def retention_ms(self) -> int:
-        """The maximum age of an outcome that has to be restored after a restart."""
+        """The maximum age in milliseconds of outcomes that have to be restored after a restart."""
         params = self.params
         max_exclusion_ms = (
             params.out_cap_ms if isinstance(params, ArticleParameters) else _PORTAL_WINDOW_MS

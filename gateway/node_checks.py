@@ -1,4 +1,4 @@
-"""The checks of each node (staked, on the right chain, in sync), and the nodes they exclude.
+"""Checks whether each node is staked, on the right chain, and in sync, and excludes the others.
 
 See docs/explanation/gateway.md#checks.
 """
@@ -15,7 +15,7 @@ from gateway.sync_check import (
 )
 from oracle.domain.ids import Address
 
-# How long a passed check is valid.
+# How long a passed check is valid, in milliseconds.
 SYNC_PASS_MS = 300_000
 CHAIN_PASS_MS = 600_000
 _STAKE_UNKNOWN, _NOT_STAKED = "stake_unknown", "not_staked"
@@ -23,7 +23,7 @@ UNSTAKED = frozenset({_STAKE_UNKNOWN, _NOT_STAKED})
 
 
 class UncheckedPolicy(StrEnum):
-    """The policy for a node that has never been checked, or not recently enough."""
+    """How to treat a node that has never been checked, or not recently enough."""
 
     ALLOW = "allow"
     REFUSE = "refuse"
@@ -37,7 +37,8 @@ class CheckRules:
     allowance: int = 5
     needs_stake: bool = False
     unchecked: UncheckedPolicy = UncheckedPolicy.ALLOW
-    # Whether a draw uses all staked candidates, marked as degraded, if no candidate passes.
+    # If no candidate passes the checks: whether a draw uses all staked candidates and is marked as
+    # degraded.
     allows_degraded_draw: bool = True
 
 
@@ -51,7 +52,7 @@ class ProbeAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """The state of one node on one chain; times are milliseconds since 1970, 0 means never."""
+    """The state of one node on one chain; times are milliseconds since 1970, and 0 means never."""
 
     at: int = 0
     chain_id: int | None = None
@@ -73,7 +74,8 @@ class CheckedNode:
 class NodeChecks:
     """The checked nodes of one chain.
 
-    `staked_nodes` contains all staked nodes, checked or not; None means that stakes are unknown.
+    `staked_nodes` contains all staked nodes, whether they were checked or not; it is None if
+    stakes are unknown.
     """
 
     rules: CheckRules
@@ -81,7 +83,7 @@ class NodeChecks:
     staked_nodes: frozenset[str] | None = None
 
     def apply_probe_answers(self, answers: Mapping[str, ProbeAnswer], now: int) -> list[str]:
-        """Apply one round of probe answers; return the nodes that passed the sync check."""
+        """Apply one round of probe answers, and return the nodes that passed the sync check."""
         rules = self.rules
         heights = {
             Address(node): answer.height
@@ -106,11 +108,11 @@ class NodeChecks:
         return [node for node in answers if now < self.nodes[node].sync_until]
 
     def get_stake_state(self, node: str) -> bool | None:
-        """Return whether a node is staked, or None if unknown."""
+        """Return whether a node is staked, or None if the stakes are unknown."""
         return None if self.staked_nodes is None else node in self.staked_nodes
 
     def find_exclusion_reasons(self, candidates: Iterable[str], now: int) -> dict[str, str]:
-        """Return the excluded candidates with their reasons."""
+        """Return the excluded candidates, each with the reason."""
         reasons = ((node, self.find_exclusion_reason(node, now)) for node in candidates)
         return {node: reason for node, reason in reasons if reason is not None}
 

@@ -1,4 +1,4 @@
-"""Writes the records that must survive a restart, on a separate thread, in batches.
+"""Writes the records that must survive a restart, in batches and on a separate thread.
 
 See docs/explanation/gateway.md#persistence-and-restarts.
 """
@@ -22,10 +22,11 @@ from oracle.telemetry.logging_setup import is_power_of_two
 _WRITE_INTERVAL_SECONDS = 0.5
 # The maximum number of rows in a transaction, so that no transaction takes long.
 _MAX_BATCH_ROWS = 20_000
-# The number of rows that may wait for an unavailable database; beyond it the oldest are dropped.
+# The number of rows that may wait for an unavailable database. Beyond it, the oldest are dropped.
 _MAX_WAITING_ROWS = 1_000_000
 _PRUNE_INTERVAL_MS = 60_000
-# The kind under which a passed check is stored among the outcomes; clients cannot report it.
+# The kind under which a passed check is stored among the outcomes. Clients cannot report this
+# kind.
 CHECK_PASSED = "check_passed"
 _SESSION_KINDS = sorted(kind.value for kind in SESSION_ENDING_KINDS)
 _WINDOW_KINDS = [
@@ -33,16 +34,16 @@ _WINDOW_KINDS = [
     CHECK_PASSED,
 ]
 
-# A row without its number and the time at which it was reported.
+# An outcome's row without its number and the time at which it was reported.
 _OutcomeRow = tuple[int, str, str, str, float | None, str, str | None]
 
 
 class RecordWriter:
     """Queues records from any thread and writes them.
 
-    `failure` is the reason why the records cannot be written, or None. `on_lost` is called from
-    the writer's thread when writing has ended for good, because another process took over the
-    database or the writer crashed. `end_reason` then gives the reason.
+    `failure` is the reason why the records cannot be written, or None. When writing has ended for
+    good, because another process took over the database or the writer crashed, `on_lost` is called
+    from the writer's thread, and `end_reason` has the reason.
     """
 
     def __init__(
@@ -52,10 +53,10 @@ class RecordWriter:
         self.end_reason: str | None = None
         self._store = store
         self._rules = rules
-        # The number of the next outcome, and the number of the first outcome that is not stored.
+        # The number that the next outcome gets, and the lowest number whose outcome is not stored.
         self._next_number = self._next_unstored = next_number
-        # The futures that wait until all outcomes below a number are stored, the lowest number
-        # first.
+        # The futures that wait until all outcomes below a number are stored, each with this
+        # number, in ascending order.
         self._waiting_futures: deque[tuple[int, Future[bool]]] = deque()
         self._on_lost = on_lost
         self._before_write: Callable[[], object] = lambda: None
@@ -78,7 +79,7 @@ class RecordWriter:
         self._thread.start()
 
     def stop_writing(self) -> None:
-        """Write the remaining records, and stop."""
+        """Write the remaining records, and stop the thread."""
         self._ended.set()
         self._wake.set()
         if self._thread.is_alive():
@@ -89,8 +90,8 @@ class RecordWriter:
     def create_stored_future(self) -> "Future[bool]":
         """Return a future that becomes True once all outcomes queued so far are stored.
 
-        The result is False if the writer does not run or has dropped outcomes. While the database
-        is unavailable, the future stays pending, and the caller decides how long to wait.
+        The future becomes False if the writer does not run or has dropped outcomes. While the
+        database is unavailable, the future stays pending, and the caller decides how long to wait.
         """
         future: Future[bool] = Future()
         with self._lock:
@@ -140,7 +141,7 @@ class RecordWriter:
             gateway_metrics.UNWRITTEN.set(len(self._outcomes))
 
     def enqueue_epoch(self, epoch: DrawEpoch) -> None:
-        """Queue an epoch to be stored before it begins."""
+        """Queue an epoch, so that it is stored before it begins."""
         with self._lock:
             self._epochs.append(StoredEpoch(*epoch))
 
@@ -161,7 +162,7 @@ class RecordWriter:
         try:
             while not self._ended.is_set():
                 # A request that waits for its outcomes wakes the writer. After a failure, the
-                # writer waits before it tries again.
+                # writer waits before the next attempt, even if it is woken.
                 self._wake.wait(_WRITE_INTERVAL_SECONDS)
                 if self.failure is not None:
                     self._ended.wait(_WRITE_INTERVAL_SECONDS)
@@ -169,7 +170,7 @@ class RecordWriter:
                 self._before_write()
                 self.write_queued_records()
         except BaseException as error:
-            # This is a bug, after which no record would be written.
+            # This is a bug. Without the thread, no further record would be written.
             self.failure = "the database writer has crashed"
             self._end_writing(f"{self.failure}: {type(error).__name__}: {error}")
             raise
@@ -267,6 +268,6 @@ class RecordWriter:
 
 def _resolve_futures(waiters: "Iterable[tuple[int, Future[bool]]]", *, is_stored: bool) -> None:
     for _, future in waiters:
-        # A future is cancelled if its request no longer waits for it.
+        # A request that no longer waits for its outcomes has cancelled the future.
         if future.set_running_or_notify_cancel():
             future.set_result(is_stored)

@@ -13,12 +13,12 @@ from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, OutcomeKi
 
 MAX_ROWS = 1_000
 MAX_CANDIDATES = 100
-# The maximum time in milliseconds since 1970; every database can store it.
+# The maximum time in milliseconds since 1970, which every database can store.
 _MAX_UNIX_MS = 2**53
 _HOUR_MS = 3_600_000.0
 _KINDS = {kind.value: kind for kind in OutcomeKind}
 
-# Printable ASCII without blanks, which databases store and logs show unchanged.
+# The characters are printable ASCII without blanks, which databases store and logs show unchanged.
 Name = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,128}\Z")]
 NameOrNone = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{0,128}\Z")]
 Time = Annotated[int, msgspec.Meta(ge=0, le=_MAX_UNIX_MS)]
@@ -90,12 +90,20 @@ def parse_outcomes(body: bytes, now_ms: int, ahead_ms: int) -> list[ReportedOutc
 
 
 def parse_select_body(body: bytes) -> SelectBody:
-    """Parse the body of `/v1/select`. Raises BodyError."""
+    """Parse the body of `/v1/select`.
+
+    Raises:
+        BodyError: the body is invalid.
+    """
     return _reject_duplicate_candidates(_decode_body(_SELECT, body))
 
 
 def parse_ranking_body(body: bytes) -> RankingBody:
-    """Parse the body of `/v1/rankings`. Raises BodyError."""
+    """Parse the body of `/v1/rankings`.
+
+    Raises:
+        BodyError: the body is invalid.
+    """
     return _reject_duplicate_candidates(_decode_body(_RANKING, body))
 
 
@@ -138,14 +146,14 @@ def _decode_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        # msgspec's message names the place, too; the fields added here are for programs.
+        # The message of msgspec names the place, too, but programs need it in separate fields.
         raise _build_located_error(decoder.type, body, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BodyError("the request body is not valid JSON") from None
 
 
 def _build_located_error(body_type: Any, body: bytes, message: str) -> BodyError:  # noqa: ANN401  a type
-    """Return an error that names the invalid row, if the body has rows, and the field."""
+    """Return an error that names the invalid field, and the row if the body has rows."""
     try:
         decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

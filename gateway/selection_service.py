@@ -1,4 +1,4 @@
-"""A thread-safe `SessionSelector` with a clock, and with records that survive a restart."""
+"""A thread-safe `SessionSelector` with a clock, whose records survive a restart."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ from oracle.store.gateway_repositories import StoredCheck
 from oracle.systems.pocket.ranking import NodeStats
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 
-# The number of epochs that are served after a restart.
+# The number of epochs that the service still serves after a restart.
 _MAX_RESTORED_EPOCHS = 1_000
 
 
@@ -58,7 +58,7 @@ class SelectionService:
         self._selector = SessionSelector(rules, checks, hooks)
         self._clock = clock
         self._latest_ms = 0
-        # Serialises the check threads and the server's loop.
+        # The check threads and the server's loop use the selector one at a time.
         self._lock = threading.Lock()
         self._restore_state(store)
 
@@ -68,7 +68,7 @@ class SelectionService:
         return self.writer.failure
 
     def record_outcomes(self, outcomes: list[ReportedOutcome]) -> OutcomeCounts:
-        """Record a batch of outcomes; a misconfigured node triggers a round of checks.
+        """Record a batch of outcomes, and request a round of checks if a node is misconfigured.
 
         Raises:
             TooManyRecordsError: no outcome was counted.
@@ -140,7 +140,7 @@ class SelectionService:
             gateway_metrics.NODES.labels(chain, label).set(node_count)
 
     def set_staked_nodes(self, members: Iterable[str]) -> None:
-        """Set the staked nodes, on every chain."""
+        """Set which nodes are staked, for every chain."""
         staked_nodes = frozenset(members)
         with self._lock:
             for checks in self._selector.checks.values():

@@ -28,7 +28,7 @@ _BITS = 64
 
 @dataclass(frozen=True, slots=True)
 class SessionRanking:
-    """The nodes to draw from, in the order of their tickets.
+    """The nodes to draw from, ordered by their tickets.
 
     `as_of` is in milliseconds since 1970. `chances` lists the nodes with tickets; if no node has
     any, it lists all nodes with one ticket each. `degraded` is set in that case, and if no node
@@ -57,7 +57,7 @@ class SessionRanking:
         return replace(self, degraded=True)
 
     def without_nodes(self, excluded: Collection[str]) -> "SessionRanking":
-        """Return the ranking without the excluded nodes; the others keep their tickets.
+        """Return the ranking without the excluded nodes, in which the others keep their tickets.
 
         If none of the other nodes has tickets, each of them gets one, because drawing a node that
         may fail is better than drawing none.
@@ -71,10 +71,11 @@ class SessionRanking:
         return replace(self, chances=remaining, cumulative_tickets=tickets, degraded=True)
 
     def get_ticket_holder(self, value: bytes) -> str:
-        """Return the node that holds the drawn ticket; the ranking must have a ticket.
+        """Return the node that holds the drawn ticket; the ranking must not be empty.
 
-        The ticket number is floor(total * first 8 bytes of `value` / 2^64). The result equals that
-        of `oracle.systems.pocket.ranking`, which uses fractions and passes over all rows.
+        The ticket number is floor(total * first 8 bytes of `value` / 2^64).
+        `oracle.systems.pocket.ranking` returns the same node, but it computes with fractions and
+        goes through all rows.
         """
         ticket = int.from_bytes(value[:8], "big") * self.total_tickets >> _BITS
         return self.chances[bisect_right(self.cumulative_tickets, ticket)][0]
@@ -94,7 +95,7 @@ def _accumulate_tickets(ticket_counts: tuple[tuple[str, int], ...]) -> tuple[int
 
 
 class NoCandidatePassesError(Exception):
-    """No candidate passes its chain's checks, and the settings forbid a degraded draw."""
+    """No candidate passes the checks of its chain, and the settings forbid a degraded draw."""
 
 
 class SelectionRequest(NamedTuple):
@@ -108,7 +109,7 @@ class SelectionRequest(NamedTuple):
 
 
 class NodeSelection(NamedTuple):
-    """The drawn nodes, distinct and in order; fewer than requested if the candidates run out.
+    """The drawn nodes in order, all different; fewer than requested if candidates run out.
 
     `values` has one value per draw, derived from the seed of `epoch` and from consecutive counters
     that start at `counter`.
@@ -149,7 +150,7 @@ class SessionSelector:
         self._rankings: dict[tuple[str, str, tuple[str, ...]], SessionRanking] = {}
 
     def record_outcomes(self, outcomes: Iterable[ReportedOutcome], now: int) -> OutcomeCounts:
-        """Record outcomes of relays; return how many were taken, repeated or late.
+        """Record outcomes of relays, and return how many were counted, repeated or late.
 
         Raises:
             TooManyRecordsError: no outcome was counted.
@@ -161,7 +162,7 @@ class SessionSelector:
 
     def record_passed_checks(self, chain: str, nodes: Iterable[str], now: int) -> None:
         """Mark nodes as healthy again after a passed check."""
-        # The other nodes have no failures to reset.
+        # The other nodes have no failures that a passed check could reset.
         failing_nodes = [node for node in nodes if self.records.is_failing(chain, node, now)]
         for node in failing_nodes:
             self.records.record_passed_check(chain, node, now)
@@ -169,11 +170,11 @@ class SessionSelector:
             self._hooks.on_passed_checks(chain, failing_nodes, now)
 
     def get_ranking(self, request: SelectionRequest, now: int) -> SessionRanking:
-        """Return the candidates with their tickets; a cached ranking is reused for `ranking_ms`.
+        """Return the candidates with their tickets; a ranking is reused for `ranking_ms`.
 
         Raises:
-            NoCandidatePassesError: no candidate passes its checks, and the rules forbid a
-                degraded draw.
+            NoCandidatePassesError: no candidate passes its checks, and the rules forbid a degraded
+                draw.
         """
         key = request[:3]
         cached_ranking = self._rankings.get(key)
@@ -181,7 +182,7 @@ class SessionSelector:
             return cached_ranking
         new_ranking = self._rank_candidates(request, now)
         if self.rules.ranking_ms:
-            # The oldest ranking is dropped, because a later request can compute it again.
+            # The oldest ranking can be dropped, because a later request can compute it again.
             self._rankings.pop(key, None)
             self._rankings[key] = new_ranking
             if len(self._rankings) > self.rules.max_rankings:
@@ -225,7 +226,7 @@ class SessionSelector:
         reason_by_node = {} if checks is None else checks.find_exclusion_reasons(remaining, now)
         is_all_failing = bool(remaining) and len(reason_by_node) == len(set(remaining))
         if is_all_failing and checks is not None:
-            # Nodes without stake are never drawn.
+            # Even then, nodes without a stake are never drawn.
             reason_by_node = {
                 node: reason for node, reason in reason_by_node.items() if reason in UNSTAKED
             }

@@ -9,12 +9,12 @@ from statistics import median_high
 
 from oracle.domain.ids import Address
 
-# A median of fewer heights cannot show which one is wrong.
+# With fewer heights, the median does not show which one is wrong.
 _MIN_HEIGHTS_FOR_MEDIAN = 3
 
 
 class HeightIneligibility(StrEnum):
-    """Why a node is not a candidate because of its height."""
+    """The reasons why a node is not a candidate because of its height."""
 
     UNKNOWN = "height_unknown"
     BEHIND = "behind"
@@ -38,7 +38,7 @@ def find_best_height(heights: Iterable[int], allowance: int) -> int | None:
 def find_out_of_sync_nodes(
     heights: Mapping[Address, int | None], allowance: int
 ) -> dict[Address, HeightIneligibility]:
-    """Return the nodes that are not in sync, with the reason; a missing height is None.
+    """Return the nodes that are not in sync, with the reason; an unknown height is None.
 
     A node is in sync if it is at most `allowance` blocks below or above the best height.
     """

@@ -1,4 +1,4 @@
-"""Compiles the native code into the wheel, with the compiler that this Python was made with."""
+"""Compiles the native code into the wheel, with the compiler that was used for this Python."""
 
 import shlex
 import shutil
@@ -11,12 +11,12 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NAME = "oracle_native.abi3.so"
-# -O3 unrolls the rounds of a hash, which are then three times as fast.
+# With -O3, the compiler unrolls the rounds of a hash, which are then three times as fast.
 FLAGS = ("-std=c11", "-O3", "-DNDEBUG", "-fPIC", "-fvisibility=hidden")
 
 
 class CompilingHook(BuildHookInterface[Any]):
-    """Puts one shared library into the wheel, for this platform and every Python from 3.11 on."""
+    """Puts a shared library into the wheel, for this platform and every Python from 3.11 on."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         self._folder = Path(mkdtemp(prefix="oracle-native-"))
@@ -34,7 +34,7 @@ def compile_into(made: Path, sources: Path, *flags: str) -> None:
     """Compile all sources into one library.
 
     Raises:
-        CalledProcessError: the compiler refuses; what it says is on its standard error.
+        CalledProcessError: the compiler failed; its messages are on standard error.
     """
     linking = shlex.split(sysconfig.get_config_var("LDSHARED") or "cc -shared")
     named = (f"-I{sysconfig.get_path('include')}", *map(str, sorted(sources.glob("*.c"))))

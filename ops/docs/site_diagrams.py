@@ -1,7 +1,7 @@
-"""MkDocs hook: draw Mermaid diagrams without loading anything from another host.
+"""A MkDocs hook that draws Mermaid diagrams without loading anything from another host.
 
 The theme would load Mermaid from a public CDN. Instead, the build downloads one version from npm,
-compares its digest, and serves it with the site; only pages with a diagram load it.
+verifies its digest, and serves it with the site. Only pages with a diagram load it.
 """
 
 import shutil
@@ -17,7 +17,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
-# Raise both values together: `npm view mermaid version`, then the digest that the build reports.
+# Raise both values together. `npm view mermaid version` prints the version, and the build reports
+# the digest that it expects here.
 MERMAID_VERSION = "11.17.2"
 MERMAID_SHA256 = "581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390eb8"
 SCRIPT = Path(__file__).resolve().parents[2] / "build/mermaid.min.js"
@@ -25,7 +26,7 @@ URL = "assets/javascripts/mermaid.min.js"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the Mermaid script to the site, downloaded if it is missing or outdated."""
+    """Add the Mermaid script to the site, and download it if it is missing or outdated."""
     if not SCRIPT.is_file() or _hash_script() != MERMAID_SHA256:
         _download_script()
     files.append(File.generated(config, URL, abs_src_path=str(SCRIPT)))

@@ -1,7 +1,7 @@
-"""MkDocs hooks: add the linked files outside of docs/ to the site, and rewrite the links to them.
+"""MkDocs hooks that add linked files outside of docs/ to the site, and rewrite the links.
 
-The links in the repository are relative to the source files and keep working there. On the site,
-they are rewritten relative to the page. Files outside of docs/ are placed below `repository/`.
+In the repository, links are relative to the source files and work there. On the site, they are
+rewritten to be relative to the page. Files outside of docs/ are placed below `repository/`.
 """
 
 import re

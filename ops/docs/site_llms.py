@@ -1,4 +1,4 @@
-"""MkDocs hook: add `llms.txt`, the list of the pages for language models, to the site."""
+"""A MkDocs hook that adds `llms.txt`, the list of pages for language models, to the site."""
 
 import sys
 from pathlib import Path

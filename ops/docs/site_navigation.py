@@ -1,7 +1,7 @@
-"""MkDocs hook: let an entry of `nav` name a folder instead of each of its pages.
+"""A MkDocs hook that lets an entry of `nav` name a folder instead of each of its pages.
 
-`Decisions: decisions/` in mkdocs.yml becomes a section with all pages of docs/decisions/ in the
-order of their names; README.md comes first, as the index of the section.
+`Decisions: decisions/` in mkdocs.yml becomes a section with all pages of docs/decisions/, ordered
+by name. README.md comes first, as the index of the section.
 """
 
 from pathlib import Path

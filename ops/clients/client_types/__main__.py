@@ -1,4 +1,4 @@
-"""Writes the generated files of the clients: `make clients` (needs npm for TypeScript)."""
+"""Writes the generated files of the clients (`make clients`, which needs npm for TypeScript)."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def generate_python_files(description: dict[str, Any]) -> dict[str, str]:
-    """Return the text of each generated Python file, by its name."""
+    """Return the text of each generated Python file by file name."""
     return {
         "models.py": generate_models(description["components"]["schemas"]),
         "operations.py": generate_operations(description["paths"]),
@@ -43,7 +43,7 @@ def install_tools(folder: Path) -> None:
 
 
 def generate_typescript(description: dict[str, Any], tools: Path) -> str:
-    """Return the TypeScript types; the first line names the digest of the description."""
+    """Return the TypeScript types; their first line names the digest of the description."""
     (tools / "openapi.json").write_text(json.dumps(description), "utf-8")
     command = ["node", "node_modules/openapi-typescript/bin/cli.js", "openapi.json", "-o", "made"]
     subprocess.run(command, cwd=tools, check=True, capture_output=True, text=True)  # noqa: S603 - our own command

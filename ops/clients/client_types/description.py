@@ -1,4 +1,4 @@
-"""The OpenAPI description that the types of the clients are generated from."""
+"""Builds the OpenAPI description from which the types of the clients are generated."""
 
 import hashlib
 import json
@@ -17,10 +17,10 @@ SCHEMA_REFERENCE = "#/components/schemas/"
 def build_openapi_description() -> dict[str, Any]:
     """Return the OpenAPI description of the read API, with the events of `/v1/events`.
 
-    OpenAPI has no way to describe the events of a stream. Titles and examples are left out,
-    because generators repeat them as comments.
+    OpenAPI has no way to describe the events of a stream, so their schema is added. Titles and
+    examples are removed, because generators would repeat them as comments.
     """
-    # The schema needs no data. A mock source enables every optional route.
+    # The schema needs no data, so a mock source can enable every optional route.
     description = create_read_api(MagicMock(ApiSource), streams=ApiSection()).openapi()
     event_schema = FeedEvent.model_json_schema(ref_template=SCHEMA_REFERENCE + "{model}")
     description["components"]["schemas"]["FeedEvent"] = event_schema
@@ -43,5 +43,5 @@ def _remove_titles_and_examples(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compute_digest(description: dict[str, Any]) -> str:
-    """Return the SHA-256 of a description, which generated files name."""
+    """Return the SHA-256 of a description; generated files contain it."""
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Generates the Python types: a TypedDict for each schema, a method for each operation.
+"""Generates the Python types, with a TypedDict for each schema and a method for each operation.
 
 The generator knows the keywords that the response models use, and raises an error for any other.
 General generators make one module for each schema, or need packages at run time.
@@ -13,7 +13,7 @@ from typing import Any
 from client_types.description import SCHEMA_REFERENCE
 
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
-# Keywords that restrict or describe values, but do not change their type.
+# The keywords that restrict or describe values without changing their type.
 _WITHOUT_TYPE = {
     *("default", "description", "examples", "maximum", "maxItems", "maxLength", "minimum"),
     *("minItems", "minLength", "pattern", "propertyNames", "title"),
@@ -83,7 +83,7 @@ def _format_type_definition(name: str, schema: Mapping[str, Any]) -> str:
 
 def _iter_field_lines(properties: Mapping[str, Any], required: list[str]) -> Iterator[str]:
     for name, schema in properties.items():
-        # A field whose default is not an empty text is in every response, too.
+        # A field whose default is not empty is in every response, too.
         is_sent = name in required or bool(schema.get("default"))
         field_type = _format_type(schema, "")
         yield f"{name}: {field_type}" if is_sent else f"{name}: NotRequired[{field_type}]"
@@ -92,7 +92,7 @@ def _iter_field_lines(properties: Mapping[str, Any], required: list[str]) -> Ite
 
 
 def _format_type(schema: Mapping[str, Any], module: str = "") -> str:
-    """Return the type of a schema as source code; `module` comes before the names of schemas."""
+    """Return a schema's type as source code; `module` is the prefix of the names of schemas."""
     known = {"$ref", "anyOf", "enum", "type", "items", "prefixItems", "additionalProperties"}
     if unknown := schema.keys() - known - _WITHOUT_TYPE - {"properties", "required"}:
         raise UnknownSchemaError(f"unknown keywords {sorted(unknown)} in {schema}")
@@ -103,7 +103,7 @@ def _format_type(schema: Mapping[str, Any], module: str = "") -> str:
     if values := schema.get("enum"):
         return f"Literal[{', '.join(map(repr, values))}]"
     if schema.get("type") == "array":
-        # Decoded JSON has no tuples.
+        # A tuple becomes a list, because decoded JSON has no tuples.
         items = schema.get("prefixItems") or [schema.get("items", {})]
         return f"list[{_join_types(_format_type(item, module) for item in items)}]"
     if schema.get("type") == "object":
@@ -169,7 +169,7 @@ def _format_docstring(described: Mapping[str, Any], name: str) -> str:
 
 
 def _escape_docstring(text: str) -> str:
-    """Return the text with escaped backslashes; a text of several lines ends with a line break."""
+    """Return the text with escaped backslashes; several lines end with a line break."""
     stripped = text.replace("\\", "\\\\").strip()
     return f"{stripped}\n" if "\n" in stripped else stripped
 

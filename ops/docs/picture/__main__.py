@@ -1,4 +1,4 @@
-"""Runs the demo and draws its screen as an SVG file: `python -m picture docs/demo.svg`."""
+"""Runs the demo and draws its screen as an SVG file (`python -m picture docs/demo.svg`)."""
 
 import io
 import sys

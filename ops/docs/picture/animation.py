@@ -13,7 +13,8 @@ _COLOURS = {"green": "#5fbf72", "red": "#ef6b6b", "yellow": "#e3b341", "cyan": "
 def render_svg(frames: Sequence[Frame], source_hash: str) -> str:
     """Return the SVG; `source_hash` is written into a comment.
 
-    The last frame is shown for longer. Readers who prefer reduced motion only see the last frame.
+    The last frame is shown longer than the others. Readers who prefer reduced motion only see this
+    frame.
     """
     width = round(COLUMNS * _CHARACTER_WIDTH + 2 * _MARGIN)
     height = LINES * _LINE_HEIGHT + 2 * _MARGIN

@@ -15,19 +15,20 @@ from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot
 
 COLUMNS, LINES = 80, 24
-# Approximate number of frames with news; the demo has about 570 blocks.
+# The approximate number of frames that show news. A demo has about 570 blocks, so most are
+# skipped.
 _MAX_NEWS_FRAMES = 25
-# Index of the line with the phase, below the title.
+# The index of the line that shows the phase, below the title.
 _PHASE_LINE = 1
 
 
-# Names of the terminal colours that the demo uses, by number; the bright variants begin at 8.
+# The terminal colours that the demo uses, by number. The numbers of bright variants begin at 8.
 _COLOURS = {1: "red", 2: "green", 3: "yellow", 6: "cyan"}
 _FIRST_BRIGHT_COLOUR = 8
 
 
 class StyledText(NamedTuple):
-    """Adjacent characters of one line with the same style, from a column on."""
+    """Adjacent characters of one line with the same style; `column` is the column of the first."""
 
     column: int
     text: str

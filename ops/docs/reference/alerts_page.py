@@ -1,4 +1,4 @@
-"""Generates the page of alerts, with the expression and the runbook page of each."""
+"""Generates the page of alerts, with the expression and the runbook page of each alert."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ the severity, the expression, and the runbook page with the steps to take.
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert; `duration` is the time for which the expression must be true, "" for none."""
+    """One alert; `duration` is how long the expression must be true, or "" for no time."""
 
     name: str
     expression: str
@@ -55,7 +55,7 @@ def _parse_alert(name: str, body: str) -> Alert:
 
 
 def _get_runbook_path(name: str, url: str) -> str:
-    """Return the path of the source file of the page to which a runbook URL leads."""
+    """Return the path of the source file to which the URL of a runbook page leads."""
     match = _PAGE.fullmatch(url)
     if match is None:
         raise ValueError(f"{name}: runbook_url is not the URL of a runbook page")

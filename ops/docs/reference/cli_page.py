@@ -1,4 +1,4 @@
-"""Generates the page of commands, with the `--help` text of each."""
+"""Generates the page of commands, with the `--help` text of each command."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ every command.
 Exit codes: 0 success, 1 failure (a retry may succeed), 2 invalid input. Every command accepts `-h`
 and `--help`.
 """
-# Width of the help in columns.
+# The width of the help texts in columns.
 _WIDTH = 100
 
 

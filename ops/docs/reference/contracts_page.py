@@ -25,7 +25,7 @@ Times are unix seconds, and lengths of time are seconds. A lane is 1 (do not sel
 and [contract invariants](contract-invariants.md) for conditions that are true after every call.
 """
 
-# Names that QoSRoots has from OpenZeppelin's EIP712.
+# The names that QoSRoots inherits from OpenZeppelin's EIP712, with their descriptions.
 _FROM_OPENZEPPELIN = {
     "eip712Domain": "The EIP-712 domain, as ERC-5267 defines.",
     "EIP712DomainChanged": "Never emitted: the domain is fixed (ERC-5267).",
@@ -103,7 +103,7 @@ def _render_contract(contract: Contract) -> Iterator[str]:
 
 
 def _is_emitted(entry: Mapping[str, Any], source_text: str) -> bool:
-    """Return whether the sources emit an event, and do not only inherit its declaration."""
+    """Return whether the sources emit an event, instead of only inheriting its declaration."""
     return entry["name"] in _FROM_OPENZEPPELIN or f"emit {entry['name']}(" in source_text
 
 
@@ -138,7 +138,7 @@ def _format_signature(entry: Mapping[str, Any]) -> str:
 
 
 def _get_type_name(argument: Mapping[str, Any]) -> str:
-    """Return the type of an argument; for a struct, return its name."""
+    """Return the type of an argument, which is the name of the struct if it is one."""
     internal = str(argument["internalType"])
     if internal.startswith("struct "):
         return internal.removeprefix("struct ").rpartition(".")[2]

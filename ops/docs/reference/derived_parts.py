@@ -1,4 +1,4 @@
-"""Parts of files otherwise written by hand that follow from declarations: `make reference`.
+"""Generates the parts of hand-written files that follow from declarations (`make reference`).
 
 The comments of `config/example.toml` come from the settings, the tables of rules in `scoring.js`
 from the rules, the kinds of events of the read API from the stream, and the runbook's table of
@@ -37,8 +37,8 @@ _TYPE_NAMES = {str: "text", int: "integer", bool: "boolean", tuple: "integers"}
 def update_example_settings(text: str) -> str:
     """Return `config/example.toml` with the comment of each setting above its line.
 
-    The lines with values are kept. A setting without a line is inserted below the last one of its
-    section, with its default and as a comment.
+    The lines with values are kept. A setting without a line is inserted below the last setting of
+    its section, as a comment with its default value.
     """
     missing = {setting.name: setting for setting in iter_settings()}
     lines: list[str] = []
@@ -97,7 +97,7 @@ def update_rule_tables(script: str) -> str:
 
 
 def _describe_rule_type(rule_field: Field[Any]) -> str | list[str]:
-    """Return the name of a rule's type, or its choices."""
+    """Return the name of a rule's type, or the list of its choices."""
     info = get_rule_info(rule_field)
     if info is not None and info.bounds is not None and info.bounds.choices:
         return list(info.bounds.choices)

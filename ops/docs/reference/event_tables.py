@@ -1,4 +1,4 @@
-"""Generates parts of docs/reference/events-and-jsonl.md: `make reference`.
+"""Generates parts of docs/reference/events-and-jsonl.md (`make reference`).
 
 The table of event types comes from the event classes and their docstrings, the list of types from
 the kinds of their fields. Each generated part is between two comments with its name.
@@ -56,7 +56,7 @@ def replace_generated_parts(page: str) -> str:
     """Return the page with newly generated parts.
 
     Raises:
-        ValueError: the page lacks the comments around a part.
+        ValueError: the comments around a part are missing in the page.
     """
     for name in PARTS:
         start_comment = f"<!-- {name}: made by `make reference` -->\n"
@@ -76,7 +76,7 @@ def _format_field_names(kind: type[DomainEvent]) -> str:
 
 
 def _format_meaning(kind: type[DomainEvent]) -> str:
-    """Return the docstring of an event class; a cited page becomes a link relative to PAGE."""
+    """Return the docstring of an event class; cited pages become links relative to PAGE."""
     return _CITATION.sub(_format_link, " ".join((getdoc(kind) or "").split()))
 
 

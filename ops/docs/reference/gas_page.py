@@ -46,7 +46,7 @@ These commands measure and record the figures, which nightly tests check with a 
     .venv/bin/python tests/contracts/roots/module_gas.py
 """
 
-# The contract was deleted, so these figures cannot be measured again.
+# These figures cannot be measured again, because the contract was deleted.
 _EARLIER_ABOUT = """\
 `QoSOracle`, which `QoSRoots` replaced, stored a lane for each node and was never deployed. The
 figures were measured with its last version. Figures with "≈" were computed from smaller sizes.
@@ -129,7 +129,7 @@ def render_page() -> str:
 
 
 def update_costs(page_text: str) -> str:
-    """Return the page with newly computed costs of a day."""
+    """Return the page with updated costs of a day."""
     return replace_parts(
         page_text, _COSTS, lambda match: _render_daily_costs(float(match["gwei"]))
     )
@@ -323,7 +323,7 @@ def _format_gas(gas: int) -> str:
 
 
 def _format_extra_push_gas(case: str) -> str:
-    """Return the gas of a push in this case above that of a push for 20 nodes, as text."""
+    """Return, as text, how much more gas a push in this case needs than a push for 20 nodes."""
     return _format_gas(
         _get_recorded_gas(f"push, quorum 3, {case}")
         - _get_recorded_gas("push, 20 nodes, quorum 3")
@@ -331,7 +331,7 @@ def _format_extra_push_gas(case: str) -> str:
 
 
 def _compute_hot_set_gas(size: int) -> float:
-    """Return the gas of writing every word to the hot set once."""
+    """Return the gas of writing every word of the hot set once."""
     if size < _MODULE_SIZES[0]:
         return ceil(size / 64) * _get_recorded_gas("words, 1000 nodes, run of 4")
     low, high = (

@@ -1,4 +1,4 @@
-"""Generates the page of HTTP paths, described by the docstrings of their functions."""
+"""Generates the page of HTTP paths, which are described by the docstrings of their functions."""
 
 import inspect
 
@@ -32,7 +32,7 @@ request needs a token.
 
 
 def list_routes() -> list[tuple[str, str]]:
-    """Return each path of the daemon with the docstring of its function, or ""."""
+    """Return each path of the daemon with the docstring of its function, or with ""."""
     return [
         (route.path, " ".join(inspect.cleandoc(route.endpoint.__doc__ or "").split()))
         for application in _create_applications().values()
@@ -50,7 +50,7 @@ def list_gateway_routes() -> list[tuple[str, str]]:
 
 
 def _create_applications() -> dict[str, FastAPI]:
-    """Return the application of each listener, by its section of the settings."""
+    """Return the application of each listener, by the section of its settings."""
     health = create_health_app(DaemonHealth(JobLiveness(lambda: 0.0)), _reject_store_access)
     return {"web": health, "statements": create_statements_app(Board())}
 

@@ -1,7 +1,7 @@
-"""Includes code of the contracts in pages: `make reference`.
+"""Includes code of the contracts in pages (`make reference`).
 
-A page marks the place with two comments, which name the file and the functions that are taken
-from it, with their comments. The code on a page therefore comes from a contract that the tests
+A page marks the place with two comments. They name a file, and the functions to include from it
+together with their comments. The code on a page therefore comes from a contract that the tests
 run.
 """
 

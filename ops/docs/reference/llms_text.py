@@ -1,6 +1,7 @@
-"""Generates `llms.txt` from docs/README.md: a list of the documentation for language models.
+"""Generates `llms.txt` from docs/README.md, which lists the documentation for language models.
 
-A server shows its own paths, and names pages by their path in the repository; the site links them.
+The `llms.txt` of a server lists the server's own paths, and names pages by their path in the
+repository. The `llms.txt` of the site links them.
 """
 
 import re
@@ -26,7 +27,7 @@ _GENERATED_COMMENT = "\n<!-- made by `make reference` from docs/README.md -->\n"
 
 
 def render_served_text(_: str) -> str:
-    """Return the `llms.txt` that the daemon serves; the old text is not used."""
+    """Return the `llms.txt` that the daemon serves; the argument, its old text, is not used."""
     return _render_text(_format_page_path, _SERVER_SECTION) + _GENERATED_COMMENT
 
 
@@ -36,7 +37,7 @@ def render_site_text() -> str:
 
 
 def _render_text(format_link: Callable[[re.Match[str]], str], server_section: str) -> str:
-    """Return title and summary of the start page, and its sections that are lists."""
+    """Return the title and the summary of the start page, and those sections that are lists."""
     head, *sections = _START_PAGE.read_text("utf-8").split("\n## ")
     title, introduction, *_ = head.split("\n\n")
     summary = " ".join(introduction.split()).partition(". ")[0]

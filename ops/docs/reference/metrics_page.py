@@ -1,4 +1,4 @@
-"""Generates the page of metrics, with the type, labels and help text of each."""
+"""Generates the page of metrics, with the type, labels and help text of each metric."""
 
 import importlib
 import pkgutil
@@ -75,7 +75,7 @@ def get_metric_labels() -> dict[str, tuple[str, ...]]:
 def list_metric_families() -> list[tuple[str, str, tuple[str, ...], str]]:
     """Return name, type, labels and help text of every metric; a histogram has its base name."""
     with fill_registry():
-        # For a metric without a series, only the collector has the label names.
+        # If a metric has no series yet, only its collector has the label names.
         collectors = list(metrics.REGISTRY._collector_to_names)  # noqa: SLF001 - there is no public way
         return [
             (

@@ -1,4 +1,4 @@
-"""Reads the NatSpec comments of Solidity sources, as the contracts in `contracts/` have them."""
+"""Reads the NatSpec comments of the Solidity sources in `contracts/`."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,13 +33,13 @@ class Declaration:
 
     @property
     def role(self) -> str:
-        """The role that the call requires: admin, pauser, vetoer, or ""."""
+        """The role that a call requires (admin, pauser or vetoer), or ""."""
         role = _ROLE.search(self.code)
         return role[1].lower() if role else ""
 
 
 def read_declarations(paths: Iterable[Path]) -> dict[tuple[str, str], Declaration]:
-    """Return the declarations of sources by kind and name; the first source wins.
+    """Return the declarations of sources by kind and name; the first source takes precedence.
 
     A declaration with an inherited comment gets the comment of the interface, if the interface is
     among the sources.
@@ -81,7 +81,7 @@ def _iter_declarations(lines: list[str]) -> Iterator[Declaration]:
 
 
 def _read_code(lines: list[str], number: int) -> str:
-    """Return the code from a line to the body or semicolon; for a struct, include its fields."""
+    """Return the code from a line to the body or semicolon, including the fields of a struct."""
     ends = ("}",) if lines[number].strip().startswith("struct ") else ("{", ";")
     code: list[str] = []
     for line in lines[number:]:

@@ -1,4 +1,4 @@
-"""The generated pages by file name, and the files of which parts are generated."""
+"""Lists the generated pages by file name, and the files of which parts are generated."""
 
 from collections.abc import Callable, Mapping
 
@@ -29,7 +29,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "contract-interface": contracts_page.render_page,
     "gas": gas_page.render_page,
 }
-# Files with generated parts, by path, with the function that regenerates the parts.
+# The files with generated parts, by path, each with the function that regenerates the parts.
 PARTS: Mapping[str, Callable[[str], str]] = {
     llms_text.SERVED_PATH: llms_text.render_served_text,
     gas_page.SCALE_PAGE: gas_page.update_costs,

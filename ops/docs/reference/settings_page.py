@@ -1,4 +1,4 @@
-"""Generates the page of settings, with the type, the default and the comment above each field."""
+"""Generates the page of settings, with the type, the default and the comment of each setting."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _BOUNDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of the page. `type_text` is the setting's type, and `about` its comment or ""."""
+    """One row of the page. `about` is the comment above the setting, or ""."""
 
     name: str
     type_text: str
@@ -44,7 +44,7 @@ class Setting:
 def iter_settings() -> Iterator[Setting]:
     """Yield every setting of the daemon, in the order of the sections and fields."""
     for section, field in Config.model_fields.items():
-        # `[[notify]]` is a list of sections.
+        # For a list of sections such as `[[notify]]`, this is the type of its items.
         kind = next(iter(get_args(field.annotation)), field.annotation)
         yield from _iter_section_settings(section, kind)
 

@@ -10,7 +10,7 @@ _COMMENT = re.compile(r"\s*# ?(.*)")
 
 
 def read_field_comments(owner: type) -> dict[str, str]:
-    """Return the comment above each field of a class by the field's name, or ""."""
+    """Return the comment above each field of a class, or "", by field name."""
     source = dedent(inspect.getsource(owner))
     (class_node,) = ast.parse(source).body
     if not isinstance(class_node, ast.ClassDef):
@@ -19,7 +19,7 @@ def read_field_comments(owner: type) -> dict[str, str]:
 
 
 def read_name_comments(module: ModuleType) -> dict[str, str]:
-    """Return the comment above each name that a module assigns, or ""."""
+    """Return the comment above each name that a module assigns, or "", by name."""
     source = inspect.getsource(module)
     return _collect_comments_above(ast.parse(source).body, source)
 

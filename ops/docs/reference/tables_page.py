@@ -19,7 +19,7 @@ seconds, and amounts are 32 bytes, big-endian. Columns of the primary key are bo
 
 
 def iter_described_tables() -> Iterator[tuple[Table, str]]:
-    """Yield every table with the comment above it, or ""."""
+    """Yield every table with the comment above it, or with ""."""
     for module in MODULES:
         comments = read_name_comments(module)
         for name, value in vars(module).items():

@@ -14,7 +14,7 @@ def get_help_texts() -> dict[str, str]:
 
 
 def build_panel_description(panel: Panel, help_by_metric: dict[str, str]) -> str:
-    """Return the help texts of a panel's metrics, each in a paragraph of its own."""
+    """Return the help texts of a panel's metrics, each in a separate paragraph."""
     metric_names = [
         name for line in panel.lines for name in re.findall(r"\boracle_\w+", line.expression)
     ]

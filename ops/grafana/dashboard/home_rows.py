@@ -1,4 +1,4 @@
-"""The dashboard's first rows: overview, best and worst nodes, notifications."""
+"""The dashboard's first rows, for overview, best and worst nodes, and notifications."""
 
 from dashboard.panels import (
     COUNT,

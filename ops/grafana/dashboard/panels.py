@@ -1,11 +1,11 @@
-"""The panels of the dashboard, and the PromQL queries of their lines."""
+"""Defines the panels of the dashboard, and the PromQL queries of their lines."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-# Grafana's names of units.
+# The names of units in Grafana.
 COUNT, PER_SECOND, SECONDS, SHARE, ETHER = "short", "ops", "s", "percentunit", "ETH"
-# Divisor that converts wei to ether.
+# The divisor that converts wei to ether, as text.
 WEI = "1e18"
 HERE = 'instance=~"$instance"'
 
@@ -28,10 +28,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel.
+    """A panel of the dashboard.
 
-    `unit` is Grafana's name of a unit. `min_value` is the minimum of the axis; None means
-    automatic.
+    `unit` is the name of a unit in Grafana. `min_value` is the minimum of the axis, or None if
+    Grafana should choose it.
     """
 
     title: str
@@ -76,7 +76,7 @@ def build_hourly_increase_line(name: str, *labels: str, legend: str | None = Non
 
 
 def build_median_and_p99_lines(name: str, *labels: str) -> tuple[Line, ...]:
-    """Return two lines with the median and the 99th percentile of a histogram."""
+    """Return two lines, for the median and the 99th percentile of a histogram."""
     by = ", ".join(("instance", "le", *labels))
     return tuple(
         Line(
@@ -89,7 +89,7 @@ def build_median_and_p99_lines(name: str, *labels: str) -> tuple[Line, ...]:
 
 
 def build_percentile_lines(name: str) -> tuple[Line, ...]:
-    """Return three lines: the 10th, 50th and 90th percentile of a current distribution."""
+    """Return three lines, for the 10th, 50th and 90th percentile of a current distribution."""
     return tuple(
         Line(f"histogram_quantile({share}, {name}_bucket{{{HERE}}})", legend)
         for share, legend in (("0.1", "lowest tenth"), ("0.5", "median"), ("0.9", "highest tenth"))

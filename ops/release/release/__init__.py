@@ -1,1 +1,1 @@
-"""Makes releases: pins versions, builds packages and images twice, lists and signs the result."""
+"""Makes releases: pins versions, builds everything twice, and lists and signs the results."""

@@ -52,7 +52,7 @@ First check the hashes and the signature, then install the package:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Build the release twice, compare the builds, and write the files to dist/.
+    """Build the release twice, compare the two builds, and write the files to dist/.
 
     Raises:
         SystemExit: the release cannot be made; the message names the reason.
@@ -104,10 +104,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _check_preconditions(options: argparse.Namespace) -> str:
-    """Return the changes of the version, if a release can be made of this checkout.
+    """Return the changes of the version, if a release can be made from this checkout.
 
     Raises:
-        SystemExit: it cannot.
+        SystemExit: no release can be made; the message names the reason.
     """
     unpinned_images = list_unpinned_images()
     for image in unpinned_images:
@@ -129,7 +129,7 @@ def _check_preconditions(options: argparse.Namespace) -> str:
 
 
 def render_release_notes(changes: str) -> str:
-    """Return RELEASE_NOTES.md: how to read the documentation, and the changes of the version.
+    """Return RELEASE_NOTES.md, with how to read the documentation and the version's changes.
 
     A user who has only the folder of the release opens this file first.
     """
@@ -137,7 +137,7 @@ def render_release_notes(changes: str) -> str:
 
 
 def _build_packages_twice(folder: Path, epoch: int) -> list[Path]:
-    """Build all packages in two folders, compare them, and return those of the first folder.
+    """Build all packages in two folders, compare them, and return the files of the first folder.
 
     Raises:
         SystemExit: two builds differ, or abi/ is not what the contracts compile to.
@@ -158,10 +158,10 @@ def _build_packages_twice(folder: Path, epoch: int) -> list[Path]:
 
 
 def _build_packages(checkout: Path, epoch: int) -> list[Path]:
-    """Build all packages: product and native (wheel, sdist), clients, contracts, docs.
+    """Build the packages of the product, the native code, the clients, the contracts and the docs.
 
-    The native code's wheel is for this platform; elsewhere it is built from its source
-    distribution.
+    The wheel of the native code is for this platform. On other platforms, it is built from its
+    source distribution.
     """
     out = checkout.with_name(f"{checkout.name} out")
     native = checkout / "native"
@@ -185,7 +185,7 @@ def _write_dist_file(name: str, content: str) -> Path:
 
 
 def _is_abi_up_to_date(checkout: Path) -> bool:
-    """Compile the contracts in a clean checkout; return whether the result equals abi/."""
+    """Compile the contracts in a clean checkout, and return whether the result equals abi/."""
     (checkout / "node_modules").symlink_to(ROOT / "node_modules")
     node = shutil.which("node") or str(ROOT / ".venv/bin/node")
     command = [node, str(checkout / "contracts/build.mjs"), "--check"]

@@ -1,9 +1,9 @@
-"""Generates constraints/: `make constraints`, with ARGS=--upgrade for the newest versions.
+"""Generates constraints/ (`make constraints`, with ARGS=--upgrade for the newest versions).
 
 There is one file for each purpose (docs/how-to/release.md#pinned-versions). uv resolves the
 versions for all Pythons and platforms at once, and writes the hashes of all wheels of a version.
-Without --upgrade, existing versions are kept. The package index is the one of pip's settings; no
-file names it.
+Without --upgrade, existing versions are kept. The package index comes from pip's settings, and is
+not named in any file.
 """
 
 import os
@@ -22,14 +22,15 @@ _HEADER = (
 )
 _UV_ARGUMENTS = (
     *("pip", "compile", "-", "--universal", "--python-version", "3.11", "--generate-hashes"),
-    # Only wheels, because they run no code during the installation. If possible, all Pythons get
-    # the same version.
+    # Only wheels are allowed, because they run no code during the installation. If possible, all
+    # Python versions get the same version of a package.
     *("--only-binary", ":all:", "--fork-strategy", "fewest"),
     *("--annotation-style", "line", "--no-header", "--no-config", "--quiet"),
 )
-# Matches the note that a version comes from check.txt, so that it can be removed.
+# This pattern matches the note that a version comes from check.txt, so that the note can be
+# removed.
 _CONSTRAINT_ANNOTATION = re.compile(r"(?:, |\n {4}# via )-c [\w./]+(?=\n|$)")
-# A setting of pip, and the environment variable that passes it to uv.
+# The settings of pip, and for each the environment variable that passes its value to uv.
 _VARIABLE_BY_SETTING = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE"}
 
 
@@ -41,7 +42,7 @@ def read_project() -> Mapping[str, Any]:
 def get_requirements_by_file(project_table: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
     """Return the direct requirements of each constraints file.
 
-    `build` and `run` have the same versions as `check`.
+    The versions in `build` and `run` are the same as those in `check`.
     """
     optional_dependencies = project_table["project"]["optional-dependencies"]
     run_requirements = project_table["project"]["dependencies"]
@@ -73,7 +74,7 @@ def parse_package_names(lines: Sequence[str]) -> set[str]:
 
 
 def main(flags: Sequence[str]) -> int:
-    """Write every file; return the first exit code of uv that is not 0, else 0."""
+    """Write every file, and return the first exit code of uv that is not 0, or else 0."""
     FOLDER.mkdir(exist_ok=True)
     for name, requirements in get_requirements_by_file(read_project()).items():
         if code := _compile_constraints(name, requirements, flags):

@@ -1,7 +1,7 @@
-"""Finds foreign container images without a digest, and pins them: `make images`.
+"""Finds foreign container images without a digest, and pins them (`make images`).
 
-A registry can change the image of a tag, but not that of a digest. Docker's client requests the
-digests from the registry; it needs no running daemon.
+A registry can change the image of a tag, but not the image of a digest. Docker's client requests
+the digests from the registry, for which no daemon needs to run.
 """
 
 import re
@@ -13,13 +13,13 @@ from pathlib import Path
 from release.pins import ROOT
 
 FILES = ("Dockerfile", "compose.yaml")
-# Images named qos-oracle are built from this checkout.
+# Images named qos-oracle are excluded, because they are built from this checkout.
 _IMAGE = re.compile(r"^(?P<before>FROM +|\s+image: +)(?P<image>(?!qos-oracle)\S+)", re.MULTILINE)
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 
 
 def iter_image_references(root: Path = ROOT) -> Iterator[tuple[str, str]]:
-    """Yield a file name and an image for each image reference, except references to stages."""
+    """Yield the file name and the image of each image reference, except references to stages."""
     for name in FILES:
         text = (root / name).read_text("utf-8")
         stages = set(re.findall(r"^FROM .+ AS (\S+)$", text, re.MULTILINE))
@@ -34,7 +34,7 @@ def list_unpinned_images(root: Path = ROOT) -> list[str]:
 
 
 def pin_images(root: Path = ROOT) -> list[str]:
-    """Write the current digest after every tag in the files; return the tags without a digest."""
+    """Write the current digest after every tag, and return the tags that have no digest."""
     tags = {image: _DIGEST.sub("", image) for _, image in iter_image_references(root)}
     digests = {tag: _fetch_digest(tag) for tag in sorted({*tags.values()})}
 

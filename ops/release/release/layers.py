@@ -1,7 +1,7 @@
 """Builds the layers of the container images, reproducibly, and starts programs in them.
 
-The base is made of Debian's packages by mmdebstrap. The second layer contains the packages of
-constraints/run.txt and the wheels of a commit; the third one, for the devnet, contains Anvil.
+mmdebstrap makes the base layer of Debian's packages. The second layer contains the packages of
+constraints/run.txt and the wheels of a commit. The third layer, for the devnet, contains Anvil.
 """
 
 import os
@@ -39,8 +39,9 @@ from oracle.cli.main import main
 main()
 """
 _ANVIL = "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil"
-# As a container runtime starts an image: a read-only root file system, a volume for the data, a
-# user without rights. The arguments are the root, the folder of the volume, and the command.
+# This script starts a program in the way of a container runtime, with a read-only root file
+# system, a volume for the data, and a user without privileges. The arguments are the root, the
+# folder of the volume, and the command.
 _START = f"""\
 set -e
 root=$1 volume=$2
@@ -68,10 +69,10 @@ def find_image_build_obstacle() -> str | None:
 
 
 def build_base_layer(path: Path, epoch: int, sources: Sequence[str]) -> Path:
-    """Build the base layer: Debian's essential packages, Python and certificates.
+    """Build the base layer, with Debian's essential packages, Python and certificates.
 
-    `sources` are package sources for mmdebstrap; by default deb.debian.org with its security
-    updates. Only a source that never changes (snapshot.debian.org) makes later builds equal, too.
+    `sources` are package sources for mmdebstrap, by default deb.debian.org with its security
+    updates. Later builds are only identical if the source never changes (snapshot.debian.org).
 
     Raises:
         subprocess.CalledProcessError: mmdebstrap failed; its output is printed.
@@ -109,7 +110,8 @@ def build_application_layer(checkout: Path, folder: Path, epoch: int) -> Path:
     ):
         command = (*pip, "--target", str(libraries), *options)
         subprocess.run(command, check=True)  # noqa: S603 - our own command
-    # Its scripts start with the path of this interpreter; pip records where wheels came from.
+    # The scripts are removed because they start with the path of this interpreter, and the files
+    # of pip because they name the folder from which wheels were installed.
     shutil.rmtree(libraries / "bin")
     for record in (*libraries.glob("*.dist-info/direct_url.json"), *libraries.glob("*/RECORD")):
         record.unlink()
@@ -123,7 +125,7 @@ def build_application_layer(checkout: Path, folder: Path, epoch: int) -> Path:
 
 
 def build_devnet_layer(folder: Path, epoch: int) -> Path:
-    """Build the layer with Anvil as npm installed it, where `qos-oracle devnet` looks for it."""
+    """Build the layer with npm's installation of Anvil, where `qos-oracle devnet` looks for it."""
     installed = f"{LIBRARIES}/oracle/_shipped/{_ANVIL}"
     binary = folder / "root" / installed
     link = folder / "root/usr/local/bin/anvil"
@@ -189,8 +191,9 @@ def check_programs_start(layers: Sequence[Path], folder: Path) -> None:
 
 @contextmanager
 def _run_devnet(root: Path, volume: Path) -> Iterator[str]:
-    """Run the local network; yield the path, in the image, of the daemon's configuration."""
-    # `run --once` ends at the head, which a chain with fast blocks would move on a slow machine.
+    """Run the local network, and yield the path of the daemon's configuration in the image."""
+    # Blocks must be slow, because `run --once` ends at the head, which fast blocks would move on a
+    # slow machine.
     options = ("--folder", f"/{HOME}/net", "--port", "0", "--block-seconds", "10")
     command = _build_start_command(root, volume, "qos-oracle", "devnet", *options)
     with subprocess.Popen(command, env=ENVIRONMENT) as process:  # noqa: S603 - our own command

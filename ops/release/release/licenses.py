@@ -1,7 +1,7 @@
-"""Lists the licences of everything that a release contains: THIRD_PARTY.md.
+"""Writes THIRD_PARTY.md, which lists the licences of everything that a release contains.
 
-The licences of packages are in ops/release/licenses.toml and npm's lock files. Those of Debian's
-packages are read from the images, which contain their copyright files.
+The licences of packages are in ops/release/licenses.toml and in npm's lock files. The licences of
+Debian's packages are read from the copyright files in the images.
 """
 
 import json
@@ -16,7 +16,8 @@ from typing import Any
 
 from release.pins import ROOT
 
-# Licences that Apache-2.0 software may be distributed with, unmodified and as separate packages.
+# The licences of unmodified, separate packages that may be distributed together with Apache-2.0
+# software.
 ALLOWED = frozenset(
     {
         *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CNRI-Python", "ISC"),
@@ -37,7 +38,7 @@ Debian's packages with theirs in `/usr/share/doc/*/copyright`; `qos-oracle-devne
 Anvil. All of them are unmodified. Debian publishes the sources of its packages (`apt-get source
 NAME=VERSION`, snapshot.debian.org).
 """
-# The heading of a component, by its kind and scope in the SBOM.
+# The heading for a component, by its kind and scope in the SBOM.
 _TITLES = {
     ("pkg:pypi", "required"): "Python packages",
     ("pkg:npm", "required"): "Web libraries",
@@ -55,7 +56,7 @@ def get_npm_license(name: str, package: Mapping[str, Any]) -> str:
     """Return the SPDX expression of a package of an npm lock file.
 
     Raises:
-        KeyError: neither the lock file nor licenses.toml has it.
+        KeyError: neither the lock file nor licenses.toml has the licence.
     """
     corrected = read_licenses()["npm"].get(name)
     return corrected if corrected is not None else str(package["license"]).strip("()")
@@ -64,7 +65,7 @@ def get_npm_license(name: str, package: Mapping[str, Any]) -> str:
 def is_license_allowed(expression: str) -> bool:
     """Return whether every part of an SPDX expression, or of one of its alternatives, is allowed.
 
-    An expression with parentheses or exceptions is not; add its parsing if a package needs it.
+    Expressions with parentheses or exceptions are not supported and count as not allowed.
     """
     return any(
         all(part in ALLOWED for part in alternative.split(" AND "))
@@ -75,8 +76,8 @@ def is_license_allowed(expression: str) -> bool:
 def list_debian_packages(image: Path) -> list[tuple[str, str, str]]:
     """Return name, version and licences of each Debian package in an image's base layer.
 
-    The licences are the short names of a machine-readable copyright file (DEP 5); other files are
-    only referred to.
+    The licences are the short names in a machine-readable copyright file (DEP 5). For other
+    copyright files, the text only refers to the file.
     """
     with tarfile.open(fileobj=BytesIO(_read_base_layer(image)), mode="r:gz") as layer:
         contents = {
@@ -109,7 +110,7 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo | str) -> byt
 
 
 def render_third_party(sbom: str, debian_packages: Sequence[tuple[str, str, str]]) -> str:
-    """Return THIRD_PARTY.md: name, version and licence of everything in the release."""
+    """Return THIRD_PARTY.md, with name, version and licence of everything in the release."""
     rows_by_title: dict[str, list[tuple[str, str, str]]] = {
         title: [] for title in _TITLES.values()
     }

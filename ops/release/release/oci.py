@@ -1,4 +1,4 @@
-"""Builds container images without Docker or a registry: `make oci` (docs/how-to/release.md).
+"""Builds container images without Docker or a registry (`make oci`, docs/how-to/release.md).
 
 Every layer is built twice and compared. Then the programs are started in the unpacked layers, and
 each image is written as an OCI layout in a tar archive.
@@ -44,9 +44,9 @@ DIST = ROOT / "dist"
 
 @dataclass(frozen=True)
 class Image:
-    """An image of the release: what it runs, and how a container runtime checks its health.
+    """An image of the release, with its command and its health check.
 
-    `layer_count`: how many of the layers base, application and devnet it has.
+    `layer_count` is the number of layers that it contains, of base, application and devnet.
     """
 
     name: str
@@ -98,7 +98,7 @@ _MEDIA_TYPE = "application/vnd.oci.image"
 
 
 def main(sources: Sequence[str]) -> None:
-    """Build the images of the commit into dist/.
+    """Build the images of the current commit, and write them to dist/.
 
     Raises:
         SystemExit: this machine cannot build them; the message names the reason.
@@ -114,11 +114,11 @@ def main(sources: Sequence[str]) -> None:
 
 
 def build_images(folder: Path, epoch: int, sources: Sequence[str]) -> list[Path]:
-    """Build every layer twice, compare, start the programs, and write the images to a folder.
+    """Build and compare every layer twice, start the programs, and write the images to a folder.
 
     Raises:
-        SystemExit: two builds of a layer differ.
-        subprocess.CalledProcessError: a build or a started program failed.
+        SystemExit: two builds of a layer differ. subprocess.CalledProcessError: a build or a
+            started program failed.
     """
     with TemporaryDirectory() as name:
         builds = [
@@ -141,7 +141,7 @@ def _build_layers(folder: Path, epoch: int, sources: Sequence[str]) -> list[Path
 
 
 def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) -> Path:
-    """Write an image as an OCI layout in a tar archive, which `docker load` reads as well."""
+    """Write an image as an OCI layout in a tar archive, which `docker load` can read as well."""
     layers = layers[: image.layer_count]
     version = read_project()["project"]["version"]
     blobs: dict[str, bytes] = {}
@@ -168,8 +168,8 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
         **add_blob(_encode_json(manifest), manifest_type),
         "annotations": {
             "org.opencontainers.image.ref.name": version,
-            # Podman and containerd would otherwise name every image of the release after its
-            # version, so that each would replace the last one loaded.
+            # Without this annotation, Podman and containerd would name every image of the release
+            # after its version, so that each image would replace the one loaded before.
             "io.containerd.image.name": f"docker.io/library/{tag}",
         },
     }
@@ -186,7 +186,7 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
     }
     path = folder / f"{image.name}-{version}-{ARCHITECTURE}.oci.tar"
     with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as archive:
-        # skopeo cannot unpack an archive without its folders, unless it runs as root.
+        # Unless it runs as root, skopeo cannot unpack an archive that lacks its folders.
         for folder_name in ("blobs", "blobs/sha256"):
             info = tarfile.TarInfo(folder_name)
             info.type = tarfile.DIRTYPE
@@ -204,14 +204,14 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
 
 @cache
 def _compress_layer(layer: Path) -> bytes:
-    """Return the compressed layer, which several images contain."""
+    """Return the compressed layer; it is cached, because several images contain it."""
     return gzip.compress(layer.read_bytes(), compresslevel=6, mtime=0)
 
 
 def _build_image_config(
     image: Image, version: str, diff_ids: Sequence[str], epoch: int
 ) -> dict[str, Any]:
-    """Return the image configuration: user, command, health check and labels."""
+    """Return the image configuration, with user, command, health check and labels."""
     created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     labels = {
         "created": created,

@@ -1,4 +1,4 @@
-"""Parses the files of constraints/: the version of each package, and the hashes of its wheels.
+"""Parses the files of constraints/, which pin each package and the hashes of its wheels.
 
 They are pip's requirement files for `--require-hashes`, written by uv. For each package, a comment
 lists the packages that depend on it.
@@ -24,8 +24,9 @@ _HASH = re.compile(r"sha256:([0-9a-f]{64})")
 class Pin:
     """A package with its pinned version.
 
-    `marker`: the environment marker, empty if the package is needed everywhere. `hashes`: sha256
-    in hex. `dependents`: the packages that depend on this one, empty if only the project does.
+    `marker` is the environment marker, or empty if the package is needed everywhere. `hashes` are
+    SHA-256 hashes in hex. `dependents` are the packages that depend on this one, empty if only the
+    project does.
     """
 
     name: str
@@ -49,7 +50,7 @@ def read_pins(path: Path) -> list[Pin]:
     """Return the pins of a file in order.
 
     Raises:
-        ValueError: a line is not in uv's format; no line is skipped silently.
+        ValueError: a line is not in uv's format, because no line may be skipped silently.
     """
     return [_parse_pin(line) for line in _iter_pin_lines(path.read_text("utf-8"))]
 

@@ -19,7 +19,7 @@ from release.constraints import get_requirements_by_file, parse_package_names, r
 from release.licenses import get_npm_license, read_licenses
 from release.pins import FOLDER, ROOT, Pin, normalize_name, read_pins
 
-# a random namespace, used only here
+# This namespace is random, and used only here.
 _UUID_NAMESPACE = uuid.UUID("6f1b0d5e-9a3c-5d1f-8f0e-3a5c2b7e4d10")
 _NpmPackage = tuple[str, Mapping[str, Any]]
 _NPM_KINDS = {"sha512": "SHA-512"}
@@ -70,7 +70,8 @@ def _build_python_component(pin: Pin) -> dict[str, Any]:
         "name": normalize_name(pin.name),
         "version": pin.version,
         "licenses": [{"expression": read_licenses()["pypi"][normalize_name(pin.name)]}],
-        # Each platform has its own wheel, so the hashes belong to files, not to the package.
+        # A package has a wheel for each platform, so the hashes belong to files, and not to the
+        # package.
         "externalReferences": [{"type": "distribution", "url": pin.purl, "hashes": hashes}],
     }
     if pin.marker:
@@ -99,7 +100,8 @@ def _build_npm_component(
         "purl": purl,
         "name": name,
         "version": package["version"],
-        # The web pages contain their libraries; the others provide a local chain and the compiler.
+        # Libraries of the web pages are part of the product, while the other packages only provide
+        # a local chain and the compiler.
         "scope": "required" if is_shipped else "optional",
         "licenses": [{"expression": get_npm_license(name, package)}],
         "hashes": [{"alg": _NPM_KINDS[kind], "content": base64.b64decode(digest).hex()}],
@@ -115,7 +117,7 @@ def _build_dependency_graph(
 ) -> list[dict[str, Any]]:
     """Return the dependency graph.
 
-    The product depends on each npm package on which no other package of its lock file depends.
+    If no other package of a lock file depends on an npm package, the product depends on it.
     """
     purl_by_pin_name = {normalize_name(pin.name): pin.purl for pin in pins}
     dependencies_by_purl: dict[str, set[str]] = {purl: set() for purl in purl_by_pin_name.values()}

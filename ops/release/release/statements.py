@@ -1,8 +1,9 @@
-"""Writes what a release has beside its packages: provenance, hashes and their signature.
+"""Writes the provenance of a release, the hashes of its files, and the signature of the hashes.
 
 The provenance is an in-toto statement (https://in-toto.io/Statement/v1) with SLSA's predicate for
-provenance (https://slsa.dev/provenance/v1): which commit, command and locked packages made the
-files. It contains nothing of the machine, so every build of a commit has the same statement.
+provenance (https://slsa.dev/provenance/v1). It names the commit, the command and the locked
+packages that made the files. It contains nothing about the machine, so every build of a commit has
+the same statement.
 """
 
 import json
@@ -55,21 +56,21 @@ def build_provenance(
 
 
 def format_checksum_lines(files: Sequence[Path]) -> list[str]:
-    """Return the lines of SHA256SUMS, as `sha256sum --check` reads them beside the files."""
+    """Return the lines of SHA256SUMS, in the format that `sha256sum --check` reads."""
     return [f"{hash_file(path)}  {path.name}" for path in files]
 
 
 def sign_file(path: Path, key: Path) -> None:
     """Write the signature of a file beside it, as `FILE.sig`, with an SSH key.
 
-    `key` is the file of the private key; of the public key if an agent or a hardware token holds
-    the private key. The namespace keeps a signature of anything else, such as a Git commit, from
-    being accepted.
+    `key` is the file of the private key, or of the public key if an agent or a hardware token
+    holds the private key. Because of the namespace, a signature that was made for something else,
+    such as a Git commit, is not accepted.
 
     Raises:
         subprocess.CalledProcessError: ssh-keygen failed; its output is printed.
     """
-    # ssh-keygen would prompt before it replaces a signature.
+    # An existing signature is removed, because ssh-keygen would ask before replacing it.
     path.with_name(f"{path.name}.sig").unlink(missing_ok=True)
     command = ("ssh-keygen", "-Y", "sign", "-f", str(key), "-n", _SIGNATURE_NAMESPACE, str(path))
     subprocess.run(command, check=True)  # noqa: S603 - our own command

@@ -1,4 +1,4 @@
-"""Starts the container images of a release without a container runtime: `make oci-try`."""
+"""Starts the container images of a release without a container runtime (`make oci-try`)."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def extract_all_layers(folder: Path, into: Path) -> list[Path]:
-    """Extract every image's layers; return the longest list, of which others are prefixes.
+    """Extract every image's layers; return the longest list, of which the others are prefixes.
 
     Raises:
         SystemExit: an image is missing, has another layer, or a blob has another hash than its
@@ -48,7 +48,8 @@ def extract_all_layers(folder: Path, into: Path) -> list[Path]:
 
 
 def _find_archive(folder: Path, name: str) -> Path:
-    # A version begins with a digit; `qos-oracle-*` would also match the gateway's image.
+    # A version begins with a digit. Without it, `qos-oracle-*` would also match the gateway's
+    # image.
     paths = sorted(folder.glob(f"{name}-[0-9]*-{ARCHITECTURE}.oci.tar"))
     if len(paths) != 1:
         raise SystemExit(
@@ -58,7 +59,7 @@ def _find_archive(folder: Path, name: str) -> Path:
 
 
 def _extract_layers(archive_path: Path, folder: Path) -> list[Path]:
-    """Extract an OCI archive, and return the layers of its index, verified and in order."""
+    """Extract an OCI archive, and return the layers in its index, verified and in order."""
     with tarfile.open(archive_path) as archive:
         archive.extractall(folder, filter="data")
     (reference,) = _read_json(folder / "index.json")["manifests"]

@@ -1,6 +1,6 @@
-"""Copies the files that the pages load in a browser from npm packages: `make vendored`.
+"""Copies files that the pages load in a browser from npm packages (`make vendored`).
 
-The files are in the repository and in the wheel, byte for byte as in npm, so an installation does
+The repository and the wheel contain these files, byte for byte as in npm, so an installation does
 not need npm. `vendor.json` lists the package, version and integrity of each file, and
 tests/house/test_vendored.py compares the list with ops/pages/package-lock.json.
 """
@@ -18,7 +18,7 @@ from release.pins import ROOT
 PACKAGES = ROOT / "ops/pages"
 VENDOR_FOLDER = ROOT / "oracle/daemon/web/pages/static/vendor"
 VENDOR_LIST = VENDOR_FOLDER / "vendor.json"
-# The npm package and the path in it, by the name of the vendored file.
+# The npm package and the path in this package, by the name of the vendored file.
 FILES = {
     "htmx.min.js": ("htmx.org", "dist/htmx.min.js"),
     "htmx.LICENSE": ("htmx.org", "LICENSE"),
@@ -33,7 +33,7 @@ FILES = {
 
 
 def read_locked_packages() -> dict[str, Any]:
-    """Return the lock file's entry of each package by name."""
+    """Return the entries of the lock file by package name."""
     lock = json.loads((PACKAGES / "package-lock.json").read_text("utf-8"))
     packages = lock["packages"].items()
     return {path.removeprefix("node_modules/"): package for path, package in packages if path}

@@ -1,7 +1,7 @@
-"""Builds the packages of a commit reproducibly: every build has the same bytes.
+"""Builds the packages of a commit reproducibly, so that every build has the same bytes.
 
-All inputs are fixed. The sources are the files of the commit and no others, times are the commit's
-(SOURCE_DATE_EPOCH), and constraints/build.txt pins the build tools.
+All inputs are fixed. Only the files of the commit are used as sources, all times are the time of
+the commit (SOURCE_DATE_EPOCH), and constraints/build.txt pins the build tools.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ def is_checkout_clean() -> bool:
 
 
 def extract_sources(folder: Path, commit: str = "HEAD") -> Path:
-    """Extract the files of a commit, and no others, into a new folder; return the folder."""
+    """Extract the files of a commit, and no others, into a new folder, and return the folder."""
     folder.mkdir(parents=True)
     subprocess.run(  # noqa: S603 - of our own commit
         ["tar", "--extract", "--directory", str(folder)],  # noqa: S607 - tar is where it is
@@ -44,7 +44,7 @@ def extract_sources(folder: Path, commit: str = "HEAD") -> Path:
 
 
 def build_wheel(checkout: Path, out: Path, epoch: int, **environment: str) -> Path:
-    """Build the wheel of a checkout into the folder `out`; return the wheel's path.
+    """Build the wheel of a checkout into the folder `out`, and return its path.
 
     Raises:
         subprocess.CalledProcessError: the build failed.
@@ -56,7 +56,7 @@ def build_wheel(checkout: Path, out: Path, epoch: int, **environment: str) -> Pa
 
 
 def build_sdist(checkout: Path, out: Path, epoch: int) -> Path:
-    """Build the source distribution of a checkout into the folder `out`; return its path.
+    """Build the source distribution of a checkout into the folder `out`, and return its path.
 
     Raises:
         subprocess.CalledProcessError: the build failed.
@@ -68,7 +68,7 @@ def build_sdist(checkout: Path, out: Path, epoch: int) -> Path:
 
 
 def build_wheel_from_sdist(sdist: Path, folder: Path, epoch: int) -> Path:
-    """Extract a source distribution into a folder, build its wheel there; return the wheel's path.
+    """Extract a source distribution into a folder, build its wheel there, and return its path.
 
     Raises:
         subprocess.CalledProcessError: the build failed.
@@ -80,9 +80,9 @@ def build_wheel_from_sdist(sdist: Path, folder: Path, epoch: int) -> Path:
 
 
 def pack_npm_package(folder: Path, out: Path) -> Path:
-    """Pack the npm package in a folder into the folder `out`; return the path of the archive.
+    """Pack the npm package in a folder into the folder `out`, and return the archive's path.
 
-    npm gives every file in it the same time.
+    npm gives every file in the archive the same time, so the result is reproducible.
 
     Raises:
         subprocess.CalledProcessError: npm failed.
