@@ -35,7 +35,7 @@ from oracle.queries.text.prefixes import OUTBOX_HINT, find_address, find_call
 from oracle.store.outbox.records import Account, Intent, IntentState, PauseKind
 from oracle.txmgr.call_replacement import prepare_noop_replacement, replace_with_noop
 from oracle.txmgr.context import AccountContext
-from oracle.txmgr.fee_bump import prepare_fee_bump, send_fee_bump as sign_replacement
+from oracle.txmgr.fee_bump import prepare_fee_bump, send_fee_bump
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from oracle.txmgr.unconfirmed import Replacement
 
@@ -173,7 +173,7 @@ def bump(
             replacement = prepare_fee_bump(context, heads, intent.id)
             detail = replacement.fee_text
             if not dry_run:
-                detail = sign_replacement(context, replacement, heads).detail
+                detail = send_fee_bump(context, replacement, heads).detail
     change = _build_replacement_result("bumped", intent, replacement, detail, dry_run=dry_run)
     _print_outbox_change(change, as_json=as_json)
 

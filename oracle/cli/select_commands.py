@@ -42,7 +42,7 @@ from oracle.queries.selection.draw_check import (
     verify_draw,
 )
 from oracle.queries.selection.network_snapshot import SnapshotQuery
-from oracle.queries.selection.node_selection import build_task, run_selection as select_nodes
+from oracle.queries.selection.node_selection import build_task, run_selection
 from oracle.queries.selection.selection_models import (
     CandidateEntry,
     SelectionResult,
@@ -348,7 +348,7 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
                 task_request.group,
             )
         )
-        node_choice = select_nodes(
+        node_choice = run_selection(
             snapshot,
             choice.policy,
             follower,

@@ -20,7 +20,7 @@ from oracle.queries.objection_models import count_unanswered_objections
 from oracle.queries.outbox_figures import OutboxCounter, add_account_stats, add_contract_stats
 from oracle.queries.rules_texts import describe_missing_rules
 from oracle.queries.stats import StatisticsCollector, compute_dispatch_statistics, load_node_scores
-from oracle.telemetry import metrics, node_metrics, outbox_metrics
+from oracle.telemetry import indexer_metrics, metrics, outbox_metrics
 from oracle.telemetry.outbox_counts import OutboxStatistics
 from oracle.txmgr.context import AccountContext
 
@@ -162,6 +162,8 @@ def build_node_metrics_job(index: Index) -> Job:
 
     def tick() -> None:
         max_nodes = index.config.metrics.max_nodes
-        node_metrics.publish_node_metrics(*load_node_scores(index.store, index.rules, max_nodes))
+        indexer_metrics.publish_node_metrics(
+            *load_node_scores(index.store, index.rules, max_nodes)
+        )
 
     return Job("node-metrics", _NODE_METRICS_SECONDS, tick)

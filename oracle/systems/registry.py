@@ -13,7 +13,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_policy import CRYNUX_DOCS_POLICY, CRYNUX_POLICY, RELAY_POLICY
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, CRYNUX_DOCS, RELAY
 from oracle.systems.legacy.legacy_policy import (
-    BASE_RULES as LEGACY,
+    LEGACY_BASE_RULES,
     LEGACY_EQUAL_POLICY,
     LEGACY_POLICY,
 )
@@ -48,7 +48,7 @@ class System:
 # The JSON object of each rule set by name, without the values that the source never published.
 _RULE_SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     **{rules.name: json.loads(rules.to_json()) for rules in (CRYNUX, RELAY, CRYNUX_DOCS)},
-    LEGACY["name"]: LEGACY,
+    LEGACY_BASE_RULES["name"]: LEGACY_BASE_RULES,
 })  # fmt: skip
 
 _SYSTEMS: tuple[System, ...] = (
@@ -78,7 +78,7 @@ _SYSTEMS: tuple[System, ...] = (
     ),
     System(
         name="legacy",
-        version=LEGACY["version"],
+        version=LEGACY_BASE_RULES["version"],
         source="Crynux documents, 2024",
         summary="the documents of 2024: three nodes a task, two rounds, monthly scores",
         policy=LEGACY_POLICY,

@@ -38,6 +38,14 @@ from tests.support.rounds import make_address
 
 KEPT = 4
 AT = Position(0, 0, 0)
+
+
+def get_root(state: ContractState, number: int) -> Hash | None:
+    """Return the root of a round, or None if it is not kept, was struck, or does not exist."""
+    root = state._roots.get(number, ZERO_HASH)
+    return None if root == ZERO_HASH else root
+
+
 TIME = 0
 SIGNERS = tuple(make_address(number) for number in (7, 3, 9))
 CONFIG, NEXT_CONFIG = (Hash(f"0x{digit * 64}") for digit in "cd")
@@ -60,7 +68,7 @@ class ContractView:
         return cls(
             head=state.head,
             previous_root=state.previous_root,
-            roots={number: state.get_root(number) for number in rounds},
+            roots={number: get_root(state, number) for number in rounds},
             kicks=dict(state.kicks),
             settings=state.settings,
         )

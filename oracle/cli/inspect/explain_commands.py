@@ -29,7 +29,7 @@ from oracle.indexer.event_archive import EventArchive
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.explain import (
     Explanation,
-    explain_score as explain_node,
+    explain_score,
     find_as_of_block,
     resolve_block,
 )
@@ -99,7 +99,7 @@ def explain(
         reader = open_reader(records.config)
         terms = records.config.objections.terms
         archive = EventArchive(records.store, reader, records.rules, objection_terms=terms)
-        explanation = explain_node(archive, address, as_of)
+        explanation = explain_score(archive, address, as_of)
         ranking = None if as_json or full else _load_node_ranking(records, explanation)
     if as_json:
         labels = records.config.network.label_by_address

@@ -31,7 +31,7 @@ from oracle.errors import InputError
 from oracle.indexer.audit.gaps import Gaps, find_index_gaps
 from oracle.indexer.audit.reverify import (
     VerifyResult,
-    reverify_blocks as verify_blocks,
+    reverify_blocks,
 )
 from oracle.indexer.audit.row_diff import RepairContext
 from oracle.indexer.audit.state_check import StateComparison, StateRow, compare_state_with_refold
@@ -157,7 +157,7 @@ def verify(  # noqa: PLR0913 - a command line's options are its parameters
             blocks = _resolve_block_range(index, first_block, last_block)
             if workers is not None:
                 set_segment_worker_count(index, workers)
-            comparison = verify_blocks(
+            comparison = reverify_blocks(
                 RepairContext(index.chain, index.store, index.folder, rebuild_options),
                 blocks,
                 VerificationLevel[level.name],

@@ -36,12 +36,12 @@ from oracle.daemon.records import open_records
 from oracle.domain.blocks import BlockRange
 from oracle.domain.logs import Call, DeadLetter, Log
 from oracle.errors import InputError
-from oracle.indexer.backfill import BackfillResult, backfill_block_range as backfill_blocks
-from oracle.indexer.block_confirmation import accept_refused_block as accept_block, get_refusal
+from oracle.indexer.backfill import BackfillResult, backfill_block_range
+from oracle.indexer.block_confirmation import accept_refused_block, get_refusal
 from oracle.indexer.rebuild import (
     list_open_dead_letters,
-    rebuild_state as rebuild_rows,
-    retry_dead_letters as retry_letters,
+    rebuild_state,
+    retry_dead_letters,
 )
 from oracle.indexer.reorgs.reorg import RewindResult, rewind_to_block
 from oracle.queries.resync_models import (
@@ -127,7 +127,7 @@ def rebuild(
         index,
         rebuild_options,
     ):
-        rebuild_result = rebuild_rows(index.store, index.folder, rebuild_options)
+        rebuild_result = rebuild_state(index.store, index.folder, rebuild_options)
     if as_json:
         print_model(build_rebuild_answer(rebuild_result, dry_run=dry_run))
     else:
@@ -164,7 +164,7 @@ def backfill(
         rebuild_options,
     ):
         blocks = BlockRange(first_block, last_block)
-        backfill_result = backfill_blocks(
+        backfill_result = backfill_block_range(
             index.chain, index.store, index.folder, blocks, rebuild_options
         )
     if as_json:
@@ -248,7 +248,7 @@ def show_or_accept_refusal(
             block_refusal = get_refusal(uow)
         if accept and not dry_run:
             with open_write_session(records.store, "resync refusal", dry_run=False) as (uow, _):
-                block_refusal = accept_block(uow, reason.strip())
+                block_refusal = accept_refused_block(uow, reason.strip())
     if as_json:
         refused = (
             None
@@ -327,7 +327,7 @@ def retry(
         index,
         rebuild_options,
     ):
-        retry_result = retry_letters(index.store, index.folder, rebuild_options)
+        retry_result = retry_dead_letters(index.store, index.folder, rebuild_options)
     rebuilt = retry_result.rebuilt
     if as_json:
         print_model(

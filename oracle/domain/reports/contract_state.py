@@ -115,11 +115,6 @@ class ContractState:
         """The `prev` root of the next report, which is 0 at first and after a strike."""
         return self._roots.get(self.head_round, ZERO_HASH)
 
-    def get_root(self, number: int) -> Hash | None:
-        """Return the root of a round, or None if it is not kept, was struck, or does not exist."""
-        root = self._roots.get(number, ZERO_HASH)
-        return None if root == ZERO_HASH else root
-
     def _apply_event(self, event: ContractEvent) -> None:
         match event:
             case RoundAccepted():

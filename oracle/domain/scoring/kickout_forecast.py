@@ -32,10 +32,10 @@ class KickoutForecast:
     first_places: int | None
     second_places: int | None
 
-    @property
-    def is_near(self) -> bool:
-        """Whether the kickout is not due yet, but will be after at most `NEAR_SCORES` scores."""
-        return 0 < self.scores <= NEAR_SCORES
+
+def is_near(scores: int) -> bool:
+    """Return whether a kickout that is due after `scores` more scores is near, but not due yet."""
+    return 0 < scores <= NEAR_SCORES
 
 
 def forecast_kickout(node: Node, time: int, rules: Rules) -> KickoutForecast | None:
@@ -66,7 +66,7 @@ def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
     node, is not enough.
     """
     forecast = forecast_kickout(node, time, rules)
-    if forecast is None or not forecast.is_near:
+    if forecast is None or not is_near(forecast.scores):
         return False
     # The pool before the newest score is not known completely, because the newest score displaced
     # a score. That score would only decide whether a kickout was due already, so this estimate

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from oracle.domain.fold.working_set import ScoreEntry
-from oracle.domain.scoring.kickout_forecast import NEAR_SCORES, RECENT_SCORES, forecast_kickout
+from oracle.domain.scoring.kickout_forecast import RECENT_SCORES, forecast_kickout, is_near
 from oracle.domain.scoring.node_scores import get_pool_before_score, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
@@ -44,8 +44,8 @@ class KickoutOutlook(ApiModel):
 
     @property
     def is_near(self) -> bool:
-        """Whether the kickout is not due yet, but will be after `NEAR_SCORES` more scores."""
-        return 0 < self.scores <= NEAR_SCORES
+        """Whether the kickout is near; see `kickout_forecast.is_near`."""
+        return is_near(self.scores)
 
 
 def build_kickout_outlook(

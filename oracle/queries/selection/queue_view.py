@@ -45,7 +45,7 @@ from oracle.systems.legacy.legacy_eligibility import (
 from oracle.systems.legacy.legacy_policy import LegacyPolicy
 from oracle.systems.legacy.trio_line import (
     build_trio_queue,
-    get_legacy_queue_group as legacy_group_of,
+    get_legacy_queue_group,
 )
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.policy import PolicyInput, SelectionPolicy
@@ -236,7 +236,7 @@ def _build_entry(
 
 def _build_group_name(entry: QueueItem, policy: SelectionPolicy) -> QueueGroupName:
     if isinstance(policy, LegacyPolicy):
-        legacy_group = legacy_group_of(entry.task)
+        legacy_group = get_legacy_queue_group(entry.task)
         return QueueGroupName(
             vram=legacy_group.vram, gpu=None, kind="gpt" if legacy_group.gpt else "sd"
         )

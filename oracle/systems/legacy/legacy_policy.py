@@ -25,7 +25,7 @@ from oracle.systems.policy import CandidateVerdict, PolicyInput
 # The published values (docs/reference/sources.md#crynux-qos-of-2024 and its figure), in the JSON
 # form of `Rules`. H has no effect: timeouts and successes do not change it, and no node is
 # excluded.
-BASE_RULES: Mapping[str, Any] = MappingProxyType({
+LEGACY_BASE_RULES: Mapping[str, Any] = MappingProxyType({
     "name": "legacy",
     "version": 2,
     # The scores by position in a round (figure "round score"); the maximum of two rounds is 20.

@@ -29,7 +29,7 @@ from tests.contracts.roots.roots_driver import (
     ZERO,
     deploy_roots,
 )
-from tests.support.contract_histories import ContractView
+from tests.support.contract_histories import ContractView, get_root
 from tests.support.evm.chain import Chain, RevertedError
 
 KEPT, LAG = 5, 1
@@ -358,7 +358,9 @@ class StateWalk:
         return {
             "head": (0, 0, 0) if head is None else (head.round, head.as_of, head.time),
             "previous root": state.previous_root,
-            "roots": {number: state.get_root(number) for number in _list_rounds(state.head_round)},
+            "roots": {
+                number: get_root(state, number) for number in _list_rounds(state.head_round)
+            },
             "configuration": (config.count, config.digest),
             "rules": list_changes_in_force(settings.rules_changes)[-1].rules_hash,
             "signers": (list(signers.signers), signers.quorum),

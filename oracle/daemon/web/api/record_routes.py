@@ -44,10 +44,11 @@ from oracle.queries.api.records.objection_view import (
 from oracle.queries.api.records.round_view import (
     RoundAnswer,
     RoundPage,
+    SignersAnswer,
     build_round_answer,
     list_rounds,
+    list_signers,
 )
-from oracle.queries.api.records.signer_view import SignersAnswer, list_signers
 from oracle.queries.api.records.task_view import (
     GroupAnswer,
     TaskAnswer,

@@ -41,7 +41,7 @@ from oracle.queries.api.records.draw_view import list_task_draws
 from oracle.queries.api.records.kickout_view import load_accusation_delays
 from oracle.queries.api.records.node_past import format_lane
 from oracle.queries.api.records.objection_view import list_objections
-from oracle.queries.api.records.signer_view import MAX_ROUNDS, list_signers
+from oracle.queries.api.records.round_view import MAX_ROUNDS, list_signers
 from oracle.queries.api.records.task_view import build_task_answer
 from oracle.queries.api.rule_view import build_rules_answer
 from oracle.queries.api.rules_history import build_rules_history

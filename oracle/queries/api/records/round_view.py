@@ -1,10 +1,21 @@
-"""The rounds that the oracle contract accepted, each with its transaction."""
+"""The rounds that the oracle contract accepted, and which of the newest each signer signed.
+
+A push carries no more signatures than the quorum needs, so a signer that is missing on chain may
+still have signed. Signed statements that this reporter received therefore count as well.
+"""
 
 from pydantic import Field
 
-from oracle.queries.answers import AddressText, Answer, HashText
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.ids import Address
+from oracle.domain.reports.contract_settings import ContractSettings
+from oracle.queries.answers import AddressText, Answer, ApiModel, HashText
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
-from oracle.queries.report_models import RoundEntry, build_round_entry
+from oracle.queries.report_models import RoundEntry, SignatureState, build_round_entry
+from oracle.quorum.statements import list_round_statements
+from oracle.store.outbox.records import SignedStatement
+
+MAX_ROUNDS = 20
 
 
 class RoundPage(Answer):
@@ -62,3 +73,96 @@ def build_round_answer(snapshot: ApiSnapshot, round_number: int) -> RoundAnswer:
         config=accepted.config,
         signers=list(snapshot.uow.rounds.list_round_signers(accepted)),
     )
+
+
+class SignedRound(ApiModel):
+    """Whether and what a signer signed for an accepted round."""
+
+    round: int
+    state: SignatureState = Field(
+        description="`agrees`: it signed the accepted root. `differs`: it signed another root of "
+        "the same block. `not signed`: neither the chain nor this reporter has such a statement."
+    )
+
+
+class SignerEntry(ApiModel):
+    """A signer of the contract, and what it signed for the newest rounds."""
+
+    signer: AddressText
+    rounds: list[SignedRound] = Field(
+        description=f"Of the last {MAX_ROUNDS} accepted rounds, those of which it was a signer; "
+        "newest first."
+    )
+
+    def list_rounds_in_state(self, state: SignatureState) -> list[int]:
+        """Return the numbers of the rounds whose signature has this state, newest first."""
+        return [entry.round for entry in self.rounds if entry.state == state]
+
+
+class SignersAnswer(Answer):
+    """The current signers of the contract, in the order of the contract."""
+
+    quorum: int | None = Field(
+        description="Signatures that a round needs; null if no indexed block set it."
+    )
+    newest_round: int | None = Field(description="null if no round was accepted.")
+    newest_signatures: int = Field(description="Signers that signed the newest round.")
+    signers: list[SignerEntry]
+
+
+def list_signers(snapshot: ApiSnapshot) -> SignersAnswer:
+    """Return the current signers of the contract, and which rounds they signed."""
+    uow = snapshot.uow
+    settings = uow.rounds.get_contract_settings()
+    identity = uow.identity.get()
+    contract = None if identity is None else identity.oracle
+    rounds = [
+        (
+            accepted,
+            [] if contract is None else list_round_statements(uow, contract, accepted.round),
+        )
+        for accepted in uow.rounds.list_accepted_below(None, MAX_ROUNDS)
+    ]
+    current = settings.signers
+    entries = [
+        SignerEntry(
+            signer=signer,
+            rounds=[
+                SignedRound(
+                    round=accepted.round,
+                    state=_classify_signature(settings, signer, accepted, statements),
+                )
+                for accepted, statements in rounds
+                if signer in settings.signers_by_config.get(accepted.config, ())
+            ],
+        )
+        for signer in (() if current is None else current.signers)
+    ]
+    newest_round = rounds[0][0].round if rounds else None
+    return SignersAnswer(
+        as_of=snapshot.as_of,
+        quorum=None if current is None else current.quorum,
+        newest_round=newest_round,
+        newest_signatures=sum(
+            newest_round in entry.list_rounds_in_state(SignatureState.AGREES) for entry in entries
+        ),
+        signers=entries,
+    )
+
+
+def _classify_signature(
+    settings: ContractSettings,
+    signer: Address,
+    accepted: RoundAccepted,
+    statements: list[SignedStatement],
+) -> SignatureState:
+    # A statement about another block belongs to an earlier or later attempt, and contradicts
+    # nothing.
+    signed_roots = {
+        statement.root
+        for statement in statements
+        if (statement.signer, statement.as_of_hash) == (signer, accepted.as_of_hash)
+    }
+    if accepted.root in signed_roots or signer in (settings.find_round_signers(accepted) or ()):
+        return SignatureState.AGREES
+    return SignatureState.DIFFERS if signed_roots else SignatureState.NOT_SIGNED

@@ -26,6 +26,7 @@ from tests.support.contract_histories import (
     SIGNERS,
     TIME,
     build_accepted_round,
+    get_root,
     make_root,
 )
 from tests.support.rounds import make_address
@@ -48,7 +49,7 @@ def test_state_before_first_round_has_no_root():
     state = ContractState(KEPT)
 
     assert (state.head, state.head_round) == (None, 0)
-    assert (state.previous_root, state.get_root(0)) == (ZERO_HASH, None)
+    assert (state.previous_root, get_root(state, 0)) == (ZERO_HASH, None)
 
 
 def test_only_roots_of_retained_rounds_are_returned():
@@ -56,7 +57,7 @@ def test_only_roots_of_retained_rounds_are_returned():
 
     assert state.head == build_accepted_round(6)
     assert state.previous_root == make_root(6)
-    roots = [state.get_root(number) for number in range(8)]
+    roots = [get_root(state, number) for number in range(8)]
     assert roots == [
         None,
         None,
@@ -74,14 +75,14 @@ def test_revoked_rounds_have_no_root_and_next_report_names_none():
 
     assert state.head_round == 5
     assert state.previous_root == ZERO_HASH
-    assert [state.get_root(number) for number in (3, 4, 5)] == [make_root(3), None, None]
+    assert [get_root(state, number) for number in (3, 4, 5)] == [make_root(3), None, None]
 
 
 def test_next_report_names_root_of_round_after_revocation():
     state = fold_events(*rounds(5), RoundsStruck(AT, TIME, 4, 5), build_accepted_round(6))
 
     assert state.previous_root == make_root(6)
-    assert [state.get_root(number) for number in (4, 5, 6)] == [None, None, make_root(6)]
+    assert [get_root(state, number) for number in (4, 5, 6)] == [None, None, make_root(6)]
 
 
 def test_revoked_round_stays_revoked_after_loading():
@@ -89,7 +90,7 @@ def test_revoked_round_stays_revoked_after_loading():
     state = ContractState(KEPT, accepted=map(build_accepted_round, range(1, 6)), strikes=[strike])
 
     assert state.previous_root == ZERO_HASH
-    assert [state.get_root(number) for number in (1, 4)] == [None, make_root(4)]
+    assert [get_root(state, number) for number in (1, 4)] == [None, make_root(4)]
 
 
 @pytest.mark.parametrize(

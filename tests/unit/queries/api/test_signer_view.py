@@ -10,7 +10,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import ConfigSet, RoundAccepted, SignersSet
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.reports.contract_state import ContractChanges
-from oracle.queries.api.records.signer_view import MAX_ROUNDS, SignersAnswer, list_signers
+from oracle.queries.api.records.round_view import MAX_ROUNDS, SignersAnswer, list_signers
 from oracle.queries.api.source import open_snapshot
 from oracle.store.outbox.records import SignedStatement, Stamp
 from tests.support.api import IDENTITY, IndexedHistory
