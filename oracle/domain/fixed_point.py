@@ -54,6 +54,17 @@ def compute_decay(seconds: int, tau_seconds: int) -> int:
 
 
 @cache
+def compute_decay_end(tau_seconds: int) -> int:
+    """Return a number of seconds from which on every decay factor is 0.
+
+    A decay factor is rounded down, so it is 0 if exp(-seconds/tau) is below 2^-128, that is, after
+    128 * ln(2) = 88.7228 time constants. Before that, the rounding of its products can turn single
+    factors into 0.
+    """
+    return min(1 << DECAY_BITS, tau_seconds * 887_229 // 10_000 + 1)
+
+
+@cache
 def _compute_decays_by_second(tau_seconds: int) -> tuple[int, ...]:
     """Return the decay factors of 0 to 2047 seconds, indexed by the number of seconds."""
     decays = [ONE]

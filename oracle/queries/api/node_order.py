@@ -14,7 +14,6 @@ from collections.abc import (
     Iterator,
     Mapping,
     Sequence,
-    Set as AbstractSet,
 )
 from heapq import merge
 from itertools import islice
@@ -33,13 +32,13 @@ from oracle.domain.scoring.node_scores import (
     compute_long_term_score,
     compute_node_qos,
     compute_qos_with_reliability,
-    compute_reliability,
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.queries.api.card_table import Card, count_members_by_card
 from oracle.queries.api.draw_weights import DrawWeights, DrawWeightTable
 from oracle.queries.api.history_points import TrendCache
+from oracle.queries.api.recovering_nodes import RecoveringNodes
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.systems.crynux.crynux_policy import Weighting
@@ -59,11 +58,36 @@ class SortKey(NamedTuple):
     address: Address
 
 
-class _Order(NamedTuple):
-    """A sorted list of keys, and the same keys by address."""
+# In these orders, recovering nodes move although no event changes them.
+_TIMED_SORTS = frozenset[NodeSort]({"qos", "-qos", "reliability", "-reliability"})
 
-    keys: list[SortKey]
-    key_by_address: dict[Address, SortKey]
+
+class _Order(NamedTuple):
+    """The sorted keys of the nodes that only events move, and those of all other nodes."""
+
+    settled_keys: list[SortKey]
+    recovering_keys: list[SortKey]
+
+    def count_keys_below(self, key: SortKey) -> int:
+        """Return how many keys are less than `key`."""
+        return bisect_left(self.settled_keys, key) + bisect_left(self.recovering_keys, key)
+
+    def iterate_keys_after(self, key: SortKey | None) -> Iterator[SortKey]:
+        """Return the sorted keys that follow `key`, or all keys if `key` is None."""
+        if key is None:
+            return merge(self.settled_keys, self.recovering_keys)
+        return merge(*(islice(keys, bisect_right(keys, key), None) for keys in self if keys))
+
+
+class _StaleOrder(NamedTuple):
+    """The settled keys as of an earlier block, and the nodes that have changed since then.
+
+    `earlier_nodes` has each of these nodes as of that block, or None if `settled_keys` does not
+    include the node.
+    """
+
+    settled_keys: list[SortKey]
+    earlier_nodes: Mapping[Address, Node | None]
 
 
 # An order is sorted from scratch if at least one in eight nodes, and at least a thousand, may have
@@ -82,23 +106,25 @@ class NodeRanking:
             nodes.values(), cursor.time, rules
         )
         self._orders: dict[NodeSort, _Order] = {}
-        # Orders as of an earlier block, and the nodes whose key may have changed since then.
-        self._stale_orders: dict[NodeSort, tuple[_Order, AbstractSet[Address]]] = {}
+        self._stale_orders: dict[NodeSort, _StaleOrder] = {}
+        # The keys of all nodes, where an order has them in two lists.
+        self._merged_keys: dict[NodeSort, list[SortKey]] = {}
         self._shares: Mapping[Address, int] | None = None
         self._draw_weights: DrawWeights | None = None
         self._weight_table: DrawWeightTable | None = None
         # Nodes whose row in `_weight_table` is older than this ranking.
         self._unweighted_addresses: Collection[Address] = ()
         self._lock = threading.Lock()
-        # The reliability of each node that is recovering; that of every other node is 1.
-        self._recovering: Mapping[Address, int] = {}
+        # The reliability of every other node is 1.
+        self._recovering = RecoveringNodes(rules, cursor.time)
+        self._qos_of_recovering: Mapping[Address, int | None] | None = None
         self.counts: Counter[NodeState] = Counter()
         self.state_by_address: dict[Address, NodeState] = {}
         # The sets are shared with later rankings, so they are never changed in place.
         self._addresses_by_card: Mapping[str, frozenset[Address]] = {}
         self.members_by_card: Counter[Card] = count_members_by_card(nodes.values())
         if nodes:
-            self._classify_nodes(nodes.keys())
+            self._classify_nodes(nodes.values())
             self._addresses_by_card = _update_addresses_by_card({}, {}, nodes, nodes)
 
     def with_changed_nodes(
@@ -106,9 +132,9 @@ class NodeRanking:
     ) -> "NodeRanking":
         """Return the ranking of a later block, in which only `changed_addresses` have changed.
 
-        Only nodes that changed or are recovering get a new position, so the cost of a block
-        depends mainly on the number of its events. All nodes are ranked again under rules whose
-        scores depend on time or other nodes.
+        The score of each recovering node is computed again, and only nodes that changed get a new
+        position among the other nodes. All nodes are ranked again under rules whose scores depend
+        on time or other nodes.
         """
         is_later = cursor.time >= self.cursor.time
         if self._rules.legacy is not None or self._rules.restarts or not is_later:
@@ -116,14 +142,15 @@ class NodeRanking:
         successor = NodeRanking(cursor, {}, self._rules)
         successor.nodes = nodes
         changed = set(changed_addresses)
-        moved_addresses = changed.union(self._recovering)
+        successor._recovering, moved_nodes = self._recovering.advance(cursor.time, changed)
+        reclassified_nodes = [*moved_nodes, *(nodes[address] for address in changed)]
         successor.state_by_address = self.state_by_address.copy()
         successor.counts = self.counts - Counter(
-            self.state_by_address[address]
-            for address in moved_addresses
-            if address in self.state_by_address
+            self.state_by_address[node.address]
+            for node in reclassified_nodes
+            if node.address in self.state_by_address
         )
-        successor._classify_nodes(moved_addresses)
+        successor._classify_nodes(reclassified_nodes)
         successor._addresses_by_card = _update_addresses_by_card(
             self._addresses_by_card, self.nodes, nodes, changed
         )
@@ -138,76 +165,120 @@ class NodeRanking:
             # The table is handed over, because only one ranking may update it.
             successor._weight_table, self._weight_table = self._weight_table, None
         if successor._weight_table is not None:
-            successor._unweighted_addresses = moved_addresses.union(self._unweighted_addresses)
-        successor._stale_orders = dict(self._list_stale_orders(moved_addresses))
+            successor._unweighted_addresses = changed.union(
+                self._recovering.reliability_by_address, self._unweighted_addresses
+            )
+        recovering = self._recovering.reliability_by_address
+        earlier_nodes = {address: self.nodes.get(address) for address in changed}
+        earlier_settled_nodes = {
+            node.address: None if node.address in recovering else self.nodes.get(node.address)
+            for node in reclassified_nodes
+        }
+        successor._stale_orders = {
+            sort: stale
+            for sort, stale in self._iterate_stale_orders(earlier_nodes, earlier_settled_nodes)
+            if len(stale.earlier_nodes) <= max(len(nodes) // _MAX_STALE_SHARE, _MIN_STALE_NODES)
+        }
         return successor
 
-    def _list_stale_orders(
-        self, moved_addresses: AbstractSet[Address]
-    ) -> Iterator[tuple[NodeSort, tuple[_Order, AbstractSet[Address]]]]:
+    def _iterate_stale_orders(
+        self,
+        earlier_nodes: Mapping[Address, Node | None],
+        earlier_settled_nodes: Mapping[Address, Node | None],
+    ) -> Iterator[tuple[NodeSort, _StaleOrder]]:
         """Yield the orders for the next ranking, each with the nodes that may have moved."""
-        nothing = frozenset[Address]()
         with self._lock:
             stale_orders = self._stale_orders | {
-                sort: (order, nothing) for sort, order in self._orders.items()
+                sort: _StaleOrder(order.settled_keys, {}) for sort, order in self._orders.items()
             }
-        max_stale = max(len(self.nodes) // _MAX_STALE_SHARE, _MIN_STALE_NODES)
-        for sort, (order, earlier_moved) in stale_orders.items():
-            moved = moved_addresses | earlier_moved if earlier_moved else moved_addresses
-            if len(moved) <= max_stale:
-                yield sort, (order, moved)
+        for sort, stale in stale_orders.items():
+            moved_nodes = earlier_settled_nodes if sort in _TIMED_SORTS else earlier_nodes
+            yield sort, stale._replace(earlier_nodes={**moved_nodes, **stale.earlier_nodes})
 
-    def _classify_nodes(self, addresses: Iterable[Address]) -> None:
-        """Count these nodes by state, and store the reliability of those that are recovering."""
-        time, rules = self.cursor.time, self._rules
-        recovering = {}
-        for address in addresses:
-            node = self.nodes[address]
-            reliability = compute_reliability(node, time, rules)
-            self.state_by_address[address] = state = classify_node_state(node, reliability, rules)
+    def _classify_nodes(self, nodes: Iterable[Node]) -> None:
+        """Count these nodes by state, and add those that are recovering."""
+        rules = self._rules
+        for node in nodes:
+            reliability = self._recovering.add_node(node)
+            state = classify_node_state(node, reliability, rules)
+            self.state_by_address[node.address] = state
             self.counts[state] += 1
-            if reliability < UNIT:
-                recovering[address] = reliability
-        self._recovering = recovering
 
     def compute_qos(self, node: Node) -> int | None:
         """Return the QoS of a node in units of 10^-18, or None if it is not a member."""
         return compute_node_qos(node, self.cursor.time, self._rules, self.peers)
 
-    def _compute_ranked_qos(self, node: Node) -> int | None:
-        """Return the QoS of a node of this ranking, from its stored reliability."""
-        reliability = self._recovering.get(node.address, UNIT)
-        return compute_qos_with_reliability(
-            node, reliability, self.cursor.time, self._rules, self.peers
-        )
+    def _get_ranked_qos(self, node: Node) -> int | None:
+        """Return the QoS of a node of this ranking."""
+        qos_by_address = self._get_qos_of_recovering_nodes()
+        if node.address in qos_by_address:
+            return qos_by_address[node.address]
+        return self._compute_settled_qos(node)
+
+    def _compute_settled_qos(self, node: Node) -> int | None:
+        """Return the QoS of a node whose reliability is 1."""
+        return compute_qos_with_reliability(node, UNIT, self.cursor.time, self._rules, self.peers)
+
+    def _get_values_of_recovering_nodes(self, sort: NodeSort) -> Mapping[Address, int | None]:
+        """Return the sorted values of the nodes that are not sorted with the settled nodes."""
+        if sort not in _TIMED_SORTS:
+            return {}
+        if sort.removeprefix("-") == "qos":
+            return self._get_qos_of_recovering_nodes()
+        return self._recovering.reliability_by_address
+
+    def _get_qos_of_recovering_nodes(self) -> Mapping[Address, int | None]:
+        """Return the QoS of every recovering node, computed once per block."""
+        if self._qos_of_recovering is None:
+            self._qos_of_recovering = dict(self._recovering.iterate_qos(self.peers))
+        return self._qos_of_recovering
 
     def get_sorted_keys(self, sort: NodeSort) -> list[SortKey]:
         """Return the keys of all nodes, sorted by `sort`."""
+        order = self._get_order(sort)
+        if not order.recovering_keys:
+            return order.settled_keys
+        with self._lock:
+            if sort not in self._merged_keys:
+                self._merged_keys[sort] = sorted(order.settled_keys + order.recovering_keys)
+            return self._merged_keys[sort]
+
+    def _get_order(self, sort: NodeSort) -> _Order:
         with self._lock:
             order = self._orders.get(sort)
             if order is None:
                 order = self._orders[sort] = self._sort_keys(sort)
-        return order.keys
+            return order
 
     def _sort_keys(self, sort: NodeSort) -> _Order:
         stale = self._stale_orders.pop(sort, None)
-        if stale is None:
-            keys = self._sort_addresses(sort, self.nodes)
-            return _Order(keys, {key.address: key for key in keys})
-        (old_sorted_keys, old_key_by_address), moved_addresses = stale
-        build_key = self._build_key_function(sort)
-        new_keys = {
-            address: key
-            for address in moved_addresses
-            if (key := build_key(self.nodes[address])) != old_key_by_address.get(address)
-        }
-        old_keys = [
-            old_key_by_address[address] for address in new_keys if address in old_key_by_address
-        ]
-        return _Order(
-            _merge_sorted_keys(old_sorted_keys, sorted(old_keys), sorted(new_keys.values())),
-            old_key_by_address | new_keys,
+        recovering = self._get_values_of_recovering_nodes(sort)
+        build_key = _make_key_builder(sort)
+        recovering_keys = sorted(
+            build_key(number, address) for address, number in recovering.items()
         )
+        build_settled_key = self._build_key_function(sort, are_settled=True)
+        if stale is None:
+            settled_keys = sorted(
+                build_settled_key(node)
+                for address, node in self.nodes.items()
+                if address not in recovering
+            )
+            return _Order(settled_keys, recovering_keys)
+        removed_keys, added_keys = [], []
+        for address, earlier_node in stale.earlier_nodes.items():
+            old_key = None if earlier_node is None else build_settled_key(earlier_node)
+            new_key = None if address in recovering else build_settled_key(self.nodes[address])
+            if new_key == old_key:
+                continue
+            if old_key is not None:
+                removed_keys.append(old_key)
+            if new_key is not None:
+                added_keys.append(new_key)
+        settled_keys = _merge_sorted_keys(
+            stale.settled_keys, sorted(removed_keys), sorted(added_keys)
+        )
+        return _Order(settled_keys, recovering_keys)
 
     def iterate_sorted_keys(
         self, sort: NodeSort, key: SortKey | None, candidates: Collection[Address] | None
@@ -216,16 +287,11 @@ class NodeRanking:
 
         If `candidates` are given, only these nodes are sorted and yielded.
         """
-        order = (
-            self.get_sorted_keys(sort)
-            if candidates is None
-            else self._sort_addresses(sort, candidates)
-        )
-        return islice(order, 0 if key is None else bisect_right(order, key), None)
-
-    def _sort_addresses(self, sort: NodeSort, addresses: Iterable[Address]) -> list[SortKey]:
+        if candidates is None:
+            return self._get_order(sort).iterate_keys_after(key)
         build_key = self._build_key_function(sort)
-        return sorted(build_key(self.nodes[address]) for address in addresses)
+        keys = sorted(build_key(self.nodes[address]) for address in candidates)
+        return _Order(keys, []).iterate_keys_after(key)
 
     def list_by_prefix(self, prefix: str) -> list[Address]:
         """Return the addresses that begin with `prefix`."""
@@ -258,7 +324,7 @@ class NodeRanking:
         """Return the rank of a node if it had this QoS, counted from 1, or None without a QoS."""
         if qos is None:
             return None
-        return bisect_left(self.get_sorted_keys("qos"), SortKey(0, -qos, address)) + 1
+        return self._get_order("qos").count_keys_below(SortKey(0, -qos, address)) + 1
 
     def get_incentive_shares(self) -> Mapping[Address, int]:
         """Return the incentive share of every node, computed once per block."""
@@ -286,7 +352,7 @@ class NodeRanking:
     def _build_weight_row(self, address: Address) -> tuple[int, int | None] | None:
         """Return a member's stake, and its QoS if it is available; or None for a non-member."""
         node = self.nodes[address]
-        qos = self._compute_ranked_qos(node)
+        qos = self._get_ranked_qos(node)
         if qos is None:
             return None
         is_available = self.state_by_address[address] in {"selectable", "recovering"}
@@ -299,30 +365,42 @@ class NodeRanking:
     @property
     def member_count(self) -> int:
         """The number of nodes that have a QoS."""
-        return bisect_right(self.get_sorted_keys("qos"), SortKey(0, UNIT, Address("g")))
+        return self._get_order("qos").count_keys_below(SortKey(0, UNIT, Address("g")))
 
-    def _build_key_function(self, sort: NodeSort) -> Callable[[Node], SortKey]:
+    def _build_key_function(
+        self, sort: NodeSort, *, are_settled: bool = False
+    ) -> Callable[[Node], SortKey]:
+        """Return a function that builds the key of a node of this ranking.
+
+        If the nodes are settled, they may also be nodes as of an earlier block.
+        """
         name = sort.removeprefix("-")
         if name == "address":
             return lambda node: SortKey(0, 0, node.address)
-        get_value = self._build_value_functions()[name]
-        sign = 1 if sort.startswith("-") else -1
+        get_value = self._build_value_functions(are_settled=are_settled)[name]
+        build_key = _make_key_builder(sort)
+        return lambda node: build_key(get_value(node), node.address)
 
-        def build_key(node: Node) -> SortKey:
-            number = get_value(node)
-            return SortKey(int(number is None), sign * (number or 0), node.address)
-
-        return build_key
-
-    def _build_value_functions(self) -> dict[str, Callable[[Node], int | None]]:
+    def _build_value_functions(
+        self, *, are_settled: bool
+    ) -> dict[str, Callable[[Node], int | None]]:
         rules, time = self._rules, self.cursor.time
+        recovering = self._recovering.reliability_by_address
         return {
-            "qos": self._compute_ranked_qos,
+            "qos": self._compute_settled_qos if are_settled else self._get_ranked_qos,
             "long_term": lambda node: compute_long_term_score(node, rules, time),
-            "reliability": lambda node: self._recovering.get(node.address, UNIT),
+            "reliability": lambda node: (
+                UNIT if are_settled else recovering.get(node.address, UNIT)
+            ),
             "scored": lambda node: node.scored,
             "changed_at": lambda node: node.changed_at,
         }
+
+
+def _make_key_builder(sort: NodeSort) -> Callable[[int | None, Address], SortKey]:
+    """Return a function that builds the key of a node with this value and address."""
+    sign = 1 if sort.startswith("-") else -1
+    return lambda number, address: SortKey(int(number is None), sign * (number or 0), address)
 
 
 def _update_addresses_by_card(

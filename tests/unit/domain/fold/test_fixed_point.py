@@ -12,6 +12,7 @@ from oracle.domain.fixed_point import (
     ONE,
     UNIT,
     compute_decay,
+    compute_decay_end,
     compute_decay_table,
     format_decimal,
     move_towards_one,
@@ -50,6 +51,15 @@ def test_decay_matches_documented_limits(seconds, left):
 
 def test_decay_is_still_positive_one_second_before_it_ends():
     assert compute_decay(2**21 - 1, 10**6) > 0
+
+
+@pytest.mark.parametrize("tau", [1, 60, 1800, 86_400])
+def test_decay_is_zero_from_its_end_on_and_positive_shortly_before(tau):
+    end = compute_decay_end(tau)
+    seconds = [*range(end, end + 5_000), *range(end, 2**21 + 10, 997)]
+
+    assert {compute_decay(second, tau) for second in seconds} == {0}
+    assert compute_decay(min(end - 4 * tau, 2**21 - 1), tau) > 0
 
 
 @given(st.integers(0, 2**21), st.integers(0, 2**21), st.integers(0, UNIT))

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.state import Membership
-from oracle.queries.api import node_list
+from oracle.domain.state import Membership, Node
+from oracle.queries.api import node_list, node_order
 from oracle.queries.api.draw_weights import is_available
 from oracle.queries.api.node_list import MAX_ROWS, NodeListQuery, list_nodes
 from oracle.queries.api.node_order import NodeRanking, NodeSort
@@ -206,7 +206,8 @@ def sum_weights_plainly(ranking: NodeRanking, rules: Rules) -> tuple[int, int]:
     st.lists(
         st.tuples(
             st.integers(0, 8),
-            st.sampled_from([0, 1, 60, 600, 7_200]),
+            # Reliability is 1 - 10^-18 after 21 hours, and 1 after 44.4 hours.
+            st.sampled_from([0, 1, 60, 600, 7_200, 80_000, 153_000, 160_000]),
             st.sets(st.sampled_from(SORTS)),
         ),
         min_size=2,
@@ -236,7 +237,11 @@ def test_incremental_ranking_equals_fresh_ranking(new_sqlite_store, events, rule
             assert orders_of(held) == orders_of(anew)
             assert held.get_draw_weights(CRYNUX_WEIGHTING)[:2] == sum_weights_plainly(anew, rules)
             for sort in sorts:
-                assert held.get_sorted_keys(sort) == anew.get_sorted_keys(sort)
+                keys = anew.get_sorted_keys(sort)
+                assert held.get_sorted_keys(sort) == keys
+                for start in range(0, len(keys), 7):
+                    rest = held.iterate_sorted_keys(sort, keys[start], None)
+                    assert list(rest) == keys[start + 1 :]
 
 
 def test_recovering_node_rises_in_ranking_without_events(indexed):
@@ -251,6 +256,26 @@ def test_recovering_node_rises_in_ranking_without_events(indexed):
         [make_node_address("B"), make_node_address("A")],
         [make_node_address("A"), make_node_address("B")],
     )
+
+
+def test_block_without_events_computes_qos_of_no_settled_node(indexed, monkeypatch):
+    history = History().joins(*TEN)
+    history.creates("1").starts("1", "n1").after(5).times_out("1")
+    indexed.whole(history)
+    list_ranked_nodes(indexed)
+    scored: list[Node] = []
+
+    def compute_qos(node: Node, *_: object) -> int | None:
+        scored.append(node)
+        return None
+
+    history.after(60)
+    indexed.index([], history.block + 1, history.time)
+    monkeypatch.setattr(node_order, "compute_qos_with_reliability", compute_qos)
+    with open_snapshot(indexed.source) as snapshot:
+        keys = snapshot.get_ranking().get_sorted_keys("qos")
+
+    assert (len(keys), scored) == (len(TEN), [])
 
 
 def test_rewind_clears_ranking(indexed):
