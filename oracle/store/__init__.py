@@ -1,1 +1,1 @@
-"""All SQL of the project: repositories inside a unit of work, on SQLite and PostgreSQL."""
+"""Contains all SQL of the project, in repositories that work on SQLite and PostgreSQL."""

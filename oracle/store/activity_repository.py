@@ -1,7 +1,7 @@
-"""Recent activity of all nodes: counts over time, and single changes.
+"""Reads the recent activity of all nodes: counts over time, and single changes.
 
-The tables are indexed by block, not by time. The first block at or after a time is found by
-bisection, on the assumption that block times do not decrease.
+The tables are indexed by block instead of by time. The first block at or after a time is found by
+bisection, because block times do not decrease.
 """
 
 from bisect import bisect_left
@@ -44,7 +44,7 @@ from oracle.store.tables.state_tables import (
 
 
 class NodeTrendPoint(NamedTuple):
-    """A score of a node, or a change of its reliability (then `score` is None)."""
+    """A score of a node, or a change of its reliability; in the second case `score` is None."""
 
     block: int
     time: int
@@ -97,7 +97,7 @@ class ActivityRepository:
     ) -> list[ReliabilityChange]:
         """Return up to `limit` reliability changes of all nodes since `time`, oldest first.
 
-        `first_block` limits the search: all rows below this block are older than `time`.
+        `first_block` limits the search; all rows below this block must be older than `time`.
         """
         return [
             decode_reliability_row(row)
@@ -109,8 +109,8 @@ class ActivityRepository:
     ) -> list[ReliabilityChange]:
         """Return the last reliability change of each node between two times.
 
-        The times are in seconds; `since` is included, `time` is not. `first_block` limits the
-        search: all rows below this block are older than `since`.
+        Changes at `since` are included, and changes at `time` are not; both are in unix seconds.
+        `first_block` limits the search; all rows below this block must be older than `since`.
         """
         table = reliability_change
         newest_first = [table.c[name].desc() for name in (*Position._fields, "seq")]
@@ -127,7 +127,7 @@ class ActivityRepository:
     ) -> list[MembershipChange]:
         """Return up to `limit` membership changes of all nodes since `time`, oldest first.
 
-        `first_block` limits the search: all rows below this block are older than `time`.
+        `first_block` limits the search; all rows below this block must be older than `time`.
         """
         return [
             decode_membership_row(row)
@@ -145,8 +145,8 @@ class ActivityRepository:
     ) -> dict[Address, list[NodeTrendPoint]]:
         """Return the last `depth` scores of each node and the reliability changes since, in order.
 
-        The last reliability change before the first returned score is also included. A single
-        query reads the points of all nodes.
+        The last reliability change before the first returned score is included as well. One query
+        reads the points of all nodes.
         """
         addresses = [decode_hex(address) for address in nodes]
         scores = _select_last_scores(addresses, depth)
@@ -155,7 +155,7 @@ class ActivityRepository:
             .union_all(_select_reliability_changes(addresses, scores))
             .subquery()
         )
-        # A score and a change of the same block stay in the order of their events.
+        # The position is part of the order, because one block may contain several events.
         order = ("node", "block", "tx", "log", "sub", "kind", "seq")
         columns = [points.c[name] for name in ("node", "block", "time", "score", "h_after")]
         rows = self._connection.execute(
@@ -169,7 +169,7 @@ class ActivityRepository:
     def find_first_block_since(self, time: int, last_block: int) -> int:
         """Return a block below which all rows are older than `time`.
 
-        It is at most `last_block` + 1.
+        The result is at most `last_block` + 1.
         """
         return self._find_first_block_since(reliability_change, time, last_block)
 

@@ -1,6 +1,7 @@
 """Writes a backup of the database to one file, even while the daemon runs, and restores it.
 
-SQLite's backup is a database file. PostgreSQL's is an archive of `pg_dump` in the custom format.
+The backup of a SQLite database is a database file. The backup of a PostgreSQL database is an
+archive of `pg_dump` in the custom format.
 """
 
 import os
@@ -23,10 +24,10 @@ from oracle.store.db_errors import format_database_name
 from oracle.store.engine import parse_database_url
 from oracle.store.schema import SchemaAge, inspect_schema
 
-# The schemas that this version can use, after `migrate` if the schema is older.
+# The ages of schemas that this version can use; an older schema requires `migrate` first.
 _USABLE_AGES = (SchemaAge.CURRENT, SchemaAge.OLDER)
 _SERVICE = "qos-oracle"
-# The environment variables that PostgreSQL's programs need besides their own PG… variables.
+# The environment variables that PostgreSQL's programs need, besides the variables named PG….
 _ENVIRONMENT_NAMES = ("PATH", "HOME", "LANG", "LC_ALL")
 # The first bytes of every SQLite file (sqlite.org/fileformat.html, 1.3).
 _SQLITE_MAGIC = b"SQLite format 3\0"
@@ -64,9 +65,10 @@ def back_up_database(url: str, backup: Path) -> None:
 def restore_database(url: str, backup: Path, replaced_path: Path, *, dry_run: bool) -> None:
     """Replace the SQLite database by a backup, or restore into an empty PostgreSQL database.
 
-    An existing SQLite database is kept as `replaced_path`. No other process may use the database.
-    The restored database is marked, so that its signer first waits until no statement that was
-    signed since the backup can land. A dry run checks everything and changes nothing.
+    An existing SQLite database is renamed to `replaced_path`. No other process may use the
+    database. The restored database is marked, so that its signer signs nothing before all
+    statements that were signed after the backup have expired. A dry run checks everything and
+    changes nothing.
 
     Raises:
         InputError: the file is no backup for this database, or is of a newer version; the
@@ -110,7 +112,7 @@ def _mark_as_restored(url: URL) -> None:
 
 @contextmanager
 def _open_checked_copy(backup: Path, folder: Path) -> Iterator[Path]:
-    """Yield the path of a temporary copy in `folder` that was checked completely.
+    """Copy the backup to a temporary file in `folder`, check the copy, and yield its path.
 
     Raises:
         InputError: the backup is not of a version that this version can use.
@@ -131,7 +133,7 @@ def _open_checked_copy(backup: Path, folder: Path) -> Iterator[Path]:
 
 
 def _copy_sqlite_file(source: Path, copy: Path) -> None:
-    # A file that was copied together with its log has its newest transactions in the log.
+    # If there is a write-ahead log next to the file, it contains the newest transactions.
     has_log = source.with_name(f"{source.name}-wal").exists()
     mode = "mode=ro" if has_log else "mode=ro&immutable=1"
     try:
@@ -155,7 +157,7 @@ def _check_sqlite_file(path: Path, name: str) -> None:
     try:
         with closing(sqlite3.connect(path)) as connection:
             (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            # The copy becomes one file without a log; the daemon switches the log on again.
+            # The copy must be a single file without a log. The daemon switches the log on again.
             connection.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.Error as error:
         raise FatalError(f"{name} is corrupted: {error}") from error

@@ -1,8 +1,8 @@
-"""Bulk reads and writes: many rows of one table at the speed of the driver.
+"""Reads and writes many rows of one table in bulk, at the speed of the driver.
 
-Rows are tuples in the order of the table's columns, and SQLite accepts them unchanged. On
-PostgreSQL many rows are written by COPY, after the rows to be replaced were deleted. Few rows, and
-rows that must not replace existing ones, are passed as one array per column. See
+Rows are tuples in the order of the table's columns, which SQLite accepts unchanged. On PostgreSQL,
+many rows are written by COPY, after the rows that they replace were deleted. Few rows, and rows
+that must not replace existing rows, are passed as one array per column. See
 docs/explanation/storage.md#bulk-writes.
 """
 
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
-# Below this many rows COPY costs more than it saves
+# COPY is used only for at least this many rows, because for fewer rows it takes longer
 # (docs/explanation/storage.md#bulk-writes).
 _COPY_FROM = 50
-# Keys per query; shorter queries are compiled and planned faster.
+# The maximum number of keys per query, because longer queries take longer to compile and plan.
 KEYS_PER_QUERY = 500
-# Keys are passed as binary: in text format, the driver's default for arrays, each key is escaped.
+# Keys are passed in binary format, because in text format, the driver's default for arrays, each
+# key would be escaped.
 _ANY = "ANY(%b)"
 
 _Insert = TypeVar("_Insert", sqlite.Insert, "postgresql.Insert")
@@ -49,7 +50,7 @@ class _ConflictPolicy(Enum):
     FAIL = "fail"
     REPLACE = "replace"
     KEEP = "keep"
-    # An orphan of the same key becomes canonical again, with the new values.
+    # A stored orphan with the same key becomes canonical again, with the new values.
     REVIVE = "revive"
 
 
@@ -57,7 +58,7 @@ def insert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
     """Insert new rows.
 
     Raises:
-        IntegrityError: a row with one of the keys exists already.
+        IntegrityError: a row with one of these keys exists already.
     """
     if _should_use_copy(connection, rows):
         _copy_rows(connection, target, rows)
@@ -66,7 +67,7 @@ def insert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
 
 
 def upsert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
-    """Insert rows, replacing stored rows with the same key; no key may occur twice in `rows`."""
+    """Insert rows and replace stored rows with the same key; keys in `rows` must be unique."""
     if _should_use_copy(connection, rows) and len(target.primary_key) == 1:
         _delete_rows(connection, target, rows)
         _copy_rows(connection, target, rows)
@@ -75,15 +76,15 @@ def upsert_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
 
 
 def insert_missing_rows(connection: Connection, target: Table, rows: list[Row]) -> int:
-    """Insert the rows whose key does not exist yet, and return their number."""
+    """Insert the rows whose key is not stored yet, and return their number."""
     return _insert_with_conflict_policy(connection, target, rows, _ConflictPolicy.KEEP)
 
 
 def insert_canonical_rows(connection: Connection, target: Table, rows: list[Row]) -> int:
-    """Insert raw rows as canonical; return how many became canonical.
+    """Insert raw rows as canonical; return how many rows became canonical.
 
-    A stored orphan of the same key is overwritten and becomes canonical; a stored canonical row is
-    kept.
+    A stored orphan with the same key is overwritten and becomes canonical. A stored canonical row
+    is kept.
     """
     return _insert_with_conflict_policy(connection, target, rows, _ConflictPolicy.REVIVE)
 
@@ -91,7 +92,7 @@ def insert_canonical_rows(connection: Connection, target: Table, rows: list[Row]
 def fetch_rows(connection: Connection, target: Table, keys: Iterable[bytes]) -> Iterator[Row]:
     """Yield the rows whose key is among `keys`; the table must have a single key column.
 
-    Values are those of the driver; for example, SQLite's booleans are 0 and 1.
+    The values are as the driver returns them; for example, SQLite's booleans are 0 and 1.
     """
     key_list = list(keys)
     dialect = connection.dialect.name
@@ -124,12 +125,13 @@ def stream_rows(
     transaction ends.
     """
     if connection.dialect.name != "sqlite":
-        # Uses a server-side cursor.
+        # With `yield_per`, SQLAlchemy uses a server-side cursor.
         with connection.execute(query.execution_options(yield_per=batch_rows)) as streamed:
             for batch in streamed.partitions():
                 yield list(map(tuple, batch))
         return
-    # Reads driver rows: creating SQLAlchemy rows takes half as long as SQLite takes to read them.
+    # Rows are read from the driver, because creating SQLAlchemy rows would add half of the time
+    # that SQLite needs to read them.
     with connection.execute(query) as result:
         cursor = result.cursor
         while rows := cursor.fetchmany(batch_rows):
@@ -182,15 +184,14 @@ def _copy_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
     from psycopg import Error, sql  # noqa: PLC0415  most databases are SQLite's
 
     names = sql.SQL(", ").join(map(sql.Identifier, target.columns.keys()))
-    # Binary format: in text format every byte would take two digits.
+    # The binary format is used, because in text format every byte would take two digits.
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
         sql.Identifier(target.name), names
     )
     try:
         _stream_copy(connection, statement, _get_column_types(target), rows)
     except Error as error:
-        # Wrapped like the error of any statement: `translate_db_error` handles only SQLAlchemy's
-        # errors.
+        # The error is wrapped, because `translate_db_error` handles only SQLAlchemy's errors.
         statement_and_error = statement.as_string(), None, error, Error
         raise DBAPIError.instance(*statement_and_error, dialect=connection.dialect) from error
 
@@ -202,7 +203,7 @@ def _stream_copy(
 
     driver = cast("Driver[Row]", connection.connection.driver_connection)
     with driver.cursor() as cursor:
-        # The driver's default dumper for BYTEA is slower, because it is written in Python.
+        # This dumper is faster than the driver's default for BYTEA, which is written in Python.
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
         with cursor.copy(copy_statement) as copy:
             copy.set_types(types)

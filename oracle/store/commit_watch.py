@@ -1,6 +1,6 @@
 """Waits for the next commit to a database, by this process or by another one.
 
-A waiting reader sees a change immediately. See docs/explanation/storage.md#commits.
+By this, a reader notices a change immediately. See docs/explanation/storage.md#commits.
 """
 
 import sqlite3
@@ -16,9 +16,9 @@ from sqlalchemy.pool import NullPool
 
 from oracle.store.engine import COMMIT_CHANNEL, build_keepalive_args
 
-# Interval at which SQLite is checked for commits of other processes; a check takes 6 us.
+# The interval at which SQLite is checked for commits of other processes; a check takes 6 us.
 _LOOK_SECONDS = 0.01
-# Number of `wait` calls before a server that refused notifications is tried again.
+# If a server has refused notifications, it is tried again after this many calls of `wait`.
 _REFUSED_WAITS = 100
 
 
@@ -26,22 +26,21 @@ class CommitWatch(Protocol):
     """Detects commits since the last call of `wait`; thread-safe."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a commit, at most `seconds`, and return whether a commit was seen.
+        """Wait up to `seconds` for a commit, and return whether there was a commit.
 
-        A commit may be missed, so callers also read the database at longer intervals.
+        A commit may be missed, so callers must also read the database at longer intervals.
         """
         ...
 
     def close(self) -> None:
-        """End the call of `wait` that is running, and release the connection."""
+        """End a running call of `wait`, and release the connection."""
         ...
 
 
 class FileCommitWatch:
     """Compares SQLite's `data_version`, which every commit of another connection changes.
 
-    `committed` is notified of the commits of this process, which are therefore detected
-    immediately.
+    `committed` is notified of the commits of this process, so that they are detected immediately.
     """
 
     def __init__(self, database: str, committed: Condition) -> None:
@@ -71,7 +70,7 @@ class FileCommitWatch:
             self._connection.close()
 
     def _read_data_version(self) -> int:
-        """Return the file's data version, or the last known one while the file is locked."""
+        """Return the data version of the file, or the last known version while it is locked."""
         try:
             with closing(self._connection.execute("PRAGMA data_version")) as rows:
                 return int(rows.fetchone()[0])
@@ -82,8 +81,8 @@ class FileCommitWatch:
 class ServerCommitWatch:
     """Listens for the notifications that PostgreSQL sends after each write transaction.
 
-    It uses a separate connection. If the server refuses, as a replica does, every call waits for
-    the full time and returns False.
+    The watch uses a separate connection. If the server refuses to listen, as a replica does, every
+    call of `wait` waits for the full time and returns False.
     """
 
     def __init__(self, url: URL) -> None:
@@ -101,7 +100,7 @@ class ServerCommitWatch:
     def wait(self, seconds: float) -> bool:
         """Wait for a commit, at most `seconds`, and return whether a commit was seen.
 
-        The first call returns True at once, because commits before it were not notified.
+        The first call returns True at once, because earlier commits were not notified.
         """
         with self._lock:
             if self._is_closed.is_set() or self._refused_waits > 0:

@@ -81,9 +81,9 @@ if TYPE_CHECKING:
     from oracle.store.state.undo_journal import UndoJournal
     from oracle.store.subscription_repository import SubscriptionRepository
 
-# The daemon renews its lease every few seconds, so on a replica that keeps up the newest replayed
-# transaction is never old. If a replica has replayed nothing since its start, it lags by at least
-# the time since then.
+# The age of the newest replayed transaction is the lag of a replica, because the daemon renews its
+# lease every few seconds. A replica that has replayed nothing since its start lags by at least the
+# time since its start.
 _LAG_QUERY = text(
     "SELECT CASE WHEN pg_is_in_recovery() THEN extract(epoch FROM clock_timestamp() - "
     "coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())) END"
@@ -93,7 +93,8 @@ _LAG_QUERY = text(
 class _LazyRepository:
     """An attribute of a unit of work that imports and creates a repository when it is first read.
 
-    A command uses few of the repositories. The annotation of the attribute names the class.
+    Imports are delayed because a command uses only a few repositories. The annotation of the
+    attribute contains the class of the repository.
     """
 
     def __init__(self, module_name: str) -> None:
@@ -117,7 +118,7 @@ def _declare_lazy_repository(module: str) -> Any:  # noqa: ANN401  the annotatio
 
 
 class UnitOfWork:
-    """All repositories inside one database transaction; the repositories never commit."""
+    """All repositories within one database transaction; no repository commits by itself."""
 
     identity: "IdentityRepository" = _declare_lazy_repository("identity")
     cursor: "CursorRepository" = _declare_lazy_repository("state.cursor_repository")
@@ -175,9 +176,9 @@ class UnitOfWork:
     def measure_replica_lag_seconds(self) -> float | None:
         """Return the age of the last replayed transaction, or None on a primary database.
 
-        Reads may be served from a PostgreSQL replica (docs/how-to/serve-the-read-api.md#replica);
-        every response states how far its data lags behind the daemon. SQLite has no replicas. For
-        a replica that has replayed nothing yet the value is a lower bound.
+        The read API may use a PostgreSQL replica (docs/how-to/serve-the-read-api.md#replica), and
+        every response states how far its data lags behind the daemon. SQLite has no replicas. If a
+        replica has replayed nothing yet, the value is a lower bound.
         """
         if self._connection.dialect.name == "sqlite":
             return None
@@ -185,7 +186,7 @@ class UnitOfWork:
         return None if lag is None else max(0.0, float(lag))
 
     def discard_verification_above(self, number: int) -> None:
-        """Discard coverage and verification above block `number` during a rollback."""
+        """Discard what is recorded about coverage and verification above block `number`."""
         self.coverage.delete_above(number)
         self.verified_blocks.delete_above(number)
         self.dead_letters.orphan_above(number)
@@ -211,18 +212,18 @@ class UnitOfWork:
 
 
 class Store:
-    """An open database with this version's schema; `close` or leaving a `with` block closes it."""
+    """An open database with the schema of this version; close it by `close` or a `with` block."""
 
     def __init__(self, url: URL) -> None:
-        """Create a store without any check; use `open` instead, which checks the schema."""
+        """Create a store without checks; use `open` instead, which checks the schema."""
         self._url = url
         # Whether this process has ever committed a write.
         self._was_written = False
-        # Whether the server neither confirmed nor refused the last COMMIT.
+        # Whether it is unknown if the last COMMIT succeeded, because the connection was lost.
         self._has_unknown_commit = False
         self._epoch: int | None = None
         self._file = find_file_identity(url)
-        # The write-ahead log of SQLite, which exists while a connection is open.
+        # Device and inode of SQLite's write-ahead log, which exists while a connection is open.
         self._log_file: tuple[int, int] | None = None
         self._stop_readers: set[Callable[[], None]] = set()
         self._committed = Condition()
@@ -231,19 +232,21 @@ class Store:
     def open(cls, url: str, *, create: bool = False) -> "Store":
         """Open `sqlite:///FILE` or `postgresql://USER@HOST/NAME`.
 
-        `create` creates the tables in an empty database; an older schema is never migrated here.
+        With `create`, the tables of an empty database are created. An older schema is never
+        migrated by this method.
 
         Raises:
             InputError: the database is unreachable or unwritable, the password is wrong, or the
-                schema is missing, older or newer; the message says what to do.
+                schema is missing, older or newer; the message contains what to do.
         """
         check_schema(url, create=create)
         return cls(parse_database_url(url))
 
     def open_unfenced_store(self) -> "Store":
-        """Return an unfenced store over the same database, which is closed with this store.
+        """Return a store for the same database whose writes need no lease.
 
-        Its writes need no lease. Only inboxes that clients fill are written this way.
+        Use it only for inboxes that clients fill, such as posted objections. It is closed together
+        with this store.
         """
         store = Store(self._url)
         self.call_before_close(store.close)
@@ -252,20 +255,20 @@ class Store:
     def set_fencing_epoch(self, epoch: int) -> None:
         """Reject every write from now on unless the lease has this epoch.
 
-        A stalled process then cannot write outdated data after another process has taken over the
-        lease.
+        This prevents a process that had stalled from writing outdated data after another process
+        has taken over the lease.
         """
         self._epoch = epoch
 
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
-        """Open a write transaction: committed on a clean exit, rolled back on any exception.
+        """Open a write transaction, which is committed at the end, or rolled back on an exception.
 
         Raises:
             UnknownCommitError: the connection was lost during COMMIT. The next transaction of any
-                kind waits until the server has decided, and then sees the result.
-            TransientError: another writer holds the database, the connection was lost, or the
-                database has become unwritable (disk or server).
+                kind waits until the outcome is known.
+            TransientError: another process is writing, the connection was lost, or the database
+                has become unwritable (disk or server).
             InputError: the database was never writable, or its file was deleted or replaced.
             FatalError: a fencing epoch is set, and another process has taken over the lease.
         """
@@ -295,7 +298,7 @@ class Store:
     def _await_unknown_commit(self) -> None:
         """Wait until the server has ended the transaction whose COMMIT it did not confirm.
 
-        That transaction holds the writers' lock until then. If a caller read the state earlier, it
+        Until then, the transaction holds the lock of writers. A caller that read the state earlier
         might repeat work that was committed.
 
         Raises:
@@ -304,7 +307,7 @@ class Store:
         if not self._has_unknown_commit:
             return
         with self._translate_db_errors(), self._write_engine.begin():
-            # Beginning a transaction takes the writers' lock.
+            # A new transaction begins by waiting for the lock of writers.
             pass
         self._has_unknown_commit = False
 
@@ -312,7 +315,7 @@ class Store:
         """Check, before a commit, that the open files are still those at the database's path.
 
         A commit into a deleted file would be lost. A commit into a deleted write-ahead log would
-        be lost if the process is killed before it closes the database.
+        be lost as well if the process is killed before it closes the database.
 
         Raises:
             InputError: the database file or its log is missing, or another file has replaced it.
@@ -342,7 +345,7 @@ class Store:
 
     @property
     def data_directory(self) -> Path | None:
-        """Return the directory of the SQLite file, or None for a database server."""
+        """The directory of the SQLite file, or None for a database server."""
         if self._url.get_backend_name() != "sqlite":
             return None
         return Path(self._url.database or "").absolute().parent
@@ -363,7 +366,7 @@ class Store:
 
     @contextmanager
     def read_transaction(self) -> Iterator[UnitOfWork]:
-        """Open a read transaction, which sees one snapshot of the database; keep it short.
+        """Open a read transaction, which reads one snapshot of the database; keep it short.
 
         Raises:
             TransientError: the connection was lost.
@@ -373,7 +376,7 @@ class Store:
             yield UnitOfWork(connection)
 
     def watch_commits(self) -> CommitWatch:
-        """Return a watch that sees the commits of all processes from now on."""
+        """Return a watch that detects the commits of all processes from now on."""
         watch: CommitWatch = (
             FileCommitWatch(self._url.database or "", self._committed)
             if self._url.get_backend_name() == "sqlite"
@@ -386,8 +389,8 @@ class Store:
     def open_temporary_copy(self) -> Iterator[str | None]:
         """Yield the URL of a temporary copy of the SQLite database, or None for a server.
 
-        The copy is in the folder of the database file, takes as much disk space, and blocks no
-        writer.
+        The copy is in the folder of the database file, takes as much disk space, and does not
+        block writers.
 
         Raises:
             TransientError: there is no space for the copy, or the connection was lost.
@@ -422,7 +425,7 @@ class Store:
                 ) from None
 
     def call_before_close(self, stop_reader: Callable[[], None]) -> None:
-        """Have `close` call `stop_reader` once, which ends a read in another thread."""
+        """Let `close` call `stop_reader` once, which must end a read in another thread."""
         self._stop_readers.add(stop_reader)
 
     def close(self) -> None:
@@ -458,6 +461,6 @@ class Store:
             translated_error = translate_db_error(error, self._url)
             if translated_error is None:
                 raise
-            # A new connection fails with an unspecific error if the log was deleted.
+            # If the log was deleted, the error of a new connection does not state this.
             self._check_log_identity()
             raise translated_error from error

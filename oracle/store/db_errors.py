@@ -1,4 +1,4 @@
-"""Translates database errors into retryable and user errors, without any password."""
+"""Translates database errors into transient errors and input errors, without any password."""
 
 import sqlite3
 
@@ -16,16 +16,17 @@ _TRANSIENT_CLASSES = ("08", "53", "57", "40", "55")
 # The transient classes of a connection that was lost, or that the server ended.
 _LOST_CLASSES = ("08", "57")
 _LOCK_NOT_AVAILABLE = "55P03"
-# A standby, or a server whose disk is nearly full; resolved by promotion or by freeing space.
+# The server is a standby, or its disk is nearly full. This ends if the standby is promoted, or if
+# space is freed.
 _READ_ONLY = "25006"
 _ANOTHER_WRITER = "another process is writing to the database"
-# While connecting, libpq provides no SQLSTATE, only a message.
+# During the connection, libpq provides no SQLSTATE but only a message.
 _CONNECT_ERRORS = {
     "password authentication failed": "the password is wrong",
     "no password supplied": "the server requires a password",
     "no pg_hba.conf entry": "the server rejects this user from this host (pg_hba.conf)",
 }
-# SQLite provides only a message.
+# SQLite provides only a message, without a code for these errors.
 _SQLITE_USER_ERRORS = {
     "readonly": "the file or its folder is read-only",
     "unable to open": "the file cannot be opened; check its folder and its permissions",
@@ -43,7 +44,7 @@ _SQLITE_TRANSIENT_ERRORS = {
 class UnknownCommitError(TransientError):
     """The outcome of a transaction is unknown, because the response to COMMIT was lost.
 
-    A caller must assume neither success nor failure: it must drop its in-memory results and start
+    A caller must assume neither success nor failure. It must drop its results in memory, and start
     again from the state in the database.
     """
 
@@ -106,7 +107,8 @@ def _translate_postgresql_error(error: DBAPIError, url: URL) -> OracleError | No
 def is_connection_lost(error: BaseException | None) -> bool:
     """Return whether an error of SQLAlchemy means that the connection to PostgreSQL was lost.
 
-    A server that shuts down (SQLSTATE class 57) or loses its connection (08) may have committed.
+    A server that shuts down (SQLSTATE class 57) or loses its connection (class 08) may have
+    committed the transaction.
     """
     if not isinstance(error, DBAPIError):
         return False
@@ -124,7 +126,7 @@ def _is_sqlite(error: DBAPIError) -> bool:
 def _find_connect_failure_reason(sqlstate: str, message: str) -> str | None:
     """Return why a connection failed, or None for any other error.
 
-    While connecting, libpq provides a message but no SQLSTATE.
+    An error of the connection has no SQLSTATE, so its message is searched.
     """
     if sqlstate:
         return None

@@ -1,4 +1,4 @@
-"""Facts learned about endpoints (limits, tags, trust), stored as short texts that may expire.
+"""Stores facts about endpoints (limits, tags, trust) as short texts, which may expire.
 
 `endpoint` is the display name, without an API key, or `""` for facts about the chain itself. See
 docs/explanation/storage.md#endpoint-facts.
@@ -19,15 +19,16 @@ _PROVEN_WRONG = "proven_wrong"
 _PROVEN_WRONG_ENDPOINTS = select(endpoint_fact.c.endpoint).where(
     endpoint_fact.c.name == _PROVEN_WRONG
 )
-# Blocks that were served by an endpoint proven wrong and not audited by another endpoint.
+# The condition for blocks that were served by an endpoint that was proven wrong, and that no other
+# endpoint has audited.
 _IS_UNAUDITED = coverage.c.endpoint.in_(_PROVEN_WRONG_ENDPOINTS) & coverage.c.audited_by.is_(None)
 
 
 class QuarantineRepository:
-    """Endpoints proven wrong, by display name, and the blocks that only such an endpoint served.
+    """The endpoints that were proven wrong, and the blocks that only such an endpoint served.
 
-    A quarantine is stored as an `endpoint_fact` that does not expire, so it survives a restart
-    until an operator readmits the endpoint.
+    A quarantine is stored as an `endpoint_fact` that does not expire, so that it lasts until an
+    operator readmits the endpoint, even after a restart.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -36,9 +37,9 @@ class QuarantineRepository:
     def add(self, endpoint: str, reason: str) -> bool:
         """Record that an endpoint was proven wrong; return False if it is already recorded.
 
-        Evidence from the endpoint no longer counts. Its verified blocks and its audits of other
-        endpoints' blocks are deleted. The level of blocks that only this endpoint served is
-        lowered.
+        Nothing that the endpoint confirmed counts any more. Its verified blocks and its audits of
+        other endpoints' blocks are deleted, and the level of blocks that only this endpoint served
+        is lowered.
         """
         if not insert_missing_rows(
             self._connection, endpoint_fact, [(endpoint, _PROVEN_WRONG, reason, None)]
@@ -119,7 +120,7 @@ def _select_suspect_rows(scope_id: bytes, blocks: BlockRange) -> Select[Any]:
 class EndpointFactsRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        # Endpoints proven wrong; quarantine does not expire.
+        # The endpoints that were proven wrong, whose quarantine does not expire.
         self.quarantine = QuarantineRepository(connection)
 
     def get(self, endpoint: str, name: str, now: int) -> str | None:
@@ -141,7 +142,7 @@ class EndpointFactsRepository:
         upsert_rows(self._connection, endpoint_fact, rows)
 
     def delete(self, endpoint: str, name: str) -> None:
-        """Delete one fact that proved to be wrong."""
+        """Delete one fact that was found to be wrong."""
         is_this_fact = (endpoint_fact.c.endpoint == endpoint) & (endpoint_fact.c.name == name)
         self._connection.execute(delete(endpoint_fact).where(is_this_fact))
 

@@ -1,4 +1,4 @@
-"""SQLAlchemy engines: connection settings and transaction modes of each database."""
+"""Creates SQLAlchemy engines, with connection settings and transaction modes for each database."""
 
 import os
 import sqlite3
@@ -14,23 +14,23 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from oracle.errors import InputError
 
-# Seconds that a writer waits for another one before it raises TransientError.
+# A writer waits this many seconds for another writer before it raises TransientError.
 BUSY_SECONDS = 5.0
-# Arbitrary key of the advisory lock by which PostgreSQL's writers exclude each other. SQLite's
-# writers lock the file.
+# The arbitrary key of the advisory lock by which writers exclude each other on PostgreSQL. On
+# SQLite, writers lock the file.
 WRITER_LOCK = 0x716F73
 # The channel on which PostgreSQL notifies readers of every committed write transaction.
 COMMIT_CHANNEL = "qos_oracle_commit"
-# Equal to the duration of the lease: a writer that is idle in its transaction for longer has lost
-# the lease anyway.
+# A writer that is idle in its transaction for this many seconds is terminated. This equals the
+# duration of the lease, so that such a writer has lost the lease anyway.
 STALLED_SECONDS = 30
 # SQLite's page cache per connection. A larger cache was not faster with windows of thousands of
 # events, and takes more of the writer's memory.
 _CACHE_KIB = 8_192
-# WAL length, 16 MB, at which SQLite moves pages into the database file: a page that changes in
-# every window is then moved once for several windows.
+# The length of the write-ahead log (16 MB) at which SQLite moves its pages into the database file.
+# With this length, a page that changes in every window is moved only once for several windows.
 _CHECKPOINT_PAGES = 4000
-# Size to which the WAL file is truncated after a long reader made it grow.
+# The write-ahead log is truncated to this size after it has grown during a long read.
 _MAX_WAL_BYTES = 64 * 1024 * 1024
 
 # File modes for the database, and the suffixes of the files that SQLite creates next to it.
@@ -124,15 +124,15 @@ def is_sqlite_file_missing(url: URL) -> bool:
 
 
 def _restrict_file_mode(url: URL) -> None:
-    """Restrict the file, created if missing, to its owner: it has unsent signed bytes.
+    """Create the database file if it is missing, and restrict it to its owner.
 
-    SQLite gives its other files (`-wal`, `-shm`) the same mode. An existing file is never opened
-    here: closing it would drop every lock that this process holds on it (POSIX), and another
-    process could then delete the log while connections are open (sqlite.org/howtocorrupt.html,
-    2.2).
+    The file contains signed transactions that were not sent yet. SQLite gives its other files
+    (`-wal`, `-shm`) the same mode. This function never opens an existing file. Closing it would
+    drop every lock that this process holds on the file (POSIX), so that another process could
+    delete the log while connections are open (sqlite.org/howtocorrupt.html, 2.2).
     """
     path = Path(url.database or "")
-    # Errors are left to the connection, which reports them.
+    # Errors are ignored, because opening the connection will report them.
     with suppress(OSError):
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_FILE_MODE))
@@ -141,7 +141,8 @@ def _restrict_file_mode(url: URL) -> None:
             *(path.with_name(path.name + suffix) for suffix in _SIDE_FILE_SUFFIXES),
         ):
             if file.exists() and (mode := file.stat().st_mode) & _GROUP_AND_OTHERS_MODE:
-                # A file that its owner has made read-only stays so.
+                # Only the rights of group and others are removed, so that a file that its owner
+                # has made read-only stays read-only.
                 file.chmod(S_IMODE(mode) & ~_GROUP_AND_OTHERS_MODE)
 
 
@@ -154,13 +155,13 @@ def _create_sqlite_engine(url: URL) -> Engine:
 
 
 def _configure_sqlite_connection(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-    # SQLAlchemy events begin transactions, so the driver's own handling is turned off.
+    # The driver must not begin transactions itself, because event handlers of SQLAlchemy do so.
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in (
         f"busy_timeout={int(BUSY_SECONDS * 1000)}",
         "journal_mode=WAL",
-        # The outbox stores signed bytes before they are sent: a commit must survive a power cut.
+        # A commit must survive a power cut, because signed bytes are sent after they are stored.
         "synchronous=FULL",
         "foreign_keys=ON",
         f"cache_size=-{_CACHE_KIB}",
@@ -179,7 +180,7 @@ def _make_connection_read_only(connection: DBAPIConnection, _entry: ConnectionPo
 
 
 def build_keepalive_args(url: URL) -> dict[str, int]:
-    """Return connection settings that detect a lost server or network within about ten seconds."""
+    """Return the connection settings that detect a lost server within about ten seconds."""
     defaults = {
         "connect_timeout": round(BUSY_SECONDS),
         "keepalives_idle": 5,
@@ -201,13 +202,13 @@ def _begin_deferred_transaction(connection: Connection) -> None:
 
 def _acquire_writer_lock(connection: Connection) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(BUSY_SECONDS * 1000)}ms'")
-    # This timeout ends a writer that stalls between two statements or whose host is gone; the
-    # standby ends a writer that stalls inside a statement (`LeaseRepository`,
-    # `terminate_stalled_writer`).
+    # This timeout ends a writer that stalls between two statements, or whose host is gone. A
+    # standby ends a writer that stalls within a statement
+    # (`LeaseRepository.terminate_stalled_writer`).
     connection.exec_driver_sql(
         f"SET LOCAL idle_in_transaction_session_timeout = '{STALLED_SECONDS}s'"
     )
-    # The notification is sent when the transaction commits.
+    # PostgreSQL sends the notification when the transaction commits.
     connection.exec_driver_sql(
         f"SELECT pg_advisory_xact_lock({WRITER_LOCK}), pg_notify('{COMMIT_CHANNEL}', '')"
     )

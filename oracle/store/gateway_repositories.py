@@ -1,4 +1,4 @@
-"""Persistent state of a gateway's selection service.
+"""Stores the state of a gateway's selection service.
 
 See docs/explanation/gateway.md#persistence-and-restarts.
 """
@@ -13,7 +13,7 @@ from oracle.store.tables.gateway_tables import draw_epoch, node_check, relay_out
 
 
 class StoredOutcome(NamedTuple):
-    """A relay or a passed check, with fields in column order and times in unix milliseconds."""
+    """The outcome of a relay or a passed check, in column order; times are unix milliseconds."""
 
     number: int
     received_ms: int
@@ -62,7 +62,7 @@ class RelayOutcomeRepository:
         self._connection = connection
 
     def append(self, outcomes: list[StoredOutcome]) -> None:
-        """Insert the outcomes whose number is new, so that a batch written twice counts once."""
+        """Insert the outcomes whose number is new, so that a batch can be written twice."""
         insert_missing_rows(
             self._connection, relay_outcome, [tuple(outcome) for outcome in outcomes]
         )
@@ -116,5 +116,5 @@ class NodeCheckRepository:
         upsert_rows(self._connection, node_check, [tuple(check) for check in checks])
 
     def list_all(self) -> list[StoredCheck]:
-        """Return the last check of every node that was ever checked, one per chain."""
+        """Return the last check of every node on every chain."""
         return [StoredCheck(*row) for row in self._connection.execute(select(node_check))]

@@ -20,7 +20,7 @@ from oracle.store.tables.integrity_tables import halt
 
 @dataclass(frozen=True, slots=True)
 class HaltEvidence:
-    """The block on which two sources disagree; a hash is None if its source has no such block."""
+    """The block about which two sources disagree; a hash is None if its source lacks the block."""
 
     block: int
     our_hash: Hash | None
@@ -115,8 +115,8 @@ class HaltRepository:
     def count_halt_changes(self) -> int:
         """Return the number of times that halts were opened or cleared.
 
-        The count reveals changes that the cursor cannot, because the cursor does not move while a
-        halt is open.
+        Readers use this number to detect changes, because the cursor does not move while a halt is
+        open.
         """
         count_query = select(func.count(halt.c.id) + func.count(halt.c.cleared_time))
         return int(self._connection.execute(count_query).scalar_one())
@@ -132,7 +132,7 @@ class HaltRepository:
         return [_decode_halt_row(row) for row in self._connection.execute(query)]
 
 
-# Built once, because every step runs it.
+# The statement is built once, because every step runs it.
 _OPEN_HALTS = select(halt).where(halt.c.cleared_time.is_(None)).order_by(halt.c.id)
 
 

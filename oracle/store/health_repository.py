@@ -1,4 +1,4 @@
-"""The last health report of the daemon, in one row; the database's clock measures its age."""
+"""Stores the last health report of the daemon in one row, whose age the database measures."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from oracle.store.lease_repository import MS_PER_SECOND, build_now_ms_expression
 from oracle.store.tables.outbox_tables import daemon_health
 
 _ROW_ID = 1
-# An older report means that the daemon is stuck or gone: it reports every few seconds.
+# If the last report is older, the daemon is stuck or gone, because it reports every few seconds.
 STALE_SECONDS = 30.0
 
 
@@ -34,7 +34,7 @@ class ReportedHealth:
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether the report is recent enough to describe the present."""
+        """Whether the report is recent enough to describe the present."""
         return self.ended_at is None and self.age_seconds <= STALE_SECONDS
 
 
@@ -56,7 +56,7 @@ class HealthRepository:
             process=row.process,
             age_seconds=(row.now_ms - row.beaten_ms) / MS_PER_SECOND,
             reported_at=row.beaten_ms // MS_PER_SECOND,
-            # A later release may define more conditions than this one.
+            # Unknown conditions are skipped, because a later release may define more of them.
             findings=tuple(
                 HealthFinding(Condition[key.upper()], detail)
                 for key, detail in pairs

@@ -1,6 +1,6 @@
-"""Node histories: scores, changes of reliability (H) and membership, due kickouts, and anomalies.
+"""Stores the histories of nodes: scores, reliability (H), membership, due kickouts and anomalies.
 
-Anomalies are events that broke a rule and were ignored; their rows are only appended.
+An anomaly is an event that broke a rule and was ignored. Rows of anomalies are only appended.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ from oracle.store.tables.state_tables import (
 
 Entry = TypeVar("Entry", Anomaly, MembershipChange, ReliabilityChange)
 
-# The statements for one node are built once, because building takes longer than executing.
+# The statements for one node are built once, because building one takes longer than running it.
 _NODE = bindparam("node", type_=LargeBinary)
 _ROW_LIMIT = bindparam("row_limit", type_=BigInteger)
 _SCORES = select(score).where(score.c.node == _NODE)
@@ -80,7 +80,7 @@ def _select_newest(table: Table) -> Select[*tuple[Any, ...]]:
 
 _NEWEST_RELIABILITY_CHANGES = _select_newest(reliability_change)
 _NEWEST_MEMBERSHIP_CHANGES = _select_newest(membership_change)
-# Requests are skipped, because they take effect only when the node's task ends.
+# Requests to pause or quit are skipped, because they take effect only when the node's task ends.
 _EFFECTIVE_MEMBERSHIP_CHANGES = _NEWEST_MEMBERSHIP_CHANGES.where(
     membership_change.c.turn.not_in([transition.value for transition in REQUEST_TRANSITIONS])
 )
@@ -91,7 +91,7 @@ class ScoreRepository:
         self._connection = connection
 
     def append(self, scores: Sequence[ScoreEntry], rule_set: int) -> None:
-        """Append scores; `rule_set` is the number of the rules that produced them."""
+        """Append scores; `rule_set` is the number of the rule set that produced them."""
         insert_rows(
             self._connection,
             score,
@@ -250,14 +250,14 @@ def _build_parameters(
 def enumerate_within_position(entries: Sequence[Entry]) -> Iterator[tuple[int, Entry]]:
     """Yield each entry with its index among the entries of the same position.
 
-    One event may cause several entries.
+    The index is needed because one event may cause several entries.
     """
     for _, group in groupby(entries, key=attrgetter("at")):
         yield from enumerate(group)
 
 
 def _decode_score_row(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any driver
-    # Columns are unpacked by position: access by name takes longer than everything else.
+    # Columns are unpacked by position, because access by name would take most of the time.
     node, seq, task, task_group, rank, elapsed, task_score, *position, time, _rule_set = row
     return ScoreEntry(
         node=Address(encode_hex(node)),
@@ -305,7 +305,7 @@ class KickoutRepository:
         self._connection = connection
 
     def save_intervals(self, intervals: Sequence[KickoutDue]) -> None:
-        """Save opened and closed intervals; if an interval occurs twice, the last entry counts."""
+        """Save opened and closed intervals; of several entries for an interval, save the last."""
         latest_by_start = {(interval.node, interval.opened_at): interval for interval in intervals}
         upsert_rows(
             self._connection,
@@ -334,8 +334,8 @@ class KickoutRepository:
 def decode_kickout_row(row: Any) -> KickoutDue:  # noqa: ANN401  a row of any driver
     """Decode the interval in a complete row of the table.
 
-    In a mass outage thousands of rows are decoded in each tick. Unpacking a row takes a third of
-    the time of reading its columns by their names.
+    The row is unpacked, because this takes a third of the time of reading columns by name, and in
+    a mass outage thousands of rows are decoded in each tick.
     """
     node, block, tx, log, sub, closed_block, closed_tx, closed_log, closed_sub = row
     return KickoutDue(

@@ -1,8 +1,8 @@
 """Reads the folded history of a range of blocks as plain rows for `export --parquet`.
 
-Each row begins with its position; hashes and addresses are `0x` hex. Rows are in the order of
-their positions and are read in pages, so memory stays flat. See docs/reference/parquet.md#tables
-for the columns.
+Each row begins with its position. Hashes and addresses are `0x` hex. Rows are in the order of
+their positions and are read in pages, so that memory use stays constant. See
+docs/reference/parquet.md#tables for the columns.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import kickout, reliability_change, score
 
 _PAGE_ROWS = 5_000
-# There is no index by the block that closed an interval, but there are few intervals.
+# Intervals are selected by these columns without an index, because there are few intervals.
 _CLOSED_COLUMNS = ("closed_block", "closed_tx", "closed_log", "closed_sub")
 
 

@@ -1,4 +1,4 @@
-"""The chain and contracts of this database; written once, checked at every start."""
+"""Stores the chain and the contracts of this database, which are checked at every start."""
 
 from dataclasses import dataclass, fields
 
@@ -23,14 +23,14 @@ _LABEL_BY_FIELD = {
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Chain and contracts that must never change under a database; contracts may be added.
+    """The chain and contracts of a database, which must never change; contracts may be added.
 
-    `oracle` is None for an index without publishing.
+    `oracle` is None if no oracle contract is configured.
     """
 
     chain_id: int
     genesis_hash: Hash
-    # Contract name to address, as in the configuration.
+    # The address of each contract, by its name in the configuration.
     contracts: dict[str, Address]
     oracle: Address | None
     start_block: int
@@ -92,7 +92,7 @@ class IdentityRepository:
                 )
 
     def _check_coverage_is_scoped(self) -> None:
-        """Reject added contracts while the database has coverage without a scope."""
+        """Raise InputError for added contracts while the coverage is not assigned to a scope."""
         query = select(coverage.c.first_block).where(coverage.c.scope == UNNAMED_SCOPE_ID).limit(1)
         if self._connection.execute(query).first() is not None:
             raise InputError(

@@ -1,7 +1,7 @@
-"""The leaves of accepted rounds and of cut reports, in pieces.
+"""Stores the leaves of reports in pieces of 8,192 leaves.
 
-A cut stores the pieces that changed since the last cut. See
-docs/explanation/storage.md#leaf-pieces.
+When a report is cut, that is, built at the end of a period, only the pieces that have changed
+since the last report are stored. See docs/explanation/storage.md#leaf-pieces.
 """
 
 from bisect import bisect_right
@@ -22,7 +22,7 @@ class LeafPieceRepository:
         self._connection = connection
 
     def add(self, piece: int, as_of: int, digest: PieceDigest, leaves: bytes) -> None:
-        """Insert a piece as of a cut; its leaves changed since the last cut."""
+        """Insert a piece whose leaves changed since the last report, as of a report's block."""
         self._connection.execute(
             insert(leaf_piece).values(
                 piece=piece,
@@ -37,10 +37,10 @@ class LeafPieceRepository:
         )
 
     def get_digest_by_piece(self, as_of: int) -> dict[int, PieceDigest]:
-        """Return the digests of the pieces as of a cut, by piece in ascending order.
+        """Return the digests of the pieces of the report as of a block, by ascending piece.
 
-        If there was no cut as of this block, or its pieces were pruned, the digests do not lead to
-        the root of the cut.
+        If there was no report as of this block, or its pieces were pruned, the digests do not lead
+        to the root of a report.
         """
         newest = (
             select(leaf_piece.c.piece, func.max(leaf_piece.c.as_of).label("as_of"))
@@ -57,7 +57,7 @@ class LeafPieceRepository:
         return {row.piece: _decode_digest(row) for row in rows}
 
     def load_leaves(self, piece: int, as_of: int) -> bytes:
-        """Return the encoded leaves of a piece as of a cut; empty if the piece is not stored."""
+        """Return the encoded leaves of a piece of the report as of a block, or b"" without it."""
         query = (
             select(leaf_piece.c.leaves)
             .where(leaf_piece.c.piece == piece, leaf_piece.c.as_of <= as_of)
@@ -68,9 +68,10 @@ class LeafPieceRepository:
         return b"" if leaves is None else bytes(leaves)
 
     def load_lanes_of_seat(self, seat: int, as_of_blocks: Collection[int]) -> dict[int, int]:
-        """Return one seat's lanes by as-of block, or 0 where the seat has no leaf yet.
+        """Return the reported score (lane) of one node by as-of block.
 
-        Blocks before the oldest stored piece are left out.
+        The lane is 0 if the node had no leaf yet. Blocks before the oldest stored piece are left
+        out.
         """
         piece, index = divmod(seat, PIECE_LEAVES)
         start = LEAF_BYTES * index
@@ -104,7 +105,7 @@ class LeafPieceRepository:
         self._connection.execute(delete(leaf_piece).where(leaf_piece.c.as_of > newest_report))
 
     def prune_except(self, kept_blocks: Collection[int]) -> None:
-        """Delete the pieces that belong to no cut as of one of these blocks."""
+        """Delete the pieces that are not part of a report as of one of these blocks."""
         as_of_blocks_by_piece = defaultdict[int, list[int]](list)
         keys = select(leaf_piece.c.piece, leaf_piece.c.as_of)
         for piece, as_of in self._connection.execute(
@@ -122,7 +123,7 @@ class LeafPieceRepository:
 
 
 def _find_unused(as_of_blocks: Sequence[int], kept_blocks: Sequence[int]) -> list[int]:
-    """Return the blocks that are not the newest block at or below any kept block."""
+    """Return the blocks that are not the highest block up to any of the kept blocks."""
     used = {
         as_of_blocks[index - 1]
         for index in (bisect_right(as_of_blocks, kept) for kept in kept_blocks)

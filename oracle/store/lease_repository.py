@@ -1,7 +1,7 @@
-"""The single-writer lease of the database, timed by the database's clock.
+"""Stores the lease by which a database has only one writer, timed by the database's clock.
 
-`epoch` increases with every new holder, so a former holder no longer finds its epoch in the row,
-and stops. See docs/explanation/daemon.md#lease.
+`epoch` increases with every new holder. A former holder stops when it finds another epoch in the
+row. See docs/explanation/daemon.md#lease.
 """
 
 from dataclasses import dataclass
@@ -19,9 +19,8 @@ _UNIX_EPOCH_JULIAN_DAY, _MS_PER_DAY = 2440587.5, 86_400_000
 _ROW_ID = 1
 _TAKEN_OVER = "another process has taken over the lease of this database"
 MS_PER_SECOND = 1000
-# Ends writers that keep the server waiting inside a statement: during a COPY, a batch, or a
-# response that is not read. PostgreSQL does not count that as idle, so none of its timeouts
-# applies.
+# Ends writers that keep the server waiting within a statement: during a COPY, during a batch, or
+# by not reading a response. No timeout of PostgreSQL applies, because such a writer is not idle.
 _TERMINATE_STALLED_WRITERS = text(
     "SELECT pg_terminate_backend(activity.pid) FROM pg_locks AS held"
     " JOIN pg_stat_activity AS activity ON activity.pid = held.pid"
@@ -45,7 +44,7 @@ def build_now_ms_expression(connection: Connection) -> ColumnElement[int]:
 
 @dataclass(frozen=True, slots=True)
 class LeaseState:
-    """State of the lease; `holder` is None if the lease is free.
+    """The state of the lease; `holder` is None if the lease is free.
 
     `seconds_left` may be negative. `until_ms` is the end of the lease by the database's clock;
     every renewal changes it.
@@ -58,7 +57,7 @@ class LeaseState:
 
 
 class LeaseRepository:
-    """The lease row, inside one transaction."""
+    """Access to the row of the lease, within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -75,8 +74,8 @@ class LeaseRepository:
     def acquire(self, holder: str, seconds: float, *, dead_epoch: int | None = None) -> int | None:
         """Acquire a free or expired lease and return its epoch, or None if the lease is held.
 
-        `dead_epoch` is the epoch of a holder known to be dead: a lease with exactly this epoch is
-        taken even if it has not expired.
+        `dead_epoch` is the epoch of a holder whose process has ended. A lease with exactly this
+        epoch is acquired even if it has not expired.
         """
         self._insert_missing_row()
         is_free = lease.c.holder.is_(None) | (lease.c.until_ms < self._build_now_ms_expression())
@@ -125,8 +124,8 @@ class LeaseRepository:
     def verify_lease_by_write(self, epoch: int) -> None:
         """Check, by a write, that the lease is held and that the database is writable.
 
-        The end of the lease moves by one millisecond, because SQLite skips writes that change
-        nothing.
+        The write moves the end of the lease by one millisecond, because SQLite skips writes that
+        change nothing.
 
         Raises:
             FatalError: another process has taken over; this transaction must be rolled back.

@@ -1,4 +1,4 @@
-"""Notices, and the delivery progress of each target (docs/how-to/notifications.md)."""
+"""Stores notices, and the progress of their delivery (docs/how-to/notifications.md)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,8 +80,8 @@ class NoticeSources:
 class Notice:
     """A notice; `time` is chain time in seconds.
 
-    `seq` counts from 1, and is 0 until the notice is stored. A fork that removes `block` retracts
-    the notice. If `block` is None, the notice is never retracted.
+    `seq` is the number of the notice from 1, or 0 until the notice is stored. If a fork removes
+    `block`, the notice is retracted. If `block` is None, the notice is never retracted.
     """
 
     kind: str
@@ -110,7 +110,8 @@ class DeliveryProgress:
     def is_due(self, now: float) -> bool:
         """Return whether the next notice may be delivered; `now` is in unix seconds.
 
-        A wait longer than the maximum was stored by a clock that ran ahead, and is ignored.
+        A wait that is longer than the maximum was stored by a clock that was ahead, and is
+        ignored.
         """
         return not now < self.next_at <= now + MAX_RETRY_SECONDS
 
@@ -118,7 +119,7 @@ class DeliveryProgress:
 class NoticeRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        # Facts in other tables from which notices are made.
+        # Access to the rows of other tables from which notices are made.
         self.sources = NoticeSources(connection)
 
     def append(self, notices: Sequence[Notice]) -> int:
@@ -188,7 +189,7 @@ class NoticeRepository:
     def prune_before(self, max_time: int) -> None:
         """Delete the notices from before `max_time` (chain seconds), except the newest notice."""
         newest_seq = self.get_newest_seq()
-        # New numbers continue from the newest notice, so it is kept.
+        # The newest notice is kept, because the number of the next one continues from it.
         is_old = (notice.c.time < max_time) & (notice.c.seq < newest_seq)
         last_seq = self._connection.execute(select(func.max(notice.c.seq)).where(is_old)).scalar()
         if last_seq is not None:

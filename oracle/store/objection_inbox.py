@@ -1,6 +1,6 @@
-"""Signed objections that were posted to the read API, until they are on the chain.
+"""Stores signed objections that were posted to the read API, until they are on chain.
 
-The read API adds rows, and the sending daemon ends them. See
+The read API adds rows, and the daemon that submits the objections marks them as ended. See
 docs/explanation/objections.md#post-an-objection.
 """
 
@@ -16,11 +16,12 @@ from oracle.store.tables.objection_tables import objection_inbox
 
 @dataclass(frozen=True, slots=True)
 class PostedObjection:
-    """A signed objection; `deadline` is chain time, the other times are unix seconds.
+    """A signed objection; times are in unix seconds, and `deadline` is a block time.
 
-    `intent_id` is the call that submits it, or None while no call is planned. `ended_at` is None
-    while it waits or is being sent; `ended_reason` is set only if it ended without being
-    submitted. `reserved_gas` is the gas that its transaction uses at most.
+    `intent_id` is the call that submits the objection, or None while no call is planned.
+    `ended_at` is None while the objection waits or is being sent. `ended_reason` is set only if
+    the objection ended without being submitted. `reserved_gas` is the maximum gas of its
+    transaction.
     """
 
     node: Address
@@ -39,13 +40,13 @@ class PostedObjection:
 
 
 class ObjectionInbox:
-    """Access to the table objection_inbox, inside one transaction."""
+    """Access to the table objection_inbox, within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def add(self, posted: PostedObjection) -> None:
-        """Store a posted objection; its id, call and end are ignored."""
+        """Store a newly posted objection; the fields for id, call and end are ignored."""
         row = {
             "node": decode_hex(posted.node),
             "seq": posted.seq,
@@ -62,7 +63,8 @@ class ObjectionInbox:
     def count_posted_within(self, now: int, seconds: int) -> int:
         """Count the objections that were posted at most `seconds` before `now` (unix seconds).
 
-        Objections further in the future were stored by a clock that ran ahead, and are left out.
+        Objections more than `seconds` in the future are left out, because they were stored by a
+        clock that was ahead.
         """
         query = select(func.count()).where(
             objection_inbox.c.received_at.between(now - seconds, now + seconds)
@@ -100,7 +102,7 @@ class ObjectionInbox:
         self._update(posted, intent_id=intent_id)
 
     def mark_ended(self, posted: PostedObjection, at: int, reason: str | None) -> None:
-        """End an objection at time `at` (unix seconds); `reason` is None if it is on the chain."""
+        """End an objection at time `at` (unix seconds); `reason` is None if it is on chain."""
         self._update(posted, ended_at=at, ended_reason=reason)
 
     def _update(self, posted: PostedObjection, **values: object) -> None:

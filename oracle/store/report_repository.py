@@ -1,8 +1,8 @@
-"""Reports, one row per period, and holds of reports that look wrong.
+"""Stores reports, one row per period, and holds of reports that may be wrong.
 
-A stored report is never rebuilt as of another block
-(docs/explanation/reports.md#cut-at-period-end). A held report waits for an operator before it is
-signed (docs/explanation/reports.md#when-to-publish).
+A stored report is never built again as of another block
+(docs/explanation/reports.md#cut-at-period-end). A held report is not signed until an operator
+releases it (docs/explanation/reports.md#when-to-publish).
 """
 
 from collections.abc import Mapping
@@ -34,11 +34,12 @@ from oracle.store.outbox.records import Stamp
 from oracle.store.tables.round_tables import report
 from oracle.store.tables.statement_tables import report_hold
 
-# Bookmark: the first period without missing reports; earlier periods ended during the backfill.
+# The bookmark with the first period from which on no report is missing. Earlier periods ended
+# during the backfill.
 _COMPLETE_FROM_BOOKMARK = "reports_complete_from"
 
 
-# Reason of a report that did not land because another round was accepted first, which is normal.
+# The reason of a report before which another round was accepted, which is normal.
 SUPERSEDED_REASON = "another round came before it"
 
 
@@ -60,7 +61,8 @@ class ReportState(StrEnum):
 class StoredReport:
     """A report and its outcome.
 
-    `reason` is why the report was skipped or missed. `round` and `digest` are set at signing.
+    `reason` is why the report was skipped or missed. `round` and `digest` are set when the report
+    is signed.
     """
 
     report: Report
@@ -71,9 +73,9 @@ class StoredReport:
 
     @property
     def outcome(self) -> str:
-        """Return the state, or `superseded` if another round was accepted before the report.
+        """The state, or `superseded` if another round was accepted before the report.
 
-        A superseded report is no failure, because the next report covers everything in it
+        A superseded report is no failure, because the next report contains all of its changes
         (docs/explanation/reports.md#cut-at-period-end).
         """
         is_superseded = self.state is ReportState.MISSED and self.reason == SUPERSEDED_REASON
@@ -81,7 +83,7 @@ class StoredReport:
 
 
 class StoredReportHeader(NamedTuple):
-    """The schedule of a report, and its outcome."""
+    """A report without its content: its period and blocks, and its outcome."""
 
     cut: ReportHeader
     state: ReportState
@@ -95,7 +97,7 @@ class ReportRepository:
         self._bookmarks = Bookmarks(connection)
 
     def add(self, new_report: Report) -> None:
-        """Insert a new report: due, or skipped because too little has changed."""
+        """Insert a new report, which is due, or skipped because too little has changed."""
         self._connection.execute(
             insert(report).values(
                 period=new_report.period,
@@ -123,13 +125,13 @@ class ReportRepository:
         return self._connection.execute(newest).scalar_one_or_none()
 
     def find_newest_landed_period(self) -> int | None:
-        """Return the highest period whose report landed, or None if there is none."""
+        """Return the highest period whose report was accepted, or None if there is none."""
         landed = select(report.c.period).where(report.c.state == ReportState.LANDED)
         newest = landed.order_by(report.c.period.desc()).limit(1)
         return self._connection.execute(newest).scalar_one_or_none()
 
     def find_first_due_period(self) -> int | None:
-        """Return the lowest period whose report has yet to be sent or to land, or None."""
+        """Return the lowest period whose report is still to be sent or accepted, or None."""
         due = select(report.c.period).where(report.c.state == ReportState.DUE)
         lowest = due.order_by(report.c.period).limit(1)
         return self._connection.execute(lowest).scalar_one_or_none()
@@ -139,7 +141,7 @@ class ReportRepository:
         return reports[0] if reports else None
 
     def list_due(self) -> list[StoredReport]:
-        """Return the reports that wait to be sent or to land, oldest first."""
+        """Return the reports that are still to be sent or accepted, oldest first."""
         return self._select_reports(report.c.state == ReportState.DUE)
 
     def list_newest(self, limit: int = 20) -> list[StoredReport]:
@@ -173,8 +175,8 @@ class ReportRepository:
     def delete_from_block(self, block: int) -> int:
         """Delete the reports as of `block` or later, and return the number of due ones.
 
-        The report as of `block` is deleted too, because the next block decides whether a period
-        ends with `block`. Landed reports are kept, because final blocks do not change.
+        The report as of `block` is deleted as well, because the next block determines whether a
+        period ends with `block`. Accepted reports are kept, because final blocks do not change.
         """
         is_dropped = (report.c.as_of_number >= block) & (report.c.state != ReportState.LANDED)
         count_query = select(func.count()).where(is_dropped, report.c.state == ReportState.DUE)
@@ -286,13 +288,13 @@ def _decode_report_row(row: Any) -> StoredReport:  # noqa: ANN401  a row of any 
     )
 
 
-# Prefix of hold reasons of reports that cannot reach a quorum.
+# The reason of a hold has this prefix if the report cannot get a quorum.
 DISPUTED_PREFIX = "disagreement: "
 
 
 @dataclass(frozen=True, slots=True)
 class ReportHold:
-    """Hold of one period's report; `released_at` (unix seconds) is None while it is held."""
+    """The hold of one period's report; `released_at` (unix seconds) is None while it is held."""
 
     period: int
     reason: str
@@ -303,12 +305,12 @@ class ReportHold:
 
     @property
     def is_disputed(self) -> bool:
-        """Return whether the report is held because peers signed a different report."""
+        """Whether the report is held because peers signed a different report."""
         return self.reason.startswith(DISPUTED_PREFIX)
 
 
 class HoldRepository:
-    """Access to the table report_hold; changes are written to the outbox's journal."""
+    """Access to the table report_hold; its changes are written to the journal of the outbox."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -329,16 +331,16 @@ class HoldRepository:
         return True
 
     def list_held(self) -> list[ReportHold]:
-        """Return the unreleased holds by period."""
+        """Return the holds that were not released yet, by period."""
         query = select(report_hold).where(report_hold.c.released_at.is_(None))
         return [
             _decode_hold_row(row) for row in self._connection.execute(query.order_by("period"))
         ]
 
     def list_awaiting_operator(self) -> list[ReportHold]:
-        """Return the held reports of periods after the newest landed report, by period."""
+        """Return the held reports of periods after the newest accepted report, by period."""
         holds = self.list_held()
-        # Usually nothing is held, and no further query is needed.
+        # Usually no report is held, and then no other query is needed.
         newest_landed = self._reports.find_newest_landed_period() if holds else None
         return [hold for hold in holds if newest_landed is None or hold.period > newest_landed]
 

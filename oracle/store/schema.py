@@ -1,8 +1,9 @@
-"""Schema version of a database, and its upgrade to this version (Alembic).
+"""Checks the schema version of a database, and upgrades the schema to this version (Alembic).
 
 A migration must not change a row, so the rows of all tables are compared before and after it.
 State, outbox, reports and signatures are compared by all their values. Tables of raw rows are
-large, so only their number of rows is compared; `raw_checksum`, which is compared, covers them.
+large, so only their numbers of rows are compared. Their values are covered by `raw_checksum`,
+which is compared completely.
 """
 
 import re
@@ -54,7 +55,7 @@ class SchemaAge(StrEnum):
     OLDER = "older"
     CURRENT = "current"
     NEWER = "newer"
-    # The schema is from before the first release, and cannot be upgraded.
+    # The schema is from before the first release and cannot be upgraded.
     UNRELEASED = "unreleased"
     # The database has tables of another program.
     FOREIGN = "foreign"
@@ -106,9 +107,9 @@ def require_upgradable_schema(url: str) -> SchemaState:
 def migrate(url: str, check_lease: Callable[[LeaseState], None] | None = None) -> SchemaState:
     """Upgrade the schema to the expected revision in one transaction; return the previous state.
 
-    The transaction excludes all other writers. `check_lease` raises if another process may work on
-    the older database. After the migration, every row is compared with its values before; if a row
-    has changed, the transaction is rolled back.
+    The transaction excludes all other writers. `check_lease` raises an error if another process
+    may work on the older database. After the migration, every row is compared with its earlier
+    values. If a row has changed, the transaction is rolled back.
 
     Raises:
         FatalError: the migration lost or changed a row; the database is unchanged.
@@ -122,7 +123,7 @@ def migrate(url: str, check_lease: Callable[[LeaseState], None] | None = None) -
         _check_schema_age(previous, parsed_url, _NOT_UPGRADABLE)
         if previous.age is SchemaAge.OLDER:
             if check_lease is not None:
-                # Every release reads the lease in the same way.
+                # The lease can be read before the upgrade, as every release reads it the same way.
                 check_lease(LeaseRepository(connection).get_state())
             _upgrade_and_compare(connection, parsed_url, previous)
         elif previous.age is SchemaAge.EMPTY:
@@ -185,7 +186,7 @@ def _classify_schema(tables: list[str], revision: str | None) -> SchemaState:
         other_tables = set(tables) - {"alembic_version"}
         age = SchemaAge.FOREIGN if other_tables else SchemaAge.EMPTY
     elif revision == REVISION:
-        # Until the first release the single migration grows and keeps its name.
+        # Until the first release, tables are added to the single migration, which keeps its name.
         has_all_tables = metadata.tables.keys() <= set(tables)
         age = SchemaAge.CURRENT if has_all_tables else SchemaAge.UNRELEASED
     elif _UNRELEASED_PATTERN.fullmatch(revision):
@@ -246,7 +247,7 @@ def _upgrade_to_head(config: "Config") -> None:
 
 @contextmanager
 def _open_transaction(engine: Engine, url: URL) -> Iterator[Connection]:
-    """Open one transaction on a separate connection, and translate database errors."""
+    """Open a transaction on a separate connection, and translate database errors."""
     try:
         with engine.connect() as connection, connection.begin():
             yield connection
@@ -285,7 +286,8 @@ def compute_table_checksums(
 ) -> dict[str, tuple[int, int]]:
     """Return the number of rows of each table, and the sum of the hashes of its rows.
 
-    The sum does not depend on the order of the rows. It is 0 for a table without columns.
+    The sum does not depend on the order of the rows. It is 0 for a table whose rows are only
+    counted.
     """
     return {
         name: _compute_table_checksum(connection, name, columns)

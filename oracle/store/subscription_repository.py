@@ -1,4 +1,4 @@
-"""Subscriptions of node owners to notices (docs/how-to/get-notified.md)."""
+"""Stores the subscriptions of node owners to notices (docs/how-to/get-notified.md)."""
 
 import hashlib
 from collections.abc import Collection
@@ -33,7 +33,7 @@ _PROGRESS_PREFIX = "subscription:"
 
 
 class SubscriptionState(StrEnum):
-    # Its confirmation was not requested yet.
+    # The confirmation of the subscription was not requested yet.
     NEW = "new"
     # A mail with the link for confirmation was sent.
     UNCONFIRMED = "unconfirmed"
@@ -60,7 +60,7 @@ class Subscription:
 
     @property
     def progress_name(self) -> str:
-        """Return the name under which the subscription's delivery progress is stored."""
+        """The name under which the progress of the subscription's delivery is stored."""
         return _PROGRESS_PREFIX + self.id
 
 
@@ -96,7 +96,7 @@ class SubscriptionRepository:
         return self._select(subscription.c.node == decode_hex(node))
 
     def list_all(self) -> list[Subscription]:
-        """Return all stored subscriptions, oldest first; ended ones are stored for a while."""
+        """Return all subscriptions, oldest first, including those that ended recently."""
         return self._select()
 
     def list_live(self) -> list[Subscription]:
@@ -120,10 +120,10 @@ class SubscriptionRepository:
     def list_due(
         self, time: int, network_kinds: Collection[str], excluded_ids: Collection[str], limit: int
     ) -> list[Subscription]:
-        """Return subscriptions that have something to send, those that waited longest first.
+        """Return subscriptions with a message to send, starting with the longest wait.
 
-        That is a confirmation, or a notice about the node or, if its kind is one of
-        `network_kinds`, about the network.
+        The message is a request for confirmation, a notice about the node, or a notice about the
+        network if its kind is in `network_kinds`.
         """
         newest_network_seq = (
             select(notice.c.seq)
@@ -142,7 +142,7 @@ class SubscriptionRepository:
             select(subscription)
             .join(notify_place, progress.target == literal(_PROGRESS_PREFIX) + subscription.c.id)
             .where(
-                # As in `DeliveryProgress.is_due`.
+                # This condition is the same as in `DeliveryProgress.is_due`.
                 not_(progress.next_at.between(time + 1, time + MAX_RETRY_SECONDS)),
                 is_new | (is_active & has_notice),
                 subscription.c.id.not_in(excluded_ids),

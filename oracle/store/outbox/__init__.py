@@ -1,1 +1,1 @@
-"""Repositories of the outbox: intents, nonces, attempts, accounts, statements, journal."""
+"""Stores the outbox: intents, nonces, attempts, accounts, statements and the journal."""

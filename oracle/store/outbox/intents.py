@@ -1,4 +1,4 @@
-"""Intents: calls requested on chain, from planned to final; each change is journalled.
+"""Stores intents, which are calls from planned to final, and journals each of their changes.
 
 See docs/explanation/transactions.md#states.
 """
@@ -26,7 +26,7 @@ from oracle.store.outbox.records import (
 from oracle.store.outbox.row_mapping import decode_intent_row, encode_request_row
 from oracle.store.tables.outbox_tables import pub_intent
 
-# Values by column name; the columns are set together with the state of an intent.
+# Values by column name, which are written together with the state of an intent.
 Values = Mapping[str, str | int | None]
 
 _NO_VALUES: Values = {}
@@ -35,7 +35,7 @@ _STATES_WITHOUT_NONCE = (IntentState.PLANNED, IntentState.READY)
 
 
 class IntentRepository:
-    """Access to the table pub_intent, inside one transaction."""
+    """Access to the table pub_intent, within one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
@@ -94,7 +94,8 @@ class IntentRepository:
     def mark_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
         """Mark an intent as mined, and write the outcome of its receipt to the journal.
 
-        An earlier loss of the nonce is cleared, because a reorg may have reversed it.
+        If the intent had lost its nonce to another call, this is cleared, because a reorg may have
+        reversed it.
 
         Raises:
             FatalError: see `change_state`.
@@ -106,7 +107,7 @@ class IntentRepository:
         )
 
     def set_error(self, intent: Intent, error: tuple[str, str], stamp: Stamp) -> bool:
-        """Store why the intent waits, and return whether the reason is new.
+        """Store the reason why an intent waits, and return whether the reason is new.
 
         Raises:
             FatalError: see `change_state`.
@@ -121,7 +122,7 @@ class IntentRepository:
     def mark_ready(self, intent: Intent, gas_limit: int, max_cost: int, stamp: Stamp) -> None:
         """Mark an intent as ready after a successful simulation.
 
-        The gas limit and the maximum cost in wei are stored with it.
+        `max_cost` is the maximum cost in wei.
         """
         limits: Values = {"gas_limit": gas_limit, "max_cost_wei": max_cost}
         self.change_state(intent, IntentState.READY, stamp, {**limits, **_CLEARED_REASON})
@@ -129,8 +130,8 @@ class IntentRepository:
     def raise_reserved_cost(self, intent: Intent, cost: int) -> None:
         """Raise the reserved cost to `cost` wei, unless it is higher already.
 
-        The caller stores the signed bytes in the same transaction. The bytes do not contain a
-        rollup's data fee.
+        The caller stores the signed bytes in the same transaction. The cost cannot be derived from
+        these bytes, because they do not contain the data fee of a rollup.
         """
         max_cost_wei = max(cost, intent.max_cost_wei or 0)
         self._connection.execute(
@@ -142,12 +143,11 @@ class IntentRepository:
     def postpone_intent(
         self, intent: Intent, until: int, error: tuple[str, str], stamp: Stamp
     ) -> bool:
-        """Return an intent to the planned state until a chain time.
+        """Move an intent back to planned until a block time; return whether the reason is new.
 
-        The result is whether the reason is new. An assigned nonce becomes free for the next
-        intent, because nothing was signed for it. `error` is (class, text); a class that is
-        already set is not journalled again. If the intent yields to another transmitter, the time
-        is stored in `yielded_at`.
+        A nonce that was assigned becomes free for the next intent, because nothing was signed for
+        it. `error` is (class, text). If the class is already set, the change is not journalled
+        again. If the intent yields to another transmitter, the time is stored in `yielded_at`.
         """
         error_class, text = error
         values: dict[str, str | int | None] = {"error_class": error_class, "error_text": text}
@@ -206,19 +206,20 @@ class IntentRepository:
         """Cancel an intent that has no nonce, or that is held after its nonce was used.
 
         Raises:
-            FatalError: the intent has a nonce and may still land, or it changed since it was read.
+            FatalError: the intent has a nonce and may still be mined, or it changed since it was
+                read.
         """
         values: Values = {"error_class": PauseKind.OPERATOR.value, "error_text": text}
-        # An intent that is held with a nonce can no longer land: a foreign transaction used the
-        # nonce, or the call landed without effect.
+        # An intent that is held with a nonce can no longer be mined. Either a foreign transaction
+        # used the nonce, or the call was already mined without effect.
         is_over = intent.state is IntentState.HELD
         cancellable = intent if is_over else _require_no_nonce(intent)
         self.change_state(cancellable, IntentState.CANCELLED, stamp, values)
 
     def take_over_unsent(self, account: Account, kinds: Collection[str], stamp: Stamp) -> int:
-        """Give `account` the calls of these kinds that another account planned and never sent.
+        """Move the unsent calls of these kinds from other accounts to `account`; return how many.
 
-        Calls with a nonce keep their account. Return the number of calls taken over.
+        Calls with a nonce stay with their account.
         """
         unsent_intents = self._load_intents(
             _ALL_INTENTS.where(
@@ -233,7 +234,7 @@ class IntentRepository:
         return len(unsent_intents)
 
     def list_for_nonce(self, account: Account, nonce: int) -> list[Intent]:
-        """Return every intent that a nonce was ever assigned to, oldest first."""
+        """Return every intent to which a nonce was ever assigned, oldest first."""
         return self._load_intents(
             _select_intents_of_account(account).where(pub_intent.c.nonce == nonce)
         )
@@ -307,7 +308,7 @@ class IntentRepository:
         )
         counts: dict[str, int] = {}
         for error_class, count in rows:
-            # The contract's error name, without its arguments.
+            # The reason is the name of the contract's error, without its arguments.
             reason = (error_class or "unknown").split("(", maxsplit=1)[0]
             counts[reason] = counts.get(reason, 0) + count
         return counts
@@ -315,7 +316,7 @@ class IntentRepository:
     def expire_intents_above(self, block: int, stamp: Stamp) -> int:
         """Expire intents without a nonce that were planned after `block`; return their number.
 
-        Intents with a nonce are kept: the contract rejects their calls, as the receipts then show.
+        Intents with a nonce are kept. The contract rejects their calls, and the receipts show it.
         """
         stale = self._load_intents(
             _ALL_INTENTS.where(
@@ -347,7 +348,8 @@ class IntentRepository:
 
 
 _ALL_INTENTS = select(pub_intent)
-# Built once: every tick runs them many times, and building one costs more than running it.
+# These statements are built once, because every tick runs them many times, and building one takes
+# longer than running it.
 _INTENT_BY_ID = _ALL_INTENTS.where(pub_intent.c.id == bindparam("intent_id"))
 _INTENTS_IN_STATES = _ALL_INTENTS.where(
     pub_intent.c.chain_id == bindparam("chain"),

@@ -1,4 +1,4 @@
-"""The outbox journal: one row for every change, written in the same commit."""
+"""Writes the journal of the outbox, with one row for every change, in the commit of the change."""
 
 from sqlalchemy import Connection, insert, select
 
@@ -22,7 +22,7 @@ class Journal:
         nonce: int | None = None,
         attempt_id: int | None = None,
     ) -> None:
-        """Append an entry about the given rows; `detail` never holds a secret."""
+        """Append an entry about the given rows; `detail` must not contain a secret."""
         row = {
             "at": stamp.at,
             "intent_id": intent_id,

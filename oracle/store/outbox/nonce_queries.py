@@ -1,4 +1,4 @@
-"""Queries for nonces, signed bytes and their cost (docs/explanation/transactions.md#states)."""
+"""Reads nonces, signed bytes and their cost (docs/explanation/transactions.md#states)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,14 +12,14 @@ from oracle.store.outbox.row_mapping import decode_attempt_row, decode_slot_row
 from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_nonce
 
 _UNFINISHED_STATES = (NonceState.OPEN, NonceState.LIVE, NonceState.MINED)
-# Later than any clock time.
+# A time that is later than any time of a clock, in unix seconds.
 _MAX_TIME = 2**62
 _HASH_BYTES = 32
 _OPEN_STATES = (NonceState.OPEN.value, NonceState.LIVE.value)
 
 
 class NonceQueries:
-    """Read access to the tables pub_nonce and pub_attempt, inside one transaction."""
+    """Read access to the tables pub_nonce and pub_attempt, within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -37,14 +37,14 @@ class NonceQueries:
         return [decode_slot_row(row) for row in self._connection.execute(query)]
 
     def list_foreign_nonces(self, account: Account) -> list[int]:
-        """Return the nonces used by foreign transactions, except nonces rebuilt since then."""
+        """Return the nonces that foreign transactions used, unless they were rebuilt since."""
         query = select(pub_nonce.c.nonce).where(
             build_account_condition(account), pub_nonce.c.state == NonceState.FOREIGN.value
         )
         return list(self._connection.execute(query.order_by(pub_nonce.c.nonce)).scalars())
 
     def list_inclusion_delays(self, account: Account, limit: int) -> list[int]:
-        """Return how many blocks the last `limit` landed nonces took from sending to inclusion."""
+        """Return how many blocks the last `limit` mined nonces took from sending to inclusion."""
         first_sent_block = func.min(pub_attempt.c.first_sent_block)
         query = (
             select(pub_nonce.c.block_number - first_sent_block)
@@ -98,7 +98,8 @@ class NonceQueries:
         signed = select(pub_attempt.c.tx_hash, pub_attempt.c.intent_id).where(
             pub_attempt.c.tx_hash.between(low, high)
         )
-        # Hashes from a lost database exist only in the text that `record_rebuilt_nonce` writes.
+        # Transactions of a lost database have no attempts. Their hashes are only in the text that
+        # `record_rebuilt_nonce` writes.
         rebuilt = select(pub_intent.c.error_text, pub_intent.c.id).where(
             pub_intent.c.kind == REBUILT, pub_intent.c.error_text.startswith(f"0x{digits}")
         )
@@ -133,7 +134,7 @@ class NonceQueries:
         return None if row is None else decode_slot_row(row)
 
     def sum_reserved_wei(self, account: Account) -> int:
-        """Return the total max cost of the open slots, in wei."""
+        """Return the total maximum cost of the open slots, in wei."""
         return sum(
             self._load_slot_costs(
                 build_account_condition(account) & pub_nonce.c.state.in_(_OPEN_STATES)
@@ -141,11 +142,11 @@ class NonceQueries:
         )
 
     def sum_committed_wei(self, account: Account, since: int, until: int = _MAX_TIME) -> int:
-        """Return the total cost of the slots opened, bumped or mined in a time span, in wei.
+        """Return the total cost of the slots that were opened, bumped or mined in a time span.
 
-        `since` and `until` are unix seconds; `until` excludes times in the future, which a wrong
-        clock may have stored. Bumps and no-ops count too. Open slots of any age count with their
-        max cost, because they may still have to be paid.
+        The cost is in wei, and `since` and `until` are unix seconds; `until` excludes times in the
+        future, which a wrong clock may have stored. Bumps and no-ops are included. Open slots of
+        any age are included with their maximum cost, because they may still have to be paid.
         """
         times = (pub_nonce.c.opened_at, pub_nonce.c.last_bump_at, pub_nonce.c.mined_at)
         is_recent = or_(
@@ -155,10 +156,10 @@ class NonceQueries:
         return sum(self._load_slot_costs(build_account_condition(account) & is_recent))
 
     def compute_cost_wei(self, slot: NonceSlot) -> int:
-        """Return the cost of a mined nonce, or the max cost of an open one, in wei.
+        """Return the cost of a mined nonce, or the maximum cost of an open nonce, in wei.
 
-        The max cost is the highest of the reservations of its intents and the limits of its signed
-        bytes. A vacant nonce costs nothing.
+        The maximum cost is the highest of the amounts that are reserved for its intents and the
+        limits of its signed bytes. A nonce without an intent costs nothing.
         """
         return sum(
             self._load_slot_costs(
@@ -167,7 +168,7 @@ class NonceQueries:
         )
 
     def compute_max_reserved_wei(self, slot: NonceSlot) -> int:
-        """Return the max cost that was reserved for a nonce before it was mined, in wei."""
+        """Return the maximum cost that was reserved for a nonce before it was mined, in wei."""
         query = select(pub_intent.c.max_cost_wei).where(
             pub_intent.c.chain_id == slot.account.chain_id,
             pub_intent.c.sender == slot.account.address,
@@ -183,7 +184,8 @@ class NonceQueries:
     def list_missing_nonces(self, account: Account, below: int) -> list[int]:
         """Return the assigned nonces below `below` that have no slot in this database.
 
-        This database assigned every nonce from the lowest slot on, so the list should be empty.
+        The list should be empty, because this database assigned every nonce from its lowest slot
+        on.
         """
         query = (
             select(pub_nonce.c.nonce)
@@ -196,9 +198,9 @@ class NonceQueries:
         return sorted(set(range(nonces[0], below)) - set(nonces))
 
     def _load_slot_costs(self, condition: ColumnElement[bool]) -> Iterable[int]:
-        """Return the cost of each slot.
+        """Return the cost of each slot in wei.
 
-        A single query reads all slots, because a dispatcher has thousands of them per day.
+        One query reads all slots, because a dispatcher has thousands of slots per day.
         """
         cost_by_nonce: dict[int, int] = {}
         for row in self._connection.execute(_COSTS.where(condition)):
@@ -210,8 +212,8 @@ class NonceQueries:
         return cost_by_nonce.values()
 
 
-# A slot without a receipt has one row per intent and attempt; amounts are added in Python, because
-# the database stores them as bytes.
+# The query returns one row per intent and attempt of a slot without a receipt. Amounts are added
+# in Python, because the database stores them as bytes.
 _IS_OPEN = pub_nonce.c.gas_used.is_(None)
 _COSTS = select(
     pub_nonce.c.nonce,
@@ -247,7 +249,7 @@ def build_account_condition(account: Account) -> ColumnElement[bool]:
     return and_(pub_nonce.c.chain_id == account.chain_id, pub_nonce.c.sender == account.address)
 
 
-# Built once, because every tick runs it.
+# The statement is built once, because every tick runs it.
 _ATTEMPTS_BETWEEN = (
     select(pub_attempt)
     .where(
@@ -260,7 +262,7 @@ _ATTEMPTS_BETWEEN = (
 
 
 class AttemptQueries(NonceQueries):
-    """Queries of nonces with their attempts, used by every tick."""
+    """Queries of nonces with their attempts, which every tick runs."""
 
     def list_unfinished_slots_with_attempts(
         self, account: Account
@@ -276,7 +278,7 @@ class AttemptQueries(NonceQueries):
         nonces = [slot.nonce for slot in slots]
         account_parameters = {"chain": account.chain_id, "account": account.address}
         nonce_bounds = {"lowest": min(nonces), "highest": max(nonces)}
-        # Open nonces are contiguous; final ones between them are skipped.
+        # The nonces are nearly contiguous, so a range is read, and other nonces in it are skipped.
         attempts_by_nonce: dict[int, list[Attempt]] = {nonce: [] for nonce in nonces}
         for row in self._connection.execute(
             _ATTEMPTS_BETWEEN, {**account_parameters, **nonce_bounds}

@@ -1,7 +1,7 @@
-"""Nonce slots and the bytes signed for them: one slot per nonce, never reused.
+"""Stores nonce slots, and the bytes that were signed for them.
 
-Nonces are assigned only here, in the same transaction that stores the nonce in an intent. See
-docs/explanation/transactions.md#states.
+There is one slot per nonce, and a nonce is never reused. Only this module assigns nonces, in the
+transaction that stores the nonce in an intent. See docs/explanation/transactions.md#states.
 """
 
 from sqlalchemy import Connection, insert, update
@@ -41,12 +41,12 @@ _NO_RECEIPT: dict[str, None] = dict.fromkeys(
         "mined_at",
     )
 )
-# States of intents that compete with the winner for a nonce.
+# The states of intents that compete with the mined intent for a nonce.
 _RIVAL_STATES = frozenset({IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED})
 
 
 class NonceSlotRepository(AttemptQueries):
-    """Write access to the tables pub_nonce and pub_attempt, inside one transaction."""
+    """Write access to the tables pub_nonce and pub_attempt, within one transaction."""
 
     def __init__(
         self, connection: Connection, journal: Journal, intents: IntentRepository
@@ -56,9 +56,10 @@ class NonceSlotRepository(AttemptQueries):
         self._intents = intents
 
     def assign_nonce(self, intent: Intent, nonce: int, block: int, stamp: Stamp) -> None:
-        """Assign a nonce to the intent, in a new slot or in a vacant one.
+        """Assign a nonce to the intent, in a new slot or in a slot without an intent.
 
-        `block` is the number of the head, because the age of a transaction is counted in blocks.
+        `block` is the height of the head; it is stored because a transaction's age is counted in
+        blocks.
         """
         account = intent.request.account
         result = self._connection.execute(
@@ -81,9 +82,9 @@ class NonceSlotRepository(AttemptQueries):
         self._intents.change_state(intent, IntentState.ASSIGNED, stamp, {"nonce": nonce})
 
     def replace_call(self, slot: NonceSlot, intent: Intent, block: int, stamp: Stamp) -> None:
-        """Assign a ready intent to the nonce of another intent, so that only one of them lands.
+        """Assign a ready intent to the nonce of another intent, so that only one of them is mined.
 
-        The other intent keeps its state until a receipt shows which one landed
+        The other intent keeps its state until a receipt shows which intent was mined
         (docs/explanation/transactions.md#states).
 
         Raises:
@@ -108,7 +109,7 @@ class NonceSlotRepository(AttemptQueries):
     ) -> int:
         """Store signed bytes before they are sent, and return the attempt's id.
 
-        The bytes belong to the intent that the slot currently serves.
+        The bytes belong to the intent that uses the slot at present.
         """
         seq = len(self.list_attempts(slot))
         result = self._connection.execute(
@@ -209,7 +210,8 @@ class NonceSlotRepository(AttemptQueries):
         # A call that an operator replaced by a no-op must not be retried.
         is_given_up = winner.request.kind == NOOP
         rival_state = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
-        # The other intents end first: the index `one_got_ready` allows one per `exclusive_key`.
+        # The other intents end first, because the index `one_got_ready` permits only one intent
+        # per `exclusive_key`.
         for rival in self._intents.list_for_nonce(slot.account, slot.nonce):
             if rival.id != attempt.intent_id and rival.state in _RIVAL_STATES:
                 values = {"superseded_by": attempt.intent_id}
@@ -239,7 +241,7 @@ class NonceSlotRepository(AttemptQueries):
         cost_values = {} if call_cost is None else call_cost._asdict()
         self._update_slot(slot, NonceState.FINAL, finalised_at=stamp.at, **cost_values)
         final_state = IntentState.FINAL if slot.succeeded else IntentState.REVERTED
-        # The class is the contract's error name, without its arguments.
+        # The class is the name of the contract's error, without its arguments.
         error_values = {"error_class": reason and reason.partition("(")[0], "error_text": reason}
         self._intents.change_state(
             self._require_intent(slot.intent_id), final_state, stamp, error_values
@@ -248,7 +250,7 @@ class NonceSlotRepository(AttemptQueries):
     def mark_nonce_foreign(self, slot: NonceSlot, stamp: Stamp, reason: str | None = None) -> None:
         """Record that a foreign transaction used this nonce, and hold the nonce's intents.
 
-        An operator must find out who uses the key.
+        They are held because an operator must find out who else uses the key.
         """
         error_values = {"error_class": "foreign", "error_text": reason}
         self._update_slot(slot, NonceState.FOREIGN, finalised_at=stamp.at)
@@ -266,10 +268,10 @@ class NonceSlotRepository(AttemptQueries):
     ) -> None:
         """Record a nonce that was used on chain but never assigned by this database.
 
-        The slot is final from the start, so nothing is ever signed for it. `tx_hash` and `receipt`
-        are None if the transaction was not found; `receipt` is also None if the transaction is
-        pending. Other intents of the nonce become superseded. A nonce that was rebuilt before, and
-        reopened since, keeps its intent.
+        The slot is final from the start, so that nothing is ever signed for it. `tx_hash` and
+        `receipt` are None if the transaction was not found; `receipt` is also None if the
+        transaction is pending. Other intents of the nonce become superseded. A nonce that was
+        rebuilt before and reopened since keeps its intent.
         """
         request = CallRequest(account, account.address, REBUILT, f"rebuilt:nonce={nonce}", "0x")
         intent = self._get_or_add_intent(request, stamp)
@@ -283,7 +285,8 @@ class NonceSlotRepository(AttemptQueries):
         }
         self._intents.change_state(intent, IntentState.FINAL, stamp, values)
         for rival in self._intents.list_for_nonce(account, nonce):
-            # An intent is held if its nonce was found to be foreign.
+            # Held intents are included, because an intent is held if a foreign transaction used
+            # its nonce.
             if rival.id != intent.id and rival.state in _RIVAL_STATES | {IntentState.HELD}:
                 rival_values = {"superseded_by": intent.id}
                 self._intents.change_state(rival, IntentState.SUPERSEDED, stamp, rival_values)

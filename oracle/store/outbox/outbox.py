@@ -1,4 +1,4 @@
-"""The outbox repository: sending accounts, their next nonces, intents and slots."""
+"""Stores sending accounts and their next nonces, and combines all repositories of the outbox."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ from oracle.store.tables.outbox_tables import pub_account, pub_attempt, pub_nonc
 
 
 class AccountRepository:
-    """Access to the table pub_account, inside one transaction."""
+    """Access to the table pub_account, within one transaction."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
@@ -58,7 +58,7 @@ class AccountRepository:
     def allocate_nonce(self, account: Account) -> int:
         """Allocate and return the next nonce.
 
-        Its slot must be written in the same transaction.
+        The caller must write the slot of the nonce in the same transaction.
 
         Raises:
             FatalError: the account is not enrolled.
@@ -77,7 +77,7 @@ class AccountRepository:
     def raise_next_nonce(self, account: Account, next_nonce: int, stamp: Stamp) -> None:
         """Enroll the account, or raise its next nonce to the chain's transaction count.
 
-        The next nonce is never lowered: a nonce is assigned only once.
+        The next nonce is never lowered, because a nonce must be assigned only once.
         """
         stored_nonce = self.find_next_nonce(account)
         if stored_nonce is None:
@@ -106,9 +106,9 @@ class AccountRepository:
     def pause(self, account: Account, kind: PauseKind, reason: str, stamp: Stamp) -> None:
         """Pause an account, so that it gets no new nonces; its open nonces are still tracked.
 
-        A pause of kind `funds` ends when the balance suffices. A pause of kind `signer` after a
-        refusal ends when the signer signs again. Any other pause ends when an operator resumes the
-        account.
+        A pause of kind `funds` ends when the balance suffices. If the signer refused to sign, a
+        pause of kind `signer` ends when the signer signs again. Any other pause ends when an
+        operator resumes the account.
         """
         self._connection.execute(
             update(pub_account)
@@ -127,7 +127,7 @@ class AccountRepository:
         self._journal.write("resumed", stamp, account.address)
 
 
-# Built once, because every tick runs it many times.
+# The statement is built once, because every tick runs it many times.
 _PAUSED_ACCOUNT = select(pub_account).where(
     pub_account.c.chain_id == bindparam("chain"),
     pub_account.c.address == bindparam("account"),
@@ -146,17 +146,17 @@ def _decode_pause(row: Row[Any]) -> Pause:
 
 
 class NonceGapRepository:
-    """Access to the rebuilt nonces whose transactions are in no known block."""
+    """Access to rebuilt nonces whose transactions were found in no block."""
 
     def __init__(self, connection: Connection, journal: Journal) -> None:
         self._connection = connection
         self._journal = journal
 
     def list_gaps(self, account: Account, from_nonce: int) -> list[int]:
-        """Return the rebuilt nonces from `from_nonce` on that are in no known block.
+        """Return the rebuilt nonces from `from_nonce` on without a transaction in any known block.
 
-        The caller passes the account's transaction count including the mempool, because nonces
-        from that count on are neither in a block nor in the mempool.
+        `from_nonce` must be the account's transaction count including the mempool, because nonces
+        from this count on are neither in a block nor in the mempool.
         """
         query = (
             select(pub_nonce.c.nonce)
@@ -166,7 +166,7 @@ class NonceGapRepository:
         return [nonce for (nonce,) in self._connection.execute(query)]
 
     def reopen_nonce(self, account: Account, nonce: int, stamp: Stamp) -> None:
-        """Make a nonce vacant, so that the account's next call uses it.
+        """Remove the intent of a nonce, so that the account's next call uses the nonce.
 
         Raises:
             FatalError: the nonce was not rebuilt, is in a block, or has signed bytes.
@@ -202,7 +202,7 @@ def _build_gap_condition(account: Account) -> ColumnElement[bool]:
 
 
 class Outbox:
-    """The outbox repositories, inside one transaction; each writes its own journal entries."""
+    """The repositories of the outbox, within one transaction; each writes its journal entries."""
 
     def __init__(self, connection: Connection) -> None:
         self.journal = Journal(connection)

@@ -1,4 +1,4 @@
-"""Statistics of all sent transactions for `/metrics`, computed from rows only."""
+"""Computes statistics of all sent transactions for `/metrics`, from rows only."""
 
 from sqlalchemy import Connection, func, select
 
@@ -11,7 +11,7 @@ _FINISHED_STATES = (NonceState.FINAL.value, NonceState.FOREIGN.value)
 
 
 class OutboxStats:
-    """Counts over the tables pub_intent, pub_nonce and pub_attempt, inside one transaction."""
+    """Counts over the tables pub_intent, pub_nonce and pub_attempt, within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -110,7 +110,7 @@ class OutboxStats:
         return {Address(row[0]): row[1] for row in rows}
 
     def count_attempts_by_kind_and_reason(self) -> dict[tuple[str, str], int]:
-        """Count the transactions ever signed, by kind of call and reason."""
+        """Count all transactions that were ever signed, by kind of call and reason."""
         rows = self._connection.execute(
             select(pub_intent.c.kind, pub_attempt.c.reason, func.count())
             .join(pub_intent, pub_intent.c.id == pub_attempt.c.intent_id)
@@ -128,9 +128,9 @@ class OutboxStats:
         return {row[0]: row[1] for row in rows}
 
     def get_oldest_update_times(self) -> dict[tuple[str, str], int]:
-        """Return when the least recently changed intent of each (kind, state) last changed.
+        """Return, by (kind, state), the oldest time of the last change of an intent.
 
-        Times are unix seconds. Only intents that have not ended count.
+        Times are in unix seconds. Only intents that have not ended are included.
         """
         waiting = ("planned", "ready", "assigned", "live", "mined", "held")
         rows = self._connection.execute(

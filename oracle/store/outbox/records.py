@@ -1,4 +1,4 @@
-"""Records of the outbox: requests, intents, slots, attempts, signatures."""
+"""The records of the outbox: requests, intents, slots, attempts and signed statements."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,9 +8,10 @@ from oracle.domain.ids import Address, Hash
 
 
 class IntentState(StrEnum):
-    """State of an intent, which passes through the first five and ends in one of the others.
+    """The state of an intent, which passes through the first five and ends in one of the others.
 
-    A held intent waits for an operator. See docs/explanation/transactions.md#states.
+    An intent in the state `held` waits for an operator. See
+    docs/explanation/transactions.md#states.
     """
 
     PLANNED = "planned"
@@ -27,10 +28,10 @@ class IntentState(StrEnum):
     HELD = "held"
 
 
-# Error class of a call that waits while another transmitter's equal call is pending.
+# The error class of a call that waits because an equal call of another transmitter is pending.
 YIELDED_CLASS = "yielded"
 
-# States of a call that is pending.
+# The states in which a call is pending.
 PENDING_STATES = (
     IntentState.PLANNED,
     IntentState.READY,
@@ -64,14 +65,15 @@ class AttemptReason(StrEnum):
     NOOP = "noop"
 
 
-# Prefix of the reason of a pause that only an operator can end.
+# If the reason of a pause has this prefix, only an operator can end the pause.
 WRONG_SIGNATURE_PREFIX = "wrong answer of the signer"
 
 
 class PauseKind(StrEnum):
     """The reason why an account is paused or a call is held.
 
-    A pause of kind `funds` ends by itself, as does `signer` after a refusal (decision 0099).
+    A pause of kind `funds` ends automatically, and so does a pause of kind `signer` after a
+    refusal (decision 0099).
     """
 
     FOREIGN = "foreign"
@@ -91,10 +93,10 @@ class Pause(NamedTuple):
 
     @property
     def is_temporary(self) -> bool:
-        """Return whether the pause ends by itself.
+        """Whether the pause ends automatically.
 
-        A pause ends by itself if the account lacked ether or a signer refused to sign, but not if
-        a signer returned a wrong signature.
+        A pause ends automatically if the account lacked ether or a signer refused to sign, but not
+        if a signer returned a wrong signature.
         """
         has_refused = self.kind is PauseKind.SIGNER and not self.reason.startswith(
             WRONG_SIGNATURE_PREFIX
@@ -110,7 +112,7 @@ class Account(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """Time (unix seconds) and lease epoch of a write.
+    """The time (unix seconds) and the lease epoch of a write.
 
     `actor` is the OS user of a command, or None for the daemon itself.
     """
@@ -122,13 +124,13 @@ class Stamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """A request to send a call. `not_before` and `deadline` are chain time, in unix seconds.
+    """A request to send a call; `not_before` and `deadline` are block times in unix seconds.
 
-    `kind` is the name of a registered kind of calls. `dedup_key` identifies the request forever: a
-    second request with the same key is refused, whatever the outcome of the first. `subject` is a
-    node's address, or `task=0x…`. A rewind below `as_of_block` expires the request while it has no
-    nonce. Only one call per `exclusive_key` at a time is ready, or has a nonce without signed
-    bytes.
+    `kind` is the name of a registered kind of calls. `dedup_key` identifies the request for ever:
+    a second request with the same key is refused, whatever the outcome of the first request.
+    `subject` is a node's address, or `task=0x…`. If the request has no nonce, a rewind below
+    `as_of_block` expires it. Only one call per `exclusive_key` can be ready, or have a nonce
+    without signed bytes, at the same time.
     """
 
     account: Account
@@ -152,8 +154,8 @@ class CallRequest:
 class Intent:
     """A call request and its progress; costs are in wei.
 
-    `replaces` is the id of the intent that had this intent's nonce before. `yielded_at` is when
-    this intent yielded to another transmitter, in unix seconds of the local clock.
+    `replaces` is the id of the intent whose nonce this intent has taken over. `yielded_at` is the
+    time at which this intent yielded to another transmitter, in unix seconds of the local clock.
     """
 
     id: int
@@ -175,9 +177,10 @@ class Intent:
 class NonceSlot:
     """A nonce, the intent that currently uses it, and the receipt if there is one.
 
-    `opened_block` is the head when the intent got the nonce, or 0 if unknown. `last_bump_block` is
-    the head when a bump or a replacement was first sent. `*_at` are unix seconds of the local
-    clock; `mined_at` is when the current receipt was first seen.
+    `opened_block` is the height of the head when the intent got the nonce, or 0 if unknown.
+    `last_bump_block` is the height of the head when the last bump or replacement was first sent.
+    `*_at` are in unix seconds of the local clock; `mined_at` is the time at which the current
+    receipt was first seen.
     """
 
     account: Account
@@ -210,7 +213,7 @@ class SignedCall:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Stored signed bytes, which never change. `*_block` is the head when the bytes were sent."""
+    """Stored signed bytes, which never change; `*_block` is the head when the bytes were sent."""
 
     id: int
     nonce: int
@@ -229,7 +232,7 @@ class Attempt:
 
 
 class CallCost(NamedTuple):
-    """Cost of a mined call: the price in wei per unit of gas, and a rollup's data fee in wei."""
+    """The cost of a mined call: the price in wei per gas, and the data fee of a rollup in wei."""
 
     gas_price_wei: int
     l1_fee_wei: int
@@ -237,10 +240,10 @@ class CallCost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallReceipt:
-    """Receipt of a call; `gas_price_wei` is the effective price.
+    """The receipt of a call; `gas_price_wei` is the effective price per gas.
 
     `time` is the block's time in unix seconds, or None if the block was not fetched. `l1_fee_wei`
-    is a rollup's data fee, which is paid in addition to gas.
+    is the data fee of a rollup, which is paid in addition to gas.
     """
 
     block_number: int
@@ -254,11 +257,11 @@ class CallReceipt:
 
 @dataclass(frozen=True, slots=True)
 class SignedStatement:
-    """A report's statement and its signature; `deadline` is chain time.
+    """A report's statement and its signature; `deadline` is a block time in unix seconds.
 
-    `prev` is the root of the round before, `root` that of the report, and `config` the digest of
-    the configuration under which the statement was signed. `expiry_reason` is why the statement
-    can no longer land, or None if it may still land.
+    `prev` is the root of the previous round, `root` the root of the report, and `config` the
+    digest of the configuration under which the statement was signed. `expiry_reason` is why the
+    contract can no longer accept the statement, or None if it still may.
     """
 
     chain_id: int

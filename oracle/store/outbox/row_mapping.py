@@ -1,4 +1,4 @@
-"""Conversion between records of the outbox and rows of its tables."""
+"""Converts between records of the outbox and rows of its tables."""
 
 from typing import Any
 

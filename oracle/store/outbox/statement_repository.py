@@ -1,6 +1,7 @@
-"""Signed statements: at most one live statement for each round.
+"""Stores signed statements, of which at most one is live for each signer and round.
 
-Another statement for the same round is stored only after the first can no longer land.
+A statement is live while the contract may still accept it. Another statement for the same round is
+stored only after the first one has expired.
 """
 
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, select, update
@@ -13,7 +14,7 @@ from oracle.store.tables.statement_tables import pub_peer_statement, pub_signatu
 
 
 class SignatureRepository:
-    """Access to the tables pub_signature and signing_embargo, inside one transaction."""
+    """Access to the tables pub_signature and signing_embargo, within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -48,8 +49,8 @@ class SignatureRepository:
     def add(self, statement: SignedStatement, stamp: Stamp) -> None:
         """Store a signature before it is used.
 
-        If an expired statement is signed again, it becomes live again, because the chain may
-        return to the fork on which the statement can land.
+        If an expired statement is signed again, it becomes live again. This happens if the chain
+        returns to the fork on which the contract can accept the statement.
 
         Raises:
             sqlalchemy.exc.IntegrityError: another statement of this round is live.
@@ -72,7 +73,7 @@ class SignatureRepository:
         self._journal.write("stated", stamp, f"round {statement.round} {statement.digest}")
 
     def mark_expired(self, digest: Hash, reason: str, stamp: Stamp) -> None:
-        """Mark a statement as expired, because it can no longer land on the chain.
+        """Mark a statement as expired, because the contract can no longer accept it.
 
         `reason` is `expired`, `as_of_reorged`, `prev_reorged`, `round_taken` or `config_replaced`.
         """
@@ -86,9 +87,9 @@ class SignatureRepository:
     def extend_embargo(
         self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
     ) -> None:
-        """Forbid signing before chain time `until`, because lost statements may still land.
+        """Forbid signing before block time `until`, because lost statements may still be accepted.
 
-        If the stored embargo ends later, it is kept.
+        An earlier embargo that ends later is kept.
         """
         stored_until = self.find_embargo_end(chain_id, contract, signer)
         row = {"chain_id": chain_id, "contract": contract, "signer": signer, "until": until}
@@ -102,7 +103,7 @@ class SignatureRepository:
         self._journal.write("embargoed", stamp, f"{signer} until {until}")
 
     def find_embargo_end(self, chain_id: int, contract: Address, signer: Address) -> int | None:
-        """Return the chain time before which the signer must not sign, or None."""
+        """Return the block time before which the signer must not sign, or None."""
         query = select(signing_embargo.c.until).where(
             _build_embargo_condition(chain_id, contract, signer)
         )
@@ -120,7 +121,7 @@ def _build_embargo_condition(
 
 
 class PeerStatementRepository:
-    """Access to the table pub_peer_statement, inside one transaction."""
+    """Access to the table pub_peer_statement, within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

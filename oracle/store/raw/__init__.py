@@ -1,1 +1,1 @@
-"""Repositories of raw rows: logs, calls, blocks, coverage, dead letters, reorgs."""
+"""Stores raw rows: logs, calls, blocks, coverage, dead letters and reorgs."""

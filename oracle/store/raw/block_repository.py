@@ -1,6 +1,6 @@
-"""Stored headers of the blocks above the final block, and of blocks with logs or reports.
+"""Stores the headers of blocks above the final block, and of blocks with logs or reports.
 
-Reorgs of indexed blocks are logged (docs/explanation/reorgs.md#one-transaction).
+Reorgs of indexed blocks are recorded as well (docs/explanation/reorgs.md#one-transaction).
 """
 
 from collections.abc import Iterable, Sequence
@@ -75,7 +75,7 @@ class BlockRepository:
         return None if row is None else _decode_block_row(row)
 
     def orphan_above(self, number: int) -> int:
-        """Mark every block above `number` as not canonical; return how many."""
+        """Mark every block above `number` as not canonical; return the number of blocks."""
         is_above = (block.c.number > number) & block.c.canonical
         return self._connection.execute(
             update(block).where(is_above).values(canonical=False)
@@ -128,7 +128,7 @@ class VerifiedBlockRepository:
 
 @dataclass(frozen=True, slots=True)
 class Reorg:
-    """A reorg: the indexed blocks above the ancestor, up to `old_tip`, were abandoned.
+    """A reorg in which the indexed blocks above the ancestor, up to `old_tip`, were abandoned.
 
     `new_tip` is the tip of the other fork when the reorg was found, or None if unknown. `time` is
     the old tip's block time in seconds. `endpoints` are the endpoints that reported the fork.
@@ -146,7 +146,7 @@ class Reorg:
 
     @property
     def depth(self) -> int:
-        """Return how many blocks were abandoned."""
+        """The number of blocks that were abandoned."""
         return self.old_tip - self.ancestor
 
 

@@ -1,4 +1,4 @@
-"""Raw calls: transactions whose input holds data that their logs lack.
+"""Stores raw calls, which are transactions whose input contains data that their logs lack.
 
 See docs/explanation/storage.md#raw-rows.
 """
@@ -15,13 +15,13 @@ from oracle.store.encoding import decode_hex, encode_hex, encode_wei
 from oracle.store.raw.raw_checksums import CALLS, RawChecksums, compute_row_hash
 from oracle.store.tables.chain_tables import call
 
-# Rows per query: large enough for speed, small enough for flat memory.
+# The number of rows per query, which is large enough to be fast and needs little memory.
 PAGE_ROWS = 2_000
 _KEY = tuple(call.primary_key.columns)
 
 
 class CallRepository:
-    """Raw calls, keyed by block number, transaction index and block hash."""
+    """Access to raw calls, whose keys are block number, transaction index and block hash."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -30,8 +30,8 @@ class CallRepository:
     def append(self, calls: Sequence[Call]) -> int:
         """Insert calls in bulk; return how many became canonical.
 
-        A canonical call is kept as it is. An orphan becomes canonical again with the new values,
-        because wrong values may be the reason why it was orphaned.
+        A stored canonical call is kept as it is. A stored orphan becomes canonical again with the
+        new values, because it may have been orphaned for its wrong values.
         """
         if not calls:
             return 0
@@ -49,8 +49,8 @@ class CallRepository:
     def iterate_between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Call]:
         """Yield the calls of blocks `first` to `last`, both included, by block and index.
 
-        Calls are read in pages, so memory stays flat and the same transaction may write meanwhile.
-        `canonical=False` yields orphans only.
+        Calls are read in pages, so that memory use stays constant and the same transaction may
+        write meanwhile. `canonical=False` yields only orphans.
         """
         query = (
             select(call)
@@ -58,7 +58,7 @@ class CallRepository:
             .order_by(*_KEY)
             .limit(PAGE_ROWS)
         )
-        # No hash sorts below the empty one, so the first page begins with the first block.
+        # The empty hash precedes all hashes, so that the first page begins with the first block.
         last_key: tuple[int, int, bytes] = (first, -1, b"")
         while True:
             page = self._connection.execute(query.where(tuple_(*_KEY) > last_key)).all()

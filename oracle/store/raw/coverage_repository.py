@@ -1,4 +1,4 @@
-"""Record of the blocks that were read, as disjoint intervals of blocks for each scope.
+"""Records which blocks were read for each scope, as disjoint intervals of blocks.
 
 See docs/explanation/storage.md#coverage.
 """
@@ -20,14 +20,15 @@ from oracle.domain.coverage import (
 from oracle.store.bulk import Row, upsert_rows
 from oracle.store.tables.integrity_tables import coverage, scope
 
-# Scope id of coverage from an older version, until the first start assigns that coverage to a
-# scope.
+# The scope id of coverage that an older version stored. The first start of this version assigns
+# this coverage to a scope.
 UNNAMED_SCOPE_ID = bytes(32)
 
 
-# Queries that every window runs are built once.
+# These statements are built once, because every window runs them.
 _NEWEST_SCOPE_ID = select(scope.c.id).order_by(scope.c.number.desc()).limit(1)
-# Intervals are disjoint, so only the last one that begins before the range can overlap it.
+# Of the intervals that begin before a range, only the last one can overlap the range, because
+# intervals are disjoint.
 _LAST_START_BEFORE = (
     select(func.max(coverage.c.first_block))
     .where(coverage.c.scope == bindparam("scope_id"), coverage.c.first_block < bindparam("first"))
@@ -42,8 +43,8 @@ _TOUCHING = (
     )
     .order_by(coverage.c.first_block)
 )
-# End of each interval in a range and start of the next one. The database computes them, because a
-# million rows take a dozen seconds in Python.
+# The end of each interval in a range, and the start of the next interval. The database computes
+# them, because a million rows would take a dozen seconds in Python.
 _SPANS_IN_ORDER = (
     select(
         coverage.c.last_block,
@@ -53,12 +54,12 @@ _SPANS_IN_ORDER = (
         coverage.c.scope == bindparam("scope_id"),
         coverage.c.first_block >= func.coalesce(_LAST_START_BEFORE, bindparam("first")),
         coverage.c.first_block <= bindparam("last"),
-        # An interval that begins before the range may end before it as well.
+        # An interval that begins before the range may also end before it.
         coverage.c.last_block >= bindparam("first"),
     )
     .subquery()
 )
-# The last interval is followed by the end of the range.
+# After the last interval, the gap extends to the end of the range.
 _NEXT_START = func.coalesce(_SPANS_IN_ORDER.c.next, bindparam("last") + 1)
 _GAPS = (
     select(_SPANS_IN_ORDER.c.last_block + 1, _NEXT_START - 1)
@@ -82,12 +83,12 @@ class CoverageRepository:
         The first scope of a database takes over coverage that an older version stored without a
         scope; any other new scope starts without coverage.
         """
-        # Runs with every window: no further query if the scope is unchanged.
+        # Usually the scope is unchanged and one query suffices, because every window calls this.
         current_id = self._connection.execute(_NEWEST_SCOPE_ID).scalar_one_or_none()
         if current_id == new_scope.id:
             return
         max_number = self._connection.execute(select(func.max(scope.c.number))).scalar() or 0
-        # A scope that was in use before becomes the newest again.
+        # A scope that was in use earlier becomes the newest again.
         upsert_rows(self._connection, scope, [(new_scope.id, new_scope.to_json(), max_number + 1)])
         if current_id is None:
             self._connection.execute(
@@ -166,7 +167,7 @@ class CoverageRepository:
     ) -> CoverageInterval | None:
         """Return the lowest interval within `first` to `last`, clipped to that range, or None."""
         parameters = {"scope_id": scope_id, "first": first, "beyond": last}
-        # An interval that begins before the range may end before it as well.
+        # Two rows are read, because the first interval may both begin and end before the range.
         for span in map(
             decode_coverage_row, self._connection.execute(_TOUCHING.limit(2), parameters)
         ):
@@ -191,8 +192,8 @@ class CoverageRepository:
             self.store_interval(
                 scope_id, replace(span, audited_by=endpoint, audited_at=head_block)
             )
-        # The intervals in between lie completely in the range and rarely merge with others, so one
-        # statement updates them all.
+        # One statement updates all intervals that lie completely within the range, because they
+        # rarely have to be merged with others.
         starts_in_range = coverage.c.first_block.between(blocks.first, blocks.last)
         is_inside = (
             starts_in_range

@@ -1,7 +1,7 @@
-"""Dead letters: logs and calls of known kinds that could not be decoded.
+"""Stores dead letters, which are logs and calls of known kinds that could not be decoded.
 
-A dead letter is open while it is canonical. It is closed when a version that can decode its row
-folds the row again. See docs/explanation/ingest.md#decoding.
+A dead letter is open while it is canonical. It is closed when its row is folded again by a version
+that can decode the row. See docs/explanation/ingest.md#decoding.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class DeadLetterRepository:
         self._connection = connection
 
     def append(self, letters: Sequence[DeadLetter]) -> int:
-        """Insert dead letters; return how many are newly open."""
+        """Insert dead letters; return how many of them were not open before."""
         return insert_canonical_rows(
             self._connection, dead_letter, [_encode_dead_letter_row(letter) for letter in letters]
         )

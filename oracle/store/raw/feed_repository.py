@@ -1,4 +1,4 @@
-"""Raw rows of a feed, and its read cursor (docs/explanation/feed.md#storage)."""
+"""Stores the raw rows of a feed, and how far it was read (docs/explanation/feed.md#storage)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,18 +14,18 @@ from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.raw.raw_checksums import FEED, RawChecksums, compute_row_hash
 from oracle.store.tables.feed_tables import feed_cursor, feed_fault, feed_row, feed_witness
 
-# Max rows settled in one transaction; more rows wait for the next transaction.
+# The maximum number of rows that one transaction settles; the next one settles the others.
 MAX_ROWS = 20_000
 _MAX_BIGINT = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class FeedCursor:
-    """Read progress of the feed; times are by the feed's clock, in seconds.
+    """The progress of reading a feed; times are by the feed's clock, in seconds.
 
     Every row with a time before `settled_to` is settled. `first_id` is None until there is a row.
-    `whole_at` is the time of the last poll that returned all rows, or 0. `polls` counts how often
-    the cursor was moved; a writer passes the count that it read.
+    `whole_at` is the time of the last poll that returned all rows, or 0. `polls` is how often the
+    cursor was moved; a writer must pass the value that it has read.
     """
 
     stream: int = 1
@@ -43,7 +43,7 @@ class FeedCursor:
 
 
 class FeedRepository:
-    """Access to the tables of the feed, inside one transaction."""
+    """Access to the tables of the feed, within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -57,7 +57,7 @@ class FeedRepository:
         return None if row is None else FeedCursor(*row[1:])
 
     def move_cursor(self, cursor: FeedCursor, expected_polls: int) -> None:
-        """Move the cursor; `expected_polls` is the `polls` that was read, or 0 without a cursor.
+        """Move the cursor; `expected_polls` is `polls` as it was read, or 0 without a cursor.
 
         Raises:
             FatalError: another writer has moved the cursor since it was read.
@@ -71,7 +71,7 @@ class FeedRepository:
     # Content of the rows.
 
     def append(self, rows: Sequence[FeedRow], *, canonical: bool = True) -> int:
-        """Insert new rows; return how many. `canonical` is False for evidence of a conflict."""
+        """Insert new rows and return their number; evidence of a conflict is not canonical."""
         return insert_missing_rows(
             self._connection,
             feed_row,
@@ -81,8 +81,7 @@ class FeedRepository:
     def list_canonical_rows(self, stream: int, first_id: int, last_id: int) -> list[FeedRow]:
         """Return the canonical rows of ids `first_id` to `last_id`, both included, in order.
 
-        The bounds are clamped to the range of the column, because a stored id may be the largest
-        possible.
+        The bounds are limited to the range of the column, because a stored id may be its maximum.
         """
         is_in_range = feed_row.c.id.between(max(first_id, 0), min(last_id, _MAX_BIGINT))
         return self._select_rows(
@@ -108,7 +107,7 @@ class FeedRepository:
     # Blocks to which rows are assigned.
 
     def list_rows_without_block(self, max_time: int) -> list[FeedRow]:
-        """Return settled rows before `max_time` that have no block yet, in order."""
+        """Return the settled rows before `max_time` that have no block yet, in order."""
         has_no_block = feed_row.c.block.is_(None)
         return self._select_rows(
             feed_row.c.canonical, has_no_block, feed_row.c.time < max_time, limit=None
@@ -164,7 +163,7 @@ class FeedRepository:
     # Faults of the feed.
 
     def record_faults(self, faults: Sequence[FeedFault]) -> int:
-        """Insert new faults; return how many."""
+        """Insert new faults, and return their number."""
         rows = [
             (fault.kind, fault.stream, fault.row, fault.found_at, fault.detail, fault.accepted_at)
             for fault in faults
@@ -181,7 +180,7 @@ class FeedRepository:
         return [FeedFault(*row) for row in self._connection.execute(query)]
 
     def accept_faults(self, now: int) -> int:
-        """Record that an operator accepted all open faults; return how many."""
+        """Record that an operator accepted all open faults; return the number of faults."""
         is_open = feed_fault.c.accepted_at.is_(None)
         return self._connection.execute(
             update(feed_fault).where(is_open).values(accepted_at=now)

@@ -1,8 +1,8 @@
-"""Raw logs in normalised rows: see docs/explanation/storage.md#logs.
+"""Stores raw logs in normalised rows (docs/explanation/storage.md#logs).
 
-Canonical logs are in `log_row`. An orphaned log moves to `log_orphan`, and moves back when its
-block is canonical again. `log_block` has exactly one row for each block with canonical logs.
-`log_source` numbers the pairs of contract and first topic, and log rows refer to these numbers.
+Canonical logs are in `log_row`. An orphaned log is moved to `log_orphan`, and moved back when its
+block becomes canonical again. `log_block` contains exactly one row for each block with canonical
+logs. `log_source` assigns numbers to pairs of contract and first topic, to which log rows refer.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,10 +39,10 @@ from oracle.store.tables.log_tables import MAX_BLOCK, log_block, log_orphan, log
 
 
 class LogSources(dict[LogSource, int]):
-    """The table `log_source`: a few rows that never change and are loaded on first use.
+    """The rows of `log_source`, which are few, never change, and are loaded when first used.
 
-    Looking up an unknown source assigns the next number to it, and `save` stores that number.
-    Numbers therefore follow the order of first appearance on the chain.
+    The lookup of an unknown source assigns the next number to it, and `save` stores this number.
+    Therefore numbers are in the order in which sources first appear on the chain.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -120,10 +120,10 @@ def decode_orphan_row(row: Any, sources: LogSources) -> Log:  # noqa: ANN401  a 
 PAGE_ROWS = 2_000
 
 _KEY = log_row.c.id
-# PostgreSQL shifts only by INTEGER, and literal numbers would be BIGINT.
+# The number is a literal INTEGER, because PostgreSQL cannot shift by a BIGINT parameter.
 _INDEX_BITS = literal_column(str(LOG_INDEX_BITS), Integer)
 _BLOCK_NUMBER = _KEY.bitwise_rshift(_INDEX_BITS)
-# Rows of `log_row` in the form of `log_orphan`.
+# Selects rows of `log_row` with the columns of `log_orphan`.
 _AS_ORPHANS = select(
     _BLOCK_NUMBER,
     _KEY.bitwise_and(MAX_LOG_INDEX),
@@ -136,7 +136,7 @@ _IS_ORPHAN = tuple(column == bindparam(f"that_{column.name}") for column in _ORP
 
 
 class LogRepository:
-    """Raw logs, keyed by block number, block hash and index in the block."""
+    """Access to raw logs, whose keys are block number, block hash and index in the block."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -146,8 +146,8 @@ class LogRepository:
     def append(self, logs: Sequence[Log]) -> int:
         """Insert logs in bulk; return how many became canonical.
 
-        A canonical log is kept as it is. An orphan becomes canonical again with the new values,
-        because wrong values may be the reason why it was orphaned.
+        A stored canonical log is kept as it is. A stored orphan becomes canonical again with the
+        new values, because it may have been orphaned for its wrong values.
 
         Raises:
             FatalError: two different blocks have the same number, or a log index is above
@@ -174,7 +174,7 @@ class LogRepository:
         ]
         insert_rows(self._connection, log_block, new_block_rows)
         rows = encode_logs_and_save_sources(table, self._sources)
-        # Without stored blocks there are no rows, so PostgreSQL can COPY straight into the table.
+        # If none of the blocks is stored, no row exists yet, so PostgreSQL can use COPY directly.
         if not known_blocks and self._connection.dialect.name != "sqlite":
             insert_rows(self._connection, log_row, rows)
             return len(rows)
@@ -221,8 +221,8 @@ class LogRepository:
     def iterate_between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Log]:
         """Yield the logs of blocks `first` to `last`, both included, by block and index.
 
-        Logs are read in pages, so memory stays flat and the same transaction may write meanwhile.
-        `canonical=False` yields orphans only.
+        Logs are read in pages, so that memory use stays constant and the same transaction may
+        write meanwhile. `canonical=False` yields only orphans.
         """
         if not canonical:
             yield from self._iterate_orphans(first, last)
@@ -317,7 +317,7 @@ class LogRepository:
             yield decode_orphan_row(row, self._sources)
 
     def _delete_orphans(self, logs: Sequence[Log], blocks: Mapping[int, LogBlock]) -> None:
-        """Delete the orphans of these logs, which the caller inserts again with new values."""
+        """Delete the orphans with the keys of these logs, which the caller then inserts again."""
         is_in_range = log_orphan.c.block.between(min(blocks), max(blocks))
         rows = self._connection.execute(select(*_ORPHAN_KEY).where(is_in_range))
         orphans = {tuple(row) for row in rows}

@@ -1,8 +1,8 @@
-"""Checksums of the raw rows, to detect rows lost or changed outside a transaction.
+"""Stores checksums of raw rows, by which rows that were lost or changed are detected.
 
 For each kind of rows and each span of blocks, the number of rows and the sum of their hashes are
-stored. The daemon's insertions and deletions update the sum, in any order; a change by another
-program does not. See docs/explanation/storage.md#raw-checksums.
+stored. The daemon updates the sum when it inserts or deletes rows, in any order. A change by
+another program does not update it. See docs/explanation/storage.md#raw-checksums.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from oracle.store.tables.feed_tables import feed_row
 from oracle.store.tables.integrity_tables import raw_checksum
 from oracle.store.tables.log_tables import MAX_BLOCK, log_block, log_row, log_source
 
-# Blocks per span: the unit that is read again after damage.
+# The number of blocks in a span, which is the unit that is read again after damage.
 SPAN_BLOCKS = 1_000
 LOGS, CALLS, FEED = "log", "call", "feed"
 KINDS = (LOGS, CALLS, FEED)
@@ -37,7 +37,7 @@ HashedRows = Iterator[tuple[int, int]]
 
 
 class Checksum(NamedTuple):
-    """Number of rows and the sum of their hashes."""
+    """The number of rows, and the sum of their hashes."""
 
     rows: int = 0
     total: int = 0
@@ -65,7 +65,7 @@ _EMPTY_CHECKSUM = Checksum()
 
 
 class RawChecksums:
-    """Access to the table `raw_checksum`, inside one transaction."""
+    """Access to the table `raw_checksum`, within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -79,9 +79,9 @@ class RawChecksums:
         self._apply_changes(LOGS, sum_log_hashes(table))
 
     def is_above_cursor(self, block: int) -> bool:
-        """Return whether a block is above the cursor and thus has no committed rows.
+        """Return whether a block has no committed rows because it is above the cursor.
 
-        Without a cursor, it has none if no rows were ever added.
+        If there is no cursor, the block has none if no rows were ever added.
         """
         number: int | None = self._connection.execute(select(cursor.c.number)).scalar_one_or_none()
         if number is not None:
@@ -92,8 +92,8 @@ class RawChecksums:
     def track_changes(self, kind: str, first: int, last: int) -> Iterator[None]:
         """Update the checksums by the changes that the `with` block makes to these blocks.
 
-        The checksum of a span that was damaged before is kept: restoring the committed rows
-        repairs the span, and any other change leaves it damaged.
+        The checksum of a span that was damaged before is not updated. The span is repaired if the
+        `with` block restores the committed rows; after any other change it is still damaged.
         """
         first_span = first // SPAN_BLOCKS
         last_span = min(last, MAX_BLOCK) // SPAN_BLOCKS
@@ -113,7 +113,7 @@ class RawChecksums:
 
     @contextmanager
     def track_removal_above(self, kind: str, number: int) -> Iterator[None]:
-        """Remove the checksums above block `number`, whose rows the `with` block removes."""
+        """Remove the checksums above block `number`; the `with` block removes the rows."""
         span = number // SPAN_BLOCKS
         with self.track_changes(kind, number + 1, (span + 1) * SPAN_BLOCKS - 1):
             yield
@@ -211,7 +211,7 @@ class RawChecksums:
     def _hash_stored_logs(self, first: int, last: int) -> HashedRows:
         """Yield the block number and the hash of each stored log.
 
-        If the row of the log's block or source is missing, an empty value is hashed instead.
+        If the row of a log's block or source is missing, an empty value is hashed in its place.
         """
         sources = {
             number: _encode_log_source(address.hex(), topic.hex())
@@ -244,7 +244,7 @@ class RawChecksums:
     def _find_spans_of_empty_blocks(self, first_span: int, last_span: int) -> set[int]:
         """Return the spans with rows of `log_block` that have no logs.
 
-        An undamaged database has none.
+        A database that is not damaged has no such rows.
         """
         query = select(log_block.c.number).where(
             _build_empty_block_condition(first_span, last_span)
@@ -301,14 +301,14 @@ def _hash_log_rows(
 def compute_row_hash(row: Iterable[Any]) -> int:
     """Return the hash of a call row or feed row.
 
-    Length prefixes separate the values of the row.
+    Each value is hashed with its length, so that the borders between values are part of the hash.
     """
     parts = []
     for value in row:
         if isinstance(value, (bytes, bytearray, memoryview)):
             encoded = bytes(value)
         else:
-            # SQLite's booleans are numbers.
+            # Booleans are hashed as numbers, because SQLite returns them as numbers.
             encoded = str(int(value) if isinstance(value, bool) else value).encode()
         parts.append(b"%d:%b" % (len(encoded), encoded))
     return int.from_bytes(sha256(b"".join(parts)).digest(), "big")

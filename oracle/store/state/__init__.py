@@ -1,1 +1,1 @@
-"""Repositories of folded state, with the undo journal and state snapshots."""
+"""Stores the folded state, the undo journal, and snapshots of the state."""

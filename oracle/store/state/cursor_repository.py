@@ -1,4 +1,7 @@
-"""The block cursor, moved by compare-and-swap (docs/explanation/storage.md#cursor)."""
+"""Stores the block cursor, which is moved by compare-and-swap.
+
+See docs/explanation/storage.md#cursor.
+"""
 
 from dataclasses import dataclass
 
@@ -18,8 +21,8 @@ from oracle.store.tables.state_tables import last_event
 class Cursor:
     """The last folded block and the newest final block; `time` is in seconds.
 
-    `epoch` counts the moves; a writer that moves the cursor passes the epoch that it read.
-    `final_number` is None until a final block was seen.
+    `epoch` is the number of moves; a writer that moves the cursor must pass the epoch that it has
+    read. `final_number` is None until a final block is known.
     """
 
     number: int
@@ -35,7 +38,7 @@ class CursorRepository:
         self._connection = connection
 
     def get(self) -> Cursor | None:
-        """Return the cursor, or None before the first window was indexed."""
+        """Return the cursor, or None before the first window is indexed."""
         row = self._connection.execute(select(cursor)).one_or_none()
         if row is None:
             return None
@@ -89,7 +92,7 @@ class LastEventRepository:
         self._connection = connection
 
     def get(self) -> LastEvent | None:
-        """Return the event that was folded last, or None before the first event."""
+        """Return the event that was folded last, or None if there was none."""
         row = self._connection.execute(select(last_event)).one_or_none()
         return None if row is None else LastEvent(Position(*row[1:5]), row.time, row.node_count)
 

@@ -1,9 +1,9 @@
-"""Draws and planned downloads: the nodes chosen to run tasks and to download models.
+"""Stores draws and planned downloads: the nodes chosen to run tasks and to download models.
 
-Neither is a projection: a rebuild keeps the rows, and a rewind undoes the changes of later blocks.
 A draw is seeded by the hash of a block (docs/explanation/dispatch.md#the-draw). A planned download
 is a request that a node will get to download a model for a task
-(docs/explanation/dispatch.md#pre-download).
+(docs/explanation/dispatch.md#pre-download). Neither of them is a projection: a rebuild keeps the
+rows, and a rewind undoes the changes of later blocks.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ from oracle.store.encoding import (
 )
 from oracle.store.tables.selection_tables import draw, planned_download
 
-# Built once, because building a statement takes longer than executing it.
+# The statements are built once, because building one takes longer than running it.
 _DRAWS_OF_NODE = (
     select(draw)
     .where(draw.c.node == bindparam("drawn_node"))
@@ -45,12 +45,12 @@ _DRAWS_OF_NODE = (
 class StoredDraw:
     """One draw for a task, seeded by the hash of `seed_block` and based on the state at its end.
 
-    Task and candidate both existed at the end of the previous block. `voided_block` is the block
-    at whose end the draw was no longer active (the task started, or its node became ineligible),
-    or None while it is active. `seed_time` is the time of the seed block, in unix seconds.
-    `total_weight` is the sum of the weights of all candidates, or their number if all are 0.
-    `number_in_block` counts the draws of the seed block from 0: a drawn node is no candidate of
-    later ones.
+    The task and a candidate both existed at the end of the previous block. `voided_block` is the
+    block at whose end the draw was no longer active (the task started, or its node became
+    ineligible), or None while the draw is active. `seed_time` is the time of the seed block in
+    unix seconds. `total_weight` is the sum of the weights of all candidates, or their number if
+    all weights are 0. `number_in_block` is the index (from 0) among the draws of the seed block;
+    it matters because a drawn node is no candidate of later draws.
     """
 
     task: TaskKey
@@ -147,7 +147,7 @@ class DrawRepository:
 
 
 def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driver
-    # Columns are unpacked by position: access by name takes longer than everything else.
+    # Columns are unpacked by position, because access by name would take most of the time.
     task, seed_block, seed_hash, seed_time, node, voided_block, *totals = row
     total_weight, candidate_count, number_in_block = totals
     return StoredDraw(
@@ -165,9 +165,10 @@ def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driv
 
 @dataclass(frozen=True, slots=True)
 class PlannedDownload:
-    """A download request planned at the end of `block`; `time` is the block's time in seconds.
+    """A download request that was planned at the end of `block`.
 
-    The request was planned because `task` had started and too few available nodes had its `model`.
+    `time` is the block's time in unix seconds. The request was planned because `task` had started
+    and too few available nodes had its `model`.
     """
 
     task: TaskKey

@@ -1,4 +1,4 @@
-"""Validation groups: the open groups, and the results of the closed groups."""
+"""Stores validation groups: the open groups, and the results of the closed groups."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -31,7 +31,7 @@ from oracle.store.tables.state_tables import group_member, group_result, open_gr
 
 
 class GroupRepository:
-    """Groups with the tasks created so far, for rule sets with `close = terminal`."""
+    """Access to groups with their tasks so far, for rule sets with `close = terminal`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -51,7 +51,7 @@ def encode_group_row(group: OpenGroup) -> Row:
 
 
 def decode_group_values(row: Row) -> OpenGroup:
-    """Decode a group from a row's values in the table's column order."""
+    """Decode a group from the values of a row, in the order of the table's columns."""
     key, tasks, closed = row
     return OpenGroup(
         GroupKey(encode_hex(key)), tuple(map(TaskKey, split_hashes(tasks))), closed=bool(closed)
@@ -75,7 +75,7 @@ _IS_MEMBER_OF_RESULT = and_(
         for result_column, member_column in zip(_RESULT_POSITION, _MEMBER_POSITION, strict=True)
     )
 )
-# A row of a result begins with the columns of its group, and those begin with the position.
+# A row begins with the columns of the group's result, which begin with the position.
 _RESULT_WIDTH = len(group_result.columns)
 _MEMBER_COLUMNS = [group_member.c[name] for name in ("task", "node", "rank", "elapsed", "score")]
 _SELECT_RESULTS = (
@@ -84,7 +84,7 @@ _SELECT_RESULTS = (
     .order_by(*_RESULT_POSITION, group_member.c.place)
 )
 _MEMBER_END = _RESULT_WIDTH + len(_MEMBER_COLUMNS)
-# Selecting results and tasks together takes half as long as looking the tasks up by their keys.
+# Results and tasks are selected together, which takes half as long as reading the tasks by key.
 _SELECT_RESULTS_OF_SCORES = (
     _SELECT_RESULTS.outerjoin(task, task.c.key == group_member.c.task)
     .add_columns(*ANSWER_COLUMNS)
@@ -132,7 +132,7 @@ class GroupResultRepository:
         )
 
     def list_for_group(self, group: GroupKey) -> list[GroupResult]:
-        """Return the results of this group, which are several only if its key was reused."""
+        """Return the results of this group; there are several only if its key was reused."""
         return self._select_results(group_result.c.task_group == decode_hex(group))
 
     def list_possible_zero_scores(
@@ -162,8 +162,8 @@ class GroupResultRepository:
     ) -> tuple[list[GroupResult], dict[TaskKey, Task]]:
         """Return the results of the groups behind a node's scores, and their tasks.
 
-        The oldest group comes first. The tasks that are stored have the fields that rank and pay
-        answers; all other fields are those of a new task.
+        The oldest group comes first. In the returned tasks, only the fields that determine the
+        rank and the payment of an answer are read; all other fields are as in a new task.
         """
         parameters = {
             "scored_node": decode_hex(node),
@@ -179,9 +179,10 @@ class GroupResultRepository:
         return _build_results(rows), {answered.key: answered for answered in tasks}
 
     def list_newest_answer_times(self, limit: int) -> list[list[tuple[Address, int]]]:
-        """Return node and answer time (s) of each ranked answer in the newest scored groups.
+        """Return the ranked answers of each of the newest scored groups, as (node, seconds).
 
-        The newest of up to `limit` groups comes first. Answers in less than a second are left out.
+        `seconds` is the time that the node took to answer; answers in less than a second are left
+        out. Up to `limit` groups are returned, newest first.
         """
         newest = (
             select(*_RESULT_POSITION)
@@ -215,7 +216,7 @@ class GroupResultRepository:
     def list_with_unaccepted_tasks(
         self, first_block: int, last_block: int, limit: int | None = None
     ) -> list[GroupResult]:
-        """Return up to `limit` groups closed in these blocks with a task that was not accepted.
+        """Return up to `limit` groups that closed in these blocks with a task not accepted.
 
         The oldest groups come first. Groups in which a node only timed out are included.
         """
@@ -241,7 +242,7 @@ class GroupResultRepository:
 
 
 def _build_results(rows: Sequence[Any]) -> list[GroupResult]:
-    """Build the groups from member rows in group order."""
+    """Build the results of groups from rows of members, which are in the order of the groups."""
     return [
         _build_result(result_values, member_rows)
         for result_values, member_rows in groupby(rows, key=_get_result_values)
@@ -253,7 +254,7 @@ _get_member_values = itemgetter(*range(_RESULT_WIDTH, _MEMBER_END))
 
 
 def _build_result(result_values: Sequence[Any], member_rows: Iterable[Any]) -> GroupResult:
-    # Columns are unpacked by position: access by name takes longer than everything else.
+    # Columns are unpacked by position, because access by name would take most of the time.
     *position, task_group, time, scored = result_values
     members = [
         GroupMember(

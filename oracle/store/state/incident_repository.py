@@ -1,4 +1,4 @@
-"""Incidents, and the task ends of the last day from which they are found."""
+"""Stores incidents, and the ends of tasks in the last day, from which incidents are detected."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -37,7 +37,7 @@ class IncidentRepository:
         )
 
     def save_changes(self, rows: IncidentRows) -> None:
-        """Write changed rows, and delete the minutes that are older than a day."""
+        """Write changed rows, and delete rows of minutes that are older than a day."""
         removed = [{"gone": key} for key, row in rows.minutes.items() if row is None]
         if removed:
             is_removed = end_minute.c.minute == bindparam("gone")
@@ -48,7 +48,7 @@ class IncidentRepository:
         upsert_rows(self._connection, incident, list(map(encode_incident_row, incidents)))
 
     def list_newest(self, limit: int, *, below: int | None = None) -> list[Incident]:
-        """Return up to `limit` incidents, below this number if given, newest first."""
+        """Return up to `limit` incidents, with numbers below `below` if given, newest first."""
         query = select(incident).order_by(incident.c.number.desc()).limit(limit)
         if below is not None:
             query = query.where(incident.c.number < below)
@@ -65,8 +65,8 @@ class IncidentRepository:
     ) -> list[Incident]:
         """Return the incidents that may mark a timeout between two block times, oldest first.
 
-        An open incident marks later timeouts as well. With `up_to_block`, only the incidents that
-        were found up to that block are returned, and one that ended later counts as open.
+        An open incident marks later timeouts as well. With `up_to_block`, only incidents that were
+        found up to this block are returned, and an incident that ended later counts as open.
         """
         reaches = or_(incident.c.until >= first_time, incident.c.over_block.is_(None))
         query = select(incident).where(incident.c.since <= last_time)

@@ -1,4 +1,4 @@
-"""Rows of the nodes: one per node, as of the cursor."""
+"""Stores one row per node, with the state of the node as of the cursor."""
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from operator import attrgetter
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 _PAGE_ROWS = 4_096
 _ADDRESS_BYTES = 20
-# Reliability 1 in units of 10^-18, and the seconds after which reliability has recovered from a
-# penalty (docs/reference/scoring-rules.md#numbers).
+# Reliability 1 in units of 10^-18, and the time in seconds after which the reliability has fully
+# recovered from a penalty (docs/reference/scoring-rules.md#numbers).
 _FULL_RELIABILITY = 10**18
 _HEALING_SECONDS = 2**21
 
 
-# Built once, because building them takes longer than running them. The sum keeps SQLite from
-# reading and sorting all seats by their index.
+# The statements are built once, because building one takes longer than running it. The sum in the
+# condition prevents SQLite from reading and sorting all seats by their index.
 _HIGHEST_SEAT = (
     select(node.c.seat)
     .where(node.c.seat + 0 < bindparam("seat_count"))
@@ -55,7 +55,7 @@ _neighbor = node.alias("neighbor")
 _new_node = node.alias("new_node")
 _ASCENDING = select(_neighbor.c.address).order_by(_neighbor.c.address).limit(1)
 _DESCENDING = select(_neighbor.c.address).order_by(_neighbor.c.address.desc()).limit(1)
-# The highest address is followed by the lowest.
+# The addresses form a ring, in which the highest address is followed by the lowest.
 _NEXT_ADDRESS = func.coalesce(
     _ASCENDING.where(_neighbor.c.address > node.c.address).scalar_subquery(),
     _ASCENDING.scalar_subquery(),
@@ -83,7 +83,7 @@ _LEAF_ROWS = select(
     node.c.kickout_due_time,
 )
 _LEAF_ROWS_PER_BATCH = 4_096
-# Calling the enumeration takes ten times as long as a mapping.
+# A lookup in this mapping takes a tenth of the time of calling the enumeration.
 _MEMBERSHIP_BY_VALUE = {membership.value: membership for membership in Membership}
 
 
@@ -116,10 +116,11 @@ class NodeRepository:
         return addresses
 
     def find_seat_at_or_below(self, address: Address, seat_count: int) -> int | None:
-        """Return the seat of the highest address up to `address` below `seat_count`, or None.
+        """Return the seat of the node with the highest address up to `address`, or None.
 
-        For an address below all of them, return the seat of the highest address, because the
-        addresses in the tree of a round form a ring. The result is None if there is no such seat.
+        Only nodes with seats below `seat_count` are considered. If `address` is below all of their
+        addresses, the seat of the highest address is returned, because the addresses in the tree
+        of a round form a ring. The result is None if there is no node.
         """
         for query in (_SEAT_AT_OR_BELOW, _HIGHEST_SEAT):
             values = {"address": decode_hex(address), "seat_count": seat_count}
@@ -148,7 +149,7 @@ class NodeRepository:
         return [decode_node_row(row) for rows in batches for row in rows]
 
     def iterate_changed_since(self, block: int) -> Iterator[Node]:
-        """Yield the nodes whose row changed above a block."""
+        """Yield the nodes whose rows changed after a block."""
         yield from self._iterate_matching_nodes(node.c.changed_at > block)
 
     def list_idle_since(self, time: int) -> list[Node]:
@@ -177,12 +178,12 @@ class NodeRepository:
     ) -> Generator[list["LeafRow"]]:
         """Yield the leaf rows that may have changed since a block or a time.
 
-        These are the nodes that changed or were recovering, and the predecessors of new nodes,
-        whose leaves name them. The reliability of a recovering node was last reduced less than
-        2^21 seconds before `time`; None leaves these nodes out
-        (docs/reference/scoring-rules.md#numbers). New nodes have the
-        seats from `node_count` on. Batches are in any order, and may have a node several times.
-        The caller closes the generator before the transaction ends.
+        These are the rows of nodes that changed after `block`, of nodes that were recovering at
+        `time`, and of the predecessors of new nodes, because a leaf contains the next address.
+        New nodes have the seats from `node_count` on. A node is recovering if its reliability was
+        reduced less than 2^21 seconds before (docs/reference/scoring-rules.md#numbers); if `time`
+        is None, these nodes are left out. Batches are in any order, and may contain a node several
+        times. The caller closes the generator before the transaction ends.
         """
         if time is not None:
             yield from self._iterate_leaf_rows(node.c.recovers_until > time)
@@ -199,8 +200,8 @@ class NodeRepository:
     def _iterate_matching_nodes(self, condition: ColumnElement[bool]) -> Iterator[Node]:
         """Yield the nodes that match a condition on an indexed column, by address.
 
-        The rows are sorted in Python: with ORDER BY, SQLite reads the whole table in key order
-        instead of using the index.
+        The rows are sorted in Python. With ORDER BY, SQLite would read the whole table in the
+        order of the keys instead of using the index.
         """
         rows = self._connection.execute(select(node).where(condition)).all()
         yield from map(decode_node_row, sorted(rows, key=attrgetter("address")))
@@ -281,9 +282,9 @@ def encode_node_row(entry: Node) -> Row:
 
 
 def decode_node_row(row: Row) -> Node:
-    """Decode a node from a row's values in the table's column order, of any driver."""
-    # Unpacking takes a third of the time of reading the values by name, which matters because a
-    # start reads the rows of all nodes.
+    """Decode a node from the values of a row, in the order of the table's columns."""
+    # Unpacking takes a third of the time of reading the values by name. This matters because the
+    # rows of all nodes are read at a start.
     (
         address,
         seat,

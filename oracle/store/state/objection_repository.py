@@ -1,4 +1,4 @@
-"""Objections of nodes to their kickouts, and this reporter's answers to them.
+"""Stores the objections of nodes to their kickouts, and this reporter's answers.
 
 See docs/explanation/objections.md.
 """
@@ -21,7 +21,7 @@ _POSITION = Position._fields
 class ObjectionAnswer(NamedTuple):
     """The operator's answer to the objections to one kickout; `answered_at` is in unix seconds.
 
-    `signer` and `signature` are None if no key signed it.
+    `signer` and `signature` are None if no key has signed the answer.
     """
 
     node: Address

@@ -1,4 +1,4 @@
-"""All projections: the tables folded from the raw rows, which can be cleared and rebuilt."""
+"""Clears, restores and compares all projections, the tables that are folded from raw rows."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -39,7 +39,8 @@ from oracle.store.tables.state_tables import (
     task,
 )
 
-# In dump order. The keys are only numbers and bytes, which both databases sort alike.
+# The tables in the order of a dump. Their keys contain only numbers and bytes, which both
+# databases sort in the same way.
 PROJECTIONS = (
     last_event,
     node,
@@ -60,16 +61,16 @@ PROJECTIONS = (
     kick,
     objection,
 )
-# Tables besides the projections that a fold writes and comparisons cover.
+# A fold also writes these tables, which are compared but are no projections.
 _ALSO_COMPARED = (undo, dead_letter)
-# Numbers of rule sets differ between databases, so comparisons use the hash of the rule set.
+# Comparisons use the hash of a rule set, because its number differs between databases.
 _COMPARED_QUERIES = {
     score.name: select(
         *(rule_set.c.sha256 if column.name == "rule_set" else column for column in score.columns)
     ).join_from(score, rule_set, score.c.rule_set == rule_set.c.id, isouter=True)
 }
 _PAGE_ROWS = 2_000
-# The encoder writes bytes as base64.
+# The JSON encoder, which writes bytes as base64.
 _JSON_ENCODER = Encoder()
 
 
@@ -86,7 +87,7 @@ class ProjectionRow(NamedTuple):
 
 
 class ProjectionRepository:
-    """All projections, inside one transaction.
+    """Access to all projections, within one transaction.
 
     Raw rows, blocks, identity, cursor, reports, outbox and lease are not projections.
     """
@@ -105,9 +106,9 @@ class ProjectionRepository:
     def restore_snapshot(self, block: int, state: PackedState) -> bool:
         """Restore every projection to its state after `block`, and empty the undo journal.
 
-        `state` is the snapshot of that block. Return False, and change nothing, if a task that is
-        not in the snapshot has changed since `block`. The caller restores raw rows, dead letters,
-        blocks, cursor and reports.
+        `state` is the snapshot of this block. If a task that is not in the snapshot has changed
+        since, nothing is changed and the result is False. The caller restores raw rows, dead
+        letters, blocks, cursor and reports.
         """
         tasks = [encode_task_row(restored_task) for restored_task in state.tasks]
         if self._list_tasks_changed_after(block) - {row[0] for row in tasks}:
@@ -137,14 +138,14 @@ class ProjectionRepository:
         insert_rows(self._connection, table, rows)
 
     def _list_tasks_changed_after(self, block: int) -> set[bytes]:
-        """Return the keys of the tasks that existed after `block` and changed since."""
+        """Return the keys of the tasks that existed at the end of `block` and changed since."""
         is_changed = (task.c.seen_at <= block) & (task.c.changed_at > block)
         return set(self._connection.execute(select(task.c.key).where(is_changed)).scalars())
 
     def _delete_groups_created_after(self, block: int) -> None:
         """Delete the groups whose first task was created above `block`.
 
-        Groups that were closed by then have not changed, because a closed group gets no new tasks.
+        Groups that were closed at `block` have not changed, because they get no new tasks.
         """
         if self._connection.execute(select(open_group.c.task_group).limit(1)).first() is None:
             return
@@ -167,7 +168,7 @@ class ProjectionRepository:
             self._connection.execute(delete_statement, parameters)
 
     def list_compared_tables(self) -> tuple[Table, ...]:
-        """Return the tables whose rows are fully determined by the raw rows."""
+        """Return the tables whose rows depend only on the raw rows."""
         return (*PROJECTIONS, *_ALSO_COMPARED)
 
     def iterate_rows(self, table: Table) -> Iterator[ProjectionRow]:

@@ -1,4 +1,4 @@
-"""State of the oracle contract, folded from its events.
+"""Stores the state of the oracle contract, as folded from its events.
 
 See docs/explanation/reports.md#fold-what-is-on-chain.
 """
@@ -40,10 +40,10 @@ class RoundRepository:
         self._connection = connection
 
     def load_contract_state(self, *, up_to_block: int | None = None) -> ContractState:
-        """Load the contract's state at the cursor: kept rounds, kickouts and settings.
+        """Load the contract's state at the cursor: rounds, kickouts and settings.
 
-        With `up_to_block`, rounds and settings are those after that block; without kickouts, of
-        which only the newest state is stored.
+        With `up_to_block`, the rounds and settings are as of the end of this block, and there are
+        no kickouts, because only their newest state is stored.
         """
         accepted = self.list_accepted(KEPT_ROUNDS, up_to_block=up_to_block)
         return ContractState(
@@ -66,12 +66,12 @@ class RoundRepository:
         insert_rows(
             self._connection, contract_setting, list(map(encode_setting_row, changes.settings))
         )
-        # If two objections have the same number, which this project's contract never emits, the
-        # first one counts.
+        # If two objections have the same number, the first one counts. The contract of this
+        # project never emits two.
         insert_missing_rows(
             self._connection, objection, list(map(encode_objection_row, changes.objections))
         )
-        # Reading rounds needs none of the tables that the journal covers.
+        # The import is here, because reading rounds needs none of the tables of the journal.
         from oracle.store.state.undo_journal import UndoJournal  # noqa: PLC0415
 
         UndoJournal(self._connection).write(changes.pre_images)
@@ -88,7 +88,7 @@ class RoundRepository:
         ]
 
     def list_accepted_below(self, number: int | None, limit: int) -> list[RoundAccepted]:
-        """Return up to `limit` rounds, below `number` if given, newest first."""
+        """Return up to `limit` rounds with numbers below `number`, if given, newest first."""
         query = select(accepted_round).order_by(accepted_round.c.round.desc()).limit(limit)
         if number is not None:
             query = query.where(accepted_round.c.round < number)
@@ -97,7 +97,7 @@ class RoundRepository:
     def list_accepted_since(self, time: int, first_block: int, limit: int) -> list[RoundAccepted]:
         """Return up to `limit` rounds that were accepted since `time`, oldest first.
 
-        `first_block` limits the search: all rows below this block are older than `time`.
+        `first_block` limits the search; all rows below this block must be older than `time`.
         """
         query = select(accepted_round).where(
             accepted_round.c.block >= first_block, accepted_round.c.time >= time
@@ -119,7 +119,7 @@ class RoundRepository:
         return [int(as_of) for (as_of,) in self._connection.execute(query)]
 
     def find_newest_root(self) -> Hash | None:
-        """Return the root of the newest accepted round, even if it was struck, or None."""
+        """Return the root of the newest accepted round, even if it was withdrawn, or None."""
         query = select(accepted_round.c.root).order_by(*_NEWEST_FIRST).limit(1)
         root = self._connection.execute(query).scalar_one_or_none()
         return None if root is None else Hash(encode_hex(root))
@@ -139,9 +139,9 @@ class RoundRepository:
     def find_last_provable_round(
         self, *, up_to_block: int | None = None, up_to_time: int | None = None
     ) -> RoundAccepted | None:
-        """Return the last accepted round, or None if there is none or it was struck.
+        """Return the last accepted round, or None if there is none or its root was withdrawn.
 
-        With `up_to_block` and `up_to_time`, return the last round accepted up to both of them.
+        `up_to_block` and `up_to_time` restrict the search to rounds that were accepted by then.
         """
         query = select(accepted_round).order_by(*_NEWEST_FIRST).limit(1)
         if up_to_block is not None:
@@ -153,7 +153,7 @@ class RoundRepository:
         return None if newest is None or self.is_struck(newest.round) else newest
 
     def get_last_round_and_root(self) -> tuple[int, Hash]:
-        """Return the number of the last round and its root, which is zero if it was struck."""
+        """Return the number and the root of the last round; a withdrawn root is zero."""
         newest = self.list_accepted(limit=1)
         if not newest:
             return 0, ZERO_HASH
@@ -161,7 +161,7 @@ class RoundRepository:
         return number, ZERO_HASH if self.is_struck(number) else newest[0].root
 
     def is_struck(self, number: int) -> bool:
-        """Return whether the root of a round was struck."""
+        """Return whether the root of a round was withdrawn (struck)."""
         query = select(
             exists().where(strike.c.first_round <= number, strike.c.last_round >= number)
         )
@@ -170,7 +170,7 @@ class RoundRepository:
     def list_strikes(
         self, first_round: int = 0, up_to_block: int | None = None
     ) -> list[RoundsStruck]:
-        """Return the events that struck `first_round` or later rounds, oldest first."""
+        """Return the events that withdrew roots of `first_round` or later rounds, oldest first."""
         query = select(strike).where(strike.c.last_round >= first_round)
         if up_to_block is not None:
             query = query.where(strike.c.block <= up_to_block)
@@ -208,7 +208,7 @@ class RoundRepository:
     def list_newest_kicks(self, limit: int = 50) -> list[NodeKick]:
         """Return the newest accusations and expulsions, in any state, oldest first.
 
-        The order is by the time from which a kickout may be executed. If the veto period was
+        They are ordered by the time from which a kickout may be executed. If the veto delay was
         shortened, this order may differ from the order of the accusations.
         """
         query = select(kick).order_by(func.coalesce(kick.c.ready_at, 0).desc(), kick.c.node.desc())

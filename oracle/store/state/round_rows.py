@@ -1,4 +1,4 @@
-"""Conversion between the oracle contract's state and rows of its tables."""
+"""Converts between the state of the oracle contract and rows of its tables."""
 
 import json
 from collections.abc import Mapping
@@ -35,8 +35,8 @@ from oracle.store.encoding import (
     parse_position,
 )
 
-# The name of each event about the rules in the table of settings. The fields after position and
-# time are its value, and are texts and numbers.
+# The name of each event about rules in the table of settings. The value in the table consists of
+# the event's fields after position and time, which are texts and numbers.
 _NAME_BY_RULES_EVENT: Mapping[type[RulesEvent], str] = {
     RulesSet: "rules",
     RulesScheduled: "rules_scheduled",
@@ -84,8 +84,8 @@ def encode_kick_row(kick: NodeKick) -> Row:
 def decode_kick_row(row: Any) -> NodeKick:  # noqa: ANN401  a row of any driver
     """Decode the kickout in a row or tuple with all columns of the table.
 
-    In a mass outage thousands of rows are decoded in each tick. Unpacking a row takes a fraction
-    of the time of reading its columns by their names.
+    The row is unpacked, because this takes a fraction of the time of reading columns by name, and
+    in a mass outage thousands of rows are decoded in each tick.
     """
     node, state, spared_until, allowed, *columns = row
     accused_at, accused_in, due_since, ready_at, evidence, *columns = columns

@@ -1,4 +1,4 @@
-"""Every rule set that was used for scores in this database, each with its own number."""
+"""Stores every rule set that was used for scores in this database, under a number."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,9 +12,9 @@ from oracle.store.tables.selection_tables import rule_set
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Name and version of a rule set; the sha256 of its canonical JSON, in hex, identifies it.
+    """The name and version of a rule set, and the sha256 of its canonical JSON in hex.
 
-    `version` is None if the database has only the name.
+    `version` is None if the database contains only the name.
     """
 
     name: str
@@ -32,7 +32,7 @@ class RuleSetRepository:
         self._connection = connection
 
     def get_or_assign_number(self, rules: Rules) -> int:
-        """Return the number of these rules in this database, assigning one to new rules."""
+        """Return the number of these rules in this database; new rules get the next number."""
         digest = _hash_rules(rules)
         query = select(rule_set.c.id).where(rule_set.c.sha256 == digest)
         number = self._connection.execute(query).scalar_one_or_none()
@@ -46,7 +46,7 @@ class RuleSetRepository:
     def find_rules(self, digest: str) -> Rules | None:
         """Return the rules whose canonical JSON has this sha256 (hex), or None.
 
-        The result is None for unknown rules, and for rules of a release with other rule fields.
+        The result is None for unknown rules, and for rules of a release with other fields.
         """
         query = select(rule_set.c.text).where(rule_set.c.sha256 == bytes.fromhex(digest))
         text = self._connection.execute(query).scalar_one_or_none()

@@ -1,4 +1,4 @@
-"""Snapshots of the folded state at final blocks, by block: table rows as compressed msgpack.
+"""Stores snapshots of the folded state at final blocks, as table rows in compressed msgpack.
 
 See docs/explanation/storage.md#state-snapshots.
 """
@@ -29,7 +29,7 @@ from oracle.store.state.round_rows import decode_kick_row, encode_kick_row
 from oracle.store.state.task_repository import decode_task_row, encode_task_row
 from oracle.store.tables.chain_tables import state_snapshot
 
-# Max total size of all snapshots, and how many of the newest are always kept.
+# The maximum total size of all snapshots, and the number of newest snapshots that are always kept.
 MAX_TOTAL_BYTES = 256 * 2**20
 MIN_KEPT_SNAPSHOTS = 8
 
@@ -51,7 +51,7 @@ class SnapshotInfo(NamedTuple):
 
 
 class SnapshotRepository:
-    """State snapshots; `made_by` is the hash of the fold, profile, rules and settings used."""
+    """Access to state snapshots; `version` is a digest of fold, profile, rules and settings."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -80,7 +80,7 @@ class SnapshotRepository:
         return None if row is None else (row[0], row[1])
 
     def save_and_prune(self, snapshot: StateSnapshot, version: bytes) -> None:
-        """Store a snapshot; delete surplus snapshots and those with another `version`.
+        """Store a snapshot, and delete surplus snapshots and snapshots of another `version`.
 
         See `choose_snapshots_to_delete`.
         """
@@ -103,7 +103,7 @@ class SnapshotRepository:
             )
 
     def delete_above(self, number: int) -> None:
-        """Delete the snapshots above block `number`; part of every rollback."""
+        """Delete the snapshots above block `number`, as every rollback requires."""
         self._connection.execute(delete(state_snapshot).where(state_snapshot.c.block > number))
 
     def count_snapshots_and_bytes(self) -> tuple[int, int]:
@@ -117,8 +117,8 @@ class SnapshotRepository:
 def choose_snapshots_to_delete(snapshots: Sequence[SnapshotInfo], max_bytes: int) -> list[int]:
     """Return the blocks of the snapshots to delete so that the others fit into `max_bytes`.
 
-    The snapshot whose removal leaves the smallest gap for its age is deleted first, so that recent
-    snapshots are dense and old ones sparse.
+    The snapshot whose removal leaves the smallest gap relative to its age is deleted first, so
+    that recent snapshots are dense and old snapshots are sparse.
     """
     kept = list(snapshots)
     surplus_blocks = list[int]()
@@ -139,14 +139,15 @@ def choose_snapshots_to_delete(snapshots: Sequence[SnapshotInfo], max_bytes: int
     return surplus_blocks
 
 
-# The fastest level, which reduces the size to a third.
+# The fastest level of compression, which reduces the size to a third.
 _COMPRESSION = 1
 
 
 class PackedState(NamedTuple):
-    """What a fold needs to continue after a block, except the contract's rounds and settings.
+    """The state that a fold needs to continue after a block.
 
-    These are only appended, so that the database has them as of every block.
+    Rounds and settings of the contract are left out. They are only appended, so that the database
+    contains them as of every block.
     """
 
     nodes: Iterable[Node]

@@ -1,4 +1,4 @@
-"""Rows of the tasks, which are kept forever because scores refer to them."""
+"""Stores the rows of tasks, which are kept for ever because scores refer to them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -31,14 +31,15 @@ from oracle.store.encoding import (
 )
 from oracle.store.tables.state_tables import task
 
-# Must match the index `waiting_task`, so that the index is used.
+# This condition must equal that of the index `waiting_task`, so that the index is used.
 IS_WAITING = (
     task.c.created_at.is_not(None)
     & task.c.node.is_(None)
     & task.c.runs.is_(None)
     & task.c.ending.is_(None)
 )
-# The fields that rank and pay an answer. Most of the time of reading a task goes into the others.
+# The fields that determine the rank and the payment of an answer. They are read alone, because the
+# other fields take most of the time of reading a task.
 ANSWER_COLUMNS = (
     task.c.key,
     task.c.fee,
@@ -68,7 +69,7 @@ class TaskRepository:
 
     def list_waiting(self) -> list[Task]:
         """Return the tasks that were created and have neither started nor ended, oldest first."""
-        # Positions are stored as text, which sorts differently.
+        # Tasks are sorted in Python, because positions are stored as text.
         return sorted(self._select_tasks(IS_WAITING), key=_get_creation_position)
 
     def count_waiting(self) -> int:
@@ -79,8 +80,8 @@ class TaskRepository:
     def list_unscored_in_groups(self, groups: Iterable[GroupKey]) -> list[Task]:
         """Return the unscored tasks of these groups, oldest first.
 
-        A group is scored when all its tasks have ended, so all tasks of a group with a waiting
-        task are returned. A task whose creation event was not read has no known group.
+        A group is scored when all its tasks have ended. Therefore all tasks of a group with a
+        waiting task are returned. Tasks whose creation event was not read have no known group.
         """
         keys = sorted(map(decode_hex, groups))
         tasks: list[Task] = []
@@ -146,7 +147,7 @@ def decode_answer_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver
     key, fee, created_at, started_at, started_time, stopped_time, error_reported = row
     answered = create_task(TaskKey(encode_hex(key)))
     answered.fee = decode_optional_wei(fee)
-    # Of two equally fast tasks, the one that was created or else started first is faster.
+    # Of two equally fast tasks, the one that was created (or else started) first ranks higher.
     if created_at is not None:
         answered.created_at = parse_position(created_at)
     else:
@@ -158,7 +159,7 @@ def decode_answer_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver
 
 def decode_task_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver
     """Decode a task from a row's values in the table's column order."""
-    # Columns are unpacked by position: access by name takes longer than everything else.
+    # Columns are unpacked by position, because access by name would take most of the time.
     (
         key,
         created_at,

@@ -1,4 +1,4 @@
-"""The undo journal: the rows that each block above the final block replaced.
+"""Stores the undo journal, which contains the rows that blocks above the final block replaced.
 
 See docs/explanation/reorgs.md#undo-journal and docs/explanation/reorgs.md#one-transaction.
 """
@@ -44,7 +44,7 @@ Key = bytes | int
 Name = TypeVar("Name")
 Value = TypeVar("Value")
 
-# Tables whose rows are replaced: the journal has the old rows.
+# The rows of these tables are replaced, so the journal contains the old rows.
 _JOURNALED = {
     "node": node,
     "task": task,
@@ -54,7 +54,7 @@ _JOURNALED = {
     "end_minute": end_minute,
     "incident": incident,
 }
-# Append-only tables, whose rows have a position: a rollback deletes them.
+# Rows of these tables are only appended. They have a position, by which a rollback deletes them.
 _APPENDED = (
     score,
     reliability_change,
@@ -88,12 +88,13 @@ class UndoJournal:
     def rollback_to(self, number: int) -> None:
         """Restore every projection to its state after block `number`.
 
-        The journal above this block is emptied. Replaced rows get their oldest pre-image above
-        `number`, rows appended above it are deleted, and kickout intervals closed above it are
-        reopened. The caller restores raw rows, blocks, cursor and reports.
+        Rows that were replaced above this block get their oldest pre-image above it. Rows that
+        were appended above it are deleted, and kickout intervals that closed above it are
+        reopened. The journal above it is deleted. The caller restores raw rows, blocks, cursor and
+        reports.
 
         Raises:
-            FatalError: the journal does not reach back that far; rebuild instead.
+            FatalError: the journal does not reach back that far; a rebuild is needed instead.
         """
         self._check_is_reachable(number, f"run `qos-oracle resync rewind --to-block {number}`")
         for kind, rows in self._load_oldest_pre_images(number).items():
@@ -135,7 +136,7 @@ class UndoJournal:
     def prune_journal_to(self, final_block: int) -> None:
         """Delete the journal up to `final_block`.
 
-        Above this block the journal must be complete.
+        The journal must be complete above this block.
         """
         floor = self._bookmarks.get_number(UNDO_FLOOR)
         if floor is not None and floor >= final_block:
@@ -153,7 +154,7 @@ class UndoJournal:
         )
 
     def clear(self) -> None:
-        """Delete the whole journal, after the rows that it refers to were deleted."""
+        """Delete the whole journal, because the rows to which it refers were deleted."""
         self._connection.execute(delete(undo))
         self._bookmarks.delete(UNDO_FLOOR)
 

@@ -1,4 +1,4 @@
-"""The MetaData of all tables, the names of constraints, partial indexes, and column types.
+"""The SQLAlchemy metadata of all tables, with names of constraints, and types of columns.
 
 The column types convert between hex text or wei in Python and bytes in the database.
 """
@@ -9,7 +9,8 @@ from sqlalchemy import Column, Dialect, Index, LargeBinary, MetaData, text
 from sqlalchemy.types import TypeDecorator
 from typing_extensions import override
 
-# Alembic can only drop named constraints (the names are equal on both databases).
+# Constraints need names, because Alembic can drop only named constraints. The names are the same
+# on both databases.
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(column_0_N_label)s",
@@ -24,9 +25,9 @@ metadata = MetaData(
 class PartialIndex(Index):
     """An index of the rows that satisfy `where`, a condition in SQL that both databases accept.
 
-    SQLAlchemy imports a dialect as soon as an index gets an option of it. The options are
-    therefore set when the index is created in a database, so that a command on SQLite does not
-    import the PostgreSQL dialect.
+    SQLAlchemy imports a dialect as soon as an index gets an option of this dialect. Therefore the
+    options are set only when the index is created in a database, so that a command on SQLite does
+    not import the PostgreSQL dialect.
     """
 
     def __init__(self, name: str, *columns: Column[Any], where: str, unique: bool = False) -> None:
@@ -61,7 +62,7 @@ class Hex(TypeDecorator[str]):
 
 
 class Wei(TypeDecorator[int]):
-    """An amount from 0 to 2^256 - 1, stored as 32 bytes because SQLite's numbers lose digits."""
+    """An amount from 0 to 2^256 - 1, stored as 32 bytes because numbers of SQLite lose digits."""
 
     impl = LargeBinary
     cache_ok = True
