@@ -16,21 +16,43 @@ def read_function(name: str) -> str:
     return str(source)
 
 
-@pytest.mark.parametrize(("first", "second"), [(0, 0), (3, 0), (0, 4), (3, 4)])
-def test_failure_of_either_step_fails_and_hides_no_output(tmp_path, first: int, second: int):
+@pytest.mark.parametrize("codes", [(0, 0), (3, 0), (0, 4), (3, 4), (0, 5, 0), (3, 0, 4)])
+def test_failure_of_any_step_fails_and_hides_no_output(tmp_path, codes: tuple[int, ...]):
+    names = [f"step_{number}" for number in range(len(codes))]
+    steps = "".join(
+        f"{name}() {{ echo {name}; (exit {code}); echo {name} is complete; }}\n"
+        for name, code in zip(names, codes, strict=True)
+    )
     script = f"""
         set -eu
         logs={tmp_path}
         {read_function("run_in_parallel")}
-        first_step() {{ echo first; (exit {first}); echo first is complete; }}
-        second_step() {{ echo second; (exit {second}); echo second is complete; }}
-        run_in_parallel first_step second_step
+        {steps}
+        run_in_parallel {" ".join(names)}
         echo next step
     """
     ran = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=False)
 
     lines = ran.stdout.splitlines()
-    assert {"first", "second"} <= {*lines}
-    assert ("first is complete" in lines, "second is complete" in lines) == (not first, not second)
-    assert ran.returncode == (first or second)
-    assert ("next step" in lines) == (first == second == 0)
+    assert {*names} <= {*lines}
+    assert [f"{name} is complete" in lines for name in names] == [code == 0 for code in codes]
+    assert ran.returncode == next(filter(None, codes), 0)
+    assert ("next step" in lines) == (not any(codes))
+
+
+def test_ci_runs_every_step_once():
+    body = re.sub(r"^#.*", "", RUN, flags=re.MULTILINE)
+    steps = set(re.findall(r"\bstep ([a-z]+) ", body))
+
+    assert steps >= {
+        "install",
+        "quick",
+        "slow",
+        "stranger",
+        "slither",
+        "halmos",
+        "mutants",
+        "benchmarks",
+    }
+    (parallel_functions,) = re.findall(r"^run_in_parallel (.+)$", body, re.MULTILINE)
+    assert parallel_functions.split() == ["stranger_and_audits", "mutants_and_benchmarks", "slow"]
