@@ -1,10 +1,11 @@
-/* The checksums of rows of a log table, by span of blocks. oracle/store/raw/raw_checksums.py does the
- * same in Python, and handles the rows that are not supported here. */
+/* Computes the checksums of rows of a log table for each span of blocks.
+ * oracle/store/raw/raw_checksums.py does the same in Python, and handles the rows that are not supported
+ * here. */
 #include <stdio.h>
 
 #include "native.h"
 
-/* Three numbers of up to 20 digits, and their commas. */
+/* The prefix consists of three numbers of up to 20 digits, and their commas. */
 #define MAX_PREFIX_SIZE 64
 #define PARTS 4
 

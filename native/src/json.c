@@ -1,5 +1,6 @@
-/* Reads a subset of JSON: ASCII, no escapes, no numbers, each field once. Responses outside the subset
- * need the Python code. A cursor never moves beyond the end of its text. */
+/* Reads a subset of JSON, in which all texts are ASCII without escapes, there are no numbers, and each
+ * field occurs once. The Python code handles all other responses. A cursor never moves beyond the end of
+ * its text. */
 #include <string.h>
 
 #include "native.h"
@@ -11,7 +12,7 @@ static const uint8_t DIGIT_VALUES[256] = {
     ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
 };
 
-/* Return the value of a hex digit, or more than 15 if it is not a digit. */
+/* Return the value of a hex digit, or a number above 15 for another character. */
 static inline unsigned parse_nibble(char digit) { return DIGIT_VALUES[(uint8_t)digit] - 1U; }
 
 static void skip_space(Cursor *cursor) {
@@ -20,7 +21,7 @@ static void skip_space(Cursor *cursor) {
         cursor->at++;
 }
 
-/* Skip space and then this character. Return 0 if another character follows. */
+/* Skip white space and then `character`. Return 0 if another character follows. */
 int json_accept(Cursor *cursor, char character) {
     skip_space(cursor);
     if (cursor->at == cursor->end || *cursor->at != character) return 0;
@@ -33,7 +34,7 @@ int json_is_at_end(Cursor *cursor) {
     return cursor->at == cursor->end;
 }
 
-/* Read a string of printable ASCII without escapes; therefore the next quote ends the string. */
+/* Read a string of printable ASCII. It has no escapes, so the next quote ends it. */
 int json_string(Cursor *cursor, Text *text) {
     if (!json_accept(cursor, '"')) return 0;
     const char *start = cursor->at;
@@ -49,7 +50,7 @@ int json_string(Cursor *cursor, Text *text) {
     return !invalid;
 }
 
-/* Skip space and then this literal. Return 0 if something else follows. */
+/* Skip white space and then `literal`. Return 0 if something else follows. */
 int json_literal(Cursor *cursor, const char *literal) {
     skip_space(cursor);
     size_t size = strlen(literal);
@@ -59,7 +60,7 @@ int json_literal(Cursor *cursor, const char *literal) {
     return 1;
 }
 
-/* Skip an unused value: a string or a literal. */
+/* Skip an unused value, which is a string or a literal. */
 int json_skip(Cursor *cursor) {
     Text text;
     if (json_literal(cursor, "null") || json_literal(cursor, "true") ||

@@ -1,4 +1,5 @@
-/* Keccak-256 as in Ethereum: rate 136, with the padding of the original submission instead of SHA-3's. */
+/* Computes Keccak-256 as in Ethereum, with a rate of 136 bytes, and with the padding of the original
+ * submission instead of SHA-3's. */
 #include <string.h>
 
 #include "native.h"
@@ -19,7 +20,7 @@ static const uint64_t ROUND_CONSTANTS[ROUNDS] = {
 #define MOVE(to, from, by) permuted[to] = ROTATED(state[from] ^ theta[(from) % 5], by)
 #define ROTATED(lane, by) ((by) == 0 ? (lane) : (lane) << (by) | (lane) >> ((64 - (by)) & 63))
 
-/* The permutation, for lanes of one state or for vectors of several states. */
+/* Permute one state or several states; a lane is a number of one state, or a vector of several states. */
 #define PERMUTE(Lane)                                                                             \
     for (int round = 0; round < ROUNDS; round++) {                                                \
         Lane columns[5], theta[5], permuted[25];                                                     \
@@ -68,11 +69,11 @@ static void hash_one_by_one(const ShortMessage *messages, size_t count) {
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* Four states in vector registers: the processor permutes them as fast as a single one. */
+/* The processor permutes four states in vector registers as fast as a single state. */
 #define PARALLEL_STATES 4
 typedef uint64_t Lanes __attribute__((vector_size(8 * PARALLEL_STATES)));
 
-/* Write the only block of a short message, padded. */
+/* Write the padded block of a short message, which has only this block. */
 static void write_padded_block(uint8_t block[RATE], const ShortMessage *message) {
     memset(block, 0, RATE);
     memcpy(block, message->content, message->size);
@@ -100,7 +101,8 @@ __attribute__((target("avx2"))) static void hash_four(const ShortMessage message
         }
 }
 
-/* The last one to three messages are hashed one by one; without AVX2, all of them. */
+/* Four messages are hashed at a time. The last one to three messages, and all messages without AVX2, are
+ * hashed one by one. */
 void keccak256_short(const ShortMessage *messages, size_t count) {
     if (__builtin_cpu_supports("avx2"))
         for (; count >= PARALLEL_STATES; messages += PARALLEL_STATES, count -= PARALLEL_STATES)

@@ -4,14 +4,15 @@
 #include "native.h"
 
 #define WORD 32
-/* A form byte and a word. */
+/* The longest packed word, which is a form byte and a complete word. */
 #define MAX_PACKED_SIZE (WORD + 1)
-/* Form bytes of packed words: leading zeros removed, trailing zeros removed, incomplete word. */
+/* The form byte of a packed word, if leading zeros were removed, if trailing zeros were removed, or if
+ * the word is incomplete. */
 #define LEADING 32
 #define TRAILING 64
 #define PARTIAL 96
 
-/* Write a packed word; return its length. */
+/* Write a packed word, and return its length. */
 static size_t pack_word(const uint8_t *word, size_t size, uint8_t *to) {
     size_t leading = 0, trailing = 0;
     if (size < WORD) {
@@ -92,7 +93,7 @@ static PyObject *make_topics(const LogText *log, PyObject *first) {
     return topics;
 }
 
-/* Values that the logs of a response share. */
+/* The values that the logs of a response share. */
 typedef struct {
     PyTypeObject *log_class;
     newfunc make_empty;

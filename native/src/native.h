@@ -19,7 +19,7 @@ typedef struct {
     int failed;
 } Buffer;
 
-/* One entry of the list over which a trie is built. */
+/* One item of the list over which a trie is built. */
 typedef struct {
     const uint8_t *bytes;
     size_t size;
@@ -38,7 +38,7 @@ typedef struct {
 /* Read the value of a member, or an element (without a name). Return 0 if it is not supported. */
 typedef int (*ReadMember)(Cursor *cursor, Text name, void *into);
 
-/* Inline, so that the size of a literal is a constant. */
+/* The function is inline, so that the size of a literal is a constant. */
 static inline int text_is(Text text, const char *expected) {
     size_t size = strlen(expected);
     return text.size == size && memcmp(text.text, expected, size) == 0;
@@ -57,7 +57,7 @@ int hex_to_number(Text hex, uint64_t *number);
 
 /* logs.c */
 #define MAX_TOPICS 4
-/* A log in the text of the endpoint. */
+/* The fields of a log as they are in the endpoint's response. */
 typedef struct {
     Text address, topics[MAX_TOPICS], data, block_number, block_hash, tx_hash, tx, index, time;
     size_t topic_count;
@@ -139,12 +139,12 @@ size_t rlp_list_open(Buffer *buffer);
 void rlp_list_close(Buffer *buffer, size_t opened);
 
 /* roots.c, trees.c */
-/* Messages that are hashed together. */
+/* The number of messages that are hashed together. */
 #define BATCH 64
 /* The lowest lane of a node that may be selected. */
 #define LOWEST_SCORE 2
 
-/* Big-endian. */
+/* Write a number in big-endian byte order. */
 static inline void write_number(uint8_t *to, size_t size, uint64_t number) {
     for (size_t at = 0; at < size; at++) to[at] = (uint8_t)(number >> 8 * (size - 1 - at));
 }
@@ -154,7 +154,7 @@ int compute_list_root(const Leaf *leaves, size_t count, uint8_t hash[HASH_SIZE])
 
 /* weights.c */
 typedef unsigned __int128 Wide;
-/* 1 in the fixed point of scores. */
+/* The number 1 in the fixed-point format of scores. */
 #define UNIT 1000000000000000000ULL
 /* exp(-2^k / tau) in units of 2^-128, for k = 0 to 20; after 2^21 seconds everything has decayed. */
 #define DECAY_BITS 21

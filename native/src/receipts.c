@@ -1,7 +1,7 @@
 /* Reads the receipts of a block from the JSON of `eth_getBlockReceipts` (EIP-2718, types 0 to 4),
  * compares their root with the header, and returns the logs that match a filter. The Python code in
- * oracle/chain/proofs/receipts.py and oracle/chain/verification/ handles receipts that are not
- * supported here, and decides what follows from another root. */
+ * oracle/chain/proofs/receipts.py and oracle/chain/verification/ handles receipts that are not supported
+ * here, and decides what to do if the root differs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static int put_hex(Buffer *out, Text hex) {
     return 1;
 }
 
-/* Write a string of exactly `size` bytes, two or more. */
+/* Write a string of exactly `size` bytes, which must be at least two. */
 static int put_fixed(Buffer *out, Text hex, size_t size) {
     if (hex.size != 2 + 2 * size) return 0;
     uint8_t header[MAX_HEADER_SIZE];
@@ -55,7 +55,7 @@ static int put_string(Buffer *out, Text hex) {
     size_t size = hex.size / 2 - 1;
     uint8_t only, header[MAX_HEADER_SIZE];
     if (hex.size < 2) return 0;
-    /* A byte below 0x80 is its own encoding. */
+    /* A single byte below 0x80 is its own encoding and has no header. */
     if (size != 1 || !hex_to_bytes(hex, &only) || only >= 0x80)
         buffer_put(out, header, rlp_write_header(header, 0x80, size));
     return put_hex(out, hex);

@@ -53,7 +53,7 @@ enum {
     LAST_SCORED_AT, DUE_TIME, COLUMNS
 };
 
-/* The rules of the scoring, as far as the score of a node depends on no other node. */
+/* The scoring rules, as far as they are needed for scores that do not depend on other nodes. */
 typedef struct {
     uint64_t exclusion_line, best_score, new_node;
     int needs_stored_exclusion, is_zero_mean_new;
@@ -61,7 +61,7 @@ typedef struct {
     Wide decay_table[DECAY_BITS];
 } Scoring;
 
-/* The values of a row; `pool` belongs to the row. */
+/* The values of a row; `pool` points to memory of the row. */
 typedef struct {
     const uint8_t *node, *next_node, *pool;
     size_t pool_size;
@@ -227,7 +227,7 @@ PyObject *native_encode_leaves(PyObject *module, PyObject *arguments) {
         return NULL;
     Scoring scoring = {.time = time};
     if (read_scoring(rules, table, size, &scoring) < 0) return NULL;
-    /* A copy, because another thread may change the list. */
+    /* The rows are copied, because another thread may change the list. */
     PyObject *rows = PyList_AsTuple(row_list), *unsupported = PyList_New(0), *encoded = NULL;
     uint8_t *leaves = NULL;
     if (rows != NULL && unsupported != NULL) {

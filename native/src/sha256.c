@@ -1,4 +1,4 @@
-/* SHA-256 (FIPS 180-4), with the instructions that many processors have for it. */
+/* Computes SHA-256 (FIPS 180-4), with the instructions that many processors have for it. */
 #include <string.h>
 
 #include "native.h"
@@ -55,7 +55,7 @@ static int has_sha(void) {
     return cached;
 }
 
-/* Intel's order of the state: ABEF and CDGH. */
+/* Intel's instructions use the state in the order ABEF and CDGH. */
 __attribute__((target("sha,sse4.1"))) static void compress_fast(uint32_t state[8],
                                                                 const uint8_t *block) {
     const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0bLL, 0x0405060700010203LL);

@@ -1,4 +1,4 @@
-/* The root of the trie over a list (Yellow Paper, 4.3 and D): the key of a leaf is the
+/* Computes the root of the trie over a list (Yellow Paper, 4.3 and D), in which the key of a leaf is the
  * RLP of its index. oracle/chain/proofs/merkle_trie.py does the same in Python. */
 #include <string.h>
 
@@ -6,7 +6,7 @@
 
 /* A smaller node is embedded in its parent, which contains only the hash of a larger one. */
 #define MIN_HASHED_SIZE 32
-/* Nibbles of the longest key: the RLP of a size_t with its header. */
+/* The number of nibbles of the longest key, which is the RLP of a size_t with its header. */
 #define MAX_NIBBLES (2 * (1 + sizeof(size_t)))
 #define LEAF_FLAG 0x20
 
@@ -21,8 +21,8 @@ typedef struct {
     Buffer out;
 } Trie;
 
-/* Return the index with the nth smallest key: 1 to 127 are encoded as themselves, 0 as 0x80, and all
- * others follow. */
+/* Return the index with the nth smallest key. The keys of the indexes 1 to 127 are these numbers, the key
+ * of index 0 is 0x80, and the keys of all other indexes are larger. */
 static size_t get_sorted_index(size_t nth, size_t count) {
     size_t low = count - 1 < 127 ? count - 1 : 127;
     if (nth < low) return nth + 1;
@@ -50,7 +50,7 @@ static Key make_key(size_t index) {
     return key;
 }
 
-/* Write a path by hex prefix (Yellow Paper, C). */
+/* Write a path in the hex-prefix encoding (Yellow Paper, C). */
 static void write_path(Buffer *out, const Key *key, size_t from, size_t to, uint8_t kind) {
     uint8_t path[MAX_NIBBLES / 2 + 1];
     size_t size = 0;
@@ -63,7 +63,7 @@ static void write_path(Buffer *out, const Key *key, size_t from, size_t to, uint
     rlp_string(out, path, size);
 }
 
-/* Close the node that begins at `start`; if its parent does not embed it, replace it by its hash. */
+/* Close the node that begins at `start`, and replace it by its hash unless its parent embeds it. */
 static void close_node(Buffer *out, size_t start, int is_root) {
     rlp_list_close(out, start);
     if (out->failed || (!is_root && out->size - start < MIN_HASHED_SIZE)) return;

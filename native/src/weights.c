@@ -1,6 +1,6 @@
-/* Selection weights and the weighted draw over columns of candidates, exactly as
- * oracle/systems/crynux/candidate_columns.py computes them: integers in units of 10^-18,
- * rounded down at every line. */
+/* Computes selection weights and the weighted draw over columns of candidates, exactly as
+ * oracle/systems/crynux/candidate_columns.py does, with integers in units of 10^-18 that are rounded down
+ * at every line. */
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static void release_columns(Column *columns, size_t count) {
 static inline uint64_t low(Wide number) { return (uint64_t)number; }
 static inline uint64_t high(Wide number) { return (uint64_t)(number >> 64); }
 
-/* The upper half of a product of 256 bits. */
+/* Return the upper half of a product of 256 bits. */
 static Wide high_product(Wide first, Wide second) {
     Wide lows = (Wide)low(first) * low(second);
     Wide left = (Wide)high(first) * low(second) + high(lows);
@@ -48,7 +48,7 @@ static int is_undecayed(int64_t seconds, const Wide table[DECAY_BITS], Wide *lef
     return 0;
 }
 
-/* Return H: `base`, healed for `seconds`. */
+/* Return the reliability H, which is `base` after a recovery of `seconds`. */
 static uint64_t heal(uint64_t base, int64_t seconds, const Wide table[DECAY_BITS]) {
     Wide left;
     if (base >= UNIT || is_undecayed(seconds, table, &left)) return base;
@@ -180,13 +180,13 @@ PyObject *native_compute_weights(PyObject *module, PyObject *arguments) {
     return result;
 }
 
-/* Return stake * UNIT / largest and write the remainder, where stake <= largest: the quotient is UNIT at most.
- * One step of long division in digits of 2^64 (Knuth, algorithm D). */
+/* Return stake * UNIT / largest and write the remainder. Because stake <= largest, the quotient is UNIT
+ * at most. This is one step of long division in digits of 2^64 (Knuth, algorithm D). */
 static uint64_t divide_by_largest(Wide stake, Wide largest, Wide *remainder) {
     int shift = 0;
     for (Wide top = largest; !(high(top) >> 63); top <<= 1) shift++;
     Wide divisor = largest << shift;
-    /* The product, shifted, in three digits; its upper two are less than the divisor. */
+    /* The shifted product has three digits, of which the upper two are less than the divisor. */
     Wide lows = (Wide)low(stake) * UNIT, highs = (Wide)high(stake) * UNIT + high(lows);
     uint64_t digits[3] = {low(lows), low(highs), high(highs)};
     for (int left = shift; left > 0;) {
@@ -223,7 +223,7 @@ static uint64_t integer_sqrt(Wide number) {
     return root;
 }
 
-/* S = sqrt(stake / largest). */
+/* Return the stake score S = sqrt(stake / largest). */
 static uint64_t compute_stake_score(Wide stake, Wide largest) {
     Wide remainder, nothing;
     Wide whole = divide_by_largest(stake, largest, &remainder);
@@ -251,7 +251,7 @@ static int write_scores(PyObject *stakes, PyObject *shift, Wide largest, uint64_
     for (Py_ssize_t at = 0; at < PyTuple_Size(stakes); at++) {
         Wide stake;
         if (read_wide(PyTuple_GetItem(stakes, at), shift, &stake) < 0 || stake > largest) return 1;
-        /* Neighbouring stakes are often equal. */
+        /* Neighbouring stakes are often equal, so the last score is reused. */
         if (stake != before) score = compute_stake_score(stake, largest);
         before = stake;
         scores[at] = score;
