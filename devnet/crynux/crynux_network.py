@@ -47,8 +47,8 @@ _GAS = hex(6_000_000)
 _DEPLOY_GAS = hex(12_000_000)
 # The maximum number of queued tasks in the commit/disclose network.
 _QUEUE_LIMIT = 50
-# The arguments of the QOS contract: the score of a missing task, and the sum of three scores at
-# which a node is kicked out.
+# The arguments of the QOS contract, which are the score of a missing task, and the sum of three
+# scores at which a node is kicked out.
 _VSS_QOS_NUMBERS = (10, 10)
 _COMMIT_QOS_NUMBERS = (20, 20)
 

@@ -1,4 +1,4 @@
-"""Deploys what a third-party network needs for reports: the oracle contract, keys and settings."""
+"""Deploys the oracle contract on a third-party network, with the keys and settings for reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -242,7 +242,7 @@ def parse_record(lines: Iterable[str]) -> RelayRecord:
 def iter_record_lines(
     rows: Iterable[TimedRow], source: RelaySource, poll_times: Sequence[float]
 ) -> Iterator[str]:
-    """Yield the lines of a record: the rows, and the figures of `source` at the given times."""
+    """Yield the lines of a record, with the rows and the figures of `source` at `poll_times`."""
     for timed_row in rows:
         yield json.dumps({"t": timed_row.time, "row": timed_row.row.to_json()})
     for poll_time in poll_times:

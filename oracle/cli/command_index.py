@@ -273,9 +273,8 @@ class CommandIndex(TyperGroup):
 def _log_to_stderr() -> None:
     """Send logs to stderr before the configuration is loaded, and for commands that load none.
 
-    By default, structlog writes to stdout, which would mix logs with command output.
-    Structlog is slow to import: if it is not imported yet, `options.load_config` configures it
-    later.
+    By default, structlog writes to stdout, which would mix logs with command output. Structlog is
+    slow to import. If it is not imported yet, `options.load_config` configures it later.
     """
     if "structlog" in sys.modules:
         import_module("oracle.telemetry.logging_setup").configure_logging("auto", "info")

@@ -93,8 +93,8 @@ class FollowerCache:
         return _FollowerState(self._policy.create_follower())
 
 
-# Two bookmarks: the fingerprint of the settings with which nodes are drawn, and the last block
-# whose draws are stored.
+# The names of two bookmarks, which hold the fingerprint of the settings with which nodes are
+# drawn, and the last block whose draws are stored.
 _SETTINGS_BOOKMARK = "dispatch_settings"
 _THROUGH_BOOKMARK = "dispatch_through"
 

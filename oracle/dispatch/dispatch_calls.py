@@ -1,4 +1,4 @@
-"""Plans and reviews the dispatcher's calls: task starts, queue updates, download requests.
+"""Plans and reviews the dispatcher's calls for task starts, queue updates and downloads.
 
 A call that is no longer planned is never sent.
 """

@@ -1,4 +1,4 @@
-"""Plans the dispatcher's calls: task starts, queue updates, downloads and system tasks.
+"""Plans the dispatcher's calls for task starts, queue updates, downloads and system tasks.
 
 A node gets at most one system task in a window, because the contract refuses a second task with
 the same node and window number. See docs/explanation/dispatch.md#system-tasks.

@@ -1,4 +1,4 @@
-"""The settings by which tasks are dispatched: the first block, the policy, weights and prices."""
+"""The settings for dispatching tasks, such as the first block, policy, weights and prices."""
 
 import hashlib
 import json

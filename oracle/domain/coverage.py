@@ -1,4 +1,4 @@
-"""Records which blocks were read: the scope, verification level and endpoint of each range.
+"""Records the scope, verification level and endpoint of each range of blocks that was read.
 
 See docs/explanation/storage.md#coverage and docs/explanation/verification.md.
 """

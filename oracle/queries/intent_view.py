@@ -1,4 +1,4 @@
-"""The view of a call in the outbox: its state, the event that it waits for, and advice.
+"""Shows a call in the outbox, with its state, the event that it waits for, and advice.
 
 `outbox list --json` and `/v1/outbox` print the same model.
 """

@@ -1,4 +1,4 @@
-"""The models of a round's leaves: a leaf, the round's summary, pieces, and differences."""
+"""The models for a leaf of a round, the round's summary, pieces of leaves, and differences."""
 
 from typing import Self
 

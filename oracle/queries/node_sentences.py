@@ -1,4 +1,4 @@
-"""Sentences about a node, the most important first: state, cause, rank, and improvements.
+"""Builds sentences about a node's state, its cause, its rank, and improvements, in this order.
 
 The functions are pure, so the same summary gives the same sentences on every page
 (docs/explanation/pages.md#sentences).

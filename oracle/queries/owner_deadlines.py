@@ -1,4 +1,4 @@
-"""The text at the top of a node's page: what the owner of the node can do, and by when."""
+"""Builds the text at the top of a node's page, with what the owner can do, and by when."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

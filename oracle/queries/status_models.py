@@ -1,4 +1,4 @@
-"""The models of the oracle's status: the public part, the operator's part, and the halts.
+"""The models of the oracle's status, with a public part, an operator's part, and the halts.
 
 The public part names no endpoints, hosts, accounts or folders.
 """

@@ -1,4 +1,4 @@
-"""The context of reporting: the quorum, the rules hash, and the limits for sending and holding."""
+"""The context of reporting, with the quorum, rules hash, and limits for sending and holding."""
 
 from dataclasses import dataclass, field
 from typing import Literal

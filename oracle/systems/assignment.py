@@ -1,7 +1,7 @@
 """Decides for each block which nodes are drawn for which waiting tasks (decision 0060).
 
-The plan is a pure function of the chain: it depends on the tasks and nodes at the end of a block,
-the block's hash, and the plan of the previous block.
+The plan is a pure function of the chain. It only depends on the tasks and nodes at the end of a
+block, the block's hash, and the plan of the previous block.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set as AbstractSet

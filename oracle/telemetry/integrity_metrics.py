@@ -1,4 +1,4 @@
-"""Metrics of data integrity: coverage, audits and comparisons (docs/reference/metrics.md)."""
+"""Metrics of coverage, audits and comparisons of data (docs/reference/metrics.md)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

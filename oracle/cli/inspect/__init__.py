@@ -1,1 +1,1 @@
-"""Commands that only read: explain, replay, export, rules, nodes, status, audit and others."""
+"""The commands that only read, such as explain, replay, export, rules, nodes, status and audit."""

@@ -1,1 +1,1 @@
-"""The `resync` commands: rewind, rebuild, backfill, verify, gaps, refusal, dead-letters."""
+"""The `resync` commands, which rewind, rebuild, complete, verify and repair the index."""

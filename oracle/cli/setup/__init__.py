@@ -1,1 +1,1 @@
-"""Commands for the setup: config, contract, endpoint, init, keys and selftest."""
+"""The commands for the setup, which are config, contract, endpoint, init, keys and selftest."""

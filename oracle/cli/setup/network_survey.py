@@ -1,4 +1,4 @@
-"""Measures a new network at an endpoint: its deployment block, block rate and finality.
+"""Measures the deployment block, the block rate and the finality of a new network at an endpoint.
 
 `init` proposes settings from the measurements. Only headers and contract code are requested.
 """

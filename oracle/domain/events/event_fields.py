@@ -49,7 +49,7 @@ class ColumnType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FieldKind:
-    """A kind of event field: its valid values and how they are encoded."""
+    """A kind of event field, with its valid values and their encoding."""
 
     codec: FieldCodec
     column: ColumnType

@@ -1,7 +1,7 @@
 """Folds events into the state, by applying them one by one and collecting the changed rows.
 
-The fold is a pure function of events and rules. The caller first loads the rows: tasks, then
-groups and their member tasks, then nodes. See docs/reference/events-and-jsonl.md#what-is-legal.
+The fold is a pure function of events and rules. The caller first loads the rows of tasks, then of
+groups and their member tasks, then of nodes. See docs/reference/events-and-jsonl.md#what-is-legal.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

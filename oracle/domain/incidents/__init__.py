@@ -1,1 +1,1 @@
-"""Detects suspected incidents: bursts of an application's timeouts, and network outages."""
+"""Detects network outages, and bursts of an application's timeouts, as suspected incidents."""

@@ -209,9 +209,9 @@ class IncidentRows:
 class IncidentDetector:
     """Follows the ends of tasks, and finds incidents.
 
-    The size of the state is bounded: it has the ends of 15 minutes, two numbers for each minute of
-    a day, and the open incidents. `images` collects rows as they were before the current block, or
-    is None.
+    The size of the state is bounded, because it only has the ends of 15 minutes, two numbers for
+    each minute of a day, and the open incidents. `images` collects rows as they were before the
+    current block, or is None.
     """
 
     def __init__(

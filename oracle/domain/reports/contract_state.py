@@ -1,4 +1,4 @@
-"""The oracle contract's state, folded from its events: rounds, kickouts and settings.
+"""The rounds, kickouts and settings of the oracle contract, as derived from its events.
 
 The contract is contracts/roots/QoSRoots.sol. The inputs of transactions are not read.
 """

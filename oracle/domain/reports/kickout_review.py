@@ -1,4 +1,4 @@
-"""Reviews a due kickout: whether an operator must approve it, and whether its scores are complete.
+"""Decides whether an operator must approve a due kickout, and whether its scores are complete.
 
 A review depends only on what was known when the kickout became due, so every reporter puts the
 same review into the leaf of the node. See docs/explanation/kickouts.md#held-for-a-person.

@@ -1,4 +1,4 @@
-"""The on-chain state of a node's kickout: accusation, expulsion, and the spared intervals.
+"""The on-chain state of a node's kickout, with accusation, expulsion and spared intervals.
 
 Each function returns the state after one event, by the rules of the contract
 contracts/roots/core/KickoutsByProof.sol. A single event does not contain the whole state, but all

@@ -1,4 +1,4 @@
-"""The tree of a round: the leaves of its nodes, the words of their lanes, and its summary.
+"""The tree of a round, with the leaves of its nodes, the words of their lanes, and its summary.
 
 The root is pair(summary, pair(nodes, words)): `nodes` is the root of the leaves by seat, and
 `words` is the root of the lanes, with sixteen seats in each word. A proof therefore ends with the

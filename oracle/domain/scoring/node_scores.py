@@ -1,4 +1,4 @@
-"""Computes the scores of a node at a given time: status, pool, long-term score, reliability, QoS.
+"""Computes a node's status, pool, long-term score, reliability and QoS at a given time.
 
 Numbers between 0 and 1 are in units of 10^-18, rounded down at every step
 (docs/reference/scoring-rules.md#numbers). Times are block times in seconds. See

@@ -299,7 +299,7 @@ class Rules:
         return self.exclude_enter != self.exclude_exit
 
     def to_json(self) -> str:
-        """Return canonical JSON: sorted keys, no spaces, fractions as decimal strings."""
+        """Return canonical JSON with sorted keys, no spaces, and fractions as decimal strings."""
         values = {
             rule_field.name: rule_to_json(rule_field, getattr(self, rule_field.name))
             for rule_field in fields(self)

@@ -1,4 +1,4 @@
-"""The rows from which a node's advice is computed: its scores, their groups and their tasks."""
+"""Loads the rows for a node's advice, which are its scores with their groups and tasks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Explains a node's share of the work: its chance in the last draws, and why it missed draws."""
+"""Explains a node's share of the work by its chances in the last draws and the draws it missed."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter

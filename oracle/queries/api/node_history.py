@@ -1,4 +1,4 @@
-"""A node's history for the API: its scores over time, and the changes of its reliability."""
+"""Loads a node's history for the API, with its scores over time and changes of its reliability."""
 
 from pydantic import Field
 

@@ -95,7 +95,7 @@ class Poll:
 
 @dataclass(slots=True)
 class RelayWatch:
-    """The data that were read from a relay: rows by id, their observation times, and the polls."""
+    """The rows that were read from a relay by id, with their observation times, and the polls."""
 
     feed_client: FeedClient
     figures_client: FiguresClient

@@ -1,4 +1,4 @@
-"""Lists the recorded draws: all active draws, and the last voided draws with their outcomes."""
+"""Lists all active draws, and the last voided draws with their outcomes."""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""The state of the network at a time: its nodes, its waiting tasks, and the planned downloads.
+"""The state of the network at a time, with its nodes, waiting tasks and planned downloads.
 
 A snapshot is made from a file of events, or from the database. From the database, the stored state
 is read if that is sufficient; otherwise, the stored events are folded again in memory.

@@ -1,4 +1,4 @@
-"""Formats `status` as text: progress of index, reports and senders, pending actions, proofs."""
+"""Formats the progress of index, reports and senders, pending actions and proofs as text."""
 
 from collections.abc import Iterator
 

@@ -50,11 +50,11 @@ def plan_predownloads(
 ) -> list[Predownload]:
     """Return, for each scarce model of a starting task, the nodes that should download the model.
 
-    Models are in the order of the task. `policy_input` is the network after the start: the task's
-    node is busy and reserved, and downloads missing models by itself. A node counts as available
-    only if it is not excluded, because an excluded node would get no task for its model. A node
-    gets a request if it could run this task once it is free, lacks the model, and got no request
-    for the model within a day.
+    Models are in the order of the task. `policy_input` is the network after the start, where the
+    task's node is busy and reserved, and downloads missing models by itself. A node counts as
+    available only if it is not excluded, because an excluded node would get no task for its model.
+    A node gets a request if it could run this task once it is free, lacks the model, and got no
+    request for the model within a day.
     """
     nodes, time = policy_input.nodes, policy_input.time
     available_nodes = [

@@ -96,7 +96,7 @@ def _is_group_broken(tasks: Sequence[Task]) -> bool:
 
 
 def get_age_sort_key(task: Task) -> tuple[Position, TaskKey]:
-    """Return the sort key of a task by age: the position of its creation, then its key."""
+    """Return the sort key of a task by age, which is the position of its creation and its key."""
     return task.created_at or BEFORE_EVERYTHING, task.key
 
 
