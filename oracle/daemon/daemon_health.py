@@ -15,13 +15,12 @@ from oracle.queries.contract_view import (
     READY_WITHIN_BLOCKS,
     AccountBalance,
     ChainView,
-    ContractStatus,
 )
 from oracle.queries.endpoint_view import EndpointView
 from oracle.queries.health import list_contract_findings
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
-from oracle.telemetry.outbox_counts import OutboxStatistics
+from oracle.telemetry.outbox_counts import ContractStatus, OutboxStatistics
 
 # After this many consecutive failed ticks of a job, the daemon is not ready.
 READY_WITHIN_FAILURES = 3
@@ -104,16 +103,7 @@ class DaemonHealth:
 
     def record_contract_state(self, statistics: OutboxStatistics | None) -> None:
         """Record the contract's state, or mark it as unknown if `statistics` is None."""
-        contract = None if statistics is None else statistics.contract
-        self.contract = None
-        if contract is not None:
-            self.contract = ContractStatus(
-                contract.round,
-                contract.pushed_at,
-                contract.paused_until,
-                contract.kicks_paused,
-                contract.hot_set_lag,
-            )
+        self.contract = None if statistics is None else statistics.contract
 
     @property
     def chain_view(self) -> ChainView:

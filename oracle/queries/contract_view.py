@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from oracle.bindings.qos_roots import RootsContract
+from oracle.bindings.qos_roots import RootsContract, RootsStatus
 from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Address
@@ -13,7 +13,7 @@ from oracle.errors import TransientError
 from oracle.queries.answers import AddressText, ApiModel, Integer
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.pool import EndpointPool
-from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS, HotSetLag
+from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS, ContractStatus, HotSetLag
 from oracle.txmgr.client.receipts import fetch_balance, fetch_newest_block
 
 # A daemon that is further behind the head is not ready, and such an endpoint is not used.
@@ -24,18 +24,6 @@ _TIMEOUT_SECONDS = 3.0
 HotSetMeasure = Callable[[PoolView, BlockRef], HotSetLag | None]
 # The decimal places of an amount of ether in text output.
 _ETHER_DECIMALS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class ContractStatus:
-    """The state of the contract at one block; times are block times in unix seconds."""
-
-    round: int
-    pushed_at: int
-    paused_until: int
-    kicks_paused: bool
-    # None if no hot set is kept, or if its lag is unknown.
-    hot_set_lag: HotSetLag | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +141,25 @@ def _read_chain_view(
 ) -> ChainView:
     if address is None:
         return ChainView(fetch_newest_block(pool_view))
-    contract_status = RootsContract(pool_view, Address(address)).fetch_status()
-    head, block = contract_status.head, contract_status.block
-    lag = None if measure_hot_set is None else measure_hot_set(pool_view, block)
-    state = ContractStatus(head.round, head.pushed_at, head.paused_until, head.kicks_paused, lag)
-    return ChainView(contract_status.block, state)
+    roots_status = RootsContract(pool_view, Address(address)).fetch_status()
+    lag = None if measure_hot_set is None else measure_hot_set(pool_view, roots_status.block)
+    return ChainView(roots_status.block, build_contract_status(roots_status, lag))
+
+
+def build_contract_status(
+    roots_status: RootsStatus, hot_set_lag: HotSetLag | None
+) -> ContractStatus:
+    """Return the state of the contract; the lag is None if no hot set is kept."""
+    head = roots_status.head
+    return ContractStatus(
+        round=head.round,
+        pushed_at=head.pushed_at,
+        as_of_lag_blocks=max(0, roots_status.block.number - head.as_of) if head.round else 0,
+        paused_until=head.paused_until,
+        kicks_paused=head.kicks_paused,
+        kick_tokens=roots_status.bucket.left,
+        hot_set_lag=hot_set_lag,
+    )
 
 
 def fetch_account_balance(endpoints: EndpointPool, address: Address) -> AccountBalance:

@@ -16,13 +16,14 @@ from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.errors import TransientError
 from oracle.hot_set.hot_set_context import HotSetContext
+from oracle.queries.contract_view import build_contract_status
 from oracle.reporting.push_call import MAX_TRIES, find_abandoned_pushes
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.outbox.call_kinds import CALL_KINDS
 from oracle.store.outbox.records import Account, Intent
 from oracle.telemetry.logger import get_logger
-from oracle.telemetry.outbox_counts import AccountStatistics, ContractStatistics, OutboxStatistics
+from oracle.telemetry.outbox_counts import AccountStatistics, OutboxStatistics
 from oracle.txmgr.budget import compute_runway_seconds, update_budget_metrics
 from oracle.txmgr.client.receipts import fetch_transaction_count
 from oracle.txmgr.context import AccountContext
@@ -117,18 +118,12 @@ def add_contract_stats(
         hot_set_lag = None if hot_set is None else hot_set.measure_lag(contract_status.block)
     except TransientError:
         return replace(stats, heartbeat_seconds=heartbeat_seconds)
-    head = contract_status.head
-    contract = ContractStatistics(
-        round=head.round,
-        as_of_lag_blocks=max(0, contract_status.block.number - head.as_of) if head.round else 0,
-        paused_until=head.paused_until,
-        kicks_paused=head.kicks_paused,
+    return replace(
+        stats,
+        contract=build_contract_status(contract_status, hot_set_lag),
         rules_agree=contract_status.rules_hash in {context.rules_hash, ZERO_HASH},
-        kick_tokens=contract_status.bucket.left,
-        pushed_at=head.pushed_at,
-        hot_set_lag=hot_set_lag,
+        heartbeat_seconds=heartbeat_seconds,
     )
-    return replace(stats, contract=contract, heartbeat_seconds=heartbeat_seconds)
 
 
 def _load_account_stats(context: AccountContext, heads: Heads) -> AccountStatistics:

@@ -107,17 +107,20 @@ class HotSetLag(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ContractStatistics:
-    """The metrics of the oracle contract at the last check; times are in unix seconds."""
+class ContractStatus:
+    """The state of the oracle contract at one block; times are block times in unix seconds.
+
+    `pushed_at` is the time of the block that accepted the last round. `as_of_lag_blocks` are the
+    blocks from the last round's as-of block to the head. `kick_tokens` are the kickouts that the
+    contract's rate limit still permits.
+    """
 
     round: int
+    pushed_at: int
     as_of_lag_blocks: int
     paused_until: int
     kicks_paused: bool
-    rules_agree: bool
     kick_tokens: int
-    # The time of the block that accepted the last round.
-    pushed_at: int = 0
     # None if no hot set is kept, or if its lag is unknown.
     hot_set_lag: HotSetLag | None = None
 
@@ -131,8 +134,8 @@ class OutboxStatistics:
     call, with fees in wei. `ages` are in seconds by (kind, state). `attempts` are counts by (kind,
     reason), and `kickouts` are counts by outcome on chain. `accounts` are by role (`transmitter`,
     `dispatcher`). `report_nodes` and `report_deviation` (in units of 0.0001 of QoS) describe the
-    newest report. `abandoned_statements` counts the statements that could still land but are not
-    sent again.
+    newest report. `rules_agree` is None if the contract was not read. `abandoned_statements`
+    counts the statements that could still land but are not sent again.
     """
 
     outcomes: Tally[tuple[str, str]] = field(default_factory=Tally)
@@ -146,7 +149,8 @@ class OutboxStatistics:
     attempts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     accounts: Mapping[str, AccountStatistics] = field(default_factory=dict)
     kickouts: Mapping[str, int] = field(default_factory=dict)
-    contract: ContractStatistics | None = None
+    contract: ContractStatus | None = None
+    rules_agree: bool | None = None
     report_nodes: int | None = None
     report_deviation: int | None = None
     heartbeat_seconds: int | None = None

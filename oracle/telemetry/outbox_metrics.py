@@ -17,7 +17,7 @@ from oracle.telemetry.metrics import REGISTRY, build_gauge
 from oracle.telemetry.outbox_counts import (
     MAX_LAG_ROUNDS,
     AccountStatistics,
-    ContractStatistics,
+    ContractStatus,
     OutboxStatistics,
 )
 
@@ -66,6 +66,12 @@ class _OutboxCollector(Collector):
         yield from _collect_account_metrics(stats.accounts)
         if stats.contract is not None:
             yield from _collect_contract_metrics(stats.contract)
+        if stats.rules_agree is not None:
+            yield GaugeMetricFamily(
+                "oracle_report_rules_agree",
+                "0 if the contract has another rules hash than this reporter, else 1.",
+                value=int(stats.rules_agree),
+            )
         if stats.report_nodes is not None and stats.report_deviation is not None:
             yield from _collect_report_metrics(stats.report_nodes, stats.report_deviation)
         if stats.heartbeat_seconds is not None:
@@ -178,51 +184,46 @@ _ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountStatistics], float | Non
 )
 
 
-def _collect_contract_metrics(stats: ContractStatistics) -> Iterator[Metric]:
+def _collect_contract_metrics(contract: ContractStatus) -> Iterator[Metric]:
     for name, text, value in (
         (
             "oracle_report_round_on_chain",
             "Round of the contract at the newest block.",
-            stats.round,
+            contract.round,
         ),
         (
             "oracle_report_asof_lag_blocks",
             "Blocks from the last report's block to the head.",
-            stats.as_of_lag_blocks,
+            contract.as_of_lag_blocks,
         ),
         (
             "oracle_report_contract_paused_until",
             "Unix time until which the contract is paused.",
-            stats.paused_until,
+            contract.paused_until,
         ),
         (
             "oracle_kickout_paused",
             "1 while the contract accepts no kickouts.",
-            int(stats.kicks_paused),
-        ),
-        (
-            "oracle_report_rules_agree",
-            "0 if the contract has another rules hash than this reporter, else 1.",
-            int(stats.rules_agree),
+            int(contract.kicks_paused),
         ),
         (
             "oracle_kickout_tokens",
             "Kickouts that the contract's rate limit still permits.",
-            stats.kick_tokens,
+            contract.kick_tokens,
         ),
     ):
         yield GaugeMetricFamily(name, text, value=value)
-    if stats.hot_set_lag is not None:
+    if contract.hot_set_lag is not None:
         yield GaugeMetricFamily(
             "oracle_hot_set_rounds_behind",
             "Newest rounds of which the hot set lacks a word; "
             f"{MAX_LAG_ROUNDS} means {MAX_LAG_ROUNDS} or more.",
-            value=stats.hot_set_lag.rounds_behind,
+            value=contract.hot_set_lag.rounds_behind,
         )
         yield GaugeMetricFamily(
             "oracle_hot_set_words_left",
             "Words of the hot set (scores of 16 nodes) that the last round would change.",
-            value=stats.hot_set_lag.words_left,
+            value=contract.hot_set_lag.words_left,
         )
 
 

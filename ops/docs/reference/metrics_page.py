@@ -10,7 +10,7 @@ from oracle.telemetry import metrics, outbox_metrics
 from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
 from oracle.telemetry.outbox_counts import (
     AccountStatistics,
-    ContractStatistics,
+    ContractStatus,
     HotSetLag,
     OutboxStatistics,
 )
@@ -54,13 +54,10 @@ def _build_full_outbox_statistics() -> OutboxStatistics:
     """Return outbox statistics in which every optional value is set."""
     return OutboxStatistics(
         accounts={"transmitter": AccountStatistics(1, 0, 0, 1, 1, 1, 1.0, "funds")},
-        contract=ContractStatistics(
-            *(1, 1, 0),
-            kicks_paused=False,
-            rules_agree=True,
-            kick_tokens=1,
-            hot_set_lag=HotSetLag(1, 1),
+        contract=ContractStatus(
+            *(1, 1, 0, 0), kicks_paused=False, kick_tokens=1, hot_set_lag=HotSetLag(1, 1)
         ),
+        rules_agree=True,
         report_nodes=1,
         report_deviation=1,
         heartbeat_seconds=3600,

@@ -16,14 +16,14 @@ from oracle.domain.ids import ZERO_HASH, Address
 from oracle.domain.reports.node_kicks import Accusation, KickState, NodeKick
 from oracle.domain.reports.report import ReportSettings
 from oracle.queries.answers import BlockView
-from oracle.queries.contract_view import ChainView, ContractStatus
+from oracle.queries.contract_view import ChainView
 from oracle.queries.health import OLD_HEAD_SECONDS, list_chain_findings
 from oracle.queries.kickout_models import build_node_kickout
 from oracle.queries.status import build_waiting_push, replace_chain_view
 from oracle.queries.status_models import OperatorStatus, SenderView, build_operator_health
 from oracle.queries.text.status_text import format_progress_lines
 from oracle.store.outbox.records import Account
-from oracle.telemetry.outbox_counts import ContractStatistics, HotSetLag, OutboxStatistics
+from oracle.telemetry.outbox_counts import ContractStatus, HotSetLag, OutboxStatistics
 from tests.support.cli.local_network import run_local_network, write_config
 from tests.unit.cli.test_outbox_words import LIVE_PUSH
 
@@ -80,7 +80,7 @@ WELL = OperatorStatus(
     dispatcher=None,
     lease="run on host, process 7",
 )
-OPEN = ContractStatus(round=7, pushed_at=4_900, paused_until=4_999, kicks_paused=False)
+OPEN = ContractStatus(7, 4_900, 1, 4_999, kicks_paused=False, kick_tokens=1)
 SEEN = ChainView(block(91), OPEN)
 NODE = Address("0x" + 40 * "b")
 
@@ -261,8 +261,7 @@ def test_lag_of_hot_set_is_shown(lag: HotSetLag, text: str):
 def test_daemon_health_returns_last_noted_contract_state():
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
     assert watch.chain_view.build_contract_view().unknown == "not checked by this process yet"
-    stats = ContractStatistics(7, 1, 5_060, kicks_paused=False, rules_agree=True, kick_tokens=1)
-    watch.record_contract_state(OutboxStatistics(contract=replace(stats, pushed_at=4_900)))
+    watch.record_contract_state(OutboxStatistics(contract=PAUSED))
     assert watch.contract == PAUSED
     watch.record_contract_state(OutboxStatistics())
     assert watch.contract is None

@@ -90,7 +90,8 @@ def test_account_and_contract_figures_are_added_to_statistics(sqlite_harness: Ha
     assert account.balance_wei is not None
     assert account.balance_wei > account.reserved_wei
 
-    contract = add_contract_stats(stats, harness.reporting).contract
+    with_contract = add_contract_stats(stats, harness.reporting)
+    contract = with_contract.contract
     assert contract is not None
-    assert (contract.round, contract.rules_agree) == (harness.testbed.round, True)
+    assert (contract.round, with_contract.rules_agree) == (harness.testbed.round, True)
     assert contract.kick_tokens == 3
