@@ -42,6 +42,10 @@ _CHUNK_BYTES = 256 * 1024
 # A body that takes longer than the timeout for its first byte must arrive at this average rate.
 # Otherwise a server that sends a byte from time to time could block the caller for long.
 _MIN_BYTES_PER_SECOND = 64 * 1024
+# If a response arrives with many pauses, the pauses may take this long, and in addition the time
+# that the received bytes need at this rate.
+_MAX_PAUSE_SECONDS = 5.0
+_MIN_PAUSED_BYTES_PER_SECOND = 4 * 1024
 # The server's time is read from a response at this interval, and only if the request took no
 # longer than the maximum.
 _SERVER_TIME_SECONDS = 10.0
@@ -317,7 +321,10 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
 class _DeadlineReader(RawIOBase):
     """Reads from a socket until `deadline` (`time.monotonic`), however often bytes arrive.
 
-    The socket's own timeout is not sufficient, because it restarts with every byte.
+    The socket's own timeout restarts with every byte. Therefore the pauses after the first byte
+    are limited by `_MAX_PAUSE_SECONDS`, so that a server that sends a byte from time to time does
+    not block the caller until the deadline. The longest pause does not count, because a server may
+    send the headers before it computes the body.
     """
 
     def __init__(self, stream: RawIOBase, connected_socket: socket, deadline: float) -> None:
@@ -325,6 +332,8 @@ class _DeadlineReader(RawIOBase):
         self._stream, self._socket = stream, connected_socket
         self._timeout = connected_socket.gettimeout()
         self.deadline = deadline
+        self._received_bytes = 0
+        self._paused_seconds = self._longest_pause_seconds = 0.0
 
     @override
     def readable(self) -> bool:
@@ -332,17 +341,33 @@ class _DeadlineReader(RawIOBase):
 
     @override
     def readinto(self, buffer: "WriteableBuffer") -> int | None:
-        remaining_seconds = self.deadline - time.monotonic()
+        started_at = time.monotonic()
+        remaining_seconds = self.deadline - started_at
         if remaining_seconds <= 0:
             raise TimeoutError
-        if self._timeout is not None and remaining_seconds >= self._timeout:
+        byte_count = self._read_within(buffer, remaining_seconds)
+        self._check_pauses(time.monotonic() - started_at, byte_count or 0)
+        return byte_count
+
+    def _read_within(self, buffer: "WriteableBuffer", seconds: float) -> int | None:
+        if self._timeout is not None and seconds >= self._timeout:
             return self._stream.readinto(buffer)
-        self._socket.settimeout(remaining_seconds)
+        self._socket.settimeout(seconds)
         try:
             return self._stream.readinto(buffer)
         finally:
-            # The timeout is restored, because the next request on this connection uses it.
+            # The next request on this connection is sent with this timeout.
             self._socket.settimeout(self._timeout)
+
+    def _check_pauses(self, pause_seconds: float, byte_count: int) -> None:
+        """Add a pause; raise TimeoutError if the pauses are too long for the received bytes."""
+        if self._received_bytes:
+            self._paused_seconds += pause_seconds
+            self._longest_pause_seconds = max(self._longest_pause_seconds, pause_seconds)
+            max_seconds = _MAX_PAUSE_SECONDS + self._received_bytes / _MIN_PAUSED_BYTES_PER_SECOND
+            if self._paused_seconds - self._longest_pause_seconds > max_seconds:
+                raise TimeoutError
+        self._received_bytes += byte_count
 
     @override
     def close(self) -> None:

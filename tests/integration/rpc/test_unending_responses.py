@@ -10,10 +10,12 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from oracle.rpc import transport
 from oracle.rpc.rpc_errors import RpcTimeoutError
 from oracle.rpc.transport import BoundedHttp
 
-TIMEOUT_SECONDS, TOTAL_SECONDS = 0.3, 0.6
+TIMEOUT_SECONDS, TOTAL_SECONDS = 5.0, 60.0
+DRIP_INTERVAL_SECONDS, MAX_PAUSE_SECONDS = 0.03, 0.5
 # The server stops here, so that a client without a deadline fails the test instead of blocking it.
 DRIP_SECONDS = 15.0
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -29,6 +31,7 @@ DRIPS = {
     "trailers": (CHUNKED + b"2\r\n{}\r\n0\r\n", b"X: y\r\n"),
     "name in a gzip header": (GZIP + GZIP_NAME, b"a"),
     "empty gzip members": (GZIP, gzip.compress(b"")),
+    "body": (OK + b"Content-Length: 1000000\r\n\r\n{", b" "),
     "body of a redirect": (
         b"HTTP/1.1 302 Found\r\nLocation: /\r\nConnection: close\r\n\r\n",
         b"a",
@@ -62,14 +65,17 @@ def serve(answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("part", DRIPS)
-def test_endlessly_dripping_response_times_out(part: str):
+def test_response_that_drips_times_out_before_a_silent_one(
+    part: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(transport, "_MAX_PAUSE_SECONDS", MAX_PAUSE_SECONDS)
     beginning, repeated = DRIPS[part]
     is_over = threading.Event()
 
     def drip(connection: socket.socket, _: bytes) -> None:
         connection.sendall(beginning)
         stops_at = time.monotonic() + DRIP_SECONDS
-        while time.monotonic() < stops_at and not is_over.wait(TIMEOUT_SECONDS / 10):
+        while time.monotonic() < stops_at and not is_over.wait(DRIP_INTERVAL_SECONDS):
             connection.sendall(repeated)
         connection.close()
 
@@ -80,7 +86,23 @@ def test_endlessly_dripping_response_times_out(part: str):
             http.post(b"{}", TIMEOUT_SECONDS, TOTAL_SECONDS)
         elapsed_seconds = time.monotonic() - started_at
         is_over.set()
-    assert elapsed_seconds < DRIP_SECONDS / 2
+    assert elapsed_seconds < TIMEOUT_SECONDS
+
+
+def test_slow_large_response_after_early_headers_is_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(transport, "_MAX_PAUSE_SECONDS", MAX_PAUSE_SECONDS)
+    piece, piece_count = bytes(8_192), 12
+
+    def send_slowly(connection: socket.socket, _: bytes) -> None:
+        connection.sendall(OK + b"Content-Length: %d\r\n\r\n" % (len(piece) * piece_count))
+        for pause in [TIMEOUT_SECONDS / 2, *[0.2] * (piece_count - 1)]:
+            threading.Event().wait(pause)
+            connection.sendall(piece)
+
+    with serve(send_slowly) as url:
+        http = BoundedHttp(url, name="endpoint", max_bytes=MAX_BYTES)
+        response = http.post(b"{}", TIMEOUT_SECONDS, TOTAL_SECONDS)
+    assert len(response.body) == len(piece) * piece_count
 
 
 def test_redirect_with_large_body_is_read_only_up_to_limit():
