@@ -1,4 +1,4 @@
-"""The verdict of the demo: proven scores beside a replay, and why a node was kicked out."""
+"""Prints the verdict of the demo, which compares proven scores with a replay of the chain."""
 
 from pathlib import Path
 
@@ -18,11 +18,11 @@ _QOS_UNITS = 10_000
 
 
 def explain_node_score(configuration: Path, node: Address) -> str:
-    """Return the text with which `qos-oracle explain` explains a node.
+    """Return the text with which `qos-oracle explain` explains a node's score.
 
-    The explanation is as of the last block that the daemon has folded.
+    The explanation is as of the last block that the daemon has processed.
     """
-    # Imported here because endpoints and clients would slow down `demo --help`.
+    # These imports of endpoints and clients would slow down `demo --help`.
     from oracle.daemon.compose import get_checked_chain, open_index  # noqa: PLC0415
     from oracle.daemon.records import open_folded_records  # noqa: PLC0415
 
@@ -37,7 +37,7 @@ def explain_node_score(configuration: Path, node: Address) -> str:
 
 
 def print_verdict(summary: DemoSummary, reason: str, console: Console) -> None:
-    """Print the verdict as text; `reason` is the explanation of the hopeless node."""
+    """Print the verdict as text; `reason` explains the score of the node that was kicked out."""
     console.print(
         "The proof of each node, verified on chain, and a replay of the chain's logs", style="bold"
     )

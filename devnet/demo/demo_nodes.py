@@ -1,31 +1,32 @@
-"""The nodes of the demo: twelve with different speeds and faults.
+"""Defines the twelve nodes of the demo, with different speeds and faults.
 
-Times are chain seconds. A wave is one task for every node, all ordered at once.
+Times are chain seconds. A wave consists of one task for every node, all of them ordered at once.
 """
 
 import random
 from dataclasses import dataclass, replace
 
 BLOCK_SECONDS = 12
-# The time limit of a task; any account may end the task after it.
+# The time limit of a task in seconds; any account may end the task afterwards.
 TASK_TIMEOUT = 78
 GROUP_SIZE = 3
-# In this wave a single application orders tasks that no node can answer. There are so few of them
-# that each is drawn to a different node.
+# In this wave a single application orders tasks that no node can answer. They are so few that each
+# is drawn to a different node.
 BURST_WAVE = 28
 BURST_GROUPS = 3
-# The delay of the slowest answer that is still in time, in blocks after the start.
+# The delay of the slowest answer within the time limit, in blocks after the start.
 _MAX_ANSWER_BLOCKS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class DemoNode:
-    """One node: its `name` and `role` as shown on the screen, and its behaviour.
+    """The properties of one simulated node; `name` and `role` are shown on the screen.
 
-    `min_answer_blocks` and `max_answer_blocks` bound the delay of its answers, in blocks after the
-    start. The node does not answer in the waves `silent_waves`, and is paused in the waves
-    `away_waves`. If `has_model` is set, the tasks' model is on its disk from the start; else the
-    node downloads it on request. If `lies_once` is set, its first answer in a group is garbage.
+    `gpu_vram` is in GB. `min_answer_blocks` and `max_answer_blocks` bound the delay of an answer,
+    in blocks after the start. The node does not answer in the waves `silent_waves`, and is paused
+    in the waves `away_waves`. If `has_model` is set, the tasks' model is on the node's disk from
+    the start; otherwise the node downloads it on request. If `lies_once` is set, its first answer
+    in a group is garbage.
     """
 
     name: str
@@ -40,7 +41,7 @@ class DemoNode:
     lies_once: bool = False
 
     def sample_answer_delay(self, wave: int, random_source: random.Random) -> int | None:
-        """Return the blocks from the start to the answer, or None if the node never answers."""
+        """Return after how many blocks the node answers a task, or None if it never does."""
         blocks = random_source.randint(self.min_answer_blocks, self.max_answer_blocks)
         return None if wave in self.silent_waves else blocks
 
@@ -62,10 +63,10 @@ MOODY = DemoNode(
     4,
     silent_waves=frozenset({*range(8, 12), *range(30, 34)}),
 )
-# The slowest node, silent in every sixth wave. More silence would exclude the node, and its pool
-# would not fill. Less silence would lift its mean of 50 scores to the kickout threshold of 2.0
-# whenever it answers second in a few groups because `MOODY` is silent; so it is silent in two of
-# those waves as well.
+# This node is the slowest, and silent in every sixth wave. If it were silent more often, it would
+# be excluded before its pool is full. If it were silent less often, its mean of 50 scores would
+# rise to the kickout threshold of 2.0 whenever it answers second in a few groups because `MOODY`
+# is silent. It is therefore also silent in two of the waves in which `MOODY` is.
 HOPELESS = DemoNode(
     "hopeless",
     "slowest or silent",
@@ -75,13 +76,13 @@ HOPELESS = DemoNode(
     _MAX_ANSWER_BLOCKS,
     silent_waves=frozenset(range(2, 200, 6)),
 )
-# Starts with an empty disk: it gets a request to download the model when the first tasks start.
+# The disk of this node is empty, so it is asked to download the model when the first tasks start.
 GAUSS = DemoNode("gauss", "empty disk", "NVIDIA RTX 4070", 12, 2, 4, has_model=False)
-# Two groups contradict its first answer, and the node loses its stake.
+# Two other groups contradict the first answer of this node, so it loses its stake.
 DARWIN = DemoNode("darwin", "lies once", "NVIDIA RTX 3090", 24, 2, 4, lies_once=True)
-# Owns the slowest of the three cards that have enough memory for one application. All its scores
-# are of this application's tasks, in which the other two nodes are always faster, so that its
-# kickout becomes due, and is held for the vetoer.
+# This node has the slowest of the three GPUs with enough memory for one of the applications. All
+# its scores are of this application's tasks, in which the other two nodes are always faster. Its
+# kickout therefore becomes due, and is held for the vetoer.
 FERMI = _create_average_node("fermi", "NVIDIA RTX 4070", 12)
 SINGLE_CREATOR_NODE = replace(
     FERMI,

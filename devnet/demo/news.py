@@ -1,4 +1,4 @@
-"""The demo's event feed: one line per change between two snapshots."""
+"""Turns the changes between two snapshots into the lines of the demo's event feed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _DEPARTURE_TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """One event; `tone` is its style: good, bad, plain or big."""
+    """One event; `tone` is its style, which is good, bad, plain or big."""
 
     time: int
     block: int
@@ -34,7 +34,7 @@ class FeedEntry:
 
 
 def iter_feed_entries(previous: DemoSnapshot | None, current: DemoSnapshot) -> Iterator[FeedEntry]:
-    """Yield an entry for each change from the earlier to the later snapshot."""
+    """Yield an entry for each change between an earlier and a later snapshot."""
     name_by_address = {row.address: row.name for row in current.rows}
     for change in current.timeouts:
         text = (
@@ -166,7 +166,7 @@ def _iter_kickout_entries(
 def _format_kickout_reason(row: SnapshotRow) -> str:
     """Return why a kickout is due.
 
-    Legacy rules have no pool, so the text then only states that the score is too low.
+    Legacy rules have no pool of scores, so the text then only states that the score is too low.
     """
     if not row.score_count:
         return "its score is below the threshold"

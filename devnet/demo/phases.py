@@ -1,6 +1,7 @@
 """The phases of the demo: a title and a caption for the daemon's current state.
 
-A phase begins when the database first shows its condition; earlier phases do not come back.
+A phase begins when the database first meets its condition, and the demo never returns to an
+earlier phase.
 """
 
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from oracle.domain.reports.node_kicks import KickState
 
 
 class Phase(NamedTuple):
-    """A title and a caption; the caption fits one terminal line."""
+    """The title and the caption of a phase; the caption fits one terminal line."""
 
     title: str
     caption: str
@@ -33,14 +34,14 @@ PHASES = (
 
 
 class PhaseTracker:
-    """Tracks the current phase."""
+    """Keeps track of the demo's current phase."""
 
     def __init__(self) -> None:
         self._phase_index = 0
         self._excluded: frozenset[str] = frozenset()
 
     def update(self, snapshot: DemoSnapshot) -> None:
-        """Advance to the latest phase whose condition the snapshot meets; never go back."""
+        """Advance to the last phase whose condition the snapshot meets, but never go back."""
         excluded = frozenset(row.name for row in snapshot.rows if row.node_scores.is_excluded)
         conditions = (
             True,
@@ -66,7 +67,7 @@ class PhaseTracker:
 
     @property
     def caption(self) -> str:
-        """The caption of the phase: what happens, and why."""
+        """The caption of the phase, which tells what happens and why."""
         return f"    {PHASES[self._phase_index].caption}"
 
     @property

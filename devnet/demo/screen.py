@@ -1,6 +1,7 @@
-"""The demo's screen: the phase, a live table of nodes, and an event feed, newest first.
+"""Shows the demo's phase, a live table of nodes, and a feed of events with the newest first.
 
-The screen fits a terminal of 80 columns and 24 lines; without a terminal, plain lines are printed.
+The screen fits a terminal of 80 columns and 24 lines. If the output is not a terminal, plain lines
+are printed.
 """
 
 from collections import deque
@@ -21,16 +22,16 @@ from devnet.demo.snapshot import DemoSnapshot, SnapshotRow, truncate_score
 from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.domain.scoring.node_figures import RECOVERING_BELOW
 
-# Feed lines kept in memory, and the minimum shown however small the terminal is.
+# The number of feed lines kept in memory, and the number that even a small terminal shows.
 _MAX_FEED_LINES, _MIN_FEED_LINES = 40, 3
-# Lines for title, phase, caption, address, column names, two blank lines, and the cursor.
+# The lines for title, phase, caption, address, column names, two blank lines, and the cursor.
 _OTHER_LINES = 8
 _STYLES = {"good": "green", "bad": "red", "plain": "dim", "big": "bold yellow"}
 _BAR_WIDTH = 10
 
 
 class Screen:
-    """Shows snapshots and events on stderr, so that stdout carries only the summary."""
+    """Shows snapshots and events on stderr, so that stdout contains only the summary."""
 
     def __init__(self, console: Console, *, start: int) -> None:
         self._console = console
@@ -57,7 +58,7 @@ class Screen:
         self.close()
 
     def close(self) -> None:
-        """Stop the live display; later lines are printed below the last frame."""
+        """Stop the live display, so that later lines are printed below the last frame."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -73,7 +74,7 @@ class Screen:
         self.print_line(self._pages_line)
 
     def print_line(self, text: str) -> None:
-        """Print a line that is not overwritten."""
+        """Print a line that the live display does not overwrite."""
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def update(self, snapshot: DemoSnapshot, entries: list[FeedEntry], *, head: int) -> None:
@@ -81,7 +82,7 @@ class Screen:
         self._phase_tracker.update(snapshot)
         for entry in entries:
             entry_text = self._format_entry(entry)
-            # Plain entries, such as reports, are only counted in the title.
+            # Plain entries, such as reports, are not shown as lines; the title counts them.
             if entry.tone != "plain":
                 self._feed.appendleft(entry_text)
             if self._live is None:
@@ -140,7 +141,7 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One column; hidden on terminals narrower than `min_console_width`."""
+    """One column of the table, hidden if the terminal is narrower than `min_console_width`."""
 
     title: str
     justify: JustifyMethod

@@ -42,6 +42,17 @@ def test_number_exceeding_database_column_is_rejected(capsys, offline_settings, 
     assert f"chain.{setting}: " in run_refused_command(capsys, "status", "--config", path)
 
 
+@pytest.mark.parametrize(
+    ("section", "setting"),
+    [("chain", "finality_depth"), ("oracle", "min_change"), ("chain", "poll_seconds")],
+)
+def test_boolean_for_a_number_is_rejected(capsys, offline_settings, tmp_path, section, setting):
+    offline_settings.setdefault(section, {})[setting] = True
+    path = write_config(offline_settings, tmp_path / "config.toml")
+    line = run_refused_command(capsys, "status", "--config", path)
+    assert f"{section}.{setting}: expected a number, not true or false" in line
+
+
 def test_error_for_unknown_key_names_it(capsys, offline_settings, tmp_path):
     offline_settings["chain"]["finality"] = 5
     path = write_config(offline_settings, tmp_path / "config.toml")

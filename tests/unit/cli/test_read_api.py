@@ -140,6 +140,7 @@ def test_ambiguous_address_prefix_returns_list_of_matches(api):
         ("POST", "/v1/nodes", "GET, HEAD"),
         ("DELETE", "/v1/nodes/0xab", "GET, HEAD"),
         ("PUT", "/v1/status", "GET, HEAD"),
+        ("TRACE", "/v1/status", "GET, HEAD"),
     ],
 )
 def test_unsupported_method_returns_405_with_allowed_methods(api, method, path, allowed):
