@@ -1,6 +1,6 @@
-"""SQLAlchemy definitions of all tables; importing one of the modules imports all of them.
+"""SQLAlchemy definitions of all tables.
 
-The metadata is therefore complete wherever it is used.
+Importing one of the modules imports all of them, so that the metadata is always complete.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
 """Tables of chain data and of the indexer's progress: blocks, calls, cursor, undo journal.
 
-Hashes and addresses are bytes, times are seconds, and amounts are 32 bytes big-endian (SQLite's
-own numbers lose digits above 2^63).
+Hashes and addresses are stored as bytes, times as seconds, and amounts as 32 bytes big-endian,
+because numbers of SQLite lose digits above 2^63.
 """
 
 from sqlalchemy import (
@@ -44,7 +44,7 @@ cursor = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
-# Headers of blocks that may still change, or that other rows refer to.
+# Headers of blocks that may still leave the chain, or to which other rows refer.
 block = Table(
     "block",
     metadata,
@@ -55,7 +55,7 @@ block = Table(
     Column("canonical", Boolean, nullable=False),
     sqlite_with_rowid=False,
 )
-# Each height has at most one canonical block; a second one means that a rewind was missed.
+# There is at most one canonical block at each height; a second one would mean a missed rewind.
 PartialIndex(
     "one_canonical_block",
     block.c.number,
@@ -81,7 +81,8 @@ call = Table(
     sqlite_with_rowid=False,
 )
 
-# The first pre-image of each row that a block above the final one changed.
+# The first pre-image of each row that a block above the final block has changed. A pre-image is
+# the row before the change, which a rewind restores.
 undo = Table(
     "undo",
     metadata,
@@ -105,7 +106,7 @@ state_snapshot = Table(
     sqlite_with_rowid=False,
 )
 
-# Small named values, such as how far back the journal reaches.
+# Small named values, for example how far back the undo journal reaches.
 bookmark = Table(
     "bookmark",
     metadata,

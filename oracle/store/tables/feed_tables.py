@@ -1,7 +1,7 @@
 """Tables of a feed's raw rows, and of the progress of reading them.
 
-None of them is a projection: a rebuild folds the raw rows again, like logs. Times are by the
-feed's clock, in seconds (docs/explanation/feed.md#storage).
+None of them is a projection, because a rebuild folds the raw rows again, as it does with logs.
+Times are by the feed's clock, in seconds (docs/explanation/feed.md#storage).
 """
 
 from sqlalchemy import (
@@ -32,8 +32,8 @@ feed_row = Table(
     Column("args", Text, nullable=False),
     Column("seen_from", BigInteger, nullable=False),
     Column("seen_to", BigInteger, nullable=False),
-    # The time is NULL until the row is settled. The block is the first block with a later time,
-    # and NULL until the row is folded.
+    # The time is NULL until the row is settled, that is, can no longer change. The block is the
+    # first block with a later time, and NULL until the row is folded.
     Column("time", BigInteger),
     Column("block", BigInteger),
     Column("canonical", Boolean, nullable=False),
@@ -50,7 +50,7 @@ feed_cursor = Table(
     Column("stream", BigInteger, nullable=False),
     Column("settled_id", BigInteger, nullable=False),
     Column("highest_id", BigInteger, nullable=False),
-    # Start of history: the first row that ever existed; NULL if there was none.
+    # The id of the first row that ever existed; NULL if there was none.
     Column("first_id", BigInteger),
     # The feed's clock at the last poll, at the last complete poll (0 if none), and at the last
     # poll with new rows.
@@ -80,8 +80,7 @@ feed_fault = Table(
     sqlite_with_rowid=False,
 )
 
-# Times of rows that another reader exported. They are used so that both readers produce the same
-# bytes.
+# Times of rows that another reader has exported, so that both readers produce the same reports.
 feed_witness = Table(
     "feed_witness",
     metadata,

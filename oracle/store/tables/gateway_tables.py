@@ -4,8 +4,8 @@ from sqlalchemy import BigInteger, Column, Double, LargeBinary, Table, Text
 
 from oracle.store.tables.metadata import metadata
 
-# Relays that a gateway reported, in the order in which they were received, and the checks that
-# ended a node's exclusion. Rows are kept as long as they can still count.
+# The outcomes of relays that a gateway reported, in the order of their receipt, and the checks
+# that ended a node's exclusion. Rows are kept as long as they can affect a ranking.
 relay_outcome = Table(
     "relay_outcome",
     metadata,
@@ -16,14 +16,14 @@ relay_outcome = Table(
     Column("chain", Text, nullable=False),
     Column("node", Text, nullable=False),
     Column("session", Text, nullable=False),
-    # NULL if the relay failed, or no node is to blame.
+    # NULL if the relay failed, or if no node is to blame.
     Column("latency_ms", Double),
     Column("kind", Text, nullable=False),
-    # Idempotency key of the outcome; NULL if it is counted each time.
+    # Idempotency key of the outcome; NULL if each report of the outcome counts.
     Column("outcome_id", Text),
 )
 
-# Seeds with which nodes were drawn; a seed is secret until its epoch is over.
+# The seeds with which nodes were drawn; a seed is secret until its epoch is over.
 draw_epoch = Table(
     "draw_epoch",
     metadata,
@@ -44,10 +44,10 @@ node_check = Table(
     Column("chain_id", BigInteger),
     Column("height", BigInteger),
     Column("best", BigInteger),
-    # End of validity of a passed check, in milliseconds since 1970; 0 if not passed.
+    # Until when a passed check is valid, in milliseconds since 1970; 0 if the check failed.
     Column("chain_until_ms", BigInteger, nullable=False),
     Column("sync_until_ms", BigInteger, nullable=False),
-    # NULL if passed.
+    # NULL if the check was passed.
     Column("fault", Text),
     sqlite_with_rowid=False,
 )

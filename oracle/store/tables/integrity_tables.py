@@ -1,6 +1,6 @@
 """Tables about the integrity of the data: coverage, proofs, dead letters, endpoints, halts.
 
-Only `dead_letter` can be reproduced by a fold of the raw rows.
+Of these tables, only `dead_letter` can be reproduced by a fold of the raw rows.
 """
 
 from sqlalchemy import (
@@ -24,7 +24,7 @@ scope = Table(
     metadata,
     Column("id", LargeBinary, primary_key=True),
     Column("text", Text, nullable=False),  # JSON: addresses, topics, selectors
-    # Counts up: windows are read for the scope with the highest number.
+    # Windows are read for the scope with the highest number.
     Column("number", SmallInteger, nullable=False, unique=True),
 )
 
@@ -54,8 +54,8 @@ verified_block = Table(
     sqlite_with_rowid=False,
 )
 
-# Checksum of the raw rows of a kind ('log', 'call', 'feed') in a span of blocks, updated with each
-# row.
+# Checksum of the raw rows of a kind ('log', 'call', 'feed') in a span of blocks. Each insertion or
+# deletion of a row updates it.
 raw_checksum = Table(
     "raw_checksum",
     metadata,
@@ -66,8 +66,7 @@ raw_checksum = Table(
     sqlite_with_rowid=False,
 )
 
-# Raw rows of known kinds that could not be decoded. A reorg orphans them together with the raw
-# rows.
+# Raw rows of known kinds that could not be decoded. A reorg orphans them with their raw rows.
 dead_letter = Table(
     "dead_letter",
     metadata,
@@ -83,8 +82,7 @@ dead_letter = Table(
     sqlite_with_rowid=False,
 )
 
-# Facts about an endpoint that the daemon has learned, so that it does not have to learn them again
-# after a restart.
+# Facts about endpoints that the daemon has learned, so that they are known after a restart.
 endpoint_fact = Table(
     "endpoint_fact",
     metadata,
@@ -104,7 +102,7 @@ halt = Table(
     Column("since_block", BigInteger, nullable=False),
     Column("since_time", BigInteger, nullable=False),
     Column("reason", Text, nullable=False),
-    # The block on which two sources disagree, with the indexer's hash and the other one.
+    # The block about which two sources disagree, with the indexed hash and the other hash.
     Column("block", BigInteger),
     Column("our_hash", LargeBinary),
     Column("their_hash", LargeBinary),

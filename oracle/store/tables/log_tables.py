@@ -20,7 +20,7 @@ from oracle.store.tables.metadata import metadata
 # The highest block number that fits into a positive 64-bit key together with the log index.
 MAX_BLOCK = 2 ** (63 - LOG_INDEX_BITS) - 1
 
-# A key that is declared INTEGER is SQLite's own rowid.
+# On SQLite, a key is only used as the rowid if it is declared INTEGER.
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 # Logs of contracts on the canonical chain.
@@ -35,7 +35,7 @@ log_row = Table(
     Column("data", LargeBinary, nullable=False),  # packed (docs/explanation/storage.md#packed)
 )
 
-# Exactly the blocks that have a row in `log_row`.
+# The blocks that have a row in `log_row`, and no others.
 log_block = Table(
     "log_block",
     metadata,

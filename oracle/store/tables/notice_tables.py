@@ -4,7 +4,8 @@ from sqlalchemy import BigInteger, Column, Index, LargeBinary, Table, Text
 
 from oracle.store.tables.metadata import metadata
 
-# Notices, in order. Not a projection: a delivered notice is kept even if its block is removed.
+# Notices, in order. They are not a projection, because a delivered notice is kept even if its
+# block is removed.
 notice = Table(
     "notice",
     metadata,
@@ -43,10 +44,10 @@ subscription = Table(
     Column("id", Text, primary_key=True),
     Column("node", LargeBinary, nullable=False, index=True),
     Column("channel", Text, nullable=False),  # webhook, mail
-    # Secret: a URL or a mail address; empty once the subscription has ended.
+    # A URL or a mail address, which is secret; empty once the subscription has ended.
     Column("target", Text, nullable=False),
     Column("kinds", Text, nullable=False),  # comma-separated; empty for all
-    # Secret: signs webhook messages; the keys of links are derived from it.
+    # The secret that signs messages to webhooks, and from which the tokens of links are derived.
     Column("secret", LargeBinary, nullable=False),
     Column("state", Text, nullable=False),  # new, unconfirmed, active, ended
     Column("reason", Text),  # why it ended

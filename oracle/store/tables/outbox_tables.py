@@ -23,11 +23,11 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import Hex, PartialIndex, Wei, metadata
 
-# SQLite assigns row ids only if the key is declared INTEGER.
+# SQLite assigns row ids only if a key is declared INTEGER.
 RowId = BigInteger().with_variant(Integer(), "sqlite")
 
-# One row: the process that may write. `epoch` increases with every holder and fences off the
-# previous one.
+# One row: the process that may write. `epoch` increases with every holder, and every write checks
+# it, so that a former holder can no longer write.
 lease = Table(
     "lease",
     metadata,
@@ -110,9 +110,9 @@ pub_intent = Table(
 )
 
 # At most one call per exclusive key is being prepared, for example one push, or one start of a
-# task. Calls that were sent do not count here, but the planner looks for them: a mined call that a
-# reorg makes live again may coexist with its successor. The index is per account, so that calls of
-# a lost key do not block a new key.
+# task. Calls that were sent are not covered by this index, because a reorg may make a mined call
+# live again beside its successor; the planner checks them. The index is per account, so that calls
+# of a lost key do not block a new key.
 _GOT_READY = "exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"
 PartialIndex(
     "one_got_ready",
@@ -123,7 +123,7 @@ PartialIndex(
     unique=True,
     where=_GOT_READY,
 )
-# Intents of a nonce: rivals, and the cost reserved for it.
+# Finds all intents of a nonce, to compare them and to sum up the cost that is reserved for it.
 Index("intent_nonce", pub_intent.c.chain_id, pub_intent.c.sender, pub_intent.c.nonce)
 _WORK = "state IN ('planned', 'ready', 'assigned', 'live', 'mined')"
 PartialIndex(
@@ -150,8 +150,8 @@ pub_nonce = Table(
     Column("opened_at", BigInteger, nullable=False),
     Column("last_bump_at", BigInteger),
     Column("finalised_at", BigInteger),
-    # Chain heads when the slot was opened and last bumped, because bumps are counted in blocks. 0:
-    # unknown.
+    # The heads of the chain when the slot was opened (0 if unknown) and last bumped, because the
+    # time until a bump is counted in blocks.
     Column("opened_block", BigInteger, nullable=False, server_default="0"),
     Column("last_bump_block", BigInteger),
     Column("mined_at", BigInteger),

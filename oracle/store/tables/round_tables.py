@@ -37,9 +37,10 @@ kick = Table(
     Column("reason", LargeBinary),
 )
 
-# Settings of the contract ('limits', 'kick_limits', 'signers', 'config', 'rules'), valid from
-# their position on; the newest of each name is in force. Also operations of the timelock on rules
-# ('rules_scheduled', 'operation_salted', 'operation_cancelled', 'rules_executed').
+# Settings of the contract ('limits', 'kick_limits', 'signers', 'config', 'rules'), which are valid
+# from their position on; the newest row of each name is in force. The table also contains
+# operations of the timelock on rules ('rules_scheduled', 'operation_salted',
+# 'operation_cancelled', 'rules_executed').
 contract_setting = Table(
     "contract_setting",
     metadata,
@@ -66,11 +67,11 @@ accepted_round = Table(
     Column("as_of_hash", LargeBinary, nullable=False),
     Column("root", LargeBinary, nullable=False),
     Column("config", LargeBinary, nullable=False),
-    # Bit i: the signer at index i of the configuration has signed.
+    # Bit i is set if the signer at index i of the configuration has signed.
     Column("signer_bitmap", LargeBinary, nullable=False),
 )
 
-# Ranges of struck rounds; the contract rejects proofs against the roots of these rounds.
+# Ranges of rounds whose roots were withdrawn, so that the contract rejects proofs against them.
 strike = Table(
     "strike",
     metadata,
@@ -114,8 +115,8 @@ PartialIndex(
     where="state = 'due'",
 )
 
-# Leaves of the Merkle trees of cut reports, in pieces of 8,192 leaves. A report as of block B
-# consists of the newest row up to B of each piece.
+# Leaves of the Merkle trees of reports, in pieces of 8,192 leaves. The leaves of the report as of
+# block B are the newest row up to B of each piece.
 leaf_piece = Table(
     "leaf_piece",
     metadata,

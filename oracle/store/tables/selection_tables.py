@@ -4,16 +4,18 @@ from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Tab
 
 from oracle.store.tables.metadata import PartialIndex, metadata
 
-# The node drawn for each task. Like reports, draws are not a projection: a rebuild keeps them.
+# The node that was drawn for each task. Like reports, draws are not a projection, because a
+# rebuild keeps them.
 draw = Table(
     "draw",
     metadata,
     Column("task", LargeBinary, primary_key=True),
-    # The block whose hash seeds the draw; task and candidate both existed at the end of the block
-    # before it.
+    # The block whose hash seeds the draw. The task and a candidate both existed at the end of the
+    # previous block.
     Column("seed_block", BigInteger, primary_key=True, autoincrement=False, index=True),
     Column("seed_hash", LargeBinary, nullable=False),
-    # Weights recover with time, so repeating the draw requires the seed block's time.
+    # The time of the seed block, which is needed to repeat the draw, because weights recover with
+    # time.
     Column("seed_time", BigInteger, nullable=False),
     Column("node", LargeBinary, nullable=False),
     # The block at whose end the draw was no longer active; NULL if it is active.
@@ -22,12 +24,12 @@ draw = Table(
     # weight divided by this sum was its chance to be drawn.
     Column("total_weight", LargeBinary, nullable=False),
     Column("candidate_count", BigInteger, nullable=False),
-    # From 0, in the order of the draws of the block: a drawn node is no candidate of later ones.
+    # The index (from 0) among the draws of the block; a drawn node is no candidate of later draws.
     Column("place", BigInteger, nullable=False),
     Index(None, "node", "seed_block"),
     sqlite_with_rowid=False,
 )
-# At most one active draw per task; active draws are found without reading history.
+# There is at most one active draw per task, and active draws are found without reading history.
 PartialIndex(
     "active_draw",
     draw.c.task,
@@ -50,8 +52,8 @@ planned_download = Table(
     sqlite_with_rowid=False,
 )
 
-# The text of every rule set ever used for scores. Not a projection, because numbers are never
-# reassigned.
+# The text of every rule set that was ever used for scores. The table is not a projection, because
+# numbers are never assigned again.
 rule_set = Table(
     "rule_set",
     metadata,

@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import PartialIndex, metadata
 
-# Default for new columns of existing rows in a migration; written rows have their own values.
+# The default of new columns in existing rows during a migration. New rows have their own values.
 _ZERO = text("0")
 
 
@@ -35,7 +35,7 @@ node = Table(
     "node",
     metadata,
     Column("address", LargeBinary, primary_key=True),
-    # Number for life, from 0, in the order in which events first named the nodes.
+    # The permanent number of the node, from 0, in the order in which events first named the nodes.
     Column("seat", BigInteger, nullable=False, index=True),
     Column("membership", Text, nullable=False),
     Column("paused", Boolean, nullable=False),
@@ -59,13 +59,14 @@ node = Table(
     Column("kickout_due_time", BigInteger),
     # Block time of the newest task score; NULL if there is none.
     Column("last_scored_at", BigInteger),
-    # The node was kicked out while due and has not rejoined; its next join starts from scratch.
+    # Whether the node was kicked out while its kickout was due, and has not rejoined. Its next
+    # join then starts with an empty pool and H = 1.
     Column("starts_anew", Boolean, nullable=False),
     Column("changed_at", BigInteger, nullable=False, index=True),
     # The time at which H is 1 again; NULL if it is 1 already
     # (docs/reference/scoring-rules.md#numbers).
     Column("recovers_until", BigInteger, index=True),
-    # Used by the legacy rules only; zero under any other.
+    # These columns are used by the legacy rules only, and are zero under other rules.
     Column("window", BigInteger, nullable=False, server_default=_ZERO),
     Column("window_sum", BigInteger, nullable=False, server_default=_ZERO),
     Column("window_count", BigInteger, nullable=False, server_default=_ZERO),
@@ -115,7 +116,7 @@ task = Table(
     Column("abort_reason", Text),
     Column("scored_in", LargeBinary),
     Column("runs", Text),  # JSON list; NULL except in commit/disclose networks
-    # Share of the group's single fee; NULL if not reported as shared.
+    # The node's share of the group's single fee; NULL if the fee was not reported as shared.
     Column("paid", LargeBinary),
     # Blocks of the first and of the newest event that changed the row.
     Column("seen_at", BigInteger, nullable=False),
@@ -127,7 +128,8 @@ PartialIndex(
     task.c.created_at,
     where=_WAITING,
 )
-# Partial index of unscored tasks: an index of all tasks would be written at random places.
+# The index contains only unscored tasks, because an index of all tasks would be written at random
+# places.
 _UNSCORED = "task_group IS NOT NULL AND scored_in IS NULL"
 PartialIndex(
     "unscored_task",
@@ -135,7 +137,7 @@ PartialIndex(
     where=_UNSCORED,
 )
 
-# Groups that are not closed yet; only rules with `close = terminal` use it.
+# Groups that are not closed yet; the table is used only by rules with `close = terminal`.
 open_group = Table(
     "open_group",
     metadata,
@@ -231,7 +233,7 @@ anomaly = Table(
     sqlite_with_rowid=False,
 )
 
-# Intervals in which a node was due to be kicked out.
+# Intervals in which the kickout of a node was due.
 kickout = Table(
     "kickout",
     metadata,
@@ -249,7 +251,7 @@ PartialIndex(
     where="closed_block IS NULL",
 )
 
-# Task ends of each minute of block time in the last day, to find incidents.
+# How many tasks ended in each minute of block time in the last day, to detect incidents.
 end_minute = Table(
     "end_minute",
     metadata,

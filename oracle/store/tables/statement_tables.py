@@ -39,7 +39,7 @@ def _build_statement_columns() -> list[Column[Any]]:
     ]
 
 
-# Statements signed by this signer. Two live statements for one round would be equivocation.
+# Statements that this signer has signed. Two live statements for one round would be equivocation.
 pub_signature = Table(
     "pub_signature",
     metadata,
@@ -78,8 +78,8 @@ Index(
     pub_peer_statement.c.round,
 )
 
-# Signers that lost their database: each signs nothing until its lost statements can no longer
-# land.
+# Signers whose database was lost. Such a signer signs nothing until the contract can no longer
+# accept the statements in the lost database.
 signing_embargo = Table(
     "signing_embargo",
     metadata,
