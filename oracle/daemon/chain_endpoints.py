@@ -16,8 +16,9 @@ from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.config.chain_section import build_verification_policy
 from oracle.daemon.config.loader import Config
 from oracle.daemon.event_readers import open_reader
+from oracle.daemon.records import get_configured_contracts
 from oracle.daemon.wall_clock import unix_seconds
-from oracle.domain.ids import Address, Hash
+from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
@@ -93,11 +94,6 @@ def _has_configured_contracts(config: Config, store: Store) -> bool:
         identity.contracts,
         identity.oracle,
     ) == get_configured_contracts(config)
-
-
-def get_configured_contracts(config: Config) -> tuple[dict[str, Address], Address | None]:
-    contracts = {name: Address(address) for name, address in config.network.contracts.items()}
-    return contracts, Address(config.oracle.address) if config.oracle.address else None
 
 
 def reload_quarantined_endpoints(chain: ChainSource, store: Store | None) -> None:

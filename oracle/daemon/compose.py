@@ -21,7 +21,6 @@ from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.chain_endpoints import (
     build_log_filter,
     check_chain,
-    get_configured_contracts,
     open_chain,
 )
 from oracle.daemon.config.chain_section import (
@@ -33,7 +32,7 @@ from oracle.daemon.config.dispatch_section import ProbingSection
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.oracle_section import build_report_settings
 from oracle.daemon.event_readers import open_reader
-from oracle.daemon.records import Records, build_configured_rules
+from oracle.daemon.records import Records, build_configured_rules, get_configured_contracts
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings
 from oracle.dispatch.probe_windows import ProbeSettings, ProbeWindowHook

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oracle.daemon.config.dispatch_section import build_dispatch_settings
 from oracle.daemon.config.loader import Config
 from oracle.daemon.config.oracle_section import build_report_settings
 from oracle.dispatch.dispatch_settings import DispatchSettings
+from oracle.domain.ids import Address
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.rules_binding import check_bound_rules, find_replacement_rules
-from oracle.store.database import Store
+from oracle.store.database import Store, UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +47,44 @@ def open_records(config: Config, *, create: bool = False) -> Iterator[Records]:
     `create`, the tables of an empty database are created.
 
     Raises:
-        InputError: the database cannot be opened, or its schema does not match the code.
+        InputError: the database cannot be opened, its schema does not match the code, or it
+            belongs to another chain id, contract or start block.
     """
     configured_rules = config.rules.build_rule_set()
     with Store.open(config.database.url, create=create) as store:
         with store.read_transaction() as uow:
+            _check_configured_identity(uow, config)
             switched_rules = find_replacement_rules(uow, configured_rules)
         section = config.rules.with_switched_rules(switched_rules)
         opened_config = config.model_copy(update={"rules": section})
         yield Records(opened_config, switched_rules or configured_rules, store)
+
+
+def _check_configured_identity(uow: UnitOfWork, config: Config) -> None:
+    """Check the identity of the database, except for the genesis block, which needs an endpoint.
+
+    With another contract, for example, no stored log would be decoded, and the output of a command
+    would be empty.
+    """
+    stored = uow.identity.get()
+    if stored is not None:
+        contracts, oracle = get_configured_contracts(config)
+        chain = config.chain
+        uow.identity.check(
+            replace(
+                stored,
+                chain_id=chain.id,
+                contracts=contracts,
+                oracle=oracle,
+                start_block=chain.start_block,
+            )
+        )
+
+
+def get_configured_contracts(config: Config) -> tuple[dict[str, Address], Address | None]:
+    """Return the contracts of `[network]` by name, and the oracle contract, if there is one."""
+    contracts = {name: Address(address) for name, address in config.network.contracts.items()}
+    return contracts, Address(config.oracle.address) if config.oracle.address else None
 
 
 @contextmanager

@@ -175,10 +175,9 @@ def _check_database(config: Config) -> str:
     state = inspect_schema(url)
     if state.age is SchemaAge.EMPTY:
         return f"{redact_secrets(url)}, empty; `qos-oracle run` or `migrate` creates the tables"
-    if state.age is not SchemaAge.CURRENT:
-        with open_records(config):
-            # The database is opened only to raise the error that names the remedy.
-            pass
+    with open_records(config):
+        # `open_records` rejects another schema, chain or contract, and names the remedy.
+        pass
     return f"{redact_secrets(url)}, revision {state.found_revision}"
 
 

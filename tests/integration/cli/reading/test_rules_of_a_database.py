@@ -1,4 +1,4 @@
-"""A database is never shown under other rules than those with which it was folded."""
+"""A database is never shown under other rules or contracts than those of its state."""
 
 import json
 import sqlite3
@@ -56,6 +56,41 @@ def test_reading_command_rejects_database_with_different_rules(copied, tmp_path,
     assert "\n" not in line
 
 
+@pytest.mark.parametrize(
+    ("change", "label"),
+    [
+        (
+            {"network": {"contracts": {"TaskNetwork": "0x" + "7" * 40}}},
+            "the contracts TaskNetwork = ",
+        ),
+        ({"oracle": {"address": "0x" + "7" * 40}}, "the oracle contract "),
+        ({"chain": {"id": 1}}, "chain id 31337"),
+        ({"chain": {"start_block": 1}}, "start block 0"),
+    ],
+)
+@pytest.mark.parametrize("command", ["export", "nodes"])
+def test_reading_command_rejects_database_of_another_network(
+    copied, tmp_path, capsys, command, change, label
+):
+    """An export with another contract's address decoded no log, and printed nothing."""
+    for section, values in change.items():
+        copied[section] |= values
+    path = write_config(copied, tmp_path / "config.toml")
+
+    line = run_refused_command(capsys, command, "--config", path)
+
+    assert f"this database was created for {label}" in line
+    assert "\n" not in line
+
+
+def test_config_check_reports_database_of_another_network(copied, tmp_path, capsys):
+    copied["chain"]["start_block"] = 1
+    path = write_config(copied, tmp_path / "config.toml")
+
+    assert run(["config", "check", "--offline", "--config", str(path)]) == 2
+    assert "this database was created for start block 0" in capsys.readouterr().out
+
+
 def test_changed_rule_counts_as_different_rule_set(copied, tmp_path, capsys):
     copied["rules"] = {"change": {"tau_seconds": 900}}
     path = write_config(copied, tmp_path / "config.toml")
@@ -86,7 +121,6 @@ def test_rebuilt_database_reports_new_rules(copied, tmp_path, capsys):
 
 
 def test_config_check_reports_changes_to_rule_set(copied, tmp_path, capsys):
-    copied["oracle"] = {}
     copied["rules"] = {"set": "relay", "change": {"tau_seconds": 900, "penalty": "0.5"}}
     path = write_config(copied, tmp_path / "config.toml")
 
