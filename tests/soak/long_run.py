@@ -295,6 +295,7 @@ def _open_group(programs: Path, folder: Path) -> Iterator[tuple[ReporterGroup, S
                 network.url,
                 network.url.replace("127.0.0.1", "localhost"),
             ]
+            settings["chain"]["providers"] = {"localhost": "second"}
 
         group = reporter_group(network, folder, urls, use_two_endpoints)
         yield until_the_end.enter_context(group), server

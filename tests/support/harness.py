@@ -213,7 +213,11 @@ class Harness(WithContexts):
         """Start as a new process does."""
         testbed = self.testbed
         self.source = source_on(
-            self._reader, *self.urls, depth=self.finality, providers=self.providers
+            self._reader,
+            *self.urls,
+            depth=self.finality,
+            # `localhost` is another name of the same proxies.
+            providers={"localhost": "second"} if self.providers is None else self.providers,
         )
         domain = Domain(CHAIN_ID, testbed.address)
         reporter = ReportCutter(

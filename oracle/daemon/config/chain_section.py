@@ -16,7 +16,7 @@ from oracle.daemon.config.processors import count_usable_processors
 from oracle.daemon.config.redaction import SECRET, SecretText
 from oracle.daemon.config.sections import SecretUrls, Section
 from oracle.domain.coverage import VerificationLevel
-from oracle.rpc.endpoints.providers import get_host
+from oracle.rpc.endpoints.providers import find_repeated_url, get_host
 
 # More workers do not help, because a single writer applies the segments that they prepare.
 _MAX_WORKERS = 3
@@ -76,6 +76,17 @@ class ChainSection(Section):
     def _check_checkpoint(self) -> Self:
         if (self.checkpoint_block is None) != (self.checkpoint_hash is None):
             raise ValueError("checkpoint_block and checkpoint_hash: set both or neither")
+        return self
+
+    @model_validator(mode="after")
+    def _check_endpoints(self) -> Self:
+        positions = find_repeated_url(self.endpoints, self.providers)
+        if positions is not None:
+            # The URL is left out, because it may contain a key.
+            raise ValueError(
+                f"endpoints: entries {positions[0]} and {positions[1]} are the same address; "
+                "remove one, because an endpoint cannot confirm its own responses"
+            )
         return self
 
     @model_validator(mode="after")

@@ -5,14 +5,17 @@ Two endpoints of the same provider count as one witness. The provider of an endp
 (docs/explanation/endpoints.md#providers).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from socket import inet_aton
 from urllib.parse import urlsplit
 
 # The domain suffixes of private networks, in which each host counts as a provider.
 _PRIVATE_SUFFIXES = frozenset({"internal", "lan", "local", "localdomain", "localhost", "arpa"})
 _REGISTERED_LABELS = 2
+# The spelling of this machine's addresses.
+_LOOPBACK = "127.0.0.1"
 # The number of witnesses that have to agree, if the pool has that many.
 _MIN_WITNESSES = 2
 
@@ -80,20 +83,77 @@ def get_provider(url: str, provider_by_host: Mapping[str, str] | None = None) ->
     `provider_by_host` maps hosts to provider names. The provider of any other host is its
     registered domain, which is assumed to be the last two labels, so `a.example.com` and
     `b.example.com` have the same provider. Each IP address is a provider of its own. On the
-    loopback interface each port is a provider, because a tunnel to another host may listen there.
+    loopback interface each port is a provider, because a tunnel to another host may listen there;
+    `localhost` and all loopback addresses are the same host.
     """
     host = get_host(url)
     if provider_by_host is not None and host in provider_by_host:
         return provider_by_host[host]
+    host = _canonicalize_host(host)
+    if host == _LOOPBACK:
+        return f"{host}:{_get_port(url)}"
+    labels = host.split(".")
+    if _parse_ip_address(host) is not None or labels[-1] in _PRIVATE_SUFFIXES:
+        return host
+    return ".".join(labels[-_REGISTERED_LABELS:])
+
+
+def find_repeated_url(
+    urls: Sequence[str], provider_by_host: Mapping[str, str]
+) -> tuple[int, int] | None:
+    """Return the positions, from 1, of two URLs with the same address, or None.
+
+    Scheme, case of the host, its spelling if it is an IP address, default port, and slashes at the
+    end make no difference. A user name, a path or a query may be a key, so they do. A host with a
+    configured provider is another host than its other spellings.
+    """
+    position_by_address: dict[object, int] = {}
+    for position, url in enumerate(urls, start=1):
+        address = _parse_address(url.strip(), provider_by_host)
+        earlier_position = position_by_address.setdefault(address, position)
+        if address is not None and earlier_position != position:
+            return earlier_position, position
+    return None
+
+
+def _parse_address(
+    url: str, provider_by_host: Mapping[str, str]
+) -> tuple[str, str, int, str, str] | None:
+    """Return user, canonical host, port, path and query; or None for an invalid URL."""
+    try:
+        parts, host, port = urlsplit(url), get_host(url), _get_port(url)
+    except ValueError:
+        # Reported by the client of the endpoint.
+        return None
+    user = parts.netloc.rpartition("@")[0]
+    if host not in provider_by_host:
+        host = _canonicalize_host(host)
+    return user, host, port, parts.path.rstrip("/"), parts.query
+
+
+def _canonicalize_host(host: str) -> str:
+    """Return a host in one spelling; `localhost` and all addresses of this machine are equal."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return _LOOPBACK
+    address = _parse_ip_address(host)
+    if address is None:
+        return host
+    # A connection to the unspecified address reaches the machine itself.
+    return _LOOPBACK if address.is_loopback or address.is_unspecified else str(address)
+
+
+def _parse_ip_address(host: str) -> IPv4Address | IPv6Address | None:
+    """Return the IP address that a host is, or None; also in spellings such as `127.1`."""
     try:
         address = ip_address(host)
     except ValueError:
-        labels = host.split(".")
-        if host == "localhost":
-            return f"{host}:{_get_port(url)}"
-        is_private = labels[-1] in _PRIVATE_SUFFIXES
-        return host if is_private else ".".join(labels[-_REGISTERED_LABELS:])
-    return f"{host}:{_get_port(url)}" if address.is_loopback else host
+        try:
+            # Reads the spellings that the system's resolver accepts, without a DNS query.
+            return IPv4Address(inet_aton(host))
+        except (OSError, ValueError):
+            return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return address if mapped is None else mapped
 
 
 def _get_port(url: str) -> int:

@@ -59,6 +59,7 @@ class Network:
             "chain": {
                 "id": CHAIN_ID,
                 "endpoints": endpoints,
+                "providers": {"localhost": "second"} if len(endpoints) > 1 else {},
                 "finality_depth": FINALITY_DEPTH,
             },
             "network": {"contracts": {"TaskNetwork": self.stage.network}},

@@ -42,6 +42,7 @@ class CommitDaemon:
                 "id": CHAIN_ID,
                 # Two names of one node, because a fork needs two endpoints that report it.
                 "endpoints": [url, url.replace("127.0.0.1", "localhost")],
+                "providers": {"localhost": "second"},
                 "finality_depth": 4,
             },
             "network": {"profile": "crynux-commit", "contracts": self.network.contracts},

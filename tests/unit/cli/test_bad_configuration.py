@@ -93,6 +93,19 @@ def test_all_configuration_faults_are_reported_together(
     assert "None" not in error_output
 
 
+def test_repeated_endpoint_is_rejected_without_its_url(capsys, offline_settings, tmp_path):
+    offline_settings["chain"]["endpoints"] = [
+        "http://LOCALHOST:8545/KEY",
+        "http://127.1:8545/KEY/",
+    ]
+    path = write_config(offline_settings, tmp_path / "config.toml")
+
+    error_output = run_refused_command(capsys, "config", "check", "--config", path)
+
+    assert "endpoints: entries 1 and 2 are the same address; remove one" in error_output
+    assert "KEY" not in error_output
+
+
 @pytest.mark.parametrize("command", ["demo", "devnet"])
 @pytest.mark.parametrize("port", [-1, 65_536])
 def test_out_of_range_port_is_rejected(capsys, command, port):

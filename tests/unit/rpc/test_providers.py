@@ -3,7 +3,12 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.rpc.endpoints.providers import WitnessQuorum, get_host, get_provider
+from oracle.rpc.endpoints.providers import (
+    WitnessQuorum,
+    find_repeated_url,
+    get_host,
+    get_provider,
+)
 
 labels = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
 
@@ -18,6 +23,13 @@ labels = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
         ("http://127.0.0.1:8545/a", "http://127.0.0.1:8545/b"),
         ("http://[2001:db8::1]:8545", "http://[2001:db8::1]:8546"),
         ("https://localhost", "https://localhost:443/key"),
+        ("http://localhost:8545", "http://127.0.0.1:8545"),
+        ("http://node.localhost:8545", "http://[::1]:8545"),
+        ("http://127.0.0.2:8545", "http://LOCALHOST.:8545"),
+        ("http://0.0.0.0:8545", "http://127.1:8545"),
+        ("http://2130706433:8545", "http://[::ffff:127.0.0.1]:8545"),
+        ("http://[2001:db8::1]:8545", "http://[2001:0DB8:0::1]:8545"),
+        ("http://10.0.0.7:8545", "http://[::ffff:10.0.0.7]:8545"),
     ],
 )
 def test_urls_of_same_domain_or_machine_share_provider(first: str, second: str):
@@ -37,6 +49,42 @@ def test_urls_of_same_domain_or_machine_share_provider(first: str, second: str):
 )
 def test_urls_of_different_domains_or_machines_have_different_providers(first: str, second: str):
     assert get_provider(first) != get_provider(second)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "http://localhost:8545",
+        "http://127.0.0.1:8545/",
+        " HTTP://LocalHost:8545",
+        "https://127.1:8545//",
+    ],
+)
+def test_same_address_in_another_spelling_is_a_repeated_url(second: str):
+    urls = ["http://rpc.test", "http://127.0.0.1:8545", "http://127.0.0.1:8546", second]
+    assert find_repeated_url(urls, {}) == (2, 4)
+
+
+def test_default_port_is_a_repeated_url():
+    assert find_repeated_url(["https://rpc.test/key", "https://RPC.test:443/key/"], {}) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "https://rpc.test/second-key",
+        "https://rpc.test/key?token=second",
+        "https://second:key@rpc.test/key",
+        "https://rpc.test:8545/key",
+    ],
+)
+def test_another_key_or_port_is_no_repeated_url(second: str):
+    assert find_repeated_url(["https://rpc.test/key", second], {}) is None
+
+
+def test_another_spelling_with_configured_provider_is_no_repeated_url():
+    urls = ["http://127.0.0.1:8545", "http://localhost:8545"]
+    assert find_repeated_url(urls, {"localhost": "second"}) is None
 
 
 def test_configured_host_has_configured_provider():
