@@ -20,7 +20,12 @@ from sqlalchemy.exc import DBAPIError
 
 from oracle.errors import InputError, TransientError
 from oracle.store.commit_watch import CommitWatch, FileCommitWatch, ServerCommitWatch
-from oracle.store.db_errors import UnknownCommitError, is_connection_lost, translate_db_error
+from oracle.store.db_errors import (
+    DatabaseCorruptedError,
+    UnknownCommitError,
+    is_connection_lost,
+    translate_db_error,
+)
 from oracle.store.engine import (
     create_read_engine,
     create_write_engine,
@@ -269,7 +274,8 @@ class Store:
                 kind waits until the outcome is known.
             TransientError: another process is writing, the connection was lost, or the database
                 has become unwritable (disk or server).
-            InputError: the database was never writable, or its file was deleted or replaced.
+            InputError: the database was never writable, or its file was deleted, replaced or
+                damaged.
             FatalError: a fencing epoch is set, and another process has taken over the lease.
         """
         self._await_unknown_commit()
@@ -282,6 +288,8 @@ class Store:
                 yield uow
                 self._check_file_identity()
                 is_committing = True
+        except DatabaseCorruptedError:
+            raise
         except InputError as error:
             if self._was_written and isinstance(error.__cause__, DBAPIError):
                 raise TransientError(str(error)) from error

@@ -7,10 +7,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError as NoConne
 
 from oracle.errors import InputError, OracleError, TransientError
 
-# SQLSTATEs of PostgreSQL (appendix A of its manual) for errors that the user must resolve.
-_USER_ERROR_BY_SQLSTATE = {
-    "42501": "the user lacks a required privilege",
-}
+# SQLSTATEs of PostgreSQL (appendix A of its manual).
+_INSUFFICIENT_PRIVILEGE = "42501"
 # SQLSTATE classes of transient errors: connection, resources, shutdown, locks.
 _TRANSIENT_CLASSES = ("08", "53", "57", "40", "55")
 # The transient classes of a connection that was lost, or that the server ended.
@@ -30,15 +28,21 @@ _CONNECT_ERRORS = {
 _SQLITE_USER_ERRORS = {
     "readonly": "the file or its folder is read-only",
     "unable to open": "the file cannot be opened; check its folder and its permissions",
+    "disk i/o": "reading or writing the file failed; check the disk",
+}
+_SQLITE_CORRUPTIONS = {
     "not a database": "the file is not a SQLite database",
     "malformed": "the file is corrupted; restore a backup",
-    "disk i/o": "reading or writing the file failed; check the disk",
 }
 _SQLITE_TRANSIENT_ERRORS = {
     "locked": _ANOTHER_WRITER,
     "busy": _ANOTHER_WRITER,
     "full": "the disk is full",
 }
+
+
+class DatabaseCorruptedError(InputError):
+    """The file of the database is damaged, which no retry repairs."""
 
 
 class UnknownCommitError(TransientError):
@@ -81,6 +85,9 @@ def _translate_sqlite_error(error: DBAPIError, url: URL) -> OracleError | None:
     for fragment, meaning in _SQLITE_TRANSIENT_ERRORS.items():
         if fragment in message:
             return TransientError(f"{format_database_name(url)}: {meaning}")
+    for fragment, meaning in _SQLITE_CORRUPTIONS.items():
+        if fragment in message:
+            return DatabaseCorruptedError(f"{format_database_name(url)}: {meaning}")
     for fragment, meaning in _SQLITE_USER_ERRORS.items():
         if fragment in message:
             return InputError(f"{format_database_name(url)}: {meaning}")
@@ -90,13 +97,19 @@ def _translate_sqlite_error(error: DBAPIError, url: URL) -> OracleError | None:
 def _translate_postgresql_error(error: DBAPIError, url: URL) -> OracleError | None:
     sqlstate = getattr(error.orig, "sqlstate", None) or ""
     message = _get_first_error_line(error)
-    user_error = _USER_ERROR_BY_SQLSTATE.get(sqlstate) or _find_connect_failure_reason(
-        sqlstate, message
-    )
-    if user_error:
-        return InputError(f"{format_database_name(url)}: {user_error}")
+    if sqlstate == _INSUFFICIENT_PRIVILEGE:
+        # The server's message names the table.
+        return InputError(
+            f"{format_database_name(url)}: {message}; grant the privilege to this user"
+        )
+    connect_failure = _find_connect_failure_reason(sqlstate, message)
+    if connect_failure:
+        return InputError(f"{format_database_name(url)}: {connect_failure}")
     if sqlstate == _READ_ONLY:
-        return TransientError(f"{format_database_name(url)}: the database is read-only")
+        return TransientError(
+            f"{format_database_name(url)}: the database is read-only; connect to the primary "
+            "server, free space on its disk, or reset default_transaction_read_only"
+        )
     if sqlstate == _LOCK_NOT_AVAILABLE:
         return TransientError(f"{format_database_name(url)}: {_ANOTHER_WRITER}")
     if is_connection_lost(error) or sqlstate[:2] in _TRANSIENT_CLASSES:

@@ -124,6 +124,10 @@ def _configure_library_logging(
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    # The pool logs a traceback when it cannot clean up a lost connection; the error of the
+    # statement that failed is reported by its caller.
+    pool_logger = logging.getLogger("sqlalchemy.pool")  # noqa: TID251 - a library's logger
+    pool_logger.setLevel(logging.CRITICAL)
 
 
 def _build_renderer(*, is_readable: bool, use_colors: bool) -> Processor:

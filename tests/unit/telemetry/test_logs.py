@@ -51,6 +51,12 @@ def test_text_format_is_plain_on_terminal():
     assert not stream.getvalue().startswith("{")
 
 
+def test_cleanup_of_lost_database_connection_is_omitted(out):
+    # The logger of a pool is a child of this one.
+    logging.getLogger("sqlalchemy.pool.impl.QueuePool").error("Error closing cursor")  # noqa: TID251
+    assert out.getvalue() == ""
+
+
 def test_lines_below_level_are_omitted(out):
     structlog.get_logger().debug("looked")
     assert out.getvalue() == ""

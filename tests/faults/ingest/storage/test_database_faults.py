@@ -6,12 +6,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 import pytest
 from sqlalchemy import Engine, event
 
-from oracle.errors import TransientError
+from oracle.errors import InputError, OracleError, TransientError
 from oracle.indexer.commit import CommittedWindow
 from oracle.store.database import Store
 from tests.faults.ingest.conftest import OpenIndexer
@@ -170,6 +171,39 @@ with sqlite3.connect(sys.argv[1]) as connection:
     connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
 connection.close()
 """
+
+
+def test_damage_found_by_running_process_is_fatal(tmp_path: Path):
+    """With a TransientError, the daemon would continue with a damaged database until a restart."""
+    path = tmp_path / "oracle.sqlite"
+    with Store.open(f"sqlite:///{path}", create=True) as store:
+        with store.transaction() as uow:
+            uow.bookmarks.set("key", "value")
+        with closing(sqlite3.connect(path)) as connection:
+            # The message of SQLITE_CORRUPT.
+            connection.execute(
+                "CREATE TRIGGER damaged BEFORE DELETE ON bookmark BEGIN "
+                "SELECT RAISE(ABORT, 'database disk image is malformed'); END"
+            )
+        message = "corrupted; restore a backup"
+        with pytest.raises(InputError, match=message), store.transaction() as uow:
+            uow.bookmarks.delete("key")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("session_setting", "error", "message"),
+    [
+        ("role=pg_monitor", InputError, "permission denied for table .*; grant the privilege to "),
+        ("default_transaction_read_only=on", TransientError, "read-only; connect to the primary "),
+    ],
+)
+def test_write_that_postgresql_rejects_names_remedy(
+    postgresql_url: str, session_setting: str, error: type[OracleError], message: str
+):
+    url = f"{postgresql_url}&options={quote(f'-c {session_setting}')}"
+    with pytest.raises(error, match=message), Store.open(url) as store, store.transaction() as uow:
+        uow.bookmarks.set("key", "value")
 
 
 def test_second_open_of_sqlite_store_preserves_locks(tmp_path: Path):
