@@ -226,7 +226,10 @@ def _describe_status(status: int, body: bytes) -> str:
 
 def _describe_non_json(headers: Mapping[str, str], body: bytes) -> str:
     content_type = headers.get("Content-Type", "no content type")
-    message = f"returned {content_type} instead of JSON; check that this is a JSON-RPC address"
+    if "json" in content_type:
+        message = f"returned {content_type}, but the body is not JSON"
+    else:
+        message = f"returned {content_type} instead of JSON; check that this is a JSON-RPC address"
     return f"{message}; body: {excerpt}" if (excerpt := extract_body_excerpt(body)) else message
 
 

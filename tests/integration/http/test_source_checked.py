@@ -58,6 +58,10 @@ def test_wrong_chain_is_input_error(settled: Served, open_source: OpenSource):
     [
         (Http(status=401), "HTTP 401"),
         (Http(body=b"<html>", headers={"Content-Type": "text/html"}), "text/html instead of JSON"),
+        (
+            Http(body=b"   ", headers={"Content-Type": "application/json"}),
+            "returned application/json, but the body is not JSON",
+        ),
         (Http(status=404), "HTTP 404"),
     ],
 )

@@ -273,7 +273,9 @@ def test_interrupt_during_import_of_command_ends_process(tmp_path):
         "except KeyboardInterrupt:\n    pass\n"
         "def register(app):\n    print('continued')\n"
     )
+    # Python has no handler if it is started with SIGINT ignored, as in the background of a shell.
     program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
         "from oracle.cli.command_index import load_module_commands as load; load('interrupted')"
     )
     paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
