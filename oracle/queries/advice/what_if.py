@@ -275,20 +275,20 @@ def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = N
 
     The change with the index `omitted_index` counts as if it had not happened.
     """
-    first = max(record.known_since, record.time - MEAN_SECONDS)
+    window_start = max(record.known_since, record.time - MEAN_SECONDS)
     steps = list_reliability_steps(record, omitted_index)
-    if record.time <= first:
+    if record.time <= window_start:
         time, base = steps[-1]
         return heal_reliability(base, time, record.time, record.rules)
     missing, tau_seconds = 0, record.rules.tau_seconds
     for (time, base), (next_time, _) in pairwise([*steps, (record.time, 0)]):
-        start = max(time, first)
+        start = max(time, window_start)
         if next_time > start:
             gap = UNIT - heal_reliability(base, time, start, record.rules)
             # The gap of H to 1 decays as gap * exp(-s/tau); this is its integral up to
             # `next_time`.
             missing += gap * tau_seconds * (ONE - compute_decay(next_time - start, tau_seconds))
-    return UNIT - missing // (ONE * (record.time - first))
+    return UNIT - missing // (ONE * (record.time - window_start))
 
 
 def list_reliability_steps(

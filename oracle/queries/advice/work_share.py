@@ -279,14 +279,14 @@ class _PastNode:
         return result
 
 
-def _iter_span_slices(numbers: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[slice]:
-    """Yield the slice of `numbers` that lies in each half-open span.
+def _iter_span_slices(points: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[slice]:
+    """Yield, for each half-open span, the slice of the `points` that are in the span.
 
-    `numbers` and `spans` are ascending. A span that reaches into the next one ends where the next
-    one begins.
+    Points are blocks or times. `points` and `spans` are ascending. A span that overlaps the next
+    one ends where the next one begins.
     """
     for (start, end), (next_start, _) in pairwise([*spans, (_FOREVER, _FOREVER)]):
-        yield slice(bisect_left(numbers, start), bisect_left(numbers, min(end, next_start)))
+        yield slice(bisect_left(points, start), bisect_left(points, min(end, next_start)))
 
 
 def _fill(

@@ -45,7 +45,15 @@ class FreeNodes:
     Times are block times in seconds.
     """
 
-    __slots__ = ("_came", "_excluded", "_free", "_looks", "_rules", "_time", "_weighting")
+    __slots__ = (
+        "_excluded",
+        "_free",
+        "_freed_rows",
+        "_rules",
+        "_search_by_requirement",
+        "_time",
+        "_weighting",
+    )
 
     def __init__(self, rules: Rules, weighting: Weighting) -> None:
         self._rules = rules
@@ -56,8 +64,8 @@ class FreeNodes:
         # `_time`.
         self._excluded: dict[Address, Node] = {}
         # Rows in the order in which the nodes became free; some nodes may no longer be free.
-        self._came: list[Node] = []
-        self._looks: dict[Requirement, _SearchState] = {}
+        self._freed_rows: list[Node] = []
+        self._search_by_requirement: dict[Requirement, _SearchState] = {}
 
     @property
     def nodes(self) -> Mapping[Address, Node]:
@@ -75,7 +83,7 @@ class FreeNodes:
         reason = find_unavailability_reason(node, self._time, self._rules)
         if reason is None:
             self._free[node.address] = node
-            self._came.append(node)
+            self._freed_rows.append(node)
         elif reason is IneligibilityReason.EXCLUDED:
             self._excluded[node.address] = node
 
@@ -92,17 +100,17 @@ class FreeNodes:
             if is_backwards or not is_excluded(node, time, self._rules):
                 self.update_node(node)
         if (
-            len(self._came) > 2 * len(self._free) + _MAX_STALE_ROWS
-            or len(self._looks) > _MAX_SEARCHES
+            len(self._freed_rows) > 2 * len(self._free) + _MAX_STALE_ROWS
+            or len(self._search_by_requirement) > _MAX_SEARCHES
         ):
-            self._came = [*self._free.values()]
-            self._looks.clear()
+            self._freed_rows = [*self._free.values()]
+            self._search_by_requirement.clear()
 
     def has_matching_node(self, requirement: Requirement, reserved: AbstractSet[Address]) -> bool:
         """Return whether a free node that is not reserved fits, as of the last `advance_to`."""
-        search = self._looks.get(requirement)
+        search = self._search_by_requirement.get(requirement)
         if search is None:
-            search = self._looks[requirement] = _SearchState(
+            search = self._search_by_requirement[requirement] = _SearchState(
                 self._weighting.select_counted_models(requirement.models)
             )
         return self._has_cached_match(search, reserved) or self._has_new_match(
@@ -129,8 +137,8 @@ class FreeNodes:
 
         The search stops at the first match.
         """
-        for index in range(search.seen_count, len(self._came)):
-            node = self._came[index]
+        for index in range(search.seen_count, len(self._freed_rows)):
+            node = self._freed_rows[index]
             search.seen_count = index + 1
             address = node.address
             if self._free.get(address) is node and self._meets_requirement(
