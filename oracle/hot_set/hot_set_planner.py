@@ -135,9 +135,10 @@ def _plan_word_calls(
 ) -> Iterator[_PlannedCall]:
     """Yield the calls that write words that differ from `due_round`, or that soon become stale.
 
-    The contract limits how many lanes may fall in words of the last round. Words beyond this limit
-    are written as of the round that is `lag_rounds` older, for which the contract has no limit. A
-    word that this older round does not contain is not written.
+    The contract limits how many nodes may fall through words of the last round (`count_falls`
+    defines a fall). Words beyond this limit are written as of the round that is `lag_rounds`
+    older, for which the contract has no limit. A word that this older round does not contain is
+    not written.
     """
     if context.progress.words_root == due_round.root:
         return
@@ -150,24 +151,29 @@ def _plan_word_calls(
     # A word is written again `lag_rounds` rounds before the contract considers it stale.
     renewed_rounds = configuration.max_rounds - configuration.lag_rounds - 1
     min_round = last_round.round - renewed_rounds
-    outdated = source.find_outdated_indexes(stored_words, min_round)
-    left = due_source.find_outdated_indexes(stored_words, due_round.round - renewed_rounds)
-    within, beyond = split_by_fall_limit(
-        sorted(set(outdated).intersection(left)),
+    outdated_indexes = source.find_outdated_indexes(stored_words, min_round)
+    due_indexes = due_source.find_outdated_indexes(stored_words, due_round.round - renewed_rounds)
+    allowed_indexes, excess_indexes = split_by_fall_limit(
+        sorted(set(outdated_indexes).intersection(due_indexes)),
         stored_words,
         source.lane_words,
         contract.fetch_fall_limit(block),
         configuration.big_fall,
     )
-    is_complete = not within
-    yield from _plan_word_run_calls(source, within, "")
-    lagged = _load_round(context, last_round.round - configuration.lag_rounds) if beyond else None
+    is_complete = not allowed_indexes
+    yield from _plan_word_run_calls(source, allowed_indexes, "")
+    lagged = (
+        _load_round(context, last_round.round - configuration.lag_rounds)
+        if excess_indexes
+        else None
+    )
     if lagged is not None:
-        late = sorted(
-            set(beyond).intersection(lagged.find_outdated_indexes(stored_words, min_round))
+        outdated_lagged_indexes = lagged.find_outdated_indexes(stored_words, min_round)
+        lagged_indexes = sorted(set(excess_indexes).intersection(outdated_lagged_indexes))
+        is_complete = is_complete and not lagged_indexes
+        yield from _plan_word_run_calls(
+            lagged, lagged_indexes, f" of round {lagged.accepted.round}"
         )
-        is_complete = is_complete and not late
-        yield from _plan_word_run_calls(lagged, late, f" of round {lagged.accepted.round}")
     if is_complete:
         context.progress.words_root = due_round.root
 
@@ -177,13 +183,13 @@ def _plan_word_run_calls(
 ) -> Iterator[_PlannedCall]:
     runs = group_words_into_runs(indexes, _MAX_RUN_WORDS)
     proofs = source.pieced_round.prove_word_runs(source.lane_words, runs)
-    for (first, count), hashes in zip(runs, proofs, strict=True):
-        run_words = source.lane_words[first : first + count]
+    for (first_index, count), hashes in zip(runs, proofs, strict=True):
+        run_words = source.lane_words[first_index : first_index + count]
         padding = (0,) * (count - len(run_words))
         calldata = encode_write_words_call(
-            source.accepted.round, first, (*run_words, *padding), hashes
+            source.accepted.round, first_index, (*run_words, *padding), hashes
         )
-        subject = f"words {first} to {first + count - 1}{suffix}"
+        subject = f"words {first_index} to {first_index + count - 1}{suffix}"
         yield _PlannedCall(BRING_WORDS, subject, calldata)
 
 
@@ -208,8 +214,8 @@ def _plan_seat_calls(
         progress.seats_root = due_round.root
         return
     step_end = min(node_count, progress.bound_seats + _SEATS_PER_STEP)
-    for first in range(progress.bound_seats, step_end, _SEATS_PER_BATCH):
-        seats = range(first, min(first + _SEATS_PER_BATCH, step_end))
+    for first_seat in range(progress.bound_seats, step_end, _SEATS_PER_BATCH):
+        seats = range(first_seat, min(first_seat + _SEATS_PER_BATCH, step_end))
         with context.account_context.store.read_transaction() as uow:
             proofs = prove_seats(uow, context.leaf_cache, source.pieced_round, seats)
         bound_seats = context.get_contract().fetch_seats(
@@ -302,16 +308,16 @@ def split_by_fall_limit(
     big_fall: int,
 ) -> tuple[list[int], list[int]]:
     """Split words into those within the contract's limit on falls, and those beyond the limit."""
-    within: list[int] = []
-    beyond: list[int] = []
+    allowed_indexes: list[int] = []
+    excess_indexes: list[int] = []
     falls = fall_limit.falls
     for index in indexes:
         word_falls = count_falls(stored_words[index].lanes, lane_words[index], big_fall)
         # Like the contract, skip a word that would exceed the limit, and continue with the next.
-        is_within = falls + word_falls <= fall_limit.max_falls
-        falls += word_falls if is_within else 0
-        (within if is_within else beyond).append(index)
-    return within, beyond
+        is_allowed = falls + word_falls <= fall_limit.max_falls
+        falls += word_falls if is_allowed else 0
+        (allowed_indexes if is_allowed else excess_indexes).append(index)
+    return allowed_indexes, excess_indexes
 
 
 def _unpack_comparable_lanes(lane_word: int) -> list[int]:
