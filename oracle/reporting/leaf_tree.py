@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
+from oracle.domain.fixed_point import compute_decay_end
 from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.reports.report import Report
 from oracle.domain.roots.node_leaves import LeafRow, ScoringContext, encode_leaves
@@ -274,7 +275,10 @@ class LeafTree:
         else:
             is_complete = is_cut or self._needs_comparison
             batches = uow.nodes.iterate_changed_leaf_rows(
-                self._number, self._time if is_complete else None, self._tree.node_count
+                self._number,
+                self._time if is_complete else None,
+                self._tree.node_count,
+                compute_decay_end(self._rules.tau_seconds),
             )
         context = self._build_context(uow, time)
         with closing(batches):

@@ -37,7 +37,7 @@ _ADDRESS_BYTES = 20
 # Reliability 1 in units of 10^-18, and the time in seconds after which the reliability has fully
 # recovered from a penalty (docs/reference/scoring-rules.md#numbers).
 _FULL_RELIABILITY = 10**18
-_HEALING_SECONDS = 2**21
+_MAX_RECOVERY_SECONDS = 2**21
 
 
 # The statements are built once, because building one takes longer than running it. The sum in the
@@ -174,19 +174,24 @@ class NodeRepository:
         yield from self._iterate_leaf_rows(node.c.seat.between(seats[0], seats[-1]))
 
     def iterate_changed_leaf_rows(
-        self, block: int, time: int | None, node_count: int
+        self,
+        block: int,
+        time: int | None,
+        node_count: int,
+        recovery_seconds: int = _MAX_RECOVERY_SECONDS,
     ) -> Generator[list["LeafRow"]]:
         """Yield the leaf rows that may have changed since a block or a time.
 
         These are the rows of nodes that changed after `block`, of nodes that were recovering at
         `time`, and of the predecessors of new nodes, because a leaf contains the next address.
         New nodes have the seats from `node_count` on. A node is recovering if its reliability was
-        reduced less than 2^21 seconds before (docs/reference/scoring-rules.md#numbers); if `time`
-        is None, these nodes are left out. Batches are in any order, and may contain a node several
-        times. The caller closes the generator before the transaction ends.
+        reduced less than `recovery_seconds` before (docs/reference/scoring-rules.md#numbers); if
+        `time` is None, these nodes are left out. Batches are in any order, and may contain a node
+        several times. The caller closes the generator before the transaction ends.
         """
         if time is not None:
-            yield from self._iterate_leaf_rows(node.c.recovers_until > time)
+            min_time = time + _MAX_RECOVERY_SECONDS - recovery_seconds
+            yield from self._iterate_leaf_rows(node.c.recovers_until > min_time)
         yield from self._iterate_leaf_rows(node.c.changed_at > block)
         yield from self._iterate_leaf_rows(
             node.c.address.in_(_PREDECESSORS_OF_NEW.params(node_count=node_count))
@@ -242,7 +247,9 @@ def iterate_nodes_as_of(
 
 
 def encode_node_row(entry: Node) -> Row:
-    recovers_until = entry.since + _HEALING_SECONDS if entry.base < _FULL_RELIABILITY else None
+    recovers_until = (
+        entry.since + _MAX_RECOVERY_SECONDS if entry.base < _FULL_RELIABILITY else None
+    )
     return (
         decode_hex(entry.address),
         entry.seat,

@@ -10,7 +10,7 @@ from sqlalchemy import update
 from structlog.testing import capture_logs
 
 from oracle.domain.blocks import BlockRef
-from oracle.domain.fixed_point import UNIT
+from oracle.domain.fixed_point import UNIT, compute_decay_end
 from oracle.domain.ids import ZERO_HASH, Hash
 from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.roots.leaves import LEAF_BYTES
@@ -149,6 +149,25 @@ def test_fully_recovered_node_has_current_leaf(store: Store):
     root = compute_root(tree, store, 4)
     assert root == compute_root(new_tree(slow), store, 4)
     assert root != first_root
+
+
+def test_report_evaluates_recovering_node_until_its_recovery_ends(store: Store, evaluated_seats):
+    members = [build_member(seat) for seat in range(2)]
+    recovery_seconds = compute_decay_end(CRYNUX.tau_seconds)
+    # The reliability is below 1 at block 1, and 1 from block 2 on.
+    members[1].base, members[1].since = UNIT // 2, block(2).time - recovery_seconds
+    tree = new_tree()
+    save(store, members, 1)
+    compute_root(tree, store, 1)
+    evaluated_seats.clear()
+    compute_root(tree, store, 3)
+    assert evaluated_seats == [1]
+    evaluated_seats.clear()
+
+    root = compute_root(tree, store, 4)
+
+    assert evaluated_seats == []
+    assert root == compute_root(new_tree(), store, 4)
 
 
 def test_only_report_waits_for_running_background_update(store: Store):
