@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -16,6 +16,8 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StrictStr,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 from pydantic_settings import NoDecode
@@ -37,6 +39,15 @@ class Section(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _reject_boolean_as_number(cls, value: object, setting: ValidationInfo) -> object:
+        """Reject true and false for a number, which pydantic would convert to 1 and 0."""
+        annotation = cls.model_fields[setting.field_name or ""].annotation
+        if isinstance(value, bool) and {int, float} & {annotation, *get_args(annotation)}:
+            raise ValueError("expected a number, not true or false")
+        return value
 
     @override
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:

@@ -160,8 +160,9 @@ def answer_message(api: ApiAccess, line: str) -> dict[str, Any] | None:
         message = json.loads(line)
     except (ValueError, RecursionError):
         return _build_error(None, _PARSE_ERROR, "not JSON")
-    if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-        return _build_error(None, _INVALID_REQUEST, "expected one request with a method")
+    if not _is_request(message):
+        reason = "expected one request with a method, whose id is a text or a whole number"
+        return _build_error(None, _INVALID_REQUEST, reason)
     if "id" not in message:
         return None
     request_id = message["id"]
@@ -172,6 +173,18 @@ def answer_message(api: ApiAccess, line: str) -> dict[str, Any] | None:
     if result is None:
         return _build_error(request_id, _NO_METHOD, "no such method")
     return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def _is_request(message: object) -> bool:
+    """Return whether the message is a request or a notification, whose id JSON can repeat.
+
+    An id with a fraction or an exponent may be infinite, which is not JSON.
+    """
+    return (
+        isinstance(message, dict)
+        and isinstance(message.get("method"), str)
+        and type(message.get("id", 0)) in {str, int}
+    )
 
 
 def _dispatch_method(api: ApiAccess, method: str, params: object) -> dict[str, Any] | None:

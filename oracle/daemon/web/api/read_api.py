@@ -42,7 +42,7 @@ from oracle.domain.ids import Address
 from oracle.kickouts.evidence_files import build_evidence_path
 from oracle.queries.api.source import ApiSource
 
-_METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
+_METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"]
 _DESCRIPTION = (
     "Everything that the oracle computed from the chain's logs, for reading and verification. "
     "Amounts and numbers in units of 10^-18 are strings, and times are unix seconds. Every "
