@@ -292,7 +292,7 @@ class ChainSource:
 
         Endpoints that do not answer are left out. An endpoint whose head is below the height is no
         witness of this height. With `skip_slow_endpoints`, which is for comparisons that are
-        repeated often, endpoints that were slow recently are left out.
+        repeated often, endpoints that were slow recently or requested a pause are left out.
         """
         return self._witnesses.fetch_witnesses(
             number, excluded_endpoint, skip_slow_endpoints=skip_slow_endpoints

@@ -60,7 +60,12 @@ class WitnessFetcher:
         witnesses = []
         skipped = {excluded_endpoint, *self._endpoints.get_quarantine_reasons()}
         if skip_slow_endpoints and len(self._endpoints) > 1:
-            skipped |= {endpoint.name for endpoint in self._endpoints if self._is_slow(endpoint)}
+            skipped |= {
+                endpoint.name
+                for endpoint in self._endpoints
+                if self._is_slow(endpoint)
+                or endpoint.health.rate_limiter.get_blocked_seconds() > 0
+            }
         for endpoint in self._endpoints:
             if endpoint.name in skipped:
                 continue
