@@ -1091,13 +1091,6 @@ class OnChainScore(TypedDict):
     """Whether the lane equals the value that would be reported now."""
 
 
-class OneObjection(TypedDict):
-    """One objection of a node to its kickout."""
-
-    as_of: "AsOf"
-    objection: "ObjectionEntry"
-
-
 class Origin(TypedDict):
     """The source of an event: a log of the chain, or a row of a feed, which has no proof."""
 

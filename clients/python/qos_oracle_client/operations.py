@@ -228,13 +228,6 @@ class Operations:
         )
         return response
 
-    def objection(self, node: str, seq: int) -> models.OneObjection:
-        """Return one objection of a node."""
-        response: models.OneObjection = self._request(
-            "GET", "/v1/objections/{node}/{seq}", {"node": node, "seq": seq}, {}, None
-        )
-        return response
-
     def round_leaves(self, number: int) -> models.LeavesAnswer:
         """Return the hashes that lead from the pieces of an accepted round to its root.
 

@@ -153,9 +153,6 @@ def test_responses_conform_to_openapi_schema(schema, path_values, data):
         elif operation.path.endswith("/{hash}"):
             # No rules were announced.
             allowed = {404}
-        elif operation.path.endswith("/{seq}"):
-            # No node objected.
-            allowed = {300, 404}
         elif operation.path.endswith("/evidence"):
             # Most nodes were never accused.
             allowed = {200, 300, 404}

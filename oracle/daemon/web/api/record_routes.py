@@ -36,8 +36,6 @@ from oracle.queries.api.records.kickout_view import (
 from oracle.queries.api.records.objection_view import (
     NodeObjections,
     ObjectionPage,
-    OneObjection,
-    build_objection_answer,
     list_node_objections,
     list_objections,
 )
@@ -152,15 +150,6 @@ def build_kickout_routes(api_answers: ApiAnswers) -> APIRouter:
         """List the newest fifty objections of a node, newest first."""
         return api_answers.answer_from_snapshot(
             request, lambda snapshot: list_node_objections(snapshot, node)
-        )
-
-    @router.get("/objections/{node}/{seq}", operation_id="objection", response_model=OneObjection)
-    def _get_objection(
-        request: Request, node: NodePath, seq: Annotated[int, Path(ge=0, le=LARGEST_INTEGER)]
-    ) -> Response:
-        """Return one objection of a node."""
-        return api_answers.answer_from_snapshot(
-            request, lambda snapshot: build_objection_answer(snapshot, node, seq)
         )
 
     return router

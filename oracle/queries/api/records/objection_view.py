@@ -9,7 +9,6 @@ from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.source import (
     ApiSnapshot,
     ApiSource,
-    NotFoundError,
     RequestError,
     open_snapshot,
 )
@@ -64,12 +63,6 @@ class ObjectionAccepted(Answer):
     due_since: int = Field(description="Time since which the kickout is due, unix seconds.")
     state: PostedState
     to: AddressText = Field(description="The objections contract.")
-
-
-class OneObjection(Answer):
-    """One objection of a node to its kickout."""
-
-    objection: ObjectionEntry
 
 
 def list_objections(snapshot: ApiSnapshot, limit: int) -> ObjectionPage:
@@ -136,20 +129,3 @@ def accept_objection(
             state=PostedState.WAITING,
             to=intake.settings.domain.contract,
         )
-
-
-def build_objection_answer(snapshot: ApiSnapshot, prefix: str, seq: int) -> OneObjection:
-    """Return the objection of a node that has the number `seq`.
-
-    Raises:
-        NotFoundError: there is no such node, or it has made no such objection.
-        AmbiguousPrefixError: several addresses start with `prefix`.
-    """
-    node = find_node_by_prefix(snapshot, prefix)
-    objection = snapshot.uow.objections.get(node.address, seq)
-    if objection is None:
-        raise NotFoundError(f"node {node.address} has made no objection {seq}")
-    (entry,) = build_objection_entries(
-        snapshot.uow, [objection], snapshot.source.archive.kickout_policy
-    )
-    return OneObjection(as_of=snapshot.as_of, objection=entry)

@@ -91,13 +91,6 @@ def test_pages_show_check_result_of_every_objection(indexed, client):
         assert client.get(path).text.count(finding) >= len(entries)
 
 
-def test_objection_is_found_by_number(indexed, client):
-    object_to(indexed)
-    found = client.get(f"/v1/objections/{NODE}/0").json()["objection"]
-    assert found["due_since"] == due_since(indexed)
-    assert client.get(f"/v1/objections/{NODE}/1").status_code == 404
-
-
 def test_api_shows_reason_for_delayed_accusation(indexed, client):
     (due,) = client.get("/v1/kickouts").json()["due"]
     until = due_since(indexed) + TERMS.window + 1
