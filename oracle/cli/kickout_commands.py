@@ -170,7 +170,7 @@ def print_evidence(
             evidence = load_kickout_evidence(uow, index.archive.kickout_policy, case.interval)
             due_since = uow.nodes.get_many([case.node])[case.node].kickout_due_time or 0
     if folder is None:
-        typer.echo(evidence.text, nl=False)
+        typer.echo(evidence, nl=False)
     else:
         typer.echo(export_evidence(folder, case.node, due_since, evidence))
 

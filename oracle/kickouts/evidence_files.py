@@ -3,14 +3,11 @@
 from pathlib import Path
 
 from oracle.domain.ids import Address
-from oracle.domain.reports.kickout_evidence import KickoutEvidence
 from oracle.durable_files import replace_file
 from oracle.errors import InputError
 
 
-def export_evidence(
-    folder: Path, node: Address, due_since: int, evidence: KickoutEvidence
-) -> Path:
+def export_evidence(folder: Path, node: Address, due_since: int, evidence: str) -> Path:
     """Write and fsync the evidence file of a kickout, unless an intact file exists already.
 
     Raises:
@@ -22,7 +19,7 @@ def export_evidence(
             return path
         folder.mkdir(parents=True, exist_ok=True)
         with replace_file(path) as temporary_path:
-            temporary_path.write_text(evidence.text, encoding="utf-8")
+            temporary_path.write_text(evidence, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{folder}: cannot write the evidence file: {error.strerror}") from error
     return path
@@ -36,6 +33,6 @@ def build_evidence_path(folder: Path, node: Address, due_since: int) -> Path:
     return folder / f"{node}-{due_since}.json"
 
 
-def _is_evidence_file_intact(path: Path, evidence: KickoutEvidence) -> bool:
+def _is_evidence_file_intact(path: Path, evidence: str) -> bool:
     """Return whether the file exists and is complete; a disk failure may have truncated it."""
-    return path.exists() and path.read_bytes() == evidence.text.encode()
+    return path.exists() and path.read_bytes() == evidence.encode()

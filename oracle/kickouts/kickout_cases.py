@@ -13,7 +13,6 @@ from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_evidence import (
     EvidenceSubject,
-    KickoutEvidence,
     build_kickout_evidence,
 )
 from oracle.domain.reports.kickout_policy import KickoutPolicy
@@ -295,9 +294,7 @@ def is_kickout_due_at_head(uow: UnitOfWork, node: Address, due_since: int, rules
     )
 
 
-def load_kickout_evidence(
-    uow: UnitOfWork, policy: KickoutPolicy, interval: KickoutDue
-) -> KickoutEvidence:
+def load_kickout_evidence(uow: UnitOfWork, policy: KickoutPolicy, interval: KickoutDue) -> str:
     """Build the evidence from the scores that counted when the interval opened.
 
     Raises:

@@ -214,7 +214,7 @@ def _load_kickout_evidence(
     entries = load_counted_entries(uow, node, intervals[-1].opened_at, policy.rules)
     if not justifies_kickout(entries, policy.rules):
         return (), None
-    return entries, load_kickout_evidence(uow, policy, intervals[-1]).text
+    return entries, load_kickout_evidence(uow, policy, intervals[-1])
 
 
 def _load_objections(

@@ -8,7 +8,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from oracle.domain.blocks import Position
@@ -130,18 +129,6 @@ class EvidenceSubject(NamedTuple):
     oracle_account_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class KickoutEvidence:
-    """The evidence file of a kickout, which anyone can verify against the chain.
-
-    Nothing on chain depends on the file. `spread` is how the scores in the file are distributed
-    over creators.
-    """
-
-    text: str
-    spread: CreatorSpread
-
-
 def build_kickout_evidence(
     interval: KickoutDue,
     entries: Sequence[ScoreEntry],
@@ -150,11 +137,11 @@ def build_kickout_evidence(
     subject: EvidenceSubject,
     creators: Mapping[TaskKey, Address],
     incident_score_count: int,
-) -> KickoutEvidence:
-    """Return the evidence for a kickout.
+) -> str:
+    """Return the evidence file of a kickout, which anyone can verify against the chain.
 
-    Every reporter writes the same bytes, because the content depends only on the chain and the
-    rules. See docs/reference/scoring-rules.md#qos-and-kickout,
+    Nothing on chain depends on the file. Every reporter writes the same bytes, because the content
+    depends only on the chain and the rules. See docs/reference/scoring-rules.md#qos-and-kickout,
     docs/explanation/kickouts.md#lifecycle.
 
     Args:
@@ -198,7 +185,7 @@ def build_kickout_evidence(
     }
     if rules.kick_incident_share < UNIT:
         content["scores_in_incidents"] = incident_score_count
-    return KickoutEvidence(json.dumps(content, sort_keys=True, indent=1) + "\n", spread)
+    return json.dumps(content, sort_keys=True, indent=1) + "\n"
 
 
 def justifies_kickout(entries: Sequence[ScoreEntry], rules: Rules) -> bool:

@@ -16,6 +16,7 @@ from oracle.domain.reports.kickout_evidence import CreatorSpread, compute_creato
 from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.scoring.node_scores import compute_node_qos, is_kickout_due
 from oracle.domain.scoring.rules import Rules
+from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.kickouts.kickout_cases import count_held_intervals, load_kickout_evidence
 from oracle.store.database import UnitOfWork
 from oracle.store.identity import Identity
@@ -54,7 +55,7 @@ def store_history(uow: UnitOfWork, history: History, rules: Rules) -> None:
 
 
 def load_victim_evidence(store, history: History, rules: Rules = CRYNUX):
-    """Return the evidence against the victim, and the number of held kickouts."""
+    """Return the evidence against the victim, why it is held, and the number of held kickouts."""
     with store.transaction() as uow:
         store_history(uow, history, rules)
         intervals = uow.kickouts.list_open()
@@ -63,19 +64,19 @@ def load_victim_evidence(store, history: History, rules: Rules = CRYNUX):
             for open_interval in intervals
             if open_interval.node == make_node_address("victim")
         )
-        evidence = load_kickout_evidence(uow, KickoutPolicy(rules), interval)
+        policy = KickoutPolicy(rules)
+        victim = uow.nodes.get_many([interval.node])[interval.node]
         return (
-            json.loads(evidence.text),
-            evidence,
-            count_held_intervals(uow, intervals, KickoutPolicy(rules)),
+            load_kickout_evidence(uow, policy, interval),
+            load_kickout_review(uow, victim, policy).hold_reason,
+            count_held_intervals(uow, intervals, policy),
         )
 
 
 def test_kickout_caused_by_single_creator_is_held(new_sqlite_store):
     with new_sqlite_store() as store:
-        evidence_fields, evidence, held = load_victim_evidence(
-            store, build_trapped_groups(["mallory"])
-        )
+        text, hold_reason, held = load_victim_evidence(store, build_trapped_groups(["mallory"]))
+    evidence_fields = json.loads(text)
     assert (
         evidence_fields["sum"],
         evidence_fields["creators"],
@@ -84,7 +85,7 @@ def test_kickout_caused_by_single_creator_is_held(new_sqlite_store):
     assert {entry["creator"] for entry in evidence_fields["entries"]} == {
         make_node_address("mallory")
     }
-    assert evidence.spread.find_hold_reason(CRYNUX) == (
+    assert hold_reason == (
         "50 of its 50 scores come from one creator's tasks (there is no other creator)"
     )
     # Both victims.
@@ -97,7 +98,8 @@ def test_evidence_names_node_and_contract_by_account_ids(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             uow.identity.ensure_stored_identity(Identity(100, ZERO_HASH, {}, contract, 0))
-        evidence_fields, _, _ = load_victim_evidence(store, build_trapped_groups(["mallory"]))
+        text, *_ = load_victim_evidence(store, build_trapped_groups(["mallory"]))
+    evidence_fields = json.loads(text)
     assert (evidence_fields["account_id"], evidence_fields["oracle_account_id"]) == (
         f"eip155:100:{to_checksum_address(make_node_address('victim'))}",
         "eip155:100:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
@@ -119,7 +121,8 @@ def test_min_timeout_rule_protects_victims_of_short_timeouts():
 )
 def test_kickout_is_held_if_one_creator_has_majority_of_scores(new_sqlite_store, creators, held):
     with new_sqlite_store() as store:
-        evidence_fields, _, counted = load_victim_evidence(store, build_trapped_groups(creators))
+        text, _, counted = load_victim_evidence(store, build_trapped_groups(creators))
+    evidence_fields = json.loads(text)
     assert evidence_fields["creators"] == len(set(creators))
     assert counted == held
 
@@ -178,10 +181,11 @@ def test_creator_recorded_after_due_time_does_not_change_evidence(new_sqlite_sto
     due.events = [*history.events]
     history.after(1).creates(*(f"{n} a" for n in range(GROUPS)), creator=make_node_address("late"))
     with new_sqlite_store() as store:
-        _, early, _ = load_victim_evidence(store, due)
+        early_text, *_ = load_victim_evidence(store, due)
     with new_sqlite_store() as store:
-        evidence_fields, later, _ = load_victim_evidence(store, history)
-    assert early.text == later.text
+        later_text, *_ = load_victim_evidence(store, history)
+    assert early_text == later_text
+    evidence_fields = json.loads(later_text)
     assert {entry["creator"] for entry in evidence_fields["entries"]} == {None}
     # Their creators are unknown, which counts as one creator.
     assert evidence_fields["most_of_one_creator"] == GROUPS

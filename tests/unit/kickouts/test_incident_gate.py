@@ -113,14 +113,14 @@ def test_score_of_answer_during_incident_is_no_timeout(store):
 def test_evidence_contains_incident_scores_only_with_gate(store, new_sqlite_store):
     with store_history(store, zeros(2, 3), GATED) as uow:
         (interval,) = uow.kickouts.list_open()
-        text = load_kickout_evidence(uow, KickoutPolicy(GATED), interval).text
+        text = load_kickout_evidence(uow, KickoutPolicy(GATED), interval)
     assert json.loads(text)["scores_in_incidents"] == 2
 
 
 def test_evidence_is_unchanged_without_gate(store):
     with store_history(store, zeros(2, 3), OPEN) as uow:
         (interval,) = uow.kickouts.list_open()
-        text = load_kickout_evidence(uow, KickoutPolicy(OPEN), interval).text
+        text = load_kickout_evidence(uow, KickoutPolicy(OPEN), interval)
     assert "scores_in_incidents" not in json.loads(text)
 
 

@@ -158,7 +158,7 @@ def test_evidence_covers_scores_of_its_window(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, low())
         (interval,) = uow.kickouts.list_open()
-        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
+        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval))
     assert [entry["score"] for entry in evidence["entries"]] == [4, 4, 4]
     assert (evidence["sum"], evidence["kickout_below"]) == (12, "7.000000000000000000")
 
@@ -172,7 +172,7 @@ def test_evidence_of_window_includes_scores_before_network_kick(new_sqlite_store
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, history)
         (interval,) = load_open_kickout_intervals(uow, RULES)
-        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
+        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval))
     assert [entry["seq"] for entry in evidence["entries"]] == [1, 2, 3]
 
 
@@ -183,7 +183,7 @@ def test_evidence_covers_window_in_which_kickout_became_due(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, history)
         (interval,) = load_open_kickout_intervals(uow, RULES)
-        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
+        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval))
     assert [entry["seq"] for entry in evidence["entries"]] == [2, 3, 4]
 
 
@@ -194,7 +194,7 @@ def test_scores_before_previous_kickout_are_not_evidence(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, history)
         (interval,) = load_open_kickout_intervals(uow, RULES)
-        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval).text)
+        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(RULES), interval))
     assert [entry["seq"] for entry in evidence["entries"]] == [4, 5, 6]
 
 
@@ -205,7 +205,7 @@ def test_due_kickout_in_next_window_has_its_own_evidence(new_sqlite_store):
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, history, rules=rules)
         (interval,) = load_open_kickout_intervals(uow, rules)
-        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(rules), interval).text)
+        evidence = json.loads(load_kickout_evidence(uow, KickoutPolicy(rules), interval))
     assert [entry["seq"] for entry in evidence["entries"]] == [2]
 
 

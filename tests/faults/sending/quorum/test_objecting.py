@@ -65,7 +65,7 @@ def list_objections(harness: Harness) -> list[Objected]:
 def load_evidence(harness: Harness) -> str:
     with harness.store.read_transaction() as uow:
         (interval,) = load_open_kickout_intervals(uow, RULES)
-        return load_kickout_evidence(uow, harness.kickouts.policy, interval).text
+        return load_kickout_evidence(uow, harness.kickouts.policy, interval)
 
 
 def decline_objections(harness: Harness, due_since: int) -> None:
