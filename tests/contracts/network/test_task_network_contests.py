@@ -84,7 +84,8 @@ def test_unanimous_group_opens_no_contest(network: Network, first: Group):
 
 def test_contested_node_may_take_tasks(network: Network, first: Group):
     first.play("AAB")
-    network.begun(first.nodes[2])
+    task = network.begun(first.nodes[2])
+    assert network.read_task(task)["node"] == first.nodes[2]
 
 
 @pytest.mark.parametrize("place", [0, 2])

@@ -125,6 +125,7 @@ def test_anchor_window_has_no_floor(chain: Chain):
     oracle = deploy_roots(chain, floors=LIMITS)
     for window in (2, 8_191):
         oracle.set_limits(anchorWindow=window)
+        assert oracle.named("limits") == LIMITS | {"anchorWindow": window}
 
 
 @pytest.mark.parametrize(

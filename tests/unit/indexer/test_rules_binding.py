@@ -28,6 +28,7 @@ def test_same_rules_are_accepted_again(store: Store):
     with store.transaction() as uow:
         bind_or_check_rules(uow, CRYNUX)
         bind_or_check_rules(uow, CRYNUX)
+        assert get_bound_rules(uow) == identify_rules(CRYNUX)
 
 
 @pytest.mark.parametrize("other", [RELAY, replace(CRYNUX, close="terminal")])
@@ -121,6 +122,7 @@ def test_rebuild_allows_new_rules(store: Store):
         bind_or_check_rules(uow, CRYNUX)
         bind_rules(uow, RELAY)
         bind_or_check_rules(uow, RELAY)
+        assert get_bound_rules(uow) == identify_rules(RELAY)
 
 
 def test_changed_report_period_is_rejected(store: Store):

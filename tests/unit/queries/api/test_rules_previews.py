@@ -94,7 +94,7 @@ def test_node_is_shown_under_announced_rules(indexed, preview):
     assert "It would be excluded." in client.get(f"/nodes/{make_node_address('late')}").text
 
 
-def test_network_preview_counts_rising_and_falling_members(indexed, preview):
+def test_network_preview_without_changed_ranks_counts_no_movement(indexed, preview):
     store_events(indexed, SCHEDULED)
     client = indexed.client()
 
@@ -122,6 +122,23 @@ def test_preview_rank_correlation_ranges_from_1_to_minus_1(preview):
     assert build_preview_view(other, same).rank_correlation == UNIT
     turned = msgspec.structs.replace(same, nodes=reversed_nodes)
     assert build_preview_view(other, turned).rank_correlation == -UNIT
+
+
+def test_members_that_swap_ranks_are_counted_as_rising_and_falling(preview):
+    same = compute_rules_preview(fold(CRYNUX), fold(CRYNUX), history().block, history().time)
+    first, second = same.nodes
+    swapped_nodes = (
+        msgspec.structs.replace(first, rank_then=second.rank_now),
+        msgspec.structs.replace(second, rank_then=first.rank_now),
+    )
+    view = build_preview_view(
+        OtherRules("any", CRYNUX), msgspec.structs.replace(same, nodes=swapped_nodes)
+    )
+
+    better, worse = sorted(same.nodes, key=lambda entry: entry.rank_now or 0)
+    assert (view.members, view.rising, view.falling) == (2, 1, 1)
+    assert [entry.node for entry in view.winners] == [worse.node]
+    assert [entry.node for entry in view.losers] == [better.node]
 
 
 def test_preview_of_cancelled_announcement_is_not_shown(indexed, preview):
