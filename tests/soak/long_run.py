@@ -192,7 +192,7 @@ class LongRun:
             if self.options.python:
                 # The version that is installed there, not that of the working folder.
                 member.python, member.program = self.options.python, ("-P", "-m", "oracle")
-            command = [member.python, *member.program, "service", "upgrade"]
+            command = [member.python, *member.program, "service", "upgrade", "--yes"]
             command += [str(self.folder / f"{member.name}.backup")]
             command += ["--config", str(member.folder / "config.toml")]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
