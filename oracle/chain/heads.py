@@ -98,21 +98,21 @@ def _bracket_timestamp(
     """
     step = 1
     if previous_final is None:
-        high = top
+        high_block = top
         while True:
-            low = fetch_block_at_or_below(endpoint, max(0, top.number - step))
-            if low.time <= max_timestamp or low.number == 0:
-                return low, high
-            high = low
+            low_block = fetch_block_at_or_below(endpoint, max(0, top.number - step))
+            if low_block.time <= max_timestamp or low_block.number == 0:
+                return low_block, high_block
+            high_block = low_block
             step = 2 * step
-    low = previous_final
+    low_block = previous_final
     while previous_final.number + step < top.number:
-        high = fetch_block_at_or_below(endpoint, previous_final.number + step)
-        if high.time > max_timestamp:
-            return low, high
-        low = high
+        high_block = fetch_block_at_or_below(endpoint, previous_final.number + step)
+        if high_block.time > max_timestamp:
+            return low_block, high_block
+        low_block = high_block
         step = 2 * step
-    return low, top
+    return low_block, top
 
 
 @dataclass(frozen=True, slots=True)

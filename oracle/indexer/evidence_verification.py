@@ -59,17 +59,17 @@ def build_evidence_verification(
             obstacle=f"{problem} could not be decoded; run `qos-oracle resync dead-letters`",
         )
     blocks = find_evidence_block_numbers(uow, interval, entries)
-    first = blocks[0]
-    last = blocks[-1]
+    first_block = blocks[0]
+    last_block = blocks[-1]
     scope = uow.coverage.get_current_scope()
-    gaps = [] if scope is None else uow.coverage.list_gaps(scope.id, first, last)
+    gaps = [] if scope is None else uow.coverage.list_gaps(scope.id, first_block, last_block)
     if scope is None or gaps:
-        problem = f"block {gaps[0].first if gaps else first} was never read"
+        problem = f"block {gaps[0].first if gaps else first_block} was never read"
         return EvidenceVerification(
             interval.node, level, obstacle=f"{problem}; run `qos-oracle resync gaps`"
         )
     quarantined_spans = uow.facts.quarantine.list_suspect_intervals(
-        scope.id, BlockRange(first, last)
+        scope.id, BlockRange(first_block, last_block)
     )
     single_source_blocks = [
         block_number
@@ -84,8 +84,8 @@ def build_evidence_verification(
         return EvidenceVerification(
             interval.node, level, obstacle=f"{problem}; the audit requests them from another"
         )
-    level_by_block = uow.verified_blocks.get_level_by_number(first, last)
-    for span in uow.coverage.list_intervals(scope.id, first, last):
+    level_by_block = uow.verified_blocks.get_level_by_number(first_block, last_block)
+    for span in uow.coverage.list_intervals(scope.id, first_block, last_block):
         for number in _select_numbers_in_range(blocks, span.first, span.last):
             level_by_block[number] = max(span.level, level_by_block.get(number, span.level))
     return EvidenceVerification(

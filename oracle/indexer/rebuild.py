@@ -81,13 +81,13 @@ def _describe_missing_rows(missing_count: int) -> str:
 
 
 def _format_repair_advice(spans: Sequence[DamagedSpan]) -> str:
-    first = min(span.blocks.first for span in spans)
-    last = max(span.blocks.last for span in spans)
+    first_block = min(span.blocks.first for span in spans)
+    last_block = max(span.blocks.last for span in spans)
     unlisted_count = len(spans) - _MAX_LISTED_SPANS
     remaining_text = "" if unlisted_count <= 0 else f"{unlisted_count} more spans are damaged; "
     return (
         f"{remaining_text}damaged rows are not folded; run `qos-oracle resync verify --from "
-        f"{first} --to {last} --repair` to read these blocks again"
+        f"{first_block} --to {last_block} --repair` to read these blocks again"
     )
 
 

@@ -216,14 +216,14 @@ class SubscriptionIntake:
             )
 
     def _add(self, uow: UnitOfWork, request: NoticeRequest, now: int) -> Subscription:
-        own = uow.subscriptions.list_for_node(request.node)
-        live_count = sum(entry.state != SubscriptionState.ENDED for entry in own)
+        node_subscriptions = uow.subscriptions.list_for_node(request.node)
+        live_count = sum(entry.state != SubscriptionState.ENDED for entry in node_subscriptions)
         if live_count >= self.terms.max_per_node:
             raise SubscriptionLimitError(
                 f"the node already has {live_count} subscriptions, the maximum; end one of them"
             )
         yesterday = now - _DAY_SECONDS
-        created_count = sum(entry.created_at >= yesterday for entry in own)
+        created_count = sum(entry.created_at >= yesterday for entry in node_subscriptions)
         target_count = uow.subscriptions.count_created_since(yesterday, request.target)
         if created_count >= _MAX_CREATED_PER_NODE or target_count >= _MAX_CREATED_PER_TARGET:
             raise SubscriptionLimitError("too many subscriptions were created within a day")

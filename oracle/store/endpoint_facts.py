@@ -84,9 +84,9 @@ class QuarantineRepository:
         if row is None:
             return None
         span = decode_coverage_row(row)
-        first = max(blocks.first, span.first)
-        last = min(blocks.last, span.last, first + max_blocks - 1)
-        return CoverageInterval(first, last, span.level, span.endpoint)
+        first_block = max(blocks.first, span.first)
+        last_block = min(blocks.last, span.last, first_block + max_blocks - 1)
+        return CoverageInterval(first_block, last_block, span.level, span.endpoint)
 
     def list_suspect_intervals(
         self, scope_id: bytes, blocks: BlockRange

@@ -402,13 +402,15 @@ def _find_payment_obstacle(
 
 
 def _build_ready_result(ready_calls: Sequence[_PricedCall]) -> StepResult:
-    first = ready_calls[0]
+    first_call = ready_calls[0]
     if len(ready_calls) == 1:
         return StepResult(
-            f"{first.intent.request.kind} ready", first.intent.id, f"up to {first.cost} wei"
+            f"{first_call.intent.request.kind} ready",
+            first_call.intent.id,
+            f"up to {first_call.cost} wei",
         )
     return StepResult(
         "ready",
-        first.intent.id,
+        first_call.intent.id,
         format_name_counts([call.intent.request.kind for call in ready_calls]),
     )

@@ -25,17 +25,17 @@ def fetch_fixture_lines(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
     Raises:
         RpcError: the endpoint does not answer, or has left the fork of the window.
     """
-    numbers = [header.number for header in window.headers]
+    block_numbers = [header.number for header in window.headers]
     relevant_hashes = {log.block: log.block_hash for log in window.logs}
     relevant_hashes |= {call.block: call.block_hash for call in window.calls}
     relevant_hashes[window.last.number] = window.last.hash
     full_blocks = {log.block for log in window.logs} | {call.block for call in window.calls}
-    params = [[hex(number), number in full_blocks] for number in numbers]
+    params = [[hex(number), number in full_blocks] for number in block_numbers]
     block_responses = endpoint.client.call_batch("eth_getBlockByNumber", params, dict[str, Any])
     status_by_tx = {call.tx_hash: {"status": hex(call.succeeded)} for call in window.calls}
     lines_by_block = _fetch_receipt_lines(endpoint, sorted(full_blocks), window.logs)
     lines: list[Line] = []
-    for number, block_response in zip(numbers, block_responses, strict=True):
+    for number, block_response in zip(block_numbers, block_responses, strict=True):
         if block_response is None:
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {number}")
         if relevant_hashes.get(number, block_response["hash"]) != block_response["hash"]:

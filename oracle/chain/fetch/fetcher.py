@@ -202,7 +202,7 @@ class WindowFetcher:
             if request.with_headers or self.reader.selectors
             else MAX_LINKED_BLOCKS
         )
-        first = request.blocks.first
+        first_block = request.blocks.first
         # The range is limited again, because its size may have been chosen before it was known
         # that all headers are needed.
         chain = self._fetch_header_chain(endpoint, request.blocks.take_first(max_blocks))
@@ -215,7 +215,7 @@ class WindowFetcher:
         ):
             return VerifiedWindow(
                 endpoint,
-                BlockRange(first, last_block.number),
+                BlockRange(first_block, last_block.number),
                 chain,
                 None,
                 request.max_level,
@@ -241,7 +241,7 @@ class WindowFetcher:
             _check_block_unchanged(endpoint, last_block)
         return VerifiedWindow(
             endpoint,
-            BlockRange(first, last_block.number),
+            BlockRange(first_block, last_block.number),
             chain,
             logs,
             request.max_level,

@@ -90,10 +90,10 @@ def build_enum_getter(
     get_value = typed_value.getter
 
     def get_enum_value(parts: Parts) -> StrEnum | None:
-        number = get_block(parts)
+        block_number = get_block(parts)
         current_table = first_table
         for first_block, table in later_tables:
-            if number >= first_block:
+            if block_number >= first_block:
                 current_table = table
         return current_table[get_value(parts)]
 

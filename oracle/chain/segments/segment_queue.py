@@ -48,19 +48,19 @@ def join_windows(windows: Sequence[BlockWindow]) -> BlockWindow:
     The stored data does not depend on the size of a transaction
     (docs/explanation/segments.md#one-transaction).
     """
-    first = windows[0]
-    last = windows[-1]
+    first_window = windows[0]
+    last_window = windows[-1]
     if len(windows) == 1:
-        return first
+        return first_window
     return BlockWindow(
-        BlockRange(first.range.first, last.range.last),
-        first.first_parent,
-        last.last,
+        BlockRange(first_window.range.first, last_window.range.last),
+        first_window.first_parent,
+        last_window.last,
         list(chain.from_iterable(window.headers for window in windows)),
         LogTable.concatenate(window.logs for window in windows),
         list(chain.from_iterable(window.calls for window in windows)),
-        first.level,
-        first.endpoint,
+        first_window.level,
+        first_window.endpoint,
         tuple(chain.from_iterable(window.proven for window in windows)),
         _merge_decoded_events(
             [window.decoded for window in windows if window.decoded is not None]

@@ -195,9 +195,9 @@ class HeaderSampler:
         remaining = list(blocks)
         for other_endpoint in self.iterate_others(sampled_endpoint.name):
             try:
-                numbers = [header.block.number for header in remaining]
+                block_numbers = [header.block.number for header in remaining]
                 other_headers = fetch_full_headers(
-                    other_endpoint, numbers, with_transactions=self.reads_transactions
+                    other_endpoint, block_numbers, with_transactions=self.reads_transactions
                 )
                 remaining_hashes = {header.block.hash for header in remaining}
                 same_headers = [

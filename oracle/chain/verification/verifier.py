@@ -239,14 +239,14 @@ class WindowVerifier:
         headers_to_prove = []
         calls: Mapping[int, object] = window.calls_by_block or {}
         for header in window.headers:
-            number = header.block.number
-            has_content = number in window.logs_by_block or number in calls
+            block_number = header.block.number
+            has_content = block_number in window.logs_by_block or block_number in calls
             if header.has_no_transactions and not has_content:
-                window.level_by_block[number] = VerificationLevel.PROVEN
+                window.level_by_block[block_number] = VerificationLevel.PROVEN
             elif (
                 has_content
                 or window.returned_logs is None
-                or number in window.required_blocks
+                or block_number in window.required_blocks
                 or self.bloom_checker.may_have_logs(header)
             ):
                 headers_to_prove.append(header)
@@ -256,9 +256,9 @@ class WindowVerifier:
         self, window: VerifiedWindow, header: FullHeader, block_receipts: Receipts
     ) -> None:
         """Set the logs, and whether calls succeeded, from receipts that match the header."""
-        number = header.block.number
-        given_logs = window.logs_by_block.get(number, [])
-        calls = (window.calls_by_block or {}).get(number, ())
+        block_number = header.block.number
+        given_logs = window.logs_by_block.get(block_number, [])
+        calls = (window.calls_by_block or {}).get(block_number, ())
         matching_indexes = {
             tx
             for tx, receipt in enumerate(block_receipts)
@@ -274,23 +274,23 @@ class WindowVerifier:
             true_logs = extract_matching_logs(
                 window.endpoint_name, header, block_receipts, self.log_filter
             )
-            self._set_proven_logs(window, number, true_logs)
+            self._set_proven_logs(window, block_number, true_logs)
         for call in calls:
             call.succeeded = block_receipts[call.tx].succeeded
-        window.blocks_with_call_outcomes.add(number)
-        window.level_by_block[number] = VerificationLevel.PROVEN
+        window.blocks_with_call_outcomes.add(block_number)
+        window.level_by_block[block_number] = VerificationLevel.PROVEN
 
     def _apply_proven_receipts(
         self, window: VerifiedWindow, header: FullHeader, proven: ProvenReceipts
     ) -> None:
         """Apply receipts whose hashes the native code has already compared."""
-        number = header.block.number
-        if proven.logs or number in window.logs_by_block:
-            self._set_proven_logs(window, number, proven.logs)
-        for call in (window.calls_by_block or {}).get(number, ()):
+        block_number = header.block.number
+        if proven.logs or block_number in window.logs_by_block:
+            self._set_proven_logs(window, block_number, proven.logs)
+        for call in (window.calls_by_block or {}).get(block_number, ()):
             call.succeeded = bool(proven.statuses[call.tx])
-        window.blocks_with_call_outcomes.add(number)
-        window.level_by_block[number] = VerificationLevel.PROVEN
+        window.blocks_with_call_outcomes.add(block_number)
+        window.level_by_block[block_number] = VerificationLevel.PROVEN
 
     def _set_proven_logs(self, window: VerifiedWindow, number: int, true_logs: list[Log]) -> None:
         """Set the logs of a block, and report the endpoint if it returned different logs."""
@@ -366,17 +366,17 @@ def extract_matching_logs(
     Raises:
         RpcError: a matching log is invalid, or of another block.
     """
-    number = header.block.number
+    block_number = header.block.number
     responses = [
         log for receipt in block_receipts for log in receipt.logs if log_filter.matches(log)
     ]
     try:
-        logs = validate_logs(responses, BlockRange(number, number), log_filter)
+        logs = validate_logs(responses, BlockRange(block_number, block_number), log_filter)
     except ValueError as error:
         raise RpcError(endpoint, ErrorKind.INVALID, f"receipts: {error}") from None
     for log in logs:
         if log.block_hash != header.block.hash:
-            message = f"receipts of block {number} have another block hash than its header"
+            message = f"receipts of block {block_number} have another block hash than its header"
             raise RpcError(endpoint, ErrorKind.INVALID, message)
         log.time = header.block.time
     return logs

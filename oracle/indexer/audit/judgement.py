@@ -214,25 +214,25 @@ def _recheck_auditor(
     chain, selectors = context.chain, context.folder.reader.selectors
     with context.store.read_transaction() as uow:
         final_number = require_cursor(uow).final_number
-    number = min(proofs, default=0)
+    lowest_block = min(proofs, default=0)
     if (
-        number not in proofs
+        lowest_block not in proofs
         or final_number is None
-        or number > final_number
+        or lowest_block > final_number
         or not chain.are_receipts_provable()
     ):
         return ""
     try:
         window = chain.fetch_verified_window(
-            BlockRange(number, number), VerificationLevel.CHECKED, audit.auditor
+            BlockRange(lowest_block, lowest_block), VerificationLevel.CHECKED, audit.auditor
         )
     except TransientError:
         return ""
-    if window.last.number != number:
+    if window.last.number != lowest_block:
         # The endpoint does not have this block, so its response proves nothing.
         return ""
-    if is_served_data_wrong(proofs[number], window.logs, window.calls, selectors):
-        return describe_wrong_blocks([number])
+    if is_served_data_wrong(proofs[lowest_block], window.logs, window.calls, selectors):
+        return describe_wrong_blocks([lowest_block])
     return ""
 
 

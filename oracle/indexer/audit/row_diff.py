@@ -139,9 +139,14 @@ def check_window_on_same_chain(uow: UnitOfWork, cursor: Cursor, window: BlockWin
             "the database has blocks in between; a reorg is in progress"
         )
     stored_hashes, served_hashes = _load_block_hashes(uow, window)
-    number = find_conflicting_block(uow, window)
-    if number is not None:
-        raise _build_conflict_error(cursor, number, served_hashes[number], stored_hashes[number])
+    conflicting_block = find_conflicting_block(uow, window)
+    if conflicting_block is not None:
+        raise _build_conflict_error(
+            cursor,
+            conflicting_block,
+            served_hashes[conflicting_block],
+            stored_hashes[conflicting_block],
+        )
 
 
 def find_conflicting_block(uow: UnitOfWork, window: BlockWindow) -> int | None:

@@ -181,30 +181,30 @@ def _rewind_tables(
     by_rebuild: bool,
 ) -> RewindResult:
     """Rewind everything but the projections; raw rows above `block` become non-canonical."""
-    number = block.number
-    log_count = uow.logs.orphan_above(number)
-    uow.calls.orphan_above(number)
-    uow.blocks.orphan_above(number)
+    block_number = block.number
+    log_count = uow.logs.orphan_above(block_number)
+    uow.calls.orphan_above(block_number)
+    uow.blocks.orphan_above(block_number)
     uow.blocks.save([block])
-    uow.discard_verification_above(number)
-    uow.snapshots.delete_above(number)
-    rewind_rules_replacement_block(uow, number)
+    uow.discard_verification_above(block_number)
+    uow.snapshots.delete_above(block_number)
+    rewind_rules_replacement_block(uow, block_number)
     # Reports are deleted and built again on the new chain. They then equal the reports of a
     # reporter that never saw the old chain.
-    report_count = uow.reports.delete_from_block(number)
+    report_count = uow.reports.delete_from_block(block_number)
     uow.leaf_pieces.delete_after_last_report()
     # Intents without a nonce are dropped with their report. The stamp contains block time.
     stamp = Stamp(cursor.time, uow.lease.get_state().epoch)
     for hook in hooks:
-        hook.on_rewind(uow, number, stamp)
-    uow.outbox.intents.expire_intents_above(number, stamp)
+        hook.on_rewind(uow, block_number, stamp)
+    uow.outbox.intents.expire_intents_above(block_number, stamp)
     # Only a command can rewind below the final block; the ancestor then becomes the final block.
-    is_below_final = cursor.final_number is not None and number < cursor.final_number
+    is_below_final = cursor.final_number is not None and block_number < cursor.final_number
     if is_below_final:
         # Accepted reports are kept, but their leaves may come from blocks that left the chain.
         uow.bookmarks.delete(FIRST_CUT_KEY)
     uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
-    depth = cursor.number - number
+    depth = cursor.number - block_number
     return RewindResult(block, cursor.number, depth, log_count, report_count, by_rebuild)
 
 

@@ -106,8 +106,8 @@ class VerifiedBlockRepository:
         block_list = list(blocks)
         if not block_list:
             return
-        numbers = [number for number, _ in block_list]
-        level_by_number = self.get_level_by_number(min(numbers), max(numbers))
+        block_numbers = [number for number, _ in block_list]
+        level_by_number = self.get_level_by_number(min(block_numbers), max(block_numbers))
         rows = [
             (number, decode_hex(block_hash), level.value, endpoint)
             for number, block_hash in block_list

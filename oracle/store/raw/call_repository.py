@@ -36,14 +36,14 @@ class CallRepository:
         if not calls:
             return 0
         rows = _encode_call_rows(calls)
-        first = min(call_entry.block for call_entry in calls)
-        last = max(call_entry.block for call_entry in calls)
-        if self._checksums.is_above_cursor(first):
+        first_block = min(call_entry.block for call_entry in calls)
+        last_block = max(call_entry.block for call_entry in calls)
+        if self._checksums.is_above_cursor(first_block):
             self._checksums.add_row_hashes(
                 CALLS, sorted((row[0], compute_row_hash(row)) for row in rows)
             )
             return insert_canonical_rows(self._connection, call, rows)
-        with self._checksums.track_changes(CALLS, first, last):
+        with self._checksums.track_changes(CALLS, first_block, last_block):
             return insert_canonical_rows(self._connection, call, rows)
 
     def iterate_between(self, first: int, last: int, *, canonical: bool = True) -> Iterator[Call]:
@@ -71,9 +71,9 @@ class CallRepository:
     def replace(self, calls: Sequence[Call]) -> None:
         """Overwrite the stored calls that have the same keys and were proven wrong."""
         if calls:
-            first = min(call_entry.block for call_entry in calls)
-            last = max(call_entry.block for call_entry in calls)
-            with self._checksums.track_changes(CALLS, first, last):
+            first_block = min(call_entry.block for call_entry in calls)
+            last_block = max(call_entry.block for call_entry in calls)
+            with self._checksums.track_changes(CALLS, first_block, last_block):
                 upsert_rows(self._connection, call, _encode_call_rows(calls))
 
     def orphan(self, calls: Sequence[Call]) -> None:

@@ -214,8 +214,8 @@ class RawChecksums:
         If the row of a log's block or source is missing, an empty value is hashed in its place.
         """
         sources = {
-            number: _encode_log_source(address.hex(), topic.hex())
-            for number, address, topic in self._connection.execute(select(log_source)).all()
+            source_number: _encode_log_source(address.hex(), topic.hex())
+            for source_number, address, topic in self._connection.execute(select(log_source)).all()
         }
         last_key = (first << LOG_INDEX_BITS) - 1
         end_key = ((last + 1) << LOG_INDEX_BITS) - 1
@@ -229,15 +229,15 @@ class RawChecksums:
                     page[0][0] >> LOG_INDEX_BITS, last_key >> LOG_INDEX_BITS
                 )
                 blocks = {
-                    number: _encode_log_block(block_hash, time)
-                    for number, time, block_hash in self._connection.execute(
+                    block_number: _encode_log_block(block_hash, time)
+                    for block_number, time, block_hash in self._connection.execute(
                         select(log_block).where(condition)
                     ).all()
                 }
             for key, tx, source, tx_hash, topics, data in page:
-                number = key >> LOG_INDEX_BITS
-                shared = blocks.get(number, b"") + sources.get(source, b"")
-                yield number, _compute_log_hash(key, tx, shared, tx_hash, topics, data)
+                block_number = key >> LOG_INDEX_BITS
+                shared = blocks.get(block_number, b"") + sources.get(source, b"")
+                yield block_number, _compute_log_hash(key, tx, shared, tx_hash, topics, data)
             if len(page) < _PAGE:
                 return
 
@@ -293,9 +293,9 @@ def _hash_log_rows(
     rows: Sequence[LogRow], blocks: Mapping[int, bytes], sources: Sequence[bytes]
 ) -> HashedRows:
     for key, tx_index, source_index, tx_hash, topics, data in rows:
-        number = key >> LOG_INDEX_BITS
-        shared = blocks[number] + sources[source_index]
-        yield number, _compute_log_hash(key, tx_index, shared, tx_hash, topics, data)
+        block_number = key >> LOG_INDEX_BITS
+        shared = blocks[block_number] + sources[source_index]
+        yield block_number, _compute_log_hash(key, tx_index, shared, tx_hash, topics, data)
 
 
 def compute_row_hash(row: Iterable[Any]) -> int:

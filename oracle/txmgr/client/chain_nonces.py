@@ -183,8 +183,8 @@ def _iter_blocks_from_head(endpoint: EndpointCaller, max_blocks: int) -> Iterato
     head = parse_quantity(endpoint.request("eth_blockNumber"))
     lowest = max(-1, head - max_blocks)
     for top in range(head, lowest, -_BLOCKS_PER_BATCH):
-        numbers = range(top, max(lowest, top - _BLOCKS_PER_BATCH), -1)
-        requests = [("eth_getBlockByNumber", (hex(number), True)) for number in numbers]
+        block_numbers = range(top, max(lowest, top - _BLOCKS_PER_BATCH), -1)
+        requests = [("eth_getBlockByNumber", (hex(number), True)) for number in block_numbers]
         # A block may be missing, because a reorg can lower the head between two requests.
         yield from (block for block in endpoint.request_all(requests) if block is not None)
 

@@ -121,8 +121,8 @@ def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) ->
     number, is_certain = _find_first_block_with_use(endpoint, query, final_number)
     lowest = number if is_certain else max(0, number - _MAX_BLOCKS)
     for top in range(number, lowest - 1, -_BLOCKS_PER_BATCH):
-        numbers = range(top, max(lowest - 1, top - _BLOCKS_PER_BATCH), -1)
-        use = _fetch_use(endpoint, query, numbers)
+        block_numbers = range(top, max(lowest - 1, top - _BLOCKS_PER_BATCH), -1)
+        use = _fetch_use(endpoint, query, block_numbers)
         if use is not None:
             return use
     return None

@@ -301,12 +301,12 @@ def fetch_transaction_counts_at_block(
     """
     counts: dict[str, int] = {}
     for endpoint in pool_view.callers:
-        number = hex(block.number)
+        block_quantity = hex(block.number)
         try:
             count, own_block = endpoint.request_all(
                 [
-                    ("eth_getTransactionCount", (account, number)),
-                    ("eth_getBlockByNumber", (number, False)),
+                    ("eth_getTransactionCount", (account, block_quantity)),
+                    ("eth_getBlockByNumber", (block_quantity, False)),
                 ]
             )
             with expect_response_format("the count of an account"):

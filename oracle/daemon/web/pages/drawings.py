@@ -102,14 +102,16 @@ def build_trend_chart(
     """
     if not samples:
         return None
-    first = samples[0].time
-    last = max(samples[-1].time, samples[0].time + 1)
+    first_time = samples[0].time
+    last_time = max(samples[-1].time, samples[0].time + 1)
     right = width - _RIGHT_MARGIN
 
     def compute_x(time: int) -> float:
-        clamped_time = min(max(time, first), last)
+        clamped_time = min(max(time, first_time), last_time)
         return round(
-            _LEFT_MARGIN + (clamped_time - first) * (right - _LEFT_MARGIN) / (last - first), 1
+            _LEFT_MARGIN
+            + (clamped_time - first_time) * (right - _LEFT_MARGIN) / (last_time - first_time),
+            1,
         )
 
     def build_path(column: str) -> str:
@@ -131,7 +133,7 @@ def build_trend_chart(
             ChartPoint(
                 round(_LEFT_MARGIN + tick_index * (right - _LEFT_MARGIN) / tick_count, 1),
                 0,
-                first + tick_index * (last - first) // tick_count,
+                first_time + tick_index * (last_time - first_time) // tick_count,
             )
             for tick_index in range(tick_count + 1)
         ),
@@ -140,7 +142,7 @@ def build_trend_chart(
         shaded=tuple(
             (compute_x(since), round(max(1.0, compute_x(until) - compute_x(since)), 1))
             for since, until in excluded
-            if until >= first
+            if until >= first_time
         ),
         falls=tuple(
             ChartPoint(compute_x(time), _TOP_MARGIN - 6, index) for time, _, index in falls

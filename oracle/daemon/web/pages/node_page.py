@@ -142,11 +142,11 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     node_answer = build_node_view(snapshot, node)
     record = load_advice_record(snapshot, node)
     node_summary = build_node_summary(snapshot, record, node_answer)
-    last = _find_chart_end_time(snapshot, node)
+    last_time = _find_chart_end_time(snapshot, node)
     range_seconds = _RANGES[range_name]
-    first = None if range_seconds is None else max(0, last - range_seconds)
+    first_time = None if range_seconds is None else max(0, last_time - range_seconds)
     history, points = build_history_with_points(
-        snapshot, node.address, HistoryQuery(first=first, last=last, points=_MAX_POINTS)
+        snapshot, node.address, HistoryQuery(first=first_time, last=last_time, points=_MAX_POINTS)
     )
     past = build_node_past(snapshot, node.address)
     advice = build_node_advice(snapshot, record)
