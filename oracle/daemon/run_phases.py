@@ -36,7 +36,6 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.health import Condition
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.reorgs import finality_halt
-from oracle.rpc.new_heads import NewHeadSubscription, PolledHead
 from oracle.store.lease_repository import LeaseState
 from oracle.store.schema import SchemaAge, check_schema, inspect_schema
 from oracle.store.state.cursor_repository import Cursor
@@ -343,6 +342,11 @@ def wake_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
     if url is None:
         yield
         return
+    from oracle.rpc.new_heads import (  # noqa: PLC0415  imports websockets; most daemons use none
+        NewHeadSubscription,
+        PolledHead,
+    )
+
     tracker = index.chain.tracker
     new_heads = NewHeadSubscription(
         url,

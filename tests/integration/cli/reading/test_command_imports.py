@@ -147,7 +147,9 @@ def test_status_command_imports_no_sender_and_no_tracebacks_of_rich():
 
 @pytest.mark.slow
 def test_run_command_imports_server_and_abi_libraries_lazily():
-    assert not modules_of("run") & {"fastapi", "uvicorn", "jinja2", "eth_abi", "regex", "web3"}
+    assert not modules_of("run") & {
+        *("fastapi", "uvicorn", "jinja2", "eth_abi", "regex", "web3", "websockets")
+    }
 
 
 @pytest.mark.slow
