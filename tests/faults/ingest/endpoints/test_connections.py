@@ -80,9 +80,9 @@ def expired_certificate_url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("nobody_knows", "no connection: unknown host name"),
-        ("only_ipv6", "no connection: connection refused"),
-        ("expired", "TLS failed: certificate has expired"),
+        ("unresolvable_url", "no connection: unknown host name"),
+        ("unreachable_ipv6_url", "no connection: connection refused"),
+        ("expired_certificate_url", "TLS failed: certificate has expired"),
     ],
 )
 def test_case_56_connection_failure_causes_failover(
