@@ -48,14 +48,14 @@ def plan_contest_settlements(context: DispatchContext, heads: Heads) -> StepResu
         scanned_through = uow.bookmarks.get_number(_SCANNED_BOOKMARK)
         if cursor is None or not context.account_context.is_at_head(uow, heads):
             return None
-        first = (scanned_through or 0) + 1
-        last = min(heads.final.number, cursor.number)
-        if first > last:
+        first_block = (scanned_through or 0) + 1
+        last_block = min(heads.final.number, cursor.number)
+        if first_block > last_block:
             return None
-        groups, last = _load_next_contested_groups(uow, first, last)
+        groups, last_block = _load_next_contested_groups(uow, first_block, last_block)
     requests = _build_requests(context, groups, cursor.time)
     with context.account_context.write_transaction() as uow:
-        uow.bookmarks.set(_SCANNED_BOOKMARK, last)
+        uow.bookmarks.set(_SCANNED_BOOKMARK, last_block)
         stamp = context.account_context.stamp
         intent_ids = [uow.outbox.intents.add(request, stamp) for request in requests]
     added_ids = [intent_id for intent_id in intent_ids if intent_id is not None]

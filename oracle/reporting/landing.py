@@ -132,10 +132,12 @@ def format_missed_periods(missed: Sequence[tuple[int, str]]) -> str:
 def _iter_missed_spans(missed: Sequence[tuple[int, str]]) -> Iterator[str]:
     for reason, same_reason in groupby(missed, key=lambda span_text: span_text[1]):
         periods = [period for period, _ in same_reason]
-        first = periods[0]
-        last = periods[-1]
+        first_period = periods[0]
+        last_period = periods[-1]
         span_text = (
-            f"period {first}" if first == last else f"{len(periods)} periods, {first} to {last}"
+            f"period {first_period}"
+            if first_period == last_period
+            else f"{len(periods)} periods, {first_period} to {last_period}"
         )
         yield f"{span_text}: {reason}"
 

@@ -125,8 +125,8 @@ def _find_weighted_index(weights: "list[int] | array[int]", number: int) -> tupl
     cumulative_sums = list(accumulate(stride_sums, initial=0))
     x = number % cumulative_sums[-1]
     stride_index = bisect_right(cumulative_sums, x) - 1
-    first = stride_index * _STRIDE
+    start = stride_index * _STRIDE
     stride_sums_within = list(
-        accumulate(weights[first : first + _STRIDE], initial=cumulative_sums[stride_index])
+        accumulate(weights[start : start + _STRIDE], initial=cumulative_sums[stride_index])
     )
-    return first + bisect_right(stride_sums_within, x) - 1, x, cumulative_sums[-1]
+    return start + bisect_right(stride_sums_within, x) - 1, x, cumulative_sums[-1]

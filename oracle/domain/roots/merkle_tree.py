@@ -69,8 +69,8 @@ class MerkleTree:
             return
         self._has_changed = True
         self._extend_to_leaf_count(first_index + count)
-        first = HASH_BYTES * ((1 << self._depth) + first_index)
-        self._hashes[first : first + len(leaf_hashes)] = leaf_hashes
+        byte_offset = HASH_BYTES * ((1 << self._depth) + first_index)
+        self._hashes[byte_offset : byte_offset + len(leaf_hashes)] = leaf_hashes
         self._changed[first_index : first_index + count] = b"\1" * count
 
     def set_leaves(self, indexes: Sequence[int], leaf_hashes: bytes) -> list[int]:
@@ -102,11 +102,11 @@ class MerkleTree:
             return native.set_leaves(hashes, changed, array("I", indexes), leaf_hashes)
         changed_positions = []
         for position, index in enumerate(indexes):
-            first = HASH_BYTES * (width + index)
+            byte_offset = HASH_BYTES * (width + index)
             source = HASH_BYTES * position
             leaf_hash = leaf_hashes[source : source + HASH_BYTES]
-            if hashes[first : first + HASH_BYTES] != leaf_hash:
-                hashes[first : first + HASH_BYTES] = leaf_hash
+            if hashes[byte_offset : byte_offset + HASH_BYTES] != leaf_hash:
+                hashes[byte_offset : byte_offset + HASH_BYTES] = leaf_hash
                 changed[index] = 1
                 changed_positions.append(position)
         return changed_positions
@@ -142,8 +142,8 @@ class MerkleTree:
         for level in range(depth - 1, -1, -1):
             empty = self._keccak(empty + empty)
             _fill(self._hashes, HASH_BYTES << level, empty, 1 << level)
-        first = HASH_BYTES << depth
-        self._hashes[first : first + len(leaves)] = leaves
+        byte_offset = HASH_BYTES << depth
+        self._hashes[byte_offset : byte_offset + len(leaves)] = leaves
         old_width = len(self._changed)
         self._changed = bytearray(b"\1" * old_width + bytes((1 << depth) - old_width))
 
@@ -159,9 +159,9 @@ class MerkleTree:
         parents = {width + index >> 1 for index, flag in enumerate(self._changed) if flag}
         while parents and 0 not in parents:
             for node in parents:
-                first = _PAIR_BYTES * node
-                left = bytes(self._hashes[first : first + HASH_BYTES])
-                right = bytes(self._hashes[first + HASH_BYTES : first + _PAIR_BYTES])
+                byte_offset = _PAIR_BYTES * node
+                left = bytes(self._hashes[byte_offset : byte_offset + HASH_BYTES])
+                right = bytes(self._hashes[byte_offset + HASH_BYTES : byte_offset + _PAIR_BYTES])
                 self._hashes[HASH_BYTES * node : HASH_BYTES * (node + 1)] = hash_pair(
                     left, right, self._keccak
                 )

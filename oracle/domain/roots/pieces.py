@@ -124,11 +124,11 @@ class PieceEdits:
         """Record that `seats` changed, but keep only the numbers of their pieces."""
         # It is faster to look up the end of each piece than to divide each seat.
         sorted_seats = sorted(seats)
-        first = 0
-        while first < len(sorted_seats):
-            piece = sorted_seats[first] // PIECE_LEAVES
+        position = 0
+        while position < len(sorted_seats):
+            piece = sorted_seats[position] // PIECE_LEAVES
             self.dropped_pieces.add(piece)
-            first = bisect_left(sorted_seats, PIECE_LEAVES * (piece + 1), lo=first)
+            position = bisect_left(sorted_seats, PIECE_LEAVES * (piece + 1), lo=position)
 
     def _drop_leaves_beyond_limit(self, leaves: bytes, max_kept_seats: int) -> bytes:
         """Return the leaves of the first seats, and record the pieces of all other leaves."""

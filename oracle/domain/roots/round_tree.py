@@ -151,9 +151,9 @@ class RoundTree:
 
     def get_piece_digest(self, piece: int) -> PieceDigest:
         """Return the digest of a piece; raise IndexError if the round has no such piece."""
-        first = PIECE_LEAVES * piece
+        first_seat = PIECE_LEAVES * piece
         return build_piece_digest(
-            self._lanes[first : first + PIECE_LEAVES],
+            self._lanes[first_seat : first_seat + PIECE_LEAVES],
             self._nodes.get_subtree_root(PIECE_DEPTH, piece),
             self._words.get_subtree_root(WORD_DEPTH, piece),
         )

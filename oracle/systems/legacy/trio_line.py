@@ -139,13 +139,13 @@ class TrioPool:
         choice = self.policy.draw_trio(item.task, policy_input, seed)
         if choice is None:
             raise ValueError(f"fewer than three nodes are available for {item.seed_key}")
-        card = None if choice.card is None else choice.card.text
+        card_text = None if choice.card is None else choice.card.text
         if not self.explains:
-            return DrawResult(choice.nodes, card=card)
+            return DrawResult(choice.nodes, card=card_text)
         return DrawResult(
             choice.nodes,
             self._list_weighted_candidates(item.task, policy_input, choice.card),
-            card,
+            card_text,
         )
 
     def is_eligible(self, task: Task, node: Address) -> bool:
