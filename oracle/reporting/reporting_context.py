@@ -17,13 +17,16 @@ from oracle.txmgr.context import BLOCKS_UNDER_HEAD, AccountContext
 
 @dataclass(slots=True)
 class InheritedReports:
-    """The reports that an earlier process may have cut, whose leaves may be wrong.
+    """The reports whose leaves may be wrong, because another process or state led to them.
 
-    `newest_period` is the newest report when this process began to plan, or None until then.
-    `compared_roots` are the roots whose leaves this process has compared with the nodes.
+    `newest_period` is the newest report when this process began to plan, or after the last refold,
+    or None if there was none. `refold_count` is the number of refolds by then, or None if this
+    process has not begun to plan. `compared_roots` are the roots whose leaves this process has
+    compared with the nodes since then.
     """
 
     newest_period: int | None = None
+    refold_count: int | None = None
     compared_roots: set[Hash] = field(default_factory=set)
 
 

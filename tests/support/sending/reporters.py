@@ -21,6 +21,7 @@ from oracle.domain.reports.lanes import (
 from oracle.domain.roots import node_leaves
 from oracle.quorum.peer_client import PeerClients
 from oracle.quorum.wire_format import Board
+from oracle.reporting.leaf_comparison import record_inherited_reports
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
 from oracle.store.database import Store
@@ -86,7 +87,8 @@ class Reporter:
     def lie(self) -> None:
         """Index with a fault: until a restart, every reported score is one step too high."""
         # The faulty process plans before it cuts, so that it does not compare its own leaves.
-        self.harness.reporting.inherited_reports.newest_period = 0
+        with self.harness.store.read_transaction() as uow:
+            record_inherited_reports(self.harness.reporting, uow)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(node_leaves, "compute_lane_with_reliability", _compute_raised_lane)
             patched.setattr(node_leaves, "native", None)

@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import msgspec
+import pytest
 from sqlalchemy import delete
 
+from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.quorum.collector import fetch_peer_statements
 from oracle.quorum.statements import (
     build_report_statement,
@@ -303,14 +305,17 @@ def test_missing_quorum_stops_sending_and_raises_gauge(reporter_trio: ReporterGr
     assert read_quorum_gauges() == (0, 0)
 
 
+@pytest.mark.parametrize("is_refolded", [False, True], ids=["restarted", "refolded"])
 def test_false_report_of_earlier_process_is_never_signed(
-    reporter_trio: ReporterGroup,
+    reporter_trio: ReporterGroup, *, is_refolded: bool
 ):
     faulty = reporter_trio.others[1]
     reporter_trio.period()
-    # The process computes false leaves, and ends before it signs them.
+    # The process computes false leaves, and does not sign them before its restart or a repair.
     faulty.lie()
-    reporter_trio.tick(restarting=True)
+    if is_refolded:
+        rebuild_state(faulty.harness.store, faulty.harness.folder, RebuildOptions())
+    reporter_trio.tick(restarting=not is_refolded)
     assert faulty.reports().keys() == reporter_trio.first.reports().keys()
     assert faulty.reports() != reporter_trio.first.reports()
     reporter_trio.first.harness.mine()
