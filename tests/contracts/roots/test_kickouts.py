@@ -242,7 +242,7 @@ def test_recovered_node_cannot_be_kicked_with_old_root(roots: RootsOracle):
         roots.execute(4)
 
 
-def test_revoked_root_cannot_accuse_or_execute(roots: RootsOracle):
+def test_struck_root_cannot_accuse_or_execute(roots: RootsOracle):
     make_ready(roots, 4)
     roots.do("pauseFor", 60, sender=roots.pauser)
     roots.do("strike", 2, sender=roots.pauser)

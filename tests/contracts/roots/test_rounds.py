@@ -259,7 +259,7 @@ def pause(oracle: RootsOracle, seconds: int = 600) -> int:
     return oracle.head("pausedUntil")
 
 
-def test_revoked_rounds_have_no_root_and_next_report_names_none(roots: RootsOracle):
+def test_struck_rounds_have_no_root_and_next_report_names_none(roots: RootsOracle):
     kept_root = roots.last_round.root
     roots.push_leaves(LEAVES)
     roots.push_leaves(LEAVES)
@@ -276,7 +276,7 @@ def test_revoked_rounds_have_no_root_and_next_report_names_none(roots: RootsOrac
     assert roots.round == 4
 
 
-def test_report_signed_on_revoked_root_is_rejected(roots: RootsOracle):
+def test_report_signed_on_struck_root_is_rejected(roots: RootsOracle):
     roots.push_leaves(LEAVES)
     roots.chain.mine(2)
     report = roots.report(ANY_ROOT)

@@ -74,7 +74,7 @@ def test_words_exceeding_drop_limit_are_not_written(hot_set: HotSet) -> None:
     assert hot_set.falls == [10, 10]
 
 
-def test_root_revoked_within_lag_never_reaches_hot_set(hot_set: HotSet) -> None:
+def test_root_struck_within_lag_never_reaches_hot_set(hot_set: HotSet) -> None:
     stolen = push(hot_set, close(*range(1, COUNT)))
     for word in range(7):
         bring_if_allowed(hot_set, stolen, word)

@@ -147,7 +147,7 @@ def test_node_accused_of_earlier_interval_is_accused_of_current(store, nodes):
     assert find_obstacle(store, build_leaves(nodes, [DUE]), accused) is None
 
 
-def test_no_node_is_accused_by_revoked_round(store, nodes):
+def test_no_node_is_accused_by_struck_round(store, nodes):
     accepted_round = store_round(store, 1, build_leaves(nodes, [DUE]))
     with store.transaction() as uow:
         strike = RoundsStruck(Position(50, 0, 0), 3000, 1, accepted_round.round)

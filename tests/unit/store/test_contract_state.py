@@ -126,7 +126,7 @@ def test_accepted_rounds_are_listed_in_every_order(store: Store):
         assert rounds.find_accepted_round(9) == highest_bits
 
 
-def test_revoked_rounds_are_listed_separately(store: Store):
+def test_struck_rounds_are_listed_separately(store: Store):
     strikes = [
         RoundsStruck(Position(6, 0, 0), 60, 2, 3),
         RoundsStruck(Position(7, 0, 0), 70, 5, 5),

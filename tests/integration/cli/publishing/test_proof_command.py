@@ -154,7 +154,7 @@ def test_onchain_proof_shows_block_of_contract_root(published, chain, capsys):
     )
 
 
-def test_onchain_proof_in_revoked_round_fails(network, published, chain, capsys):
+def test_onchain_proof_in_struck_round_fails(network, published, chain, capsys):
     stage = network.stage
     pauser = chain.make_request("eth_accounts")[0]
     calls = [

@@ -219,7 +219,7 @@ def test_accused_node_shows_remaining_veto_time(pages):
     assert "Accused on chain." in pages[f"/nodes/{make_node_address('C')}"]
 
 
-def test_page_of_revoked_round_warns_that_root_proves_nothing(new_sqlite_store):
+def test_page_of_struck_round_warns_that_root_proves_nothing(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = index_network(IndexedHistory(store))
         strike = RoundsStruck(Position(9, 0, 101), 1, first=2, last=2)

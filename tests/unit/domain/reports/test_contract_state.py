@@ -70,7 +70,7 @@ def test_only_roots_of_retained_rounds_are_returned():
     ]
 
 
-def test_revoked_rounds_have_no_root_and_next_report_names_none():
+def test_struck_rounds_have_no_root_and_next_report_names_none():
     state = fold_events(*rounds(5), RoundsStruck(AT, TIME, 4, 5))
 
     assert state.head_round == 5
@@ -85,7 +85,7 @@ def test_next_report_names_root_of_round_after_revocation():
     assert [get_root(state, number) for number in (4, 5, 6)] == [None, None, make_root(6)]
 
 
-def test_revoked_round_stays_revoked_after_loading():
+def test_struck_round_stays_struck_after_loading():
     strike = RoundsStruck(AT, TIME, 5, 5)
     state = ContractState(KEPT, accepted=map(build_accepted_round, range(1, 6)), strikes=[strike])
 

@@ -132,7 +132,7 @@ def test_report_builds_on_last_round_at_as_of_block():
     assert report.deadline == AS_OF_TIME + SETTINGS.ttl_seconds
 
 
-def test_report_after_revoked_round_names_no_previous_root():
+def test_report_after_struck_round_names_no_previous_root():
     state = build_contract_state(build_accepted_round(1), build_accepted_round(2))
     state.fold_block(3, [RoundsStruck(build_accepted_round(3).at, 0, 2, 2)], journal=False)
     report = cut([7002], PreviousRound.from_state(state))
