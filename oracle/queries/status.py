@@ -5,10 +5,8 @@ The operator's status also has facts that only the running process has.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from oracle import __version__
-from oracle.domain.blocks import BlockRef
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.health import HealthReport
 from oracle.domain.reports.kickout_policy import KickoutPolicy
@@ -60,7 +58,6 @@ def load_operator_status(
     find_leader: Callable[[LeaseState], str | None],
     *,
     health: HealthReport,
-    chain: ChainView,
     endpoints: list[EndpointView],
     dispatcher: AccountBalance | None,
 ) -> OperatorStatus:
@@ -68,6 +65,7 @@ def load_operator_status(
 
     Of the nodes, only those with a due kickout are loaded. `find_leader` returns the name of the
     process that holds the lease, or None. `dispatcher` is None if this process starts no tasks.
+    The head and the contract are unknown until `add_chain_view` adds them.
     """
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()
@@ -77,7 +75,10 @@ def load_operator_status(
         rules, refusal = get_bound_rules(uow), get_refusal(uow)
         return OperatorStatus(
             **load_network_status(uow).model_dump(exclude={"last_reorg"}),
-            **_build_chain_fields(folded_block, chain),
+            head=None,
+            head_time=None,
+            lag_blocks=None,
+            contract=ChainView(None).build_contract_view(),
             health=build_operator_health(health),
             catching_up=None,
             halts=[build_halt_view(halt) for halt in uow.halts.list_open_halts()],
@@ -116,24 +117,19 @@ def load_operator_status(
         )
 
 
-def replace_chain_view(status: OperatorStatus, chain: ChainView) -> OperatorStatus:
-    """Return the status with the head and the contract of a newer view of the chain."""
-    return status.model_copy(update=_build_chain_fields(status.folded, chain))
-
-
-def _build_chain_fields(
-    folded_block: BlockRef | BlockView | None, chain: ChainView
-) -> dict[str, Any]:
-    """Return the fields of the operator's status that depend on the chain."""
-    head = chain.head
-    return {
-        "head": None if head is None else head.number,
-        "head_time": None if head is None else head.time,
-        "lag_blocks": None
-        if head is None or folded_block is None
-        else max(0, head.number - folded_block.number),
-        "contract": chain.build_contract_view(),
-    }
+def add_chain_view(status: OperatorStatus, chain: ChainView) -> OperatorStatus:
+    """Return the status with the head and the contract of a view of the chain."""
+    head, folded = chain.head, status.folded
+    return status.model_copy(
+        update={
+            "head": None if head is None else head.number,
+            "head_time": None if head is None else head.time,
+            "lag_blocks": None
+            if head is None or folded is None
+            else max(0, head.number - folded.number),
+            "contract": chain.build_contract_view(),
+        }
+    )
 
 
 def build_waiting_push(push: Intent) -> WaitingPush | None:

@@ -42,7 +42,7 @@ from oracle.queries.health import (
     list_chain_findings,
     list_contract_findings,
 )
-from oracle.queries.status import load_operator_status, replace_chain_view
+from oracle.queries.status import add_chain_view, load_operator_status
 from oracle.queries.status_models import (
     CatchingUp,
     OperatorStatus,
@@ -96,12 +96,11 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
             records.store,
             find_leader,
             health=reported_health,
-            chain=ChainView(None),
             endpoints=load_endpoint_views(chain, endpoint_facts),
             dispatcher=_fetch_dispatcher_balance(records.config, chain),
         )
         chain_view = _read_chain_view(records, chain, status.folded)
-        status = replace_chain_view(status, chain_view)
+        status = add_chain_view(status, chain_view)
         has_dispatch = records.dispatch_settings is not None
         has_contract = records.config.oracle.address is not None
         heartbeat = records.report_settings.heartbeat_seconds if has_contract else None

@@ -18,7 +18,7 @@ from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.errors import OracleError
 from oracle.queries.health import build_health_report
 from oracle.queries.intent_view import IntentView, build_intent_view, load_sent_state
-from oracle.queries.status import load_operator_status
+from oracle.queries.status import add_chain_view, load_operator_status
 from oracle.queries.status_models import OperatorStatus
 from oracle.store.database import Store
 from oracle.telemetry import metrics
@@ -113,14 +113,14 @@ def _answer_from_database(
 def _load_operator_status(daemon_health: DaemonHealth, store: Store) -> OperatorStatus:
     with store.read_transaction() as uow:
         health = build_health_report(uow, find_leader)
-    return load_operator_status(
+    status = load_operator_status(
         store,
         find_leader,
         health=health,
-        chain=daemon_health.chain_view,
         endpoints=daemon_health.endpoints,
         dispatcher=daemon_health.dispatcher_balance,
     )
+    return add_chain_view(status, daemon_health.chain_view)
 
 
 def _list_outbox_intents(store: Store) -> list[IntentView]:

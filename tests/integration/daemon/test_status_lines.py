@@ -19,7 +19,7 @@ from oracle.queries.answers import BlockView
 from oracle.queries.contract_view import ChainView
 from oracle.queries.health import OLD_HEAD_SECONDS, list_chain_findings
 from oracle.queries.kickout_models import build_node_kickout
-from oracle.queries.status import build_waiting_push, replace_chain_view
+from oracle.queries.status import add_chain_view, build_waiting_push
 from oracle.queries.status_models import OperatorStatus, SenderView, build_operator_health
 from oracle.queries.text.status_text import format_progress_lines
 from oracle.store.outbox.records import Account
@@ -94,7 +94,7 @@ def build_accused(node: Address, ready_at: int) -> NodeKick:
 def lines(
     status: OperatorStatus = WELL, chain: ChainView = SEEN, now: int = 5_060
 ) -> dict[str, str]:
-    status = replace_chain_view(status, chain)
+    status = add_chain_view(status, chain)
     return dict(format_progress_lines(status, SETTINGS.heartbeat_seconds, now))
 
 
@@ -116,7 +116,7 @@ PAUSED = replace(OPEN, paused_until=5_060)
 
 
 def find_conditions(chain: ChainView = SEEN, now: int = 5_060) -> dict[Condition, str]:
-    status = replace_chain_view(WELL, chain)
+    status = add_chain_view(WELL, chain)
     return dict(list_chain_findings(status, chain, SETTINGS.heartbeat_seconds, now))
 
 
