@@ -61,12 +61,13 @@ def test_signal_handlers_are_installed_only_in_listed_modules():
         for path, tree in parse_sources().items()
         if iterate_installed_handlers(tree)
     }
+    commands = {"oracle/cli/command_index.py"}
     workers = {
         "oracle/chain/segments/worker.py",
         "oracle/daemon/rules_previews.py",
         "lab/backtest/worker_pool.py",
     }
-    assert places == {"oracle/daemon/stopping.py", *workers}
+    assert places == {"oracle/daemon/stopping.py", *commands, *workers}
 
 
 def test_raising_signal_handler_is_detected():

@@ -22,7 +22,19 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 from tests.support.histories import History
 from tests.support.scripted_reader import Unread
 
-IDENTITY = Identity(31_337, Hash("0x" + 64 * "0"), {}, Address("0x" + 40 * "c"), 0)
+IDENTITY = Identity(
+    31_337,
+    Hash("0x" + 64 * "0"),
+    {"TaskNetwork": Address("0x" + 40 * "1")},
+    Address("0x" + 40 * "c"),
+    0,
+)
+# The settings of a command that opens a database with this identity.
+IDENTITY_SETTINGS: dict[str, dict[str, Any]] = {
+    "chain": {"id": IDENTITY.chain_id, "endpoints": ["http://127.0.0.1:1"]},
+    "network": {"contracts": dict(IDENTITY.contracts)},
+    "oracle": {"address": IDENTITY.oracle},
+}
 # Seconds from the last block to the clock of the API.
 LAG_SECONDS = 4
 

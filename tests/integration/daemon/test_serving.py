@@ -12,7 +12,7 @@ import requests
 
 from oracle.cli.serve_commands import NICENESS
 from oracle.store.database import Store
-from tests.support.api import IndexedHistory
+from tests.support.api import IDENTITY_SETTINGS, IndexedHistory
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon
 from tests.support.cli.local_network import write_config
 from tests.support.histories import History, make_node_address
@@ -30,8 +30,8 @@ def indexed(sqlite_url: str, history: History) -> Iterator[IndexedHistory]:
 
 
 @pytest.fixture
-def server(offline_settings, sqlite_url, indexed, tmp_path) -> Iterator[Daemon]:
-    settings = offline_settings | {
+def server(sqlite_url, indexed, tmp_path) -> Iterator[Daemon]:
+    settings = IDENTITY_SETTINGS | {
         "database": {"url": sqlite_url},
         "api": {"port": 0, "cors": ["https://example.org"]},
         "log": {"format": "json"},

@@ -10,7 +10,7 @@ import pytest
 
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.store.database import Store
-from tests.support.api import IndexedHistory
+from tests.support.api import IDENTITY_SETTINGS, IndexedHistory
 from tests.support.cli.daemon import Daemon
 from tests.support.cli.local_network import write_config
 from tests.support.histories import History
@@ -40,8 +40,8 @@ def copied_url(indexed: IndexedHistory, postgresql_url: str, postgresql_replica:
 
 
 @pytest.fixture
-def server(offline_settings: dict[str, Any], copied_url: str, tmp_path: Path) -> Iterator[Daemon]:
-    settings = offline_settings | {
+def server(copied_url: str, tmp_path: Path) -> Iterator[Daemon]:
+    settings = IDENTITY_SETTINGS | {
         "database": {"url": copied_url},
         "api": {"port": 0},
         "log": {"format": "json"},
