@@ -57,7 +57,7 @@ REASONS_BY_RULE_SET: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyT
 
 
 def find_acceptance_reason(rules: str, strategy: str, fault: str) -> str | None:
-    """Return why a finding under a rule set is accepted, or None if it is an open finding."""
+    """Return why a strategy's fault under a rule set is accepted, or None if the fault is open."""
     rule_set_reasons = REASONS_BY_RULE_SET.get(rules, {})
     return rule_set_reasons.get((strategy, fault)) or REASON_BY_FINDING.get((strategy, fault))
 
@@ -83,7 +83,7 @@ class AttackPlan:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The runs of one strategy under one system, and the runs of its baseline with the same seeds.
+    """The results of a strategy's runs under one system, and of its baseline with the same seeds.
 
     Shares are in units of 10^-18. Money is in gwei, summed over the runs.
     """
@@ -95,7 +95,7 @@ class Finding:
 
     @property
     def gain(self) -> int:
-        """The attacker's profit minus that in the baseline, as a share of the baseline's fees."""
+        """The attacker's extra profit over the baseline, as a share of the baseline's fees."""
         return _compute_gain(self.attacks, self.baselines)
 
     @property
@@ -130,7 +130,7 @@ class Finding:
 
     @property
     def failure_rate_increase(self) -> int:
-        """The increase of the share of honest orders that had no result or a false one."""
+        """The increase of the share of honest orders that had no result or a false result."""
         return (
             (_compute_mean_failure_rate(self.attacks) - _compute_mean_failure_rate(self.baselines))
             * UNIT
@@ -171,7 +171,9 @@ class Finding:
         return compute_ratio(profit_loss, self._honest_loss) if self._honest_loss > 0 else None
 
     def list_faults(self, limit: int) -> list[str]:
-        """Return the names of the faults that the strategy causes; `limit` is in percent.
+        """Return the names of the faults that the strategy causes.
+
+        `limit` is the limit of gain and harm in percent.
 
         `gain` means that the attacker's gain is above the limit. `harm` means that the harm is
         above the limit, and that honest nodes lose more than the attacker does. `kickouts` and
@@ -191,11 +193,11 @@ class Finding:
         ]
 
     def find_acceptance_reason(self, fault: str) -> str | None:
-        """Return why a fault is accepted under this rule set, or None if it is an open fault."""
+        """Return why a fault is accepted under this rule set, or None if the fault is open."""
         return find_acceptance_reason(self.column.rules.name, self.strategy.name, fault)
 
     def list_open_faults(self, limit: int) -> list[str]:
-        """Return the names of the faults that are not accepted; `limit` is in percent."""
+        """Return the names of the strategy's open faults; `limit` is as in `list_faults`."""
         return [
             fault
             for fault in self.list_faults(limit)

@@ -53,7 +53,7 @@ _HONEST_ORDERS_PER_TRAP = 4
 
 
 def build_trap_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator of groups that take too long for nodes without advance knowledge.
+    """Return a creator of groups whose tasks time out on nodes that do not know the result.
 
     Fee and timeout are the contract's minimum. Only the attacker's nodes know the result in
     advance and can answer in time.
@@ -64,14 +64,14 @@ def build_trap_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
 
 
 def build_trap_task_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator of single tasks that only nodes that know the result answer in time."""
+    """Return a creator of single tasks that time out on nodes that do not know the result."""
     return _build_fixed_shape_creator(
         plan, accounts, OrderShape(1, _DECLARED_SIZE, _REAL_WORK, 1, 0)
     )
 
 
 def build_wash_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator whose own nodes answer its groups first, so that they are paid."""
+    """Return a creator whose own nodes answer its groups first, and so earn the fees."""
     min_timeout = plan.economics.compute_min_timeout(_WASH_SIZE)
     return _build_fixed_shape_creator(
         plan, accounts, OrderShape(GROUP_SIZE, _WASH_SIZE, _WASH_SIZE, min_timeout, 0)
@@ -115,7 +115,7 @@ _CARELESS_FAILURES, _SLOW_FAILURES = 300_000, 120_000
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One way to cheat.
+    """A way to cheat, with the baseline that its results are compared with.
 
     `description` describes the strategy in one line. `baseline` is the name of the participants
     that the strategy is compared with. If `second_groups` is False, no second groups are ordered,

@@ -23,7 +23,7 @@ DEFAULT_MAX_STARTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class BacktestPlan:
-    """The counted blocks and the measurements of a backtest.
+    """The blocks that a backtest counts, and the measurements that it takes.
 
     The blocks from `first_block` to `last_block` are counted. Earlier events are folded but not
     counted, and later events are ignored. `max_starts` is the maximum number of task starts that

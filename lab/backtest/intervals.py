@@ -36,7 +36,7 @@ class HistoryRange:
 
 
 def compute_exclusion_end(node: Node, time: int, rules: Rules) -> int:
-    """Return the first second, `time` or later, at which an excluded node has recovered.
+    """Return the block time, at the earliest `time`, at which an excluded node has recovered.
 
     Without further events, the reliability H can only rise, so bisection finds this second.
     """
@@ -156,7 +156,7 @@ class KickoutTracker:
         self._closed_by_node.setdefault(change.node, []).append(closed_interval)
 
     def _record_kickout_in_intervals(self, kick: NetworkKick) -> None:
-        """Store the network's kickout in those closed intervals of the node that have none yet."""
+        """Store the network's kickout in the node's closed intervals that have no kickout yet."""
         self._closed_by_node[kick.node] = [
             interval._replace(kicked_block=kick.block, kicked_time=kick.time)
             if interval.kicked_block is None

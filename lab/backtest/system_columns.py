@@ -101,7 +101,7 @@ class SystemBase:
 
     @classmethod
     def from_name(cls, name: str) -> Self:
-        """Return the published system or rule set with a name.
+        """Return the system with the name of a published system or rule set.
 
         The name `NAME@POLICY` replaces the usual policy of the system by another policy.
 
@@ -136,7 +136,7 @@ class SystemBase:
         return cls(name, policy, custom_rules=json.loads(rules.to_json()))
 
     def with_changes(self, change_texts: Sequence[str]) -> Self:
-        """Return a copy of the system that includes changes; each text is `key=value`.
+        """Return a copy of the system with changes of its own, each given as `key=value`.
 
         Raises:
             ValueError: a change is malformed or given twice, or its key is unknown.

@@ -35,7 +35,7 @@ class CandidateWeights(Protocol):
 
 
 class _JudgedWeights:
-    """Lets the policy judge all nodes for each task."""
+    """Computes the candidates' weights by letting the policy judge all nodes for each task."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
@@ -79,7 +79,7 @@ CHANCE_UNIT = 10**27
 
 
 def sample_start_numbers(starts: int, max_starts: int, seed: int) -> frozenset[int] | None:
-    """Return the numbers of the starts to judge, counted from 0, or None to judge all starts.
+    """Return the numbers of the task starts to judge, counted from 0, or None to judge all starts.
 
     The sample is the same for every system, machine and number of processes.
     """
@@ -117,7 +117,7 @@ class TaskSpreadMeter:
     _unplaced_count: int = 0
 
     def record_uncounted_start(self, event: TaskStarted, tasks: Mapping[TaskKey, Task]) -> None:
-        """Record a start before the counted range.
+        """Record a task start before the counted range.
 
         The start is not counted, but its node cannot get another task of the same group later.
         """
@@ -128,7 +128,7 @@ class TaskSpreadMeter:
     def evaluate_start(
         self, event: TaskStarted, tasks: Mapping[TaskKey, Task], nodes: Mapping[Address, Node]
     ) -> None:
-        """Count a start, and let the policy judge it; call this before the start is folded.
+        """Count a task start, and add its candidates' probabilities; call this before the fold.
 
         Before the fold, the node of the start is still free and can be a candidate.
         """
@@ -178,5 +178,5 @@ class TaskSpreadMeter:
             self._nodes_by_group.setdefault(task.group, set()).add(event.node)
 
     def build_spread(self) -> TaskSpread:
-        """Return the distribution of the counted starts."""
+        """Return how the counted task starts are distributed over the nodes."""
         return TaskSpread(self._actual, self._expected, self._judged_count, self._unplaced_count)

@@ -121,7 +121,7 @@ def _is_good_node(node: LoopNode) -> bool:
 
 
 def _charge_hosting(state: LoopState) -> None:
-    """Charge owners for hosting each GPU, from its first join to the removal of its last node.
+    """Charge each GPU's owner for hosting, from the first join on the GPU to the last removal.
 
     A node that leaves and joins again also pays for the time in between, because its GPU stays
     online.

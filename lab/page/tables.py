@@ -52,7 +52,10 @@ def _build_table(
 
 
 def format_history_extent(history: History) -> str:
-    """Return a history's counted events, blocks and times, for the middle of a sentence."""
+    """Return a phrase with the number of a history's counted events, its blocks and its times.
+
+    The phrase fits into the middle of a sentence.
+    """
     span = format_duration(max(0, history.to_time - history.from_time))
     return (
         f"{history.event_count:,} events in blocks {history.first_block} to "

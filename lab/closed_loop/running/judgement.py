@@ -104,7 +104,7 @@ def _apply_verdict(state: LoopState, order: AppOrder, answered: Sequence[LoopTas
 
 
 def _is_exempt_from_slashing(state: LoopState, task: LoopTask) -> bool:
-    """Return whether a losing answer is an error report that is not slashed."""
+    """Return whether a losing answer is an error report, for which the network does not slash."""
     return task.answer == ERROR and not state.economics.error_is_slashed
 
 

@@ -61,7 +61,7 @@ def react_to_event(state: LoopState, node: LoopNode, node_event: NodeEvent) -> N
 
 
 def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
-    """Let a free node leave, which may count as the kickout if a kickout is pending."""
+    """Let a free node leave, as a kickout if one is pending and `quit_is_kickout` is set."""
     node.leaving = None
     if node.kick_at is not None and state.economics.quit_is_kickout:
         kick_out_node(state, node, reaction)
