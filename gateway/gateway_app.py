@@ -151,7 +151,7 @@ def _build_error_response(
 
 
 async def _wait_until_stored(stored: "Future[bool]") -> bool:
-    """Return whether outcomes are stored within `_STORED_SECONDS`."""
+    """Wait up to `_STORED_SECONDS` for outcomes to be stored, and return whether they were."""
     try:
         return await asyncio.wait_for(asyncio.wrap_future(stored), _STORED_SECONDS)
     except TimeoutError:
@@ -159,7 +159,10 @@ async def _wait_until_stored(stored: "Future[bool]") -> bool:
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """Return the body, or None if the client disconnected; the listener limits the body's size."""
+    """Return the request's body, or None if the client disconnected.
+
+    The listener limits the size of the body.
+    """
     parts = []
     while True:
         message = await receive()

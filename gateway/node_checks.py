@@ -112,12 +112,12 @@ class NodeChecks:
         return None if self.staked_nodes is None else node in self.staked_nodes
 
     def find_exclusion_reasons(self, candidates: Iterable[str], now: int) -> dict[str, str]:
-        """Return the excluded candidates, each with the reason."""
+        """Return the exclusion reason of each excluded candidate."""
         reasons = ((node, self.find_exclusion_reason(node, now)) for node in candidates)
         return {node: reason for node, reason in reasons if reason is not None}
 
     def find_exclusion_reason(self, node: str, now: int) -> str | None:
-        """Return why a node is excluded, or None if it is a candidate."""
+        """Return why a node is excluded, or None if the node is a candidate."""
         state = self.nodes.get(node, CheckedNode())
         if self.rules.needs_stake and not self.get_stake_state(node):
             return _STAKE_UNKNOWN if self.staked_nodes is None else _NOT_STAKED

@@ -74,7 +74,7 @@ class RecordWriter:
         self._pruned_at = 0
 
     def start_writing(self, before_write: Callable[[], object]) -> None:
-        """Start to write periodically; `before_write` is called before each write."""
+        """Start writing queued records regularly; `before_write` is called before each write."""
         self._before_write = before_write
         self._thread.start()
 

@@ -71,7 +71,7 @@ class SessionRanking:
         return replace(self, chances=remaining, cumulative_tickets=tickets, degraded=True)
 
     def get_ticket_holder(self, value: bytes) -> str:
-        """Return the node that holds the drawn ticket; the ranking must not be empty.
+        """Return the node that holds the ticket drawn by `value`; the ranking must not be empty.
 
         The ticket number is floor(total * first 8 bytes of `value` / 2^64).
         `oracle.systems.pocket.ranking` returns the same node, but it computes with fractions and
