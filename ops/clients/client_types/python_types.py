@@ -169,7 +169,7 @@ def _format_docstring(described: Mapping[str, Any], name: str) -> str:
 
 
 def _escape_docstring(text: str) -> str:
-    """Return the text with escaped backslashes; several lines end with a line break."""
+    """Escape the backslashes of a docstring; end a text of several lines with a line break."""
     stripped = text.replace("\\", "\\\\").strip()
     return f"{stripped}\n" if "\n" in stripped else stripped
 

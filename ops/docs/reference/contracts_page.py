@@ -138,7 +138,7 @@ def _format_signature(entry: Mapping[str, Any]) -> str:
 
 
 def _get_type_name(argument: Mapping[str, Any]) -> str:
-    """Return the type of an argument, which is the name of the struct if it is one."""
+    """Return an argument's type, or the struct's name if the argument is a struct."""
     internal = str(argument["internalType"])
     if internal.startswith("struct "):
         return internal.removeprefix("struct ").rpartition(".")[2]

@@ -107,13 +107,13 @@ def _describe_rule_type(rule_field: Field[Any]) -> str | list[str]:
 
 
 def update_event_kinds(page: str) -> str:
-    """Return the page of the read API with the kinds of events of the stream."""
+    """Return the read API's page with the current list of event kinds in the stream."""
     kinds = textwrap.fill(", ".join(f"`{kind}`" for kind in EVENT_KINDS) + ".", _PAGE_WIDTH)
     return replace_parts(page, re.compile("kinds of events"), lambda _: f"{kinds}\n")
 
 
 def update_alert_index(page: str) -> str:
-    """Return the start page of the runbook with the page of each alert."""
+    """Return the runbook's start page with a newly generated table of alerts."""
     names_by_page: dict[str, list[str]] = {}
     for alert in read_alerts():
         names_by_page.setdefault(Path(alert.runbook).stem, []).append(alert.name)

@@ -129,7 +129,7 @@ def render_page() -> str:
 
 
 def update_costs(page_text: str) -> str:
-    """Return the page with updated costs of a day."""
+    """Return the text of a page with newly computed tables of the costs per day."""
     return replace_parts(
         page_text, _COSTS, lambda match: _render_daily_costs(float(match["gwei"]))
     )
@@ -341,7 +341,10 @@ def _compute_hot_set_gas(size: int) -> float:
 
 
 def _interpolate_gas(call: str, size: int) -> float:
-    """Return the gas of a call with a proof, which grows with the logarithm of the nodes."""
+    """Return the gas of a call with a Merkle proof, interpolated for `size` nodes.
+
+    The gas grows with the logarithm of the number of nodes.
+    """
     low, high = (_get_recorded_gas(f"{call}, {count} nodes") for count in _MODULE_SIZES)
     return low + (high - low) * log2(size / 1_000) / log2(1_000)
 

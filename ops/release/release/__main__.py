@@ -104,7 +104,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _check_preconditions(options: argparse.Namespace) -> str:
-    """Return the changes of the version, if a release can be made from this checkout.
+    """Check that a release can be made from this checkout, and return the version's changes.
 
     Raises:
         SystemExit: no release can be made; the message names the reason.

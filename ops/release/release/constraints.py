@@ -74,7 +74,7 @@ def parse_package_names(lines: Sequence[str]) -> set[str]:
 
 
 def main(flags: Sequence[str]) -> int:
-    """Write every file, and return the first exit code of uv that is not 0, or else 0."""
+    """Write every constraints file; return the first nonzero exit code of uv, or 0."""
     FOLDER.mkdir(exist_ok=True)
     for name, requirements in get_requirements_by_file(read_project()).items():
         if code := _compile_constraints(name, requirements, flags):

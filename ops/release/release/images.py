@@ -19,7 +19,7 @@ _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 
 
 def iter_image_references(root: Path = ROOT) -> Iterator[tuple[str, str]]:
-    """Yield the file name and the image of each image reference, except references to stages."""
+    """Yield each referenced image with the name of its file; build stages are skipped."""
     for name in FILES:
         text = (root / name).read_text("utf-8")
         stages = set(re.findall(r"^FROM .+ AS (\S+)$", text, re.MULTILINE))
@@ -34,7 +34,7 @@ def list_unpinned_images(root: Path = ROOT) -> list[str]:
 
 
 def pin_images(root: Path = ROOT) -> list[str]:
-    """Write the current digest after every tag, and return the tags that have no digest."""
+    """Pin every tag to its current digest, and return the tags that have no digest."""
     tags = {image: _DIGEST.sub("", image) for _, image in iter_image_references(root)}
     digests = {tag: _fetch_digest(tag) for tag in sorted({*tags.values()})}
 

@@ -59,7 +59,10 @@ class Image:
 
 
 def _build_health_check(url: str, body: str = "") -> str:
-    """Return a Python program that fails if a request fails; with a body, the request posts it."""
+    """Return the source of a Python program that requests a URL, and fails if the request fails.
+
+    If there is a body, the program posts the body.
+    """
     data = f", data=b'{body}', headers={{'Content-Type': 'application/json'}}" if body else ""
     return f"import urllib.request as r; r.urlopen(r.Request('{url}'{data}), timeout=2)"
 

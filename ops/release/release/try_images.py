@@ -30,7 +30,9 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def extract_all_layers(folder: Path, into: Path) -> list[Path]:
-    """Extract every image's layers; return the longest list, of which the others are prefixes.
+    """Extract every image's layers, and return those of the image with the most layers.
+
+    The layers of every other image are the first layers of this image.
 
     Raises:
         SystemExit: an image is missing, has another layer, or a blob has another hash than its
