@@ -39,7 +39,7 @@ BASELINE_COMMIT = "5e8f326"
 
 
 class Mode(NamedTuple):
-    """A kind of run.
+    """The settings and the target of a measured run.
 
     `verify_section` is the section `[verify]` of its configuration. `min_speedup` is the target.
     """

@@ -74,7 +74,7 @@ def build_response(raw_logs: list[bytes]) -> bytes:
 
 
 def prepare_response_decoding(raw_logs: list[bytes], last_block: int) -> DecodeRun:
-    """Return a function that processes responses of `eth_getLogs` to domain events.
+    """Return a function that decodes responses of `eth_getLogs` into domain events.
 
     Each response has as many logs as a daemon's window.
     """
@@ -106,7 +106,7 @@ def parse_logs(raw_logs: list[bytes], last_block: int) -> list[Log]:
 
 
 def prepare_event_decoding(logs: list[Log]) -> DecodeRun:
-    """Return a function that decodes checked logs to domain events."""
+    """Return a function that decodes checked logs into domain events."""
     reader, _ = create_reader_and_filter()
     return lambda: len(reader.decode_rows(logs, []).events)
 

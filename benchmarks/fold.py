@@ -97,7 +97,10 @@ class Traffic:
 
 
 def fold_events(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
-    """Return each node's pool and H from the fold. The changes are drained as in the daemon."""
+    """Fold the events as the daemon does, and return each node's score pool and reliability H.
+
+    The changes are drained as in the daemon.
+    """
     fold = Fold(CRYNUX)
     rows = fold.ledger
     for first in range(0, len(events), WINDOW):
@@ -109,7 +112,7 @@ def fold_events(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], f
 
 
 def fold_with_journal(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
-    """Return the same as `fold_events`, but keep pre-images for every block, as at the head."""
+    """Fold the events with pre-images for every block, as at the head; return as `fold_events`."""
     fold = Fold(CRYNUX)
     for first in range(0, len(events), LOGS_PER_BLOCK):
         block = events[first : first + LOGS_PER_BLOCK]

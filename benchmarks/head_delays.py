@@ -143,7 +143,7 @@ def write_daemon_config(chain: FakeChain, folder: Path, websocket: str | None) -
 def observe_block(
     number: int, running: Daemon, session: requests.Session, connection: sqlite3.Connection
 ) -> tuple[float, float]:
-    """Return when the block was committed, and when `/v1/status` showed it."""
+    """Wait until `/v1/status` shows a block; return when it was committed, and when shown."""
     committed_at = list[float]()
 
     def is_committed() -> bool:

@@ -39,7 +39,7 @@ End = tuple[Position, int, Address, Address, bool]
 
 
 def is_failing(attempt: Attempt) -> bool:
-    """Return whether a task fails in the burst or in the outage."""
+    """Return whether an attempt fails because of the simulated burst or outage."""
     if 2_000 <= attempt.seconds < 4_400:
         return attempt.application == 3
     return 6_000 <= attempt.seconds < 6_300 and attempt.chance < 0.7

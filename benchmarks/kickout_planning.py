@@ -44,7 +44,7 @@ BASELINE_NODES = 20
 def measure_tick_ms(
     store: Store, cache: LeafCache, nodes: Collection[Address] | None = None
 ) -> float:
-    """Return the CPU milliseconds to load the cases of `nodes`, or of all nodes."""
+    """Return the CPU milliseconds to load the kickout cases of `nodes`, or of all nodes."""
     start = time.process_time()
     with store.read_transaction() as uow:
         cases = load_kickout_cases(uow, cache, POLICY, SETTINGS, nodes, with_hold_reasons=False)

@@ -89,7 +89,7 @@ def serve(folder: str) -> None:
 
 
 def post_flood(url: str, posts: int, seconds: float) -> None:
-    """Post until `posts` were answered or `seconds` are over; print the count by status."""
+    """Post objections until `posts` were answered or `seconds` passed; print counts by status."""
     counts = asyncio.run(_post_all(urlsplit(url).port or 0, posts, time.monotonic() + seconds))
     print(json.dumps(counts))
 
@@ -318,7 +318,7 @@ def _measure_flood(
     url: str,
     arguments: argparse.Namespace,
 ) -> tuple[dict[str, int], float]:
-    """Measure while another process posts; return the posts by status, and their seconds."""
+    """Measure while another process posts; return its responses by status, and its seconds."""
     is_over = threading.Event()
     began_at = time.monotonic()
     rounds = arguments.rounds

@@ -245,7 +245,7 @@ class SyntheticIndex:
         self.commit_block([log for group in groups for stage in group for log in stage])
 
     def accept_round(self) -> None:
-        """Cut a report as of the newest block, and let the contract accept it in the next one."""
+        """Cut a report as of the newest block, which the contract accepts in the next block."""
         cutter = ReportCutter(self._reader, CRYNUX, SETTINGS, DOMAIN, anchor_window=256)
         with self._store.transaction() as uow:
             contract_state = uow.rounds.load_contract_state()
@@ -279,7 +279,7 @@ def build_hash(kind: str, number: int) -> Hash:
 
 
 def divide_evenly(total: int, parts: int) -> list[int]:
-    """Return numbers with this total that differ by at most one, without zeros."""
+    """Split a total into parts that differ by at most one, without parts of zero."""
     counts = [total // parts + (part < total % parts) for part in range(parts)]
     return [count for count in counts if count]
 

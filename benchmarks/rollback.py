@@ -81,7 +81,7 @@ def compare_rollback_with_refold(engine: str, url: str, history_events: int) -> 
 def measure_rollback_seconds(
     store: Store, reorged_events: list[DomainEvent], ancestor: int
 ) -> float:
-    """Fold the blocks above the ancestor with an undo journal; return the rollback's seconds."""
+    """Return the seconds to roll back the blocks above the ancestor by their undo journal."""
     fold = Fold(CRYNUX)
     with store.transaction() as uow:
         load_state(uow, fold, reorged_events)

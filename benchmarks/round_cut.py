@@ -233,7 +233,7 @@ def measure_longest_delay(delays: list[float]) -> Iterator[None]:
 
 
 def measure_statistics(store: Store) -> tuple[float, float]:
-    """Return the longest of ten delays in the loop by a count of statistics, and its CPU seconds.
+    """Collect statistics ten times; return the loop's longest delay, and the CPU seconds.
 
     The first collection after a start takes longer, because there are no earlier statistics.
     """
@@ -264,7 +264,7 @@ Figure = tuple[str, str, float, float | None, float]
 
 
 def measure_roots(store: Store, nodes: list[Node]) -> tuple[list[Figure], float, float | None]:
-    """Return the figures of roots, and the CPU seconds and the memory of the plain root."""
+    """Measure roots; return their figures, and the plain root's CPU seconds and memory."""
     cutter = ReportCutter(ScriptedReader(), CRYNUX, SETTINGS, DOMAIN, anchor_window=200)
 
     def compute_root(number: int) -> Hash:
@@ -426,7 +426,10 @@ def update_leaves(cutter: ReportCutter, store: Store, number: int) -> None:
 
 
 def measure_proofs(store: Store, nodes: list[Node], plain_seconds: float) -> list[Figure]:
-    """Return the figures of proofs in the last cut; `plain_seconds`: the time of a plain root."""
+    """Return the figures of proofs in the last cut.
+
+    `plain_seconds` is the time of a plain root.
+    """
     cache = LeafCache()
 
     def prove(proven_nodes: list[Node]) -> None:
@@ -448,7 +451,7 @@ def measure_proofs(store: Store, nodes: list[Node], plain_seconds: float) -> lis
 
 
 def find_target_size(name: str, count: int) -> str:
-    """Return the size to which the target of a figure applies, if this is another one, else ""."""
+    """Return the size to which a figure's target applies, or "" if it is the measured size."""
     is_its_size = count == TARGET_NODES or (name == HALF_CHANGED and count in HALF_CHANGED_TARGETS)
     return "" if is_its_size else f"{TARGET_NODES:,} nodes"
 

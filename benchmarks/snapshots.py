@@ -66,7 +66,7 @@ def measure_plain_seconds(database: Path, last_block: int) -> float:
 
 
 def choose_rewind_depth(database: Path) -> int:
-    """Return the number of blocks below the undo journal to which the rewind goes."""
+    """Return how many blocks below the lowest block of the undo journal the rewind goes."""
     with Store.open(f"sqlite:///{database}") as store, store.read_transaction() as uow:
         lowest_reachable = uow.undo.find_lowest_reachable_block()
     assert lowest_reachable is not None
@@ -74,7 +74,7 @@ def choose_rewind_depth(database: Path) -> int:
 
 
 def measure_rewind(chain: ChainSource, database: Path, blocks: int) -> tuple[float, str, bool]:
-    """Rewind a database.
+    """Measure a rewind of a database to `blocks` blocks below its undo journal.
 
     Returns the CPU seconds, the digest of the new state, and whether a snapshot was used.
     """

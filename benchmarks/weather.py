@@ -53,7 +53,7 @@ class Run:
         self.failures: Counter[str] = Counter()
 
     def measure_seconds(self) -> tuple[float, float]:
-        """Read the history, then follow the head; return the seconds of each."""
+        """Read the history, then follow the head; return the seconds of both phases."""
         with ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             url = stack.enter_context(serve_endpoint(self.endpoint)).url

@@ -208,7 +208,7 @@ def simulate_floor(arguments: argparse.Namespace, floor: str) -> str:
 
 
 def _format_group(nodes: list[Node]) -> str:
-    """Return how many nodes were kicked out, and the medians of their days and tasks."""
+    """Return how many nodes were kicked out, and the median days and tasks until then."""
     kicked_out_nodes = [node for node in nodes if node.kicked_out_at is not None]
     days = (
         f"{median(node.kicked_out_at or 0 for node in kicked_out_nodes):.1f}"

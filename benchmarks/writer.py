@@ -98,7 +98,7 @@ def main() -> int:
 
 
 def prepare_history(events: int, events_per_commit: int) -> PreparedHistory:
-    """Read the complete history, and join its windows to windows of enough events."""
+    """Read the complete history, in windows of at least `events_per_commit` events."""
     with serve_chain(events) as url:
         source, reader = open_chain_source(url)
         history = PreparedHistory(reader, source.fetch_heads(), source.fetch_genesis_hash())

@@ -230,7 +230,10 @@ def run_subsquid(project: Path, chain_url: str, folder: Path, prefix: list[str])
 
 
 def request_json(method: str, port: int, path: str, body: str | None = None) -> Any:
-    """Return the JSON body of a response, "" if it has none, or None unless its status is 200."""
+    """Send a request; return the JSON body, or None if the status is not 200.
+
+    The result is "" if the response has no body.
+    """
     connection = HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request(method, path, body, {"Content-Type": "application/json"})
