@@ -30,7 +30,7 @@ def _reads(function: ast.FunctionDef) -> bool:
 
 
 def _errors(function: ast.FunctionDef) -> Iterator[str]:
-    """Yield the names of errors: caught ones, and annotated arguments."""
+    """Yield the names of a function's variables that hold caught errors or error arguments."""
     for node in ast.walk(function):
         if isinstance(node, ast.ExceptHandler) and node.name is not None:
             yield node.name
@@ -39,7 +39,7 @@ def _errors(function: ast.FunctionDef) -> Iterator[str]:
 
 
 def _is_error(annotation: ast.expr | None) -> bool:
-    """Return whether a type contains the name of an error."""
+    """Return whether a type annotation contains the name of an error class."""
     parts = () if annotation is None else ast.walk(annotation)
     names = (getattr(part, field, "") for part in parts for field in ("id", "attr", "value"))
     return any(

@@ -25,14 +25,15 @@ def parse_sources() -> dict[Path, ast.Module]:
 
 @cache
 def list_nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
-    """Return the nodes of a syntax tree, like `ast.walk`; cached,
-    because walking all trees takes a second.
+    """Return the nodes of a syntax tree, like `ast.walk`, from a cache.
+
+    Walking all trees takes a second.
     """
     return tuple(ast.walk(tree))
 
 
 def parse_package(root: Path, package: str) -> dict[Path, ast.Module]:
-    """Return the syntax trees of a package, of the product or of a test's own folder."""
+    """Return the syntax tree of each file of a package, in the product or in a test's folder."""
     if root == ROOT:
         return {
             path: tree for path, tree in parse_sources().items() if root / package in path.parents

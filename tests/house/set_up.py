@@ -110,7 +110,7 @@ class Index:
 
 @contextmanager
 def serve_index(index: Index) -> Iterator[Index]:
-    """Serve the index on 127.0.0.1; the address contains its password if it has one."""
+    """Serve the index on 127.0.0.1, with the index's password in the address if there is one."""
     authorized = f"Basic {base64.b64encode(f'ada:{index.password}'.encode()).decode()}"
 
     class Handler(BaseHTTPRequestHandler):
@@ -182,6 +182,6 @@ def make_checkout(
 
 
 def link_this_python(environment: Path) -> None:
-    """Create a fake environment with pip, without the seconds that pip takes."""
+    """Create an environment that links to this Python, which saves the installation of pip."""
     (environment / "bin").mkdir(parents=True)
     (environment / "bin/python").symlink_to(sys.executable)

@@ -169,9 +169,7 @@ def test_network_failure_is_reported_in_one_line(monkeypatch, capsys, output, re
 
 
 def commands_run(monkeypatch):
-    """Record the commands that bootstrap would run to install packages,
-    instead of running them.
-    """
+    """Record the commands by which bootstrap would install packages, and run none of them."""
     commands: list[list[str]] = []
     monkeypatch.setattr(bootstrap, "_create_with_venv", link_this_python)
     monkeypatch.setattr(bootstrap, "_run", commands.append)

@@ -61,7 +61,10 @@ def test_lock_satisfies_every_requirement_of_its_packages(name):
 
 
 def reachable(requirements: list[Requirement]) -> Iterator[tuple[str, Requirement]]:
-    """Yield each requirement with the package that has it, extras included."""
+    """Yield each direct or indirect requirement with the package that requires it.
+
+    The requirements of extras are included.
+    """
     queue = [
         ("pyproject.toml", dependency) for dependency in requirements if applies(dependency, set())
     ]

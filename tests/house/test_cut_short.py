@@ -24,7 +24,7 @@ def checkout(monkeypatch, tmp_path):
 
 
 def install_nothing(*_):
-    """Let every command succeed at once."""
+    """Do nothing, in place of a command that succeeds at once."""
 
 
 def write_half_a_package(command, *_):

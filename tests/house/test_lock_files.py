@@ -28,8 +28,9 @@ PUBLISHED_LATER = (
 
 
 def pip_wheel(version, digest, folder):
-    """Return the file of a version of pip, by its hash,
-    from the index that this machine's pip uses.
+    """Return the file of a version of pip, by its hash.
+
+    The file comes from the index that this machine's pip uses.
     """
     lock = folder / "pip.txt"
     lock.write_text(f"pip=={version} --hash=sha256:{digest}\n", "utf-8")

@@ -49,7 +49,7 @@ _TARGETS = (ROOT / "Makefile").read_text("utf-8")
 
 
 def points(page: Path) -> Iterator[tuple[str, str]]:
-    """Yield each item and its test or person, of every table with a column for it."""
+    """Yield each item with its test or person, from every table with a column for it."""
     is_asked = False
     for line in page.read_text("utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]

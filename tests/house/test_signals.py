@@ -9,7 +9,7 @@ STRANGE = {"sigwait", "setitimer", "alarm", "add_signal_handler", "pthread_kill"
 
 
 def calls(tree: ast.Module, *names: str) -> list[ast.Call]:
-    """Yield every call of an attribute with one of these names."""
+    """Return every call of an attribute with one of these names."""
     return [
         node
         for node in list_nodes(tree)
@@ -20,7 +20,7 @@ def calls(tree: ast.Module, *names: str) -> list[ast.Call]:
 
 
 def iterate_installed_handlers(tree: ast.Module) -> list[ast.expr]:
-    """Yield the installed handlers."""
+    """Return the signal handlers that a module installs."""
     return [
         call.args[1]
         for call in calls(tree, "signal")
@@ -31,9 +31,7 @@ def iterate_installed_handlers(tree: ast.Module) -> list[ast.expr]:
 
 
 def is_harmless(handler: ast.expr, tree: ast.Module) -> bool:
-    """Return whether a handler is the default of the kernel or of Python,
-    or has only a docstring.
-    """
+    """Return whether a handler is a default of the kernel or of Python, or does nothing."""
     if isinstance(handler, ast.Attribute):
         return handler.attr in {"SIG_IGN", "SIG_DFL"}
     assert isinstance(handler, ast.Name), ast.dump(handler)

@@ -28,8 +28,9 @@ JOINED = {"type": "node_joined", "block": 1, "tx": 0, "log": 0, "time": 100, "no
 
 
 def ran(folder: Path, *command: str | Path, **environment: str) -> str:
-    """Return the command's output; it runs outside of the checkout,
-    without this test's environment.
+    """Run a command outside of the checkout, and return its output.
+
+    The command does not inherit the environment's settings of Python.
     """
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith("PYTHON")

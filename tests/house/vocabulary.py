@@ -65,7 +65,7 @@ class Finding(NamedTuple):
 
 
 def empty_names(root: Path, packages: Iterable[str]) -> Iterator[Finding]:
-    """Yield the names of the product that consist of filler words."""
+    """Yield the names in the product's code that consist of filler words."""
     for package in packages:
         for path, tree in parse_package(root, package).items():
             for kind, name, line in _names(tree):
@@ -117,12 +117,9 @@ def wrong_predicates(root: Path, packages: Iterable[str]) -> Iterator[str]:
 
 
 def raised_numbers(before: Counts, now: Counts) -> list[str]:
-    """Return the counts that rose: in a package that was counted before, or in all packages
-    together.
+    """Return the counts that rose in a package counted before, or in all packages together.
 
     A new package may have what others lost, because its modules were moved.
-
-    A package that is new to the file may have what the others lost: its modules were moved.
     """
     raised = [
         f"{package}.{kind}: {number} names, {before[package].get(kind, 0)} allowed"

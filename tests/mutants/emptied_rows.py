@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def list_cited_rows() -> list[Statement]:
-    """Return the rows that are not prose, and have a test."""
+    """Return the rows that cite code and have a test."""
     return [row for row in statements() if not row.is_prose and row.tests]
 
 
@@ -104,7 +104,7 @@ def run_rows(rows: Sequence[Statement], folder: Path, jobs: int) -> Fallen:
 
 
 class _Testers:
-    """A number of processes from which tests are forked."""
+    """A pool of processes from which tests are forked."""
 
     def __init__(self, jobs: int) -> None:
         self._stack = ExitStack()
@@ -120,7 +120,7 @@ class _Testers:
         self._stack.close()
 
     def green(self, tests: list[str], unmodified_tree: Path) -> set[str]:
-        """Return which of these tests pass while nothing is empty; print the others."""
+        """Return which of these tests pass in the unmodified tree; print the others."""
         tester = self._idle.get()
         ran = tester.run_tests(unmodified_tree, tests, _GREEN_SECONDS, *_OPTIONS)
         self._idle.put(tester)
@@ -130,7 +130,7 @@ class _Testers:
         return passed
 
     def fallen(self, place: Place, tests: list[str], unmodified_tree: Path) -> set[str] | str:
-        """Return the tests that fail when the place is empty, or why it cannot be tried."""
+        """Return the tests that fail when a place is emptied, or why emptying is impossible."""
         if not tests:
             return "no test of its rows is green as it is"
         tree = unmodified_tree.parent / f"{'-'.join(place).replace('/', '-')}"

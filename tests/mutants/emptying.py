@@ -89,7 +89,7 @@ def _line_of(node: ast.stmt) -> int:
 
 
 def _emptied_contract(name: str) -> dict[str, str]:
-    """Return the changed contract files: a function does nothing, or an event is not emitted."""
+    """Return the contract files in which a function does nothing, or an event is not emitted."""
     changed_files = {}
     for path in sorted((ROOT / "contracts").rglob("*.sol")):
         text = path.read_text("utf-8")
@@ -120,7 +120,7 @@ def _without_body(text: str, start: int) -> str:
 
 
 def _built_as(path: str) -> str:
-    """Return the contract to compile: the deployed one that contains this file."""
+    """Return the name of the contract to compile: the deployed one that contains this file."""
     if "/roots/core/" in path:
         return "QoSWords" if path.endswith("/Lanes.sol") else "QoSRoots"
     return Path(path).stem if "/roots/" in path else "TaskNetwork"

@@ -22,7 +22,7 @@ _NAME = re.compile(r"(\d{3}|[a-z]{1,2}\d\d|[a-z]{3,}-\d\d)(-[a-z0-9]+)+")
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One defence taken away.
+    """A patch that removes one defence, and the tests that must then fail.
 
     `tests` are node ids; one with parameters stands for all of them, of which one must fail.
     `cases`: the fault cases whose defence it is, "07" or "f07". `rules`: the rules of the outbox

@@ -17,22 +17,21 @@ NOT_RUN = "not run yet"
 
 @dataclass(slots=True)
 class Results:
-    """`tests`: the results of the cases' tests without a patch, by node id. `mutants`: by name.
+    """The results of earlier runs: of the cases' tests without a patch, and of the mutants.
 
-    Of a mutant: why it was not noticed (None: it was), and the digest of its inputs.
-
-    Of a mutant: why it was not noticed (None: it was), and the digest of what was run.
+    `tests`: the results of the cases' tests without a patch, by node id. `mutants`: by name, why a
+    mutant was not noticed (None: it was), and the digest of its inputs.
     """
 
     tests: dict[str, str] = field(default_factory=dict)
     mutants: dict[str, dict[str, str | None]] = field(default_factory=dict)
 
     def why_not(self, mutant: Mutant) -> str | None:
-        """Return why a mutant was not noticed, or None if it was."""
+        """Return the recorded reason why a mutant was not noticed, or None if it was noticed."""
         return self.mutants.get(mutant.name, {"why_not": NOT_RUN})["why_not"]
 
     def is_known(self, mutant: Mutant, tree: Path) -> bool:
-        """Return whether this patch was already noticed by these tests on these files."""
+        """Return whether the mutant was noticed before, and its inputs have not changed."""
         recorded = self.mutants.get(mutant.name)
         return (
             recorded is not None
@@ -68,7 +67,7 @@ def results() -> Results:
 
 @contextmanager
 def changing() -> Iterator[Results]:
-    """Change the results; other processes that run mutants wait."""
+    """Yield the results, and store the changes; other processes that run mutants wait."""
     BUILD.mkdir(exist_ok=True)
     with RESULTS.open("a+", encoding="utf-8") as results_file:
         fcntl.flock(results_file, fcntl.LOCK_EX)

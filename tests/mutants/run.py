@@ -92,7 +92,7 @@ def select_mutants(options: argparse.Namespace) -> list[Mutant]:
 
 
 class _Trial:
-    """Runs these mutants, each in a separate copy of the tree."""
+    """Runs mutants, each in a separate copy of the checkout."""
 
     def __init__(
         self, mutants: Sequence[Mutant], folder: Path, jobs: int, *, is_quick: bool
@@ -118,7 +118,7 @@ class _Trial:
         self.digests = {mutant.name: digest(mutant, self._whole) for mutant in mutants}
 
     def __enter__(self) -> Self:
-        """First run all their tests without a patch, and those of their cases."""
+        """Start the testers, and run the tests of the mutants and their cases without a patch."""
         for _ in range(self._jobs):
             self._idle.put(self._stack.enter_context(Tester()))
         tests = {test for mutant in self.mutants for test in mutant.tests} | {*self.of_cases}
@@ -153,7 +153,7 @@ class _Trial:
             self._idle.put(tester)
 
     def verdicts(self, *, may_keep: bool) -> Iterable[tuple[Mutant, str | None]]:
-        """Yield, as they finish, why each mutant was not noticed; None: it was.
+        """Yield each mutant when it finishes, with why it was not noticed, or None if it was.
 
         `may_keep`: what was noticed before, and nothing of it changed, is not run again.
 

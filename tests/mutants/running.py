@@ -50,12 +50,13 @@ ONE_ENGINE = ("-m", "not postgres")
 
 
 class Tester:
-    """A process from which pytest is forked, because starting Python and its
-    libraries takes seconds.
+    """A process from which pytest is forked.
+
+    Starting Python and its libraries takes seconds.
     """
 
     def __init__(self) -> None:
-        """Start the process; it runs one order at a time."""
+        """Start the process, which handles one request at a time."""
         script = Path(__file__).with_name("server.py")
         # Compiled files are kept in the trees, whatever the environment sets: otherwise
         # each start of pytest would compile everything.

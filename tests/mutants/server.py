@@ -44,7 +44,7 @@ LIBRARIES = (
 
 
 def main() -> None:
-    """Run the orders until the input ends."""
+    """Run pytest for each request on standard input, until the input ends."""
     for name in LIBRARIES:
         importlib.import_module(name)
     # pytest collects garbage several times; objects loaded once are never garbage.

@@ -96,8 +96,9 @@ def _sources(tree: Path) -> str:
 
 
 def stat_sources(tree: Path) -> Look:
-    """Return size and time of a tree's sources;
-    a test that wrote into one changed all its links.
+    """Return the size and the modification time of each source file of a tree.
+
+    A test that wrote into a source file changed all hard links to the file.
     """
     return {
         str(path.relative_to(tree)): (path.stat().st_size, path.stat().st_mtime_ns)

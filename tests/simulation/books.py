@@ -21,10 +21,10 @@ _OURS = frozenset({"push", "other"})
 
 
 class Wished(NamedTuple):
-    """The state of the newest try at an effect.
+    """The state of the newest intent for an effect.
 
-    `tries`: the number of tries so far. `is_over`: none of the signed transactions can land any
-    more.
+    `tries`: the number of intents for the effect so far. `is_over`: none of the signed
+    transactions can land any more.
     """
 
     state: str
@@ -83,7 +83,7 @@ class Books:
     # --- queries of planners ---
 
     def requests(self) -> dict[str, Wished]:
-        """Return the newest try at each effect, by calldata."""
+        """Return the state of the newest intent for each effect, by calldata."""
         wished_by_effect: dict[str, Wished] = {}
         rows = self._rows.execute(
             "SELECT i.calldata, i.state, s.state, s.won_attempt IS NULL,"

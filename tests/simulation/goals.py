@@ -62,7 +62,7 @@ class Goals:
         return next((effect for effect in due if _is_wanted(wished_by_effect.get(effect))), None)
 
     def is_reached(self, wished_by_effect: Mapping[str, Wished]) -> bool:
-        """Return whether the books show every effect as done, and no other as under way."""
+        """Return whether the books show every goal as achieved, and no effect as under way."""
         is_done = all(
             effect in wished_by_effect and wished_by_effect[effect].state == "final"
             for effect in self.all

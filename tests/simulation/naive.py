@@ -86,7 +86,7 @@ class NaivePublisher:
         self.rows += [Row(effect) for effect in fresh[: max(_AT_ONCE - under_way, 0)]]
 
     def _check_receipt(self, lines: PoolView, row: Row, now: int) -> None:
-        """Check a row for a receipt.
+        """Mark a row as done or as pending by its transaction's receipt and its deadline.
 
         The deadline is checked first: a late transaction counts as failed, and its effect is
         wanted again.

@@ -180,7 +180,10 @@ class Node:
         return hex(_TIP)
 
     def _call(self, call: dict[str, Json], *_: Json) -> Json:
-        """Return a successful result for every call; almost nothing of the contract is read."""
+        """Return the result of a contract call, which always succeeds.
+
+        Almost nothing of the contract is read.
+        """
         return _views().get(call["data"][:_SELECTOR], "0x")
 
     def _estimate(self, *_: Json) -> Json:
@@ -225,7 +228,10 @@ def _block_to_json(block: Block) -> Json:
 
 @cache
 def _views() -> dict[str, str]:
-    """Return the oracle contract's result by selector: 0 or empty in every field except one."""
+    """Return the encoded result of each view of the oracle contract, by selector.
+
+    Every field is 0 or empty, except for one.
+    """
     abi = msgspec.json.decode(find_shipped_path("abi/roots/QoSRoots.json").read_bytes())["abi"]
     functions = load_abi("roots/QoSRoots").functions
     return {

@@ -104,7 +104,7 @@ class Planner:
         return effect, kind, wished_by_effect.get(effect, Wished("", 0, is_over=False)).tries
 
     def _signed(self, context: QuorumContext, heads: Heads, effect: str) -> SignedStatement | None:
-        """Return a live statement of a push, or sign one.
+        """Return a push's statement that is still valid, or sign a new statement.
 
         Occasionally request a contradicting one. Return None if the statement must not be signed.
         """

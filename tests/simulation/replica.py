@@ -187,7 +187,7 @@ class Replica:
                 uow.outbox.intents.hold(intent, PauseKind.OPERATOR, "by hand", context.stamp)
 
     def _end(self, error: BaseException) -> None:
-        """End the process for a while; its lease lasts until its time is over."""
+        """End the process for a while; its lease lasts until it expires."""
         # The database's own clock is not part of the seeded story.
         self.log(f"  ends: {type(error).__name__}, {str(error).partition(';')[0]}")
         dice = self.world.dice

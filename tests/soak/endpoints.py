@@ -40,7 +40,7 @@ END = "end"
 
 @dataclass(frozen=True)
 class Submission:
-    """A submitted report: it can become round `round` on the root `prev`."""
+    """A submitted report, which can become round `round` after the root `prev`."""
 
     round: int
     prev: Hash
@@ -90,7 +90,7 @@ class Life:
         return self.chain.tree.mine([*txs, *round_txs], on)
 
     def grow(self, submission: Submission | None = None) -> bool:
-        """Mine more blocks, occasionally on another fork; return whether there is more to come.
+        """Mine more blocks, occasionally on another fork; return whether more blocks will follow.
 
         A submitted report is mined after the transactions of blocks that the fork removes.
         """

@@ -140,7 +140,10 @@ class LongRun:
         return "\n".join([*readiness, self.group.tails()])
 
     def _is_quorum_near_head(self) -> bool:
-        """Return whether a quorum is near the head; a slow machine slows the chain."""
+        """Return whether a quorum of the reporters has folded almost up to the head.
+
+        So a slow machine slows the chain.
+        """
         block = self.network.head() - _MAX_BEHIND
         return sum(_has_folded(member, block) for member in self.group.up) >= QUORUM
 

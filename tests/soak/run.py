@@ -145,7 +145,7 @@ def settled_mb() -> float:
 
 
 def advance_chain(chain: "subprocess.Popen[str]", line: str = "") -> dict[str, Any]:
-    """Let the chain continue, and return its report of one line."""
+    """Let the chain's process continue, and return the line of JSON that it reports."""
     assert chain.stdin is not None
     chain.stdin.write(f"{line}\n")
     chain.stdin.flush()

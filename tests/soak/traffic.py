@@ -15,7 +15,7 @@ Stage = list[Words]
 
 
 def blocks_of(events: int, random: Random, logs_a_block: int) -> Iterator[list[Tx]]:
-    """Yield the transactions of one block after another, with about this number of logs in total.
+    """Yield the transactions of each block, with about `events` logs in total.
 
     Every step of a group is one transaction; the last groups are finished. A block has at most
     `logs_a_block` logs, except for later steps of earlier groups.

@@ -69,7 +69,7 @@ def bundle_slow_node(
     rules: Rules = BUNDLE_RULES,
     address: Address = SLOW_NODE,
 ) -> BundledNode:
-    """Index a history with an accepted and signed round, and return a bundle, by default of C."""
+    """Index a history with an accepted, signed round; return a node's bundle, by default of C."""
     rules_hash = hash_rules_and_settings(rules, ScriptedReader.identity, SETTINGS)
     config = compute_config_digest(DOMAIN, 1, _SIGNERS, QUORUM, rules_hash)
     blocks = [
@@ -105,7 +105,7 @@ def _accept_report(follower: Follower, config: Hash) -> RoundAccepted:
 
 
 def _store_signatures(store: Store, accepted: RoundAccepted) -> None:
-    """Store the statements of two signers: the own one, and one of a peer."""
+    """Store the statements of two signers: the reporter itself and a peer."""
     report = load_newest_report(store)
     statement = ReportStatement(
         config=accepted.config,

@@ -54,7 +54,7 @@ MAX_EVENTS = 40
 
 @dataclass(frozen=True)
 class ContractView:
-    """Return the complete content of a state, to compare two of them."""
+    """The complete content of a contract's state, in a form in which two states are compared."""
 
     head: RoundAccepted | None
     previous_root: Hash

@@ -138,7 +138,7 @@ def build_accused_kickout(
 
 
 def store_kicks(store: Store, *kicks: NodeKick) -> None:
-    """Write the contract's state of the kickouts of these nodes."""
+    """Write these kickouts to the database, as the contract records them."""
     with store.transaction() as uow:
         uow.rounds.save_changes(ContractChanges(kicks={kick.node: kick for kick in kicks}))
 

@@ -245,7 +245,7 @@ class Harness(WithContexts):
         self.open()
 
     def reread(self) -> None:
-        """Restart as a program whose event reader matches the current code."""
+        """Create the event reader again from the current code, and restart with this reader."""
         self._reader = EventReader.from_profile(
             "reference",
             self._contracts,

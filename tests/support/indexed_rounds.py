@@ -23,7 +23,7 @@ SETTINGS = ReportSettings(period_seconds=1)
 def index_with_rounds(
     indexed: IndexedHistory, history: History, blocks: Sequence[int]
 ) -> ContractState:
-    """Index a history; the contract accepts a report of each of these blocks in the next one.
+    """Index a history; the contract accepts a report of each of `blocks` in the following block.
 
     Returns the state of the contract.
     """

@@ -10,7 +10,7 @@ from lab.closed_loop.loop_plan import LoopPlan
 
 
 def build_column_from_text(text: str = "crynux") -> SystemColumn:
-    """Return a system as `--rules` takes it: a name, followed by changes."""
+    """Return the column of a system, which is given by a name and changes as in `--rules`."""
     name, *changes = text.split()
     basis = SystemBase.from_name(name).with_changes(changes)
     return basis.build_column(basis.full_name, {})

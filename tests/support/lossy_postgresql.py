@@ -24,7 +24,7 @@ class CommitLoss(Enum):
 
 
 class LossyProxy:
-    """Forwards everything; `lose` lets the next COMMITs of writers get lost, one each.
+    """Forwards everything, except for the COMMITs of writers that `lose` interrupts, one each.
 
     `hits` counts the lost COMMITs, and `commits` all COMMITs of writers.
     """

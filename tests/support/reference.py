@@ -132,7 +132,10 @@ class Reference:
             self.granted(node, event)
 
     def comes(self, node: Event, event: Event) -> None:
-        """Let a node join; H is 1 if it is new, or was kicked out for its scores (empty pool)."""
+        """Let a node join; a new node has a reliability H of 1.
+
+        A node that was kicked out for its scores starts again with H = 1 and an empty pool.
+        """
         if node["disgraced"]:
             node["pool"] = []
         if node["disgraced"] or node["status"] == "unknown":

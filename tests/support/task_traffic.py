@@ -110,7 +110,7 @@ class _Network:
 def iter_starts_and_ends(
     seed: int, traffic: Traffic, failure: Failure = never_fails
 ) -> Iterator[tuple[int, TaskEnd]]:
-    """Yield each start of a task with its second, and each end with the second of its end."""
+    """Yield every start and every end of a task, each with its time in seconds."""
     network = _Network(seed, traffic, failure)
     clock = 0.0
     for number in range(traffic.tasks):
@@ -177,12 +177,12 @@ def add_burst_end(history: History) -> History:
 
 
 def build_burst_history() -> History:
-    """Return the history of a burst from its begin to its end, the last submission."""
+    """Return the history of a burst from its beginning to its end, the last submission."""
     return add_burst_end(build_open_burst())
 
 
 def add_zero_scores(history: History, number: int, creator: str) -> History:
-    """Let the node `n0` time out in groups of a creator that two others answer."""
+    """Let the node `n0` time out in a creator's groups, which two other nodes answer."""
     for _ in range(number):
         name = f"{creator} {len(history.events)}"
         tasks = [f"{name} {member}" for member in range(3)]

@@ -22,7 +22,7 @@ _NUMBERED = re.compile(r"\b[Dd]ecision \d{1,2}\b")
 
 @dataclass(frozen=True)
 class Source:
-    """A module of the product; `name` from the top of `oracle/`."""
+    """A module of the product; `name` is its path below `oracle/`."""
 
     name: str
     text: str
@@ -54,7 +54,7 @@ class Source:
 
 
 class Codebase:
-    """A tree and its sources, read once."""
+    """A source tree and its modules, each read once."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -70,7 +70,7 @@ class Codebase:
 
 
 def crowded_folder(house: Codebase) -> str:
-    """Return the folder with the most files, without its sub-folders."""
+    """Return the folder with the most files of its own, and the number of these files."""
     (folder, many), *_ = Counter(
         source.name.rpartition("/")[0] for source in house.sources
     ).most_common(1)
@@ -78,7 +78,7 @@ def crowded_folder(house: Codebase) -> str:
 
 
 def crowded_room(house: Codebase) -> str:
-    """Return the package with the most files, including its sub-folders."""
+    """Return the package with the most files, including sub-folders, and the number of files."""
     (room, many), *_ = Counter(source.room for source in house.sources).most_common(1)
     return f"{many} ({room})"
 
@@ -131,7 +131,7 @@ def abi_readers(house: Codebase) -> list[str]:
 
 
 def find_sql_text_modules(house: Codebase) -> list[str]:
-    """Return the modules that execute SQL text that they built."""
+    """Return the modules that call the built-in functions `exec` or `eval`."""
     return house.where(
         lambda source: any(
             isinstance(node, ast.Call)
@@ -150,7 +150,7 @@ def web3_importers(house: Codebase) -> list[str]:
 
 
 def doubled_names(house: Codebase) -> list[str]:
-    """Return the public class names that are used more than once."""
+    """Return the public class names that are defined more than once."""
     places = defaultdict(list)
     for source in house.sources:
         for node in source.tree.body:
@@ -160,9 +160,7 @@ def doubled_names(house: Codebase) -> list[str]:
 
 
 def control_by_text(house: Codebase) -> list[str]:
-    """Return the modules that decide by texts: of an error, of its `words`,
-    of a journal's `detail`.
-    """
+    """Return the places that decide by an error's text, its `words` or a journal's `detail`."""
     return [
         f"{source.name}:{node.lineno}"
         for source in house.sources
@@ -214,7 +212,7 @@ def short_files(house: Codebase) -> list[str]:
 
 
 def dangling_citations(house: Codebase) -> list[str]:
-    """Return the cited pages that do not exist, and cited decisions without a page."""
+    """Return the citations of pages that do not exist, and of decisions without a page."""
     dangling = []
     folders = ("oracle", "devnet", "lab", "gateway", "migrations", "contracts")
     for path in (path for name in folders for path in sorted((house.root / name).rglob("*.*"))):

@@ -8,8 +8,6 @@ class AlertCase:
     """Series in promtool's notation, one sample per minute, and the minute to evaluate.
 
     `fires`: the alert fires then. `rests`: it does not, although its metric exists.
-
-    `fires`: the alert fires then. `rests`: it does not, though something of it is there.
     """
 
     alert: str
@@ -19,7 +17,7 @@ class AlertCase:
 
 
 def _case(alert: str, series: str, fires: str, rests: str, minute: int = 10) -> AlertCase:
-    """Return a case of one series, with two histories."""
+    """Return a case of one series, with a history that fires the alert and one that does not."""
     return AlertCase(alert, {series: fires}, {series: rests}, minute)
 
 

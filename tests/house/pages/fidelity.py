@@ -25,14 +25,11 @@ _NAMED = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|sol|md|json|toml))(?:::([\w.
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement of a source and its implementation; `decided` is empty if the statement is
-    implemented literally.
+    """A statement of a source document, with the code and the test that implement it.
 
-    `runs_in`: where everything in `where` runs, "daemon, contract"; empty for prose. `not_run`:
-    why the recording of the demos does not show it, and what runs it instead.
-
-    `runs_in`: where all that `where` names runs, "daemon, contract"; empty where it is prose.
-    `not_run`: why the recording of the demos does not show it, and what runs it instead.
+    `decided` is empty if the statement is implemented literally. `runs_in`: where everything in
+    `where` runs, "daemon, contract"; empty for prose. `not_run`: why the recording of the demos
+    does not show it, and what runs it instead.
     """
 
     source: str
@@ -59,7 +56,10 @@ class Statement:
 
     @property
     def excused(self) -> set[Place]:
-        """Return the cited functions that `not_run` is about: those that it names, or all."""
+        """Return the cited functions that `not_run` names, or all of them if it names none.
+
+        Without `not_run`, no function is excused.
+        """
         if not self.not_run:
             return set()
         return {
@@ -119,7 +119,7 @@ def is_ours(path: str) -> bool:
 
 
 def find_names(text: str) -> list[Place]:
-    """Return the names in backticks in a text: (path from the root, name in it or "")."""
+    """Return the code that a text cites in backticks, as (path from the root, name or "")."""
     return [(path, name or "") for path, name in _NAMED.findall(text)]
 
 

@@ -194,7 +194,7 @@ def test_every_named_case_is_listed():
 
 
 def _in_list(case: str) -> str:
-    """Return the number of a case as its list has it: F7 is f07."""
+    """Return the number of a fault case as the case list has it, for example f07 for F7."""
     return f"f{int(case[1:]):02}" if case.startswith("F") else case
 
 

@@ -24,9 +24,7 @@ def find_code_names(text: str) -> set[str]:
 
 
 def split_prose(source: str, tree: ast.Module) -> tuple[list[tuple[int, str]], str]:
-    """Return the docstrings and comments of a module with their lines,
-    and the remaining source.
-    """
+    """Return a module's docstrings and comments with their lines, and the remaining source."""
     lines = source.splitlines()
     prose = []
     for node in list_nodes(tree):

@@ -35,7 +35,7 @@ ROWS = [row for row in statements() if not row.is_prose]
 
 
 def is_part_of_a_contract(path: str, name: str) -> bool:
-    """Return whether anyone may call it, or another function does, or it is emitted."""
+    """Return whether a contract's function can be called or is called, or its event is emitted."""
     if re.search(rf"function {name}\([^{{;]*\b(?:external|public)\b", (ROOT / path).read_text()):
         return True
     texts = [source_file.read_text("utf-8") for source_file in (ROOT / "contracts").rglob("*.sol")]

@@ -42,7 +42,7 @@ _PROCESS = re.compile(r"\.pid(\d+)\.")
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """A command line to run, in which processes of `runs_in` take part."""
+    """A command line whose functions are recorded in the processes that `runs_in` names."""
 
     title: str
     runs_in: str
@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def _write(play: Play, places: set[Place], *, may_keep: bool) -> None:
-    """Put a play's functions into the file, in the order of the plays."""
+    """Write the functions that a play ran to the file, in the order of the plays."""
     old: Runs = json.loads(RUNS.read_text("utf-8")) if may_keep and RUNS.exists() else {}
     by_title = {title: functions for runs in old.values() for title, functions in runs.items()}
     by_title[play.title] = sorted("::".join(place) for place in places)

@@ -42,9 +42,7 @@ def functions_run(runs: Runs, runs_in: str) -> set[Place]:
 
 
 def run_mismatches(row: Statement, runs: Runs) -> list[str]:
-    """Return the differences between a row's `runs_in` and `not_run` and the
-    recording, one per line.
-    """
+    """Return how a row's `runs_in` and `not_run` differ from the recording, one line each."""
     cited = set(row.ours)
     excused = row.excused
     lines = [f"not_run names {'::'.join(place)}, `where` does not" for place in excused - cited]
@@ -71,7 +69,7 @@ def run_mismatches(row: Statement, runs: Runs) -> list[str]:
 
 @cache
 def command_functions() -> dict[str, Place]:
-    """Return the function of each command by the command's full name, `report show`."""
+    """Return the function of each command by the full name, for example `report show`."""
     return dict(_command_functions(get_command(build_app()), ""))
 
 

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class ReaderEvidence:
-    """The bundle of a node with scores in the newest round, and what its reader has besides it.
+    """The bundle of a node with scores in the newest round, and its reader's other evidence.
 
     `anchor` is what the reader enters on the page `/verify`.
     """

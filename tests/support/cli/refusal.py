@@ -5,7 +5,10 @@ from tests.support.cli.local_network import write_config
 
 
 def run_refused_command(capsys, *arguments, code=2):
-    """Return the one line on stderr; a traceback would have several lines."""
+    """Run a command that must be refused, and return its only line on stderr.
+
+    A traceback would have several lines.
+    """
     assert run([*map(str, arguments)]) == code
     error_line = capsys.readouterr().err.strip()
     assert error_line.startswith("qos-oracle: ")

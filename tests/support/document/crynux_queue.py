@@ -20,7 +20,7 @@ from oracle.systems.task_queue import QueueGroup, get_queue_group
 
 
 class QueuedTask(NamedTuple):
-    """A task in the queue; sorts by falling value, then by age."""
+    """A task in the queue, which sorts by decreasing value, then by age."""
 
     # Its value in wei per second, negative.
     rank: Fraction
@@ -84,7 +84,7 @@ class TaskQueue:
         return merge(*self._groups.values(), key=_get_sort_key)
 
     def heads_for(self, node: Node) -> dict[QueueGroup, QueuedTask]:
-        """Return the candidate groups of a freed node, each with its head.
+        """Return the head of each candidate group, which is the best task for a freed node.
 
         These are the groups of the node's card, and the Any groups whose VRAM is no larger than
         the node's. A head is the group's most valuable task that the node can run. The version
@@ -98,7 +98,7 @@ class TaskQueue:
         return head_by_group
 
     def next_for(self, node: Node) -> QueuedTask | None:
-        """Return the best head for a free node, or None if the node can run no waiting task."""
+        """Return the best waiting task for a free node, or None if the node can run none."""
         return min(self.heads_for(node).values(), key=_get_sort_key, default=None)
 
     def can_run(self, node: Node, task: Task) -> bool:

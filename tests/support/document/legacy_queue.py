@@ -41,7 +41,7 @@ class Combination:
 
 
 def list_combinations(freed: Node, available: Iterable[Node]) -> list[Combination]:
-    """Return a freed node's combination with nodes of its card, and the one with the most VRAM.
+    """Return a freed node's combinations: with nodes of its card, and with the most VRAM.
 
     A combination is missing if too few nodes are available. Partners that fit equally well are all
     included; a draw decides which of them run the task. A node with unknown video memory counts as
@@ -154,7 +154,7 @@ class LegacyQueue:
         return merge(*self._groups.values(), key=_get_sort_key)
 
     def offers_for(self, freed: Node, available: Iterable[Node]) -> list[TrioTask]:
-        """Return the tasks that the freed node can run with others, the best first, one per group.
+        """Return the best task of each group that the freed node can run with others, best first.
 
         A trio with one card takes any group up to its VRAM, another trio only SD groups. If both
         trios could take the same task, the one with one card does.
@@ -174,7 +174,10 @@ class LegacyQueue:
         return sorted(offer_by_group.values(), key=_get_task_sort_key)
 
     def next_for(self, freed: Node, available: Iterable[Node]) -> TrioTask | None:
-        """Return the most valuable offer, of equal ones the older, or None if nothing can run."""
+        """Return the most valuable task that the freed node can run with others, or None.
+
+        Of equal tasks, the older one is returned.
+        """
         return next(iter(self.offers_for(freed, available)), None)
 
     def overflow(self, capacity: int) -> list[QueuedTask]:

@@ -91,7 +91,7 @@ class Chain:
         return self.rpcs((method, *params))[0]
 
     def rpcs(self, *calls: tuple[Any, ...]) -> list[Any]:
-        """Send all calls in one request, and return the results in order."""
+        """Send all calls in one JSON-RPC batch, and return the results in order."""
         body = [
             {"jsonrpc": "2.0", "id": place, "method": call[0], "params": list(call[1:])}
             for place, call in enumerate(calls)

@@ -70,7 +70,7 @@ def create_second_group(first: Group) -> Group:
 def order_second_group(
     network: Network, contested: bytes, name: bytes, nodes: list[str], **order_fields: Any
 ) -> Receipt:
-    """Order, link and start a second group in one call, from a balance filled for this."""
+    """Fund the dispatcher's balance; order, link and start a second group in one call."""
     network.by(network.admin, network.does.fund(network.dispatcher), ETHER * len(nodes))
     plain: dict[str, Any] = {"id": make_first_id(name), "group": name, "group_size": len(nodes)}
     order = network.order(**plain | order_fields)

@@ -191,7 +191,10 @@ class Network:
         return self.by(node, self.does.reportError(task))
 
     def commit(self, task: bytes, node: str, answer: bytes = NOTHING) -> Receipt:
-        """Answer a group's task; call `reveal` later. NOTHING reports an error."""
+        """Commit to the answer of a group's task; `reveal` follows later.
+
+        The answer `NOTHING` reports an error.
+        """
         self._hidden[task] = (node, answer)
         return self.by(node, self.does.commitAnswer(task, compute_commitment(task, node, answer)))
 
@@ -203,7 +206,7 @@ class Network:
         return self.by(sender or self.admin, self.does.timeOutTask(task))
 
     def time_limit(self, task: bytes) -> int:
-        """Return the last second in which the node's answer counts."""
+        """Return the last block time at which the node's answer counts."""
         task_fields = self.read_task(task)
         return int(task_fields["startedAt"] + task_fields["timeout"])
 
@@ -225,7 +228,7 @@ class Network:
         )
 
     def change(self, **changes: int) -> Receipt:
-        """Set the settings of a new network, with these changes."""
+        """Set the network's settings to those of a new contract, with these changes."""
         return self.by(self.admin, self.does.setSettings(tuple(Settings(**changes))))
 
     @staticmethod

@@ -88,7 +88,7 @@ class Relay:
         )
 
     def group(self, tasks: Mapping[int, int], score: str = "0xaa") -> None:
-        """Run a complete group.
+        """Append the rows of a complete group.
 
         `tasks` gives each node's task, in the order in which they finish.
         """

@@ -23,7 +23,9 @@ INCORRECT, GROUP_TIMEOUT = 3, 5
 
 @dataclass(frozen=True)
 class ClosedGroup:
-    """The ends of the members, in order of elapsed time: a row type, an abort reason, or None.
+    """The end of each member of a group, in order of elapsed time.
+
+    `ends` are row types, abort reasons or None.
 
     `scores` are the scores that each member's pool gets, or None. `closes` is False if the relay's
     transaction fails, so that the group stays open.
@@ -35,12 +37,15 @@ class ClosedGroup:
 
 
 def have_same_score(outcome: str, other_outcome: str) -> bool:
-    """Return compareTaskScore: equal status and equal result; two error reports are equal."""
+    """Return whether two outcomes are equal in status and result, as compareTaskScore does.
+
+    Two error reports are equal.
+    """
     return outcome == other_outcome
 
 
 def close_group(outcomes: Sequence[str]) -> ClosedGroup:
-    """Return ValidateTaskGroup's outcome for members in order of elapsed time."""
+    """Close a group as ValidateTaskGroup does; members are in order of elapsed time."""
     finished = [place for place, outcome in enumerate(outcomes) if outcome in FINISHED]
     ends: list[str | int | None] = [None] * len(outcomes)
     scores: list[int | None] = [None] * len(outcomes)

@@ -141,7 +141,7 @@ class Indexer:
             return [(log.block_hash, log.index) for log in uow.logs.iterate_between(0, 2**62)]
 
     def gaps(self) -> list[BlockRange]:
-        """Return the ranges up to the cursor that coverage does not record for the scope."""
+        """Return the block ranges up to the cursor that are not recorded as covered."""
         with self.store.read_transaction() as uow:
             scope = uow.coverage.get_current_scope()
             at = uow.cursor.get()

@@ -85,7 +85,7 @@ class Site:
             return [(log.block, log.block_hash, log.index, log.data) for log in logs]
 
     def truth(self) -> list[Row]:
-        """Return the same rows for the chain."""
+        """Return every canonical log of the chain, in the form of `rows`."""
         return [
             (block.number, block.hash, int(log["logIndex"], 16), log["data"])
             for block in get_branch(self.chain.head)
@@ -102,7 +102,7 @@ class Site:
             return {span.level for span in uow.coverage.list_intervals(scope.id, 0, last)}
 
     def forget_feature(self, feature: HeaderFeature) -> None:
-        """Delete that a feature is proven, as if the process had ended before it stored this."""
+        """Delete the stored fact that a feature is proven, as if the process had not stored it."""
         with self._store() as store, store.transaction() as uow:
             assert uow.facts.get(CHAIN_FACTS_KEY, get_feature_fact_name(feature), 0) == "right"
             uow.facts.delete(CHAIN_FACTS_KEY, get_feature_fact_name(feature))

@@ -216,7 +216,7 @@ def make_random_leaf_batch(chance: Random, node_count: int) -> bytes:
 
 
 def make_leaf_batch_of_all_seats(chance: Random, node_count: int) -> bytes:
-    """Return encoded leaves of the first `node_count` seats, in order, as `a_leaf_batch`."""
+    """Return the encoded leaves of the first `node_count` seats, in order and without repeats."""
     return b"".join(
         _encode_seat_and_lane(seat, chance.choice((1, 2, 10_002))) for seat in range(node_count)
     )

@@ -41,7 +41,7 @@ ReadLogs: TypeAlias = tuple[list[Log], list[LogPart]]
 
 
 def list_logs_and_parts(logs: list[Log]) -> ReadLogs:
-    """Return logs with the parts of their table."""
+    """Return logs, and the parts of the table that is built from these logs."""
     return list(logs), [LogPart(*part) for part in LogTable.from_logs(logs).parts]
 
 

@@ -41,10 +41,10 @@ class Fuse:
         self._at = at
 
     def begins(self) -> None:
-        """Pass the moment before a write, which needs no point: dying here equals dying before."""
+        """Do nothing before a write, because dying here equals dying at the point before."""
 
     def point(self, name: str) -> None:
-        """Pass a point.
+        """Record a point, and die there if it is the chosen one.
 
         Raises:
             Crash: the process dies at this point.
@@ -106,13 +106,13 @@ class FusedSigner:
         return self._signer.address
 
     def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
-        """Sign, and pass a point."""
+        """Sign a statement, and pass a point at which the process may die."""
         signed = self._signer.sign_statement(statement, domain)
         self._fuse.point("after signing a statement")
         return signed
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
-        """Sign, and pass a point."""
+        """Sign a transaction, and pass a point at which the process may die."""
         signed = self._signer.sign_transaction(transaction)
         self._fuse.point("after signing a transaction")
         return signed

@@ -31,7 +31,7 @@ def send_unmined_push(harness: Harness, settings: SendSettings = BY_BLOCKS) -> N
 
 
 def reject_known_transactions(*proxies: Proxy) -> None:
-    """Let the pools return known transactions, as most nodes do.
+    """Let the endpoints reject transactions that they already know, as most nodes do.
 
     Anvil checks the base fee first.
     """

@@ -24,7 +24,7 @@ _MAY_FOLLOW: dict[str, set[str | None]] = {
 
 
 def find_journal_gaps(harness: Harness) -> list[str]:
-    """Return the gaps of the journal: transitions without a valid predecessor, unknown ends."""
+    """Return the contradictions of the journal: wrong predecessors, and wrong final states."""
     journal_gaps = []
     for intent in harness.intents():
         with harness.store.read_transaction() as uow:

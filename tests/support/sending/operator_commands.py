@@ -67,7 +67,7 @@ class Operator:
         }
 
     def go_home(self) -> None:
-        """Stop the daemon, so that another process can use the database."""
+        """Release the daemon's lease, so that another process can use the database."""
         with self.harness.store.transaction() as uow:
             uow.lease.release(self.harness.epoch)
 

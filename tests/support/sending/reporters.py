@@ -51,7 +51,7 @@ class Reporter:
         return self.harness.context.sender_account.signer.address
 
     def tick(self, *, restarting: bool = False) -> list[StepResult]:
-        """Run one turn with windows of this size; a reporter that is down does nothing."""
+        """Run one turn with at most `window` blocks per window; do nothing while it is down."""
         if self.is_down:
             return []
         if restarting:

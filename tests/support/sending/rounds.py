@@ -14,7 +14,7 @@ def list_signed_statements(harness: Harness, number: int) -> list[SignedStatemen
 
 
 def flip_lowest_bit(root: Hash) -> Hash:
-    """Return another root, as a reporter that is wrong would sign it."""
+    """Return a root that differs in one bit, as a faulty reporter would sign it."""
     return Hash(f"0x{int(root, 16) ^ 1:064x}")
 
 
@@ -26,14 +26,14 @@ def plan_round(harness: Harness) -> None:
 
 
 def land_round(harness: Harness) -> None:
-    """Send and mine what is planned."""
+    """Send and mine the planned calls."""
     harness.tick()
     harness.mine()
     harness.tick()
 
 
 def get_contract_error(harness: Harness, calldata: str) -> str:
-    """Return the contract's error for a call now."""
+    """Return the name of the error with which the contract rejects a call now."""
     verdict = harness.context.preflight(calldata)
     assert verdict.outcome is PreflightOutcome.REFUSED
     assert verdict.refusal is not None

@@ -30,6 +30,6 @@ def get_payee(harness: Harness) -> Address:
 
 
 def use_nonce_elsewhere(harness: Harness) -> None:
-    """Send from the transmitter's account elsewhere, and mine the transaction."""
+    """Send a transaction of the transmitter from the second wallet, and mine this transaction."""
     send_foreign_transaction(harness, 50 * GWEI)
     harness.mine()

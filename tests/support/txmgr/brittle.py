@@ -58,7 +58,7 @@ class _Watched:
 def die_at_each_call(
     store: Store, step: Callable[[Store], object], unharmed: Callable[[], bool]
 ) -> int:
-    """Repeat `step`, dying one call later each time, until it succeeds; return the deaths.
+    """Repeat `step`, dying one call later each time, until it succeeds; count the deaths.
 
     `unharmed` is checked after each death.
     """
