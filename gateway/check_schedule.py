@@ -103,11 +103,11 @@ class ChainCheck:
         )
 
     def start_checks(self) -> None:
-        """Start the first round at once, and further rounds periodically."""
+        """Start the first round of checks at once, and further rounds periodically."""
         self._thread.start()
 
     def request_round(self) -> None:
-        """Request the next round, at once or after the minimum time between rounds."""
+        """Request the next round of checks, at once or after the minimum time between rounds."""
         self._run_requested.set()
 
     def stop_checks(self) -> None:
@@ -197,7 +197,7 @@ class CheckSchedule:
             start_checker()
 
     def request_rounds(self) -> None:
-        """Request the next round of each chain, at once or after the minimum time."""
+        """Request each chain's next round of checks, at once or after the minimum time."""
         for chain in self._chains:
             chain.request_round()
 

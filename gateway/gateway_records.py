@@ -107,7 +107,7 @@ class GatewayRecords:
             self._selector.record_passed_health_check(Address(node), chain, time_ms)
 
     def add_known_id(self, outcome_id: str, until: int) -> None:
-        """Treat outcomes with this id as repeated until the time `until`."""
+        """Record a known id, so that outcomes with this id count as repeated until `until`."""
         self._expiry_by_id[outcome_id] = until
 
     def is_failing(self, chain: str, node: str, now: int) -> bool:

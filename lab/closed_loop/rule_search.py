@@ -100,7 +100,7 @@ def search_rules(
     plan: ComparisonPlan,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> SearchResult:
-    """Try the values of one rule after the other, and keep the best one, until nothing improves.
+    """Search rule by rule for the best value, and repeat until no rule improves.
 
     Raises:
         ValueError: a value is invalid, or a system cannot be simulated.

@@ -121,7 +121,7 @@ def build_columns_from_options(
 
 
 def resolve_base(option: str, base_text: str) -> SystemBase:
-    """Return the system of a name or file, with the `KEY=VALUE` changes that follow in the text.
+    """Return the system that a name or file defines, with the `KEY=VALUE` changes that follow.
 
     `option` is the option that error messages name.
 

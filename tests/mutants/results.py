@@ -40,7 +40,7 @@ class Results:
         )
 
     def keep(self, mutants: Sequence[Mutant], tests: Sequence[str]) -> None:
-        """Delete the results of removed mutants and tests."""
+        """Keep only the results of these mutants and tests."""
         names = {mutant.name for mutant in mutants}
         self.mutants = {name: self.mutants[name] for name in sorted(names & self.mutants.keys())}
         self.tests = {test: self.tests[test] for test in sorted(set(tests) & self.tests.keys())}

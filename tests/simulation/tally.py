@@ -30,7 +30,10 @@ _WIDTH = 9
 
 
 def tally(played_worlds: Sequence[Played]) -> dict[str, float]:
-    """Return the sums over worlds. In `faults`, an invariant counts once per world."""
+    """Return the sums of the worlds' results.
+
+    In `faults`, an invariant counts once per world.
+    """
     return {
         "worlds": len(played_worlds),
         "rounds": sum(played.setting.rounds for played in played_worlds),

@@ -141,7 +141,7 @@ class PaperHttp(BoundedHttp):
 
 
 def pool_in(world: World, sending: Sending, talk: Talk | None = None) -> EndpointPool:
-    """Return the endpoints of the world. `talk` records requests and responses."""
+    """Return a pool of the world's endpoints; `talk` records requests and responses."""
     urls = [f"http://endpoint-{place}.test" for place in range(len(world.nodes))]
     pool = EndpointPool.from_urls(urls, 31337, world.seconds)
     for place, endpoint in enumerate(pool):

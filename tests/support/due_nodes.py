@@ -97,7 +97,7 @@ def build_leaves(
 
 
 def store_leaves(store: Store, number: int, leaves: Sequence[NodeLeaf]) -> tuple[int, Hash]:
-    """Write the leaves of a round that may be accepted; return its as-of block and its root."""
+    """Write the leaves of a round that is not accepted yet; return its as-of block and root."""
     as_of = OPENED.block + number - 1
     pieces = [
         b"".join(leaf.encode() for leaf in leaves[first : first + PIECE_LEAVES])

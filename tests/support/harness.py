@@ -210,7 +210,7 @@ class Harness(WithContexts):
         self.open()
 
     def open(self) -> None:
-        """Start as a new process does."""
+        """Start the daemon as a new process would."""
         testbed = self.testbed
         self.source = source_on(
             self._reader,

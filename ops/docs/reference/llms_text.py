@@ -37,7 +37,7 @@ def render_site_text() -> str:
 
 
 def _render_text(format_link: Callable[[re.Match[str]], str], server_section: str) -> str:
-    """Return the title and the summary of the start page, and those sections that are lists."""
+    """Return the start page's title, summary and sections; `format_link` formats links."""
     head, *sections = _START_PAGE.read_text("utf-8").split("\n## ")
     title, introduction, *_ = head.split("\n\n")
     summary = " ".join(introduction.split()).partition(". ")[0]

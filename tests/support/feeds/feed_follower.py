@@ -64,7 +64,7 @@ class FeedFollower:
         return ingested
 
     def passes(self, seconds: int, every: int = 10) -> None:
-        """Advance the time: the relay is polled, and blocks are mined up to the relay's clock."""
+        """Advance the relay's clock, poll the relay, and mine blocks up to the relay's time."""
         until = self.relay.now + seconds
         while self.relay.now < until:
             self.relay.now += every

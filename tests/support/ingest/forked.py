@@ -92,6 +92,9 @@ class Counting:
 
 
 def drop_local_rows(rows: list[str]) -> list[str]:
-    """Return rows without forks, readers and reports, because missed reports stay missed."""
+    """Return dumped rows, except for those about forks, readers and reports.
+
+    Reports are left out because missed reports stay missed.
+    """
     besides = ("reorg_log", "coverage", "verified_block", "report")
     return [row for row in rows if not row.startswith(besides)]

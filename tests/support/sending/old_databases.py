@@ -27,7 +27,7 @@ def copy_database(harness: Harness, folder: Path) -> Store:
 
 
 def prepare_empty_store(harness: Harness, fresh: Store) -> Store:
-    """Return an empty database of the same chain, under the same lease."""
+    """Prepare an empty database for the same chain and the same lease, and return it."""
     with harness.store.read_transaction() as uow:
         identity = uow.identity.get()
     assert identity is not None
@@ -38,7 +38,7 @@ def prepare_empty_store(harness: Harness, fresh: Store) -> Store:
 
 
 def restart_with_refused_store(harness: Harness, store: Store) -> AccountContext:
-    """Return the context of a daemon that starts with this database and is refused."""
+    """Restart with a database that the daemon refuses, and return the daemon's context."""
     with pytest.raises(InputError, match="outbox rebuild --from-chain"):
         harness.restart(store=store)
     return harness.context

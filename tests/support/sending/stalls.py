@@ -156,7 +156,7 @@ class Succession:
 
 @contextmanager
 def reuse_store(new_store: NewStore) -> Iterator[tuple[NewStore, Store]]:
-    """Yield one store that is emptied for each use, and a second store of the same database.
+    """Yield a function that opens an emptied store, and a second store of the same database.
 
     Both keep what they have learned about the database, which takes most of a short test.
     """

@@ -34,7 +34,7 @@ class ProbingHarness(DispatchHarness):
         self.wait(WINDOW - self.testbed.chain.time % WINDOW)
 
     def pass_window(self) -> None:
-        """Let every node become due; mine a block for the calls, and one that the daemon reads."""
+        """Let every node become due for a probe; mine a block for the calls, and one to read."""
         self.wait(WINDOW * 9 // 10)
         for _ in range(2):
             self.block()
