@@ -72,7 +72,7 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
 
 
 def _is_topic_in_runtime_code(reader: EventReader, topic: str) -> bool:
-    """Return whether the deployed code contains the event, and not only the constructor."""
+    """Return whether the deployed code, and not only the constructor, contains a topic."""
     return reader.get_event_name(topic) not in CONSTRUCTOR_ONLY_EVENTS
 
 

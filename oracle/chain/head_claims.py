@@ -18,7 +18,7 @@ _NEXT_HEIGHTS = 10
 
 
 class HeadClaims:
-    """Compares the heads of an endpoint with those of other witnesses; used by one thread."""
+    """Compares an endpoint's head with the heads of other witnesses; used by one thread."""
 
     def __init__(self, endpoints: EndpointPool, witnesses: WitnessFetcher) -> None:
         self._endpoints = endpoints
@@ -55,7 +55,10 @@ class HeadClaims:
         return None
 
     def find_readable_head(self, heads: Heads) -> Witness | None:
-        """Return a witness with a lower head than `heads`, above which no block could be read."""
+        """Return a witness whose head is below the latest block of `heads`, or None.
+
+        Blocks up to the latest block of `heads` could not be read.
+        """
         witness = self._fetch_lower_head(heads)
         return None if witness is None or witness.head.number >= heads.latest.number else witness
 
@@ -68,7 +71,7 @@ class HeadClaims:
         return None if witness is None or witness.head.number < lowest_number else witness
 
     def _shows_blocks_above(self, heads: Heads, lower_number: int) -> bool:
-        """Return whether the endpoint returns its newest block and the blocks above a lower one.
+        """Return whether an endpoint returns its newest block and the blocks above `lower_number`.
 
         One of a few blocks above suffices, because the chain may have no block at some heights.
         """

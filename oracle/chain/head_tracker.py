@@ -37,7 +37,7 @@ _MIN_EXPECTED_BLOCK_SECONDS = 0.75
 
 
 class StallDetector:
-    """Detects whether the chain has stalled, in contrast to a chain with slow blocks.
+    """Detects that a chain has stalled, in contrast to a chain whose blocks are merely slow.
 
     Block times are measured by block timestamps. The length of a stall is measured by the local
     clock, and includes only times at which the chain was checked.

@@ -27,7 +27,7 @@ class Finality:
     seconds: int = 0
 
     def is_deep_enough(self, block: BlockRef, head: BlockRef) -> bool:
-        """Return whether a block is at least this far below a head, in blocks and in seconds."""
+        """Return whether a block is deep enough below a head, in blocks and in seconds."""
         is_old_enough = not self.seconds or block.time <= head.time - self.seconds
         return block.number <= head.number - self.depth and is_old_enough
 

@@ -211,7 +211,7 @@ def _parse_timestamp(value: object) -> int:
 
 
 class _IndexCache(dict[str, int]):
-    """A cache of parsed indexes, of which only a few hundred different texts occur."""
+    """A cache of parsed log and transaction indexes, which have only a few hundred values."""
 
     def __missing__(self, text: str) -> int:
         number = int(text, 16)

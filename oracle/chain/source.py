@@ -105,7 +105,7 @@ class ChainSource:
         self._min_worker_blocks = min_worker_blocks
 
     def add_checkpoint(self, number: int, block_hash: Hash, source: str) -> None:
-        """Use only endpoints that have this block at this height; `source` is for messages."""
+        """Use only endpoints that have this block; `source` is the hash's origin, for messages."""
         self._endpoints.add_checkpoint(Checkpoint(number, block_hash, source))
 
     def check_endpoints(self) -> None:
@@ -299,7 +299,7 @@ class ChainSource:
         )
 
     def is_deep_enough(self, block: BlockRef, head: BlockRef) -> bool:
-        """Return whether a block is so far below a head that it may be final."""
+        """Return whether a block is deep enough below a head to be final."""
         return self.tracker.finality.is_deep_enough(block, head)
 
     def fetch_second_witness(self, number: int, excluded_endpoint: str) -> Witness | None:
@@ -359,7 +359,7 @@ class ChainSource:
         self._endpoints.endpoint_list.mark_proven_wrong(endpoint, reason)
 
     def get_proven_wrong_endpoints(self) -> Mapping[str, str]:
-        """Return the proof against each endpoint that was proven wrong and not readmitted."""
+        """Return the endpoints that were proven wrong and not readmitted, each with its proof."""
         return self._endpoints.endpoint_list.get_proven_wrong_reasons()
 
     def are_receipts_provable(self) -> bool:

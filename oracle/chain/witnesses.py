@@ -112,7 +112,10 @@ class WitnessFetcher:
     def _iterate_other_witnesses(
         self, excluded_endpoint: str, height_or_tag: int | str
     ) -> Iterator[Witness]:
-        """Query the endpoints of other witnesses in turn, except silent and slow ones."""
+        """Query the other witnesses' endpoints in turn, and yield each endpoint's block and head.
+
+        Silent and slow endpoints are not queried.
+        """
         now = self._clock()
         for endpoint in self._endpoints.list_endpoints_of_other_witnesses(excluded_endpoint):
             if now < self._backoff_until.get(endpoint.name, now):
@@ -133,7 +136,7 @@ class WitnessFetcher:
                 yield witness
 
     def _back_off_endpoint(self, endpoint: Endpoint, seconds: float) -> None:
-        """Do not use the endpoint as a second witness for this many seconds."""
+        """Stop using an endpoint as a second witness for `seconds`."""
         self._backoff_until[endpoint.name] = self._clock() + seconds
         self._slow_until[endpoint.name] = self._clock() + 2 * seconds
 
@@ -164,5 +167,5 @@ class WitnessFetcher:
 
 
 def _compute_backoff_seconds(elapsed_seconds: float) -> float:
-    """Return for how many seconds not to query an endpoint whose response took this long."""
+    """Return the seconds for which to avoid an endpoint whose response took `elapsed_seconds`."""
     return min(_SLOW_FACTOR * elapsed_seconds, _MAX_BACKOFF_SECONDS)

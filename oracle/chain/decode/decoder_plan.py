@@ -36,7 +36,7 @@ Getter: TypeAlias = Callable[[Parts], Any]
 
 
 class TypedValue(NamedTuple):
-    """A decoded value, given by its getter and its canonical Solidity type.
+    """A decoded value of a log or call: its getter and its canonical Solidity type.
 
     A list that combines several values has no type of its own, but the types of these values in
     `abi_types`. `part_index` is the value's index in the tuple of parts if it is used without
@@ -50,7 +50,7 @@ class TypedValue(NamedTuple):
 
     @classmethod
     def at_index(cls, index: int, abi_type: str) -> "TypedValue":
-        """Return the value at an index of the tuple of parts."""
+        """Return the typed value at an index of the decoded parts of a log or call."""
         return cls(itemgetter(index), abi_type, (), index)
 
     def build_converting_getter(self, convert: Callable[[Any], Any]) -> Getter:
@@ -273,7 +273,7 @@ _PADDING = "0x" + 24 * "0"
 
 @dataclass(frozen=True, slots=True)
 class DecoderPlan:
-    """How the logs of one event are split into parts, and the value of each input.
+    """The plan for splitting an event's logs into parts, with the typed value of each input.
 
     `split_log` raises ValueError for a log of another event. The ABI type of an input is "" if the
     log contains only a hash of its value. `data_length` is the length of the data in characters,

@@ -87,7 +87,7 @@ def _build_capped_getter_finder(max_value: int) -> Callable[[TypedValue], Getter
 
 
 def _find_size_getter(typed_value: TypedValue) -> Getter | None:
-    """Return a getter of a size that returns None for a size of zero."""
+    """Return the getter of an unsigned size field, which returns None if the size is zero."""
     bits = _find_unsigned_bit_width(typed_value.abi_type)
     if bits is None or 2**bits - 1 <= INT63_MAX:
         return typed_value.build_converting_getter(lambda size: size or None) if bits else None

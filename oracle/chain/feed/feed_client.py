@@ -84,7 +84,7 @@ class FeedClient:
         return FeedPoll(start_id, feed_time, tuple(rows), is_complete, newest_id)
 
     def fetch_feed_time(self) -> int:
-        """Return the feed's current time in unix seconds; the errors are those of `poll`."""
+        """Return the feed's current time in unix seconds; raise the same errors as `poll`."""
         data = self._fetch_response_data("/v1/now")
         feed_time = data.get("now") if isinstance(data, Mapping) else None
         if type(feed_time) is not int or not 0 < feed_time <= MAX_ROW_ID:
@@ -92,7 +92,7 @@ class FeedClient:
         return feed_time
 
     def fetch_newest_row_id(self) -> int:
-        """Return the newest row id, or 0 if there is no row; the errors are those of `poll`."""
+        """Return the newest row id, or 0 if there is no row; raise the same errors as `poll`."""
         newest_id = self._fetch_response_data("/v1/events/current_id")
         if type(newest_id) is not int or not 0 <= newest_id <= MAX_ROW_ID:
             raise FeedResponseError(f"{self.name}: /v1/events/current_id returned no valid id")

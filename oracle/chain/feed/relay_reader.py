@@ -142,7 +142,7 @@ class RelayReader:
 
     @property
     def identity(self) -> str:
-        """The part of the rules id that changes with everything that affects the decoding."""
+        """The part of the rules' identity that changes whenever the decoding of rows changes."""
         return f"{DECODER_IDENTITY} {'with' if self.reads_stakes else 'without'} stakes"
 
     def has_silent_members(self, span: FeedSpan) -> bool:
@@ -231,7 +231,7 @@ def _is_forced_exit(row: FeedRow, context_rows: Sequence[FeedRow]) -> bool:
 
 
 class SilentMembers(NamedTuple):
-    """The end rows of silent members, which are members of a group without a row that shows this.
+    """The end rows of a group's silent members, for which no row shows that they are members.
 
     `derived` are the rows of tasks that must be members according to the rows near them, and
     `possible` the rows of tasks that may be members.

@@ -68,7 +68,7 @@ class BlockWindow:
 
 @dataclass(frozen=True, slots=True)
 class WindowRequest:
-    """The request for a window.
+    """The request for a window of blocks.
 
     `max_level` is the highest verification level to reach. With `with_headers`, every header is
     fetched with its parent link, and logs are requested by block hash. With `proves_all_blocks`,
@@ -95,7 +95,7 @@ class WindowFetcher:
     check_repaired_logs: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
     def fetch_window(self, endpoint: Endpoint, request: WindowRequest) -> BlockWindow:
-        """Return the window of these blocks, or of the first part of them.
+        """Return the window of the requested blocks, or of the first part of their range.
 
         The window ends earlier if the chain has no blocks at the last heights, or if fewer headers
         fit into one batch. If the chain has no block at any of the heights, the window ends with

@@ -287,7 +287,7 @@ class LogQuery:
     def _select_fuller_logs(
         self, endpoint: Endpoint, logs: list[Log], second_logs: list[Log]
     ) -> list[Log]:
-        """Return the result with more logs, of two results of the same query."""
+        """Return the longer of two log lists that the same query returned."""
         if len(second_logs) < len(logs):
             return logs
         missing = _find_missing_logs(second_logs, logs)

@@ -91,7 +91,7 @@ class WindowSource:
         self._last_endpoint = next(iter(endpoints))
 
     def limit_range(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
-        """Return the first part of the range, as large as one window can be."""
+        """Return the longest first part of the range that fits into one window."""
         max_blocks = MAX_BLOCKS
         if with_headers or self._reads_transactions:
             max_blocks = MAX_BLOCKS_WITH_HEADERS
@@ -379,7 +379,7 @@ class WindowSource:
             yield endpoint
 
     def _find_other_providers(self, endpoint_to_exclude: Endpoint) -> set[str]:
-        """Return the other providers that have an endpoint outside of quarantine."""
+        """Return the other providers that have an endpoint that is not quarantined."""
         return {
             endpoint.provider
             for endpoint in self._endpoints

@@ -113,7 +113,7 @@ DEFAULT_TOKEN = Token()
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How the contracts of one kind of network are read.
+    """The rules for reading the contracts of one kind of network.
 
     `identity` is part of the rules id, and changes with everything that affects decoding and with
     `holds_kickouts`. `has_rounds` is whether several nodes share a task, and commit to a result

@@ -250,7 +250,7 @@ class _FieldCompiler:
     split_row: _RowSplitter
 
     def build_event_reader(self, mapping: EventMapping) -> RecordReader | None:
-        """Return the function that builds the event.
+        """Return a function that builds a mapping's event from a log or call, or None.
 
         The result is None if the mapping yields no event, or if it has a fault.
         """
@@ -314,7 +314,7 @@ class _FieldCompiler:
         return build_field_getter(name, typed_value)
 
     def build_conditions(self, mapping: EventMapping) -> list[_Condition]:
-        """Return the conditions of a mapping as functions of the parts of a log or call."""
+        """Return a mapping's conditions as functions that test the parts of a log or call."""
         conditions = [self._build_condition(mapping, "when", path) for path in mapping.when]
         return conditions + [
             self._build_condition(mapping, "unless", path) for path in mapping.unless

@@ -153,7 +153,7 @@ _TABLE_BY_KIND = {"event": "events", "function": "calls"}
 def _report_ambiguous_events(
     key: str, events: Sequence[MappedSignature], faults: FaultCollector
 ) -> None:
-    """Report events that cannot be distinguished.
+    """Report events whose logs cannot be distinguished.
 
     Logs with the same first topic are distinguished by their number of topics, and by the length
     of their data.
@@ -203,7 +203,7 @@ _VALUE_KEYS = ("argument", "constant", "enum", "zero_is_absent")
 def parse_event_mappings(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[EventMapping], list[EventMapping]]:
-    """Return the mappings of an event or call that the options enable, and the others."""
+    """Return the mappings of an event or call that the options enable, and the disabled ones."""
     active = list[EventMapping]()
     inactive = list[EventMapping]()
     for row_key, table in faults.get_keyed_tables(key, raw_value):
@@ -242,7 +242,10 @@ def _parse_event_type(key: str, table: Table, faults: FaultCollector) -> type[Do
 def _parse_conditions(
     key: str, table: Table, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[bool], Mapping[str, tuple[Literal, ...]]]:
-    """Return whether each condition on an option is met, and the permitted values by argument."""
+    """Parse a mapping's conditions into results for options and permitted values for arguments.
+
+    A result is whether the condition on an option is met. The permitted values are by argument.
+    """
     option_results = list[bool]()
     literals_by_argument = dict[str, tuple[Literal, ...]]()
     for path, raw_literals in faults.get_tables(key, table).items():

@@ -22,7 +22,7 @@ def _select_fastest_keccak() -> Callable[[bytes], bytes]:
 
 
 class _Hasher(Protocol):
-    """The hash object of both libraries, which have no type hints."""
+    """The hash object of both keccak libraries, which have no type hints."""
 
     def update(self, content: bytes) -> object: ...
     def digest(self) -> bytes: ...

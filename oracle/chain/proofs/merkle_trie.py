@@ -75,7 +75,7 @@ def _build_trie_shape(leaf_count: int) -> _TrieShape:
 
 
 def _build_subtrie_shape(keys_and_indexes: Sequence[tuple[str, int]], depth: int) -> _TrieShape:
-    """Return the shape of the subtrie of these keys below their first `depth` nibbles."""
+    """Return the shape of the subtrie that holds these keys below their first `depth` nibbles."""
     (first_key, leaf_index), (last_key, _) = keys_and_indexes[0], keys_and_indexes[-1]
     if len(keys_and_indexes) == 1:
         return _LeafShape(_encode_path(first_key[depth:], 0x20), leaf_index)

@@ -104,7 +104,7 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
         return self.status is not None and int(self.status, 16) == 1
 
     def encode_leaf(self) -> bytes:
-        """Return the receipt as encoded in the trie.
+        """Return the receipt's encoding in the receipts trie.
 
         If the bloom is missing, or is zero although there are logs, it is computed from the logs.
         Some endpoints do not return it, and the root shows whether the computed one is correct.
@@ -179,7 +179,7 @@ def _encode_string_head_hex(size: int) -> str:
 def encode_receipt_leaf(
     receipt_type: int, outcome: str, cumulative_gas: int, bloom_hex: str, logs: Sequence[str]
 ) -> bytes:
-    """Encode a receipt.
+    """Encode a receipt as in the receipts trie.
 
     `outcome` and `logs` are RLP, and `bloom_hex` the raw bloom; all are hex without `0x`.
 

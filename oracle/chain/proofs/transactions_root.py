@@ -64,7 +64,7 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
     authorization_list: list[Authorization] | None = None
 
     def encode_leaf(self) -> bytes:
-        """Return the transaction as encoded in the trie; its hash is the hash of this encoding.
+        """Return the transaction's encoding in the trie, whose keccak256 is the transaction hash.
 
         Raises:
             ValueError: the type is unknown, a field that the type needs is missing, or a field is

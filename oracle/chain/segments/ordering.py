@@ -102,7 +102,7 @@ class SegmentCoordinator:
     def accept_answer(
         self, request: SegmentRequest, answer_bytes: bytes, *, is_restored: bool = False
     ) -> BlockWindow:
-        """Return the window in the answer of a request.
+        """Check a worker's answer to a request, and return the window in the answer.
 
         If `is_restored`, the answer comes from an earlier run, and its calls are already counted.
 

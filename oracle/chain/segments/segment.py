@@ -62,7 +62,7 @@ def snapshot_counters() -> CounterValues:
 def compute_counter_increases(
     previous_values: CounterValues, *, is_refused: bool = False
 ) -> CounterIncreases:
-    """Return the increases since a snapshot; of counters of requests only, if `is_refused`."""
+    """Return the counters' increases since a snapshot (only request counters if `is_refused`)."""
     counter_count = len(_REQUEST_COUNTERS) if is_refused else len(CARRIED_COUNTERS)
     increases = (
         (index, labels, value - previous_values.get((index, labels), 0.0))

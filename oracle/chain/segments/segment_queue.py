@@ -95,7 +95,7 @@ RangeCut = Callable[[BlockRange], BlockRange]
 
 
 class SegmentQueue:
-    """Returns windows in order.
+    """Fetches block windows ahead in threads or workers, and returns the windows in block order.
 
     `cut_range` limits the size of a range, and `fetch_window` fetches a range in a thread. The
     threads are daemon threads, so that the exit does not wait for their requests.

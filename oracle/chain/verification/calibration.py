@@ -47,7 +47,7 @@ for _feature in HeaderFeature:
 
 @dataclass(slots=True)
 class _FeatureState:
-    """The hashes of the sampled blocks of one feature; a block that was valid once stays valid.
+    """The sampled blocks of one header feature, by hash; a block that was valid once stays valid.
 
     `undecided_blocks` were invalid at every endpoint that answered, while a provider did not
     answer. `unsupported_since` is the time at which the feature was last found to be unsupported,
@@ -67,7 +67,7 @@ class _FeatureState:
 
 
 class CalibrationUndecidedError(TransientError):
-    """A block contradicts its header, and a provider that may contradict this does not answer."""
+    """A block contradicts its header, and a provider that may disagree does not answer."""
 
     def __init__(
         self, feature: HeaderFeature, block_hash: str, unanswered_providers: tuple[str, ...]
@@ -123,7 +123,7 @@ class Calibration:
         self._restore_refusals(stored_facts)
 
     def is_proven(self, feature: HeaderFeature) -> bool:
-        """Return whether the feature is proven for the chain and was not refuted since."""
+        """Return whether the header feature is proven for the chain and was not refuted later."""
         with self._lock:
             return self._state_by_feature[feature].is_proven
 
@@ -224,7 +224,7 @@ class Calibration:
                     )
 
     def assume_feature_proven(self, feature: HeaderFeature) -> None:
-        """Treat a feature as proven, because a block was refused that contradicts it."""
+        """Treat a header feature as proven, because a block that contradicts it was refused."""
         with self._lock:
             if not self._state_by_feature[feature].is_proven:
                 self._state_by_feature[feature] = _FeatureState(is_proven=True)
@@ -255,7 +255,7 @@ class Calibration:
             get_logger().error("verification_downgraded", feature=feature.value, why=proof)
 
     def collect_facts(self) -> dict[str, str]:
-        """Return the findings as facts, from which an equal `Calibration` can be restored."""
+        """Return the findings as facts from which an equal `Calibration` can be restored."""
         with self._lock:
             facts = {
                 get_feature_fact_name(feature): "right" if state.is_proven else "wrong"
@@ -274,7 +274,10 @@ class Calibration:
             return facts | acceptances
 
     def _restore_refusals(self, stored_facts: Mapping[str, str]) -> None:
-        """Restore the operator's acceptances, and treat the feature of a refusal as proven."""
+        """Restore the stored block refusal, and the blocks that an operator accepted.
+
+        The header feature that a refused block contradicts is treated as proven.
+        """
         if REFUSAL_FACT in stored_facts and (
             check := BlockRefusal.from_json(stored_facts[REFUSAL_FACT]).check
         ) in set(HeaderFeature):

@@ -36,7 +36,7 @@ _NO_RECEIPTS_ERRORS = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED, ErrorK
 
 @dataclass(frozen=True, slots=True)
 class HeaderSampler:
-    """Takes the samples of one `Calibration`."""
+    """Samples block headers for one `Calibration`."""
 
     calibration: Calibration
     # A function that yields all endpoints except the named one, after each has proven its chain.

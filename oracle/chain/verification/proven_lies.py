@@ -34,7 +34,7 @@ def count_invented_logs(served_logs: Iterable[Log], true_logs: Iterable[Log]) ->
 
 @dataclass(frozen=True, slots=True)
 class MisbehaviourDetector:
-    """Excludes endpoints that are proven wrong when windows are read."""
+    """Excludes endpoints whose responses are proven wrong while windows are read."""
 
     endpoints: EndpointPool
     is_block_provable: ProvabilityCheck

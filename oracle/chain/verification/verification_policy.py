@@ -23,7 +23,7 @@ class VerificationPolicy:
     every_header: bool = False
 
     def get_max_level(self, *, is_history: bool) -> VerificationLevel:
-        """Return the level to which history is verified, or new blocks if not `is_history`."""
+        """Return the level to which final blocks (`is_history`) or newer blocks are verified."""
         level = self.history if is_history else self.head
         return level if self.receipts else min(level, VerificationLevel.BLOOMED)
 

@@ -307,7 +307,7 @@ class WindowVerifier:
     # --- calls ---
 
     def _verify_transactions(self, window: VerifiedWindow) -> None:
-        """Lower the level of blocks whose transactions could not be proven."""
+        """Check the transactions of each block, and lower the level of unproven blocks."""
         is_provable = (
             self.calibration.is_proven(HeaderFeature.TRANSACTIONS)
             and window.max_level >= VerificationLevel.PROVEN
@@ -334,7 +334,7 @@ class WindowVerifier:
                 window.limit_block_level(header.block.number, VerificationLevel.BLOOMED)
 
     def _mark_unsupported_if_root_absent(self, header: FullHeader, feature: HeaderFeature) -> bool:
-        """Mark a feature as unsupported if a valid header proves that its block has no root."""
+        """Mark a feature as unsupported, and return True, if a header proves its absence."""
         if not is_root_provably_absent(header, feature):
             return False
         self.calibration.mark_unsupported(
