@@ -62,7 +62,7 @@ class CallObserver(Protocol):
     """Observer of the requests to an endpoint; it may refuse or retry them."""
 
     def send_with_retries(self, method: str, call_count: int, send: Callable[[], T]) -> T:
-        """Return the result of `send`, which sends `call_count` calls, and repeat it if it fails.
+        """Send `call_count` calls with `send`, retry on failure, and return the result.
 
         Raises:
             RpcError: the last try failed, or the observer refused to send the request.
@@ -72,7 +72,9 @@ class CallObserver(Protocol):
     def send_once(
         self, method: str, call_count: int, send: Callable[[], list[Json]], *, ignore_backoff: bool
     ) -> list[Json]:
-        """Return the result of `send` without a retry; the calls may have different methods.
+        """Send calls with `send` once, without a retry, and return the result.
+
+        The calls may have different methods.
 
         With `ignore_backoff`, the request is sent even while the endpoint is in backoff.
         """
@@ -383,7 +385,7 @@ class JsonRpcClient:
         read_raw: RawReader[Any] | None,
         timeout_seconds: float | None,
     ) -> Any:  # a result of `result_type` or of `read_raw`  # noqa: ANN401
-        """Return the result of one request of a batch; if it has none, send the request again."""
+        """Return a batched request's result, sending the request again if it has no result."""
         if response is None or response.error is not None or response.result is msgspec.UNSET:
             # The batch has no result for this request. A single request returns a result, or an
             # error that operators can understand.
@@ -458,7 +460,7 @@ class JsonRpcClient:
     def _build_mixed_batch_error(
         self, method: str, responses: Sequence[JsonRpcResponse[Json]]
     ) -> RpcError:
-        """Return the error of a refused mixed batch; send no more of them unless rate-limited."""
+        """Return a refused mixed batch's error, and disable mixed batches unless rate-limited."""
         error_value = responses[0].error if responses else None
         if responses and error_value is None:
             self._mixed_batch_limit = 1

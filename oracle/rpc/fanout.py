@@ -41,7 +41,7 @@ class EndpointCaller:
 
     @property
     def name(self) -> str:
-        """Scheme, host and port."""
+        """The endpoint's name, which is its scheme, host and port."""
         return self.endpoint.name
 
     def request(self, method: str, *parameters: object) -> Json:
@@ -206,7 +206,7 @@ class PoolView:
                 )
 
     def request(self, method: str, *parameters: object) -> Json:
-        """Return the result of one request from the first endpoint that returns one.
+        """Return the result of a request from the first endpoint that returns a result.
 
         See `request_from_first`.
         """
@@ -265,7 +265,7 @@ class PoolView:
         return results
 
     def read_median(self, read: Callable[[EndpointCaller], int]) -> int:
-        """Return the median of the values of all witnesses; of two middle values, the lower one.
+        """Return the median of all witnesses' values, or the lower of two middle values.
 
         The value of a witness with several endpoints is the median of their values.
 

@@ -151,7 +151,7 @@ class EndpointPool:
         only_endpoint: str | None = None,
         avoided_endpoints: Iterable[str] = (),
     ) -> T:
-        """Run all of `work` with one endpoint, so that its results are from one view of the chain.
+        """Run `work` with one endpoint, so that all results come from one view of the chain.
 
         If `work` fails, it is run again with the next endpoint. `only_endpoint` is the name of the
         only endpoint to use, and `avoided_endpoints` are the names of endpoints not to use.
@@ -254,7 +254,7 @@ class EndpointPool:
         *,
         is_on_other_chain: bool = False,
     ) -> None:
-        """Stop using the endpoint until it proves to serve the configured chain, or a restart.
+        """Stop using an endpoint until a restart, or until the endpoint proves its chain.
 
         `checkpoint` is a block that the endpoint must have before it is released, in addition to
         the pool's checkpoints. `is_on_other_chain` is whether the endpoint serves another chain;
@@ -282,7 +282,7 @@ class EndpointPool:
         return {endpoint.name: endpoint.status.describe(now) for endpoint in self._endpoints}
 
     def deprioritise(self, endpoint: Endpoint | str, check: str) -> None:
-        """Prefer other endpoints for a while, because responses of this one are inconsistent.
+        """Prefer other endpoints for a while, because this endpoint's responses are inconsistent.
 
         `check` names the check that failed.
         """
@@ -297,7 +297,7 @@ class EndpointPool:
         self._endpoints.update_usable_metric()
 
     def clear_lag_failures(self, outvoted: str) -> None:
-        """Clear the failures of endpoints that seemed to lag behind an endpoint that was wrong."""
+        """Clear the failures of endpoints that seemed to lag behind an outvoted endpoint."""
         self.clear_failures(
             endpoint
             for endpoint in self._endpoints

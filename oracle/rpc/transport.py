@@ -151,7 +151,7 @@ class BoundedHttp:
         return self._send(request, timeout_seconds, total_seconds)
 
     def get(self, path: str, timeout_seconds: float, total_seconds: float) -> RawHttpResponse:
-        """Request the resource at this path below the address; the errors are those of `post`."""
+        """Request the resource at this path below the address; raise the same errors as `post`."""
         parts = urlsplit(self._url)
         url = urlunsplit(parts._replace(path=parts.path.rstrip("/") + path, fragment=""))
         return self._send(requests.Request("GET", url), timeout_seconds, total_seconds)

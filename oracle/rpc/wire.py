@@ -104,7 +104,7 @@ class JsonRpcConnection:
         )
 
     def extract_result(self, method: str, body: bytes, response: JsonRpcResponse[T]) -> T | None:
-        """Return the result of a response.
+        """Return the result of a JSON-RPC response.
 
         Raises:
             CallRefusedError: the response has an error.

@@ -55,7 +55,7 @@ _MAX_REFUSALS = 3
 
 @dataclass(slots=True)
 class EndpointStatus:
-    """Whether an endpoint is used for all work, only if no other endpoint works, or not at all.
+    """The state that decides whether an endpoint is used always, as a fallback, or not at all.
 
     Times are in seconds of the same monotonic clock. `quarantine_reason` is a sentence
     (docs/explanation/endpoints.md#status).
@@ -110,7 +110,7 @@ class EndpointStatus:
         return "ok" if self.is_healthy(now) else "deprioritised"
 
     def is_backing_off(self, now: float) -> bool:
-        """Return whether other endpoints are preferred because this one has just failed."""
+        """Return whether other endpoints are preferred because this endpoint has just failed."""
         return now < self.backoff_until
 
     def is_proven(self, now: float) -> bool:
@@ -118,7 +118,7 @@ class EndpointStatus:
         return now - self.proven_at < PROOF_SECONDS
 
     def is_recovery_check_due(self, now: float) -> bool:
-        """Return whether it is time to check for recovery."""
+        """Return whether it is time to check whether a degraded endpoint has recovered."""
         return (
             self.quarantine_reason is None
             and self.recheck_at is not None
@@ -223,7 +223,7 @@ class EndpointStatus:
         return self.refusals >= _MAX_REFUSALS
 
     def record_success(self) -> None:
-        """Reset the counts of failures, because the endpoint has completed some work."""
+        """Reset the endpoint's failure counts after it has completed some work."""
         self.failures, self.refusals, self.backoff_until = 0, 0, 0.0
 
     def mark_degraded(self, now: float) -> None:
@@ -252,7 +252,7 @@ class EndpointStatus:
         self.failures, self.backoff_until = 0, 0.0
 
     def clear_failures(self) -> None:
-        """Clear the recorded failures, because no other endpoint did better."""
+        """Clear the endpoint's recorded failures, because all other endpoints failed as well."""
         self.mark_recovered()
         self.degraded_until = 0.0
 
@@ -393,7 +393,7 @@ class Endpoint:
         self._last_reached = (block_number, self._clock())
 
     def record_simulation_vote(self, *, is_outvoted: bool) -> None:
-        """Record whether most witnesses contradict the outcome of a simulation.
+        """Record whether most witnesses contradict the endpoint's result of a simulated call.
 
         An endpoint that is outvoted repeatedly is deprioritised.
         """

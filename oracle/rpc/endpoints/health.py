@@ -60,7 +60,7 @@ class RetryBudget:
     def record_failure(
         self, error: RpcError, retry_count: int, duration_seconds: float
     ) -> float | None:
-        """Record a failure after `retry_count` retries; return the pause before the next one.
+        """Record a failure after `retry_count` retries; return the pause before the next retry.
 
         The pause is in seconds, or None if the request must not be retried at once.
         """
@@ -113,7 +113,7 @@ class CircuitBreaker:
     _last_failure_at: float = 0.0
 
     def get_state(self, now: float) -> BreakerState:
-        """Return the state at this time."""
+        """Return the circuit breaker's state at a time."""
         if self._trial_at is None:
             return BreakerState.CLOSED
         is_free = now >= self._trial_at and now >= self._trial_until
@@ -137,7 +137,7 @@ class CircuitBreaker:
         self._recent_outcomes.append(True)
 
     def record_failure(self, now: float) -> None:
-        """Record a failure; a failed trial request doubles the wait until the next one."""
+        """Record a failure; a failed trial request doubles the wait until the next trial."""
         self._last_failure_at = now
         self._failures_in_a_row += 1
         self._recent_outcomes.append(False)

@@ -171,7 +171,7 @@ class LearnedLimits:
             return is_lower
 
     def should_sample_window(self) -> bool:
-        """Return whether to check this window by a second query, as for every eighth window."""
+        """Return whether this window, like every eighth, is to be checked by a second query."""
         with self._lock:
             self._window_count += 1
             return self._window_count % _SAMPLE_INTERVAL == 1

@@ -143,7 +143,7 @@ def _canonicalize_host(host: str) -> str:
 
 
 def _parse_ip_address(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the IP address that a host is, or None; also in spellings such as `127.1`."""
+    """Parse a host as an IP address (also spelled like `127.1`), or return None for a name."""
     try:
         address = ip_address(host)
     except ValueError:
