@@ -70,7 +70,7 @@ class CapabilityCache:
         return len(unstored)
 
     def store_chain_facts(self, epoch: int) -> int:
-        """Write the new values if one of them is about the chain itself, and return their number.
+        """Write all new values if any of them is about the chain, and return the number written.
 
         Such values are rare. They are written early because the next process needs them, for
         example to know that blocks are verified at a lower level from now on.

@@ -76,7 +76,7 @@ class Index(Records):
 
 
 def compute_rules_hash(config: Config, reader: EventReader) -> Hash:
-    """Return the `rulesHash` that the contract must have, or nothing is sent to the contract."""
+    """Return the `rulesHash` that the contract must have before anything is sent to it."""
     rules = build_configured_rules(config)
     return hash_rules_and_settings(
         rules, reader.identity, build_report_settings(config.oracle, rules)
@@ -155,7 +155,7 @@ def _build_segment_executor(
 
 
 def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
-    """Return what workers need to know to prepare segments: chain, contracts and verification."""
+    """Return the plan by which workers prepare segments: chain, contracts and verification."""
     network = config.network
     policy = build_verification_policy(config.verify)
     return SegmentPlan(
@@ -176,7 +176,7 @@ def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
 
 
 def build_probe_settings(probing: ProbingSection) -> ProbeSettings | None:
-    """Return the settings of system tasks from a valid section, or None if they are off."""
+    """Return the settings of probe tasks from a valid `[probing]` section, or None if off."""
     if not probing.enabled or probing.fee_wei is None or probing.max_fee_per_window_wei is None:
         return None
     order = ProbeOrder(

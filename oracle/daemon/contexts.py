@@ -44,7 +44,7 @@ from oracle.txmgr.context import AccountContext, build_dry_run_context
 
 @dataclass(frozen=True, slots=True)
 class ReporterContexts:
-    """The contexts of reports, kickouts and the hot set, which share an account and a quorum.
+    """The contexts that send reports, kickouts and the hot set from one account and quorum.
 
     `hot_set` is None if no hot set is kept.
     """

@@ -56,7 +56,7 @@ class ContractAccounts:
         self._no_code_until: dict[Address, float] = {}
 
     def accepts_signature(self, account: Address, digest: Hash, signature: bytes) -> bool:
-        """Return whether the contract of an account accepts a signature of a digest.
+        """Return whether a contract account accepts a signature of a digest.
 
         Raises:
             SignatureCheckUnavailableError: a limit is reached, or no endpoint responds.

@@ -250,7 +250,7 @@ class DaemonHealth:
         return []
 
     def _describe_leader(self) -> str:
-        """Describe the only endpoint with a far higher block than all others, or return "".
+        """Describe an endpoint whose block is far above all other endpoints' blocks, or return "".
 
         If this endpoint has invented its block, nothing is published until it is removed.
         """

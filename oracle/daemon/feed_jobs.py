@@ -42,7 +42,7 @@ _REREAD_PAGES = REREAD_ROWS + 1
 
 @dataclass(slots=True)
 class FeedJobs:
-    """The state that the feed jobs share.
+    """The jobs that poll and recheck the feed, and their shared state.
 
     `health.feed_fault` is set to the reason why the feed is unreliable. A tick waits for a
     response for at most `max_wait_seconds`, or without limit if it is None. `clock` returns

@@ -71,7 +71,7 @@ class IndexJob:
         return self._wait_for_fork_confirmation()
 
     def _switch_rules_if_due(self) -> None:
-        """At the head, switch to the rules in force if the database was folded with other rules.
+        """Switch, at the head, to the rules in force if the database was folded with other rules.
 
         Raises:
             RulesSwitchedError: the database was switched.
@@ -141,7 +141,7 @@ class IndexJob:
         health.dispute = fork_watch.get_long_dispute(self.ingest.clock())
 
     def _wait_for_fork_confirmation(self) -> TickFacts:
-        """If `wait` is set, wait until a fork that one endpoint has reported can be confirmed."""
+        """Wait, if `wait` is set, until a fork reported by one endpoint can be confirmed."""
         if self.wait is None or not self.ingest.fork_watch.is_pending():
             return None
         seconds = self.ingest.fork_watch.get_seconds_until_poll(self.ingest.clock())

@@ -182,7 +182,10 @@ class LeaseKeeper:
         self._failure_lock = threading.Lock()
 
     def start_renewing(self) -> None:
-        """Start both threads; call this immediately after the lease was acquired."""
+        """Start the threads that renew the lease and watch its renewals.
+
+        The lease must have been acquired immediately before.
+        """
         for name, run in (("lease", self._run_renewals), ("lease watch", self._watch_renewals)):
             threading.Thread(target=run, name=name, daemon=True).start()
 

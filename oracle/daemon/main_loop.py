@@ -59,7 +59,7 @@ def run_daemon(
 
 
 def _run_daemon_phases(process: DaemonProcess, *, is_standby: bool) -> None:
-    """Open all components, those that can fail early first, and run the jobs until the end."""
+    """Open all components, beginning with those that can fail, and run the jobs until the end."""
     stop, health, exit_stack = process.stop, process.health, process.exit_stack
     records = open_existing_records(process)
     exit_stack.enter_context(report_to_systemd(health.liveness.find_stuck_reason))
@@ -94,7 +94,7 @@ def _run_daemon_phases(process: DaemonProcess, *, is_standby: bool) -> None:
 
 
 def run_to_head(config: Config, permissions: SendPermissions, stop: StopSignal) -> Cursor | None:
-    """Index to the newest block, send what is due, and return the last folded block.
+    """Index to the newest block, send all due transactions, and return the last folded block.
 
     A signal ends the run between ticks.
 

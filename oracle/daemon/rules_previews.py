@@ -197,7 +197,7 @@ def _exit_on_stdin_eof() -> None:
 
 @dataclass(slots=True)
 class PreviewJob:
-    """Starts the worker when it is due, and stores notices for nodes that other rules would harm.
+    """Starts the due preview worker, and stores notices for nodes that other rules would harm.
 
     `shadow_rules` are the rules of `[[shadow]]` as the daemon read them at its start.
     """
@@ -207,7 +207,7 @@ class PreviewJob:
     _worker: "subprocess.Popen[bytes] | None" = None
 
     def tick(self) -> TickFacts:
-        """Store notices of the last run, and start the next one if there are other rules."""
+        """Store the last run's notices, and start the next run if there are other rules."""
         if self._worker is not None:
             exit_code = self._worker.poll()
             if exit_code is None:

@@ -83,7 +83,7 @@ class JobLiveness:
         self._last_tick_at[name] = self._progressed_at = self.clock()
 
     def mark_progress(self) -> None:
-        """Record that a long tick makes progress, so that waiting jobs do not count as silent."""
+        """Record progress within a long tick, so that waiting jobs do not count as silent."""
         self._progressed_at = self.clock()
         self._last_tick_at = dict.fromkeys(self._last_tick_at, self._progressed_at)
 

@@ -60,7 +60,7 @@ _RULES_HASH_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """The account that sends reports and the calls that follow from them, and its peers.
+    """The account that sends reports and the calls that follow from reports, with its peers.
 
     A reporter needs no lease. Its signed statements are published to the peers on `board`. `peers`
     is None if no peers are configured.
@@ -78,13 +78,16 @@ class Reporter:
 
     @property
     def expected_contract(self) -> ExpectedConfiguration:
-        """The configuration that the contract must have, or nothing is sent to the contract."""
+        """The configuration that the contract must have before anything is sent to it."""
         return build_expected_contract(self.index.config, self.index.reader, self.keys)
 
 
 @dataclass(frozen=True, slots=True)
 class Senders:
-    """The senders of this process under its lease; each is None if it is off or not permitted."""
+    """The report and task senders that run under this process's lease; None if disabled.
+
+    A sender is also None if the process may not send its transactions.
+    """
 
     reporter: ReporterContexts | None = None
     dispatcher: DispatchContext | None = None
@@ -301,7 +304,7 @@ def check_objections(
 def find_configured_objections_mismatches(
     config: Config, pool_view: PoolView, oracle_configuration: RootsConfiguration
 ) -> list[ContractMismatch]:
-    """Return the mismatches of the configured objections contract, if there is one.
+    """Return the mismatches between the configured objections contract, if any, and the oracle.
 
     Raises:
         InputError: the address has no such contract. TransientError: no endpoint answers.
@@ -407,7 +410,7 @@ def open_dispatch_context(
 
 
 def check_feed_publishing_allowed(config: Config) -> None:
-    """Raise if data of a feed would be sent to a contract without permission.
+    """Check that the settings permit sending data from a feed to a contract.
 
     Raises:
         InputError: a feed is configured, and `feed.may_publish` is off.

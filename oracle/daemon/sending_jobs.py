@@ -36,7 +36,7 @@ RECONCILE_SECONDS = 300.0
 
 @dataclass(slots=True)
 class SendingJobs:
-    """The state that the sending jobs share.
+    """The jobs that send and confirm transactions, and their shared state.
 
     `unsure_reason` returns why nothing may be sent that depends on the folded state, or None. If
     `is_one_shot` is true, the process exits when everything is done (`run --once`), and a

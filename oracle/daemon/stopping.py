@@ -50,17 +50,17 @@ class StopSignal:
         return self._is_final and self.signal_number is None
 
     def record_signal(self, signal_number: int) -> None:
-        """Record the signal, and set the event."""
+        """Record a received signal, and set the stop event."""
         self.signal_number = signal_number
         self.request_stop()
 
     def request_stop(self) -> None:
-        """Set the event permanently."""
+        """Set the stop event permanently."""
         self._is_final = True
         self.event.set()
 
     def clear_stop_event(self) -> None:
-        """Clear the event, unless it was set permanently, so that code can wait for it again."""
+        """Clear the stop event unless it was set permanently, so that code can wait again."""
         self.event.clear()
         # The event is cleared before this check, so that a signal that arrives now is not lost.
         if self._is_final:

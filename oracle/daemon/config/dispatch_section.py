@@ -150,7 +150,7 @@ def build_dispatch_settings(dispatch: DispatchSection, rules: Rules) -> Dispatch
 
 
 def build_model_spread(dispatch: DispatchSection) -> ModelSpread:
-    """Return the limits of download requests."""
+    """Return the limits of requests to nodes to download models."""
     return ModelSpread(
         per_day=dispatch.downloads_per_day, per_node_per_day=dispatch.downloads_per_node_per_day
     )

@@ -29,7 +29,7 @@ def count_usable_processors(
 
 
 def _count_scheduled_processors() -> int:
-    """Return how many processors this process may be scheduled on."""
+    """Return the number of processors on which the kernel may schedule this process."""
     process_cpu_count = getattr(os, "process_cpu_count", None)
     if process_cpu_count is not None:
         return int(process_cpu_count() or 1)

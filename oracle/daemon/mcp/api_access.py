@@ -26,7 +26,7 @@ class ApiAccess(Protocol):
     """Reads a path of the read API."""
 
     def read(self, path: str) -> ApiResponse:
-        """Return the response, or a response with status 503 and a reason if there is none."""
+        """Return the API's response, or a 503 response with the reason if there is none."""
         ...
 
 
@@ -37,7 +37,7 @@ class LocalApi:
         self._app = app
 
     def read(self, path: str) -> ApiResponse:
-        """Return the response of the application."""
+        """Return the read API's response to a GET of this path."""
         return asyncio.run(self._call(path))
 
     async def _call(self, path: str) -> ApiResponse:
@@ -82,7 +82,7 @@ class RemoteApi:
         self._http.close()
 
     def read(self, path: str) -> ApiResponse:
-        """Return the response of the server, or a response with status 503 if there is none."""
+        """Return the server's response, or a 503 response if there is no complete response."""
         try:
             response = self._http.get(path, _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)
         except RpcError as error:

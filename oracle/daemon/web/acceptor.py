@@ -58,7 +58,7 @@ class ConnectionTable(Generic[T]):
         return connection in self._connections
 
     def add_connection(self, connection: T, network: str, now: float) -> tuple[T, Surplus] | None:
-        """Add a connection; return the connection that was removed for it and why, or None."""
+        """Add a connection; return the connection evicted in its place and the reason, or None."""
         surplus = self._find_surplus_connection(network)
         if surplus is not None:
             self.remove_connection(surplus[0])

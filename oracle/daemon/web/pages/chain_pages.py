@@ -150,7 +150,7 @@ def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
-    """Show one round: its root and transaction, and each node whose lane it changed."""
+    """Show one round: its root and transaction, and each node whose reported score it changed."""
     number = parse_round_number(request.path["number"])
     accepted_round = get_accepted_round(snapshot, number)
     change_count, changes = _list_lane_changes(snapshot, accepted_round)
@@ -184,7 +184,7 @@ def render_signers(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 def _list_lane_changes(
     snapshot: ApiSnapshot, accepted_round: RoundAccepted
 ) -> tuple[int, list[tuple[Address, str, str]]]:
-    """Return how many nodes' scores differ from the previous round, and the first changes by seat.
+    """Return how many nodes' scores changed since the previous round, and the first changes.
 
     A change is a node, and the texts of its scores before and after it. The list is empty if the
     leaves of one of the two rounds are no longer stored.
@@ -242,7 +242,7 @@ def render_objections(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 
 
 def describe_recovery_scores(snapshot: ApiSnapshot, address: Address) -> str:
-    """Return a sentence on how many scores would lift a node above the kickout threshold.
+    """Return a sentence on how many first places in a row would stop a node's kickout.
 
     The number of scores is found by trial folds. If no number suffices, the text is empty.
     """

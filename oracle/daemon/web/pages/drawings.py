@@ -60,7 +60,7 @@ class Sample(NamedTuple):
 
 
 class TrendChart(NamedTuple):
-    """QoS, long-term score and H over time: SVG paths, axes and marks.
+    """A chart of QoS, long-term score and reliability over time: SVG paths, axes and marks.
 
     `shaded` has the x and the width of each exclusion.
     """

@@ -151,7 +151,7 @@ def build_overview_values(overview: NetworkAnswer, span: str) -> dict[str, Any]:
 
 
 def format_headline(overview: NetworkAnswer) -> str:
-    """Return how many nodes can be given tasks, in one sentence."""
+    """Return a sentence on how many nodes can be given tasks."""
     selectable_count = overview.states["selectable"] + overview.states["recovering"]
     if not overview.members:
         return "No node is in the network yet."

@@ -194,7 +194,7 @@ def render_node(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 
 def _choose_kickout_state(summary: NodeSummary) -> str | None:
-    """Return the kickout state to show instead of the node's state, or None."""
+    """Return the kickout state to show in place of the node's own state, or None."""
     if summary.is_expelled and summary.node_scores.state != "kicked_out":
         return "expelled"
     if not summary.node_scores.is_kickout_due:
@@ -311,7 +311,7 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
 def _find_starting_score(
     history: NodeHistory, points: Sequence[HistoryPoint], rules: Rules
 ) -> int | None:
-    """Return the QoS with which a history begins, or None if the QoS resulted from scores."""
+    """Return a new node's initial QoS if the history begins with it, or None."""
     has_joined = any(
         mark.cause == ReliabilityCause.JOINED and mark.time <= history.first
         for mark in history.marks
@@ -341,7 +341,7 @@ def build_trend_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
 def _select_plotted_changes(
     history: NodeHistory, mark: ReliabilityMark
 ) -> list[tuple[int, float, int]]:
-    """Return (time, H, index) of the entries with this mark that changed the reliability H."""
+    """Return (time, reliability, index) of the entries with this mark that changed reliability."""
     return [
         (change.time, float(change.after), index)
         for index, change in enumerate(history.marks)
@@ -387,7 +387,7 @@ def build_score_label(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
 
 
 def describe_on_chain_score(node_view: NodeView) -> tuple[str, str]:
-    """Return the on-chain score, and how it compares with the computed score."""
+    """Return texts of the on-chain score and of whether it is up to date."""
     on_chain = node_view.on_chain
     if on_chain is None or (on_chain.qos is None and on_chain.lane != DO_NOT_SELECT):
         return NO_NUMBER, "never reported"
@@ -396,7 +396,7 @@ def describe_on_chain_score(node_view: NodeView) -> tuple[str, str]:
 
 
 def describe_exclusion(node_view: NodeView) -> str:
-    """Return how far a member is from exclusion, or how long it is excluded."""
+    """Describe how far a member is from exclusion, or when its exclusion ends."""
     reliability = format_two_digits(node_view.row.reliability)
     threshold = format_two_digits(node_view.excluded_below)
     if node_view.row.back_at is not None:
@@ -415,7 +415,7 @@ def describe_exclusion(node_view: NodeView) -> str:
 
 
 def describe_kickout(node_view: NodeView, outlook: KickoutOutlook | None) -> str:
-    """Return how far a member is from a kickout, and when it is due at this rate."""
+    """Describe how far a member is from a kickout, and when a kickout is likely."""
     margin = _describe_kickout_margin(node_view)
     if outlook is None or not outlook.scores:
         return margin

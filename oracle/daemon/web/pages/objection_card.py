@@ -51,7 +51,7 @@ def build_objection_values(
 
 
 def _find_pending_post(snapshot: ApiSnapshot, node: Node) -> PostedEntry | None:
-    """Return the newest post about the due kickout, or None if none is pending."""
+    """Return the newest posted objection to the due kickout, or None if none is pending."""
     newest_posts = snapshot.uow.objection_inbox.list_for_node(node.address, 1)
     if not newest_posts or newest_posts[0].due_since != node.kickout_due_time:
         return None

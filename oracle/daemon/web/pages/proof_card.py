@@ -17,7 +17,7 @@ from oracle.queries.leaf_models import ProofSummary
 
 @dataclass(frozen=True, slots=True)
 class ProofCard:
-    """The values with which the script of a page compares the proof of an address in a round.
+    """The values that a page's script compares with the Merkle proof of an address in a round.
 
     `summary` is None if the leaves of the round are no longer stored. A proof then requires
     another fold up to the round.
