@@ -166,7 +166,7 @@ def _fold_window(
     final_block_number: int,
     stops: HookStops,
 ) -> tuple[HookNote, ...]:
-    """Fold events, and call the hooks at their blocks; return what the hooks wrote."""
+    """Fold events, call the hooks at their blocks, and return a note of each hook's writes."""
     notes: list[HookNote] = []
 
     def run_hooks(uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:

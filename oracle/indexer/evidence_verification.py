@@ -19,7 +19,7 @@ from oracle.store.database import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class EvidenceVerification:
-    """How well the blocks behind the kickout of `node` are verified.
+    """The verification state of the blocks on which the kickout of `node` depends.
 
     `unproven` are the numbers of the blocks that are not verified to `level` yet, ascending.
     `obstacle` is a reason to wait that no verification can remove, or None.
@@ -44,7 +44,7 @@ class EvidenceVerification:
 def build_evidence_verification(
     uow: UnitOfWork, interval: KickoutDue, entries: Sequence[ScoreEntry], level: VerificationLevel
 ) -> EvidenceVerification:
-    """Return how well the blocks are verified that contain a kickout's scores and its opening.
+    """Return how well the blocks of a kickout's scores and of its opening are verified.
 
     A score depends on the blocks of its task, and of all tasks that were ranked in the same group.
     """

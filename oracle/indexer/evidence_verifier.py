@@ -23,7 +23,7 @@ _BLOCKS_PER_TICK = 20
 
 @dataclass(frozen=True, slots=True)
 class EvidenceVerifier:
-    """Verifies the blocks behind kickouts, and records the levels in the database.
+    """Verifies the blocks on which kickouts depend, and records the levels in the database.
 
     In a dry run nothing is verified, because the result could not be written.
     """
@@ -35,7 +35,7 @@ class EvidenceVerifier:
     is_dry_run: bool = False
 
     def get_level(self) -> VerificationLevel:
-        """Return the level to which the blocks behind a kickout must be verified.
+        """Return the level to which the blocks that a kickout depends on must be verified.
 
         No request is sent. While it is unknown what the chain's headers can prove, the highest
         level is returned, so that no kickout is signed before its blocks are proven.

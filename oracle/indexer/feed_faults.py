@@ -92,7 +92,7 @@ def _are_rows_equal_except_args(first_row: FeedRow, second_row: FeedRow) -> bool
 def compare_feed_rows(
     stored_rows: Iterable[FeedRow], served_rows: Iterable[FeedRow]
 ) -> tuple[list[tuple[FeedRow, FeedRow]], list[FeedRow], list[FeedRow]]:
-    """Compare rows by id.
+    """Compare the stored rows of a feed with the rows that the feed served, by id.
 
     Returns the pairs (stored, served) of rows that differ, the rows that are only stored, and the
     rows that are only served.

@@ -40,7 +40,7 @@ class FeedSettings(Protocol):
 
     @property
     def settle_seconds(self) -> int:
-        """How many seconds (of the feed's clock) the order of a new row may still change."""
+        """The seconds of the feed's clock during which the order of new rows may still change."""
         ...
 
     @property
@@ -173,7 +173,7 @@ def _find_continuity_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> 
 def _build_changed_row_faults(
     changed_rows: Sequence[tuple[FeedRow, FeedRow]], now: int
 ) -> list[FeedFault]:
-    """Return the faults of changed rows, which are given as pairs (stored, served)."""
+    """Return a fault for each changed row; rows are given as pairs (stored, served)."""
     return [
         _build_row_fault(
             CHANGED,

@@ -67,7 +67,7 @@ class EventFolder:
 
     @contextmanager
     def keep_cached_rows_if_current(self, cursor: Cursor | None) -> Iterator[None]:
-        """Drop the rows in memory if they do not belong to `cursor`, or if the context fails.
+        """Drop the cached rows if they do not belong to `cursor`, or if the `with` block fails.
 
         The context must enclose the whole transaction, because after a failed commit the rows in
         memory differ from the database.
@@ -102,7 +102,7 @@ class EventFolder:
         stops: Sequence[BlockRef] = (),
         on_stop: StopCallback | None = None,
     ) -> None:
-        """Fold a range and write its changes.
+        """Fold the events of a block range, and write the resulting changes to the database.
 
         The changes of blocks above `final_number` are written to the undo journal. `on_stop` is
         called at the end of each block in `stops`, which must be in ascending order; for a block
@@ -128,7 +128,7 @@ class EventFolder:
         return self._contract_state
 
     def _load_rows(self, uow: UnitOfWork, events: Sequence[DomainEvent]) -> None:
-        """Load the rows that these events need and that are not in memory."""
+        """Load the database rows that these events need and that are not in memory."""
         ledger = self._fold.ledger
         task_keys = collect_task_keys(events)
         ledger.tasks.update(uow.tasks.get_many(task_keys - ledger.tasks.keys()))

@@ -122,7 +122,7 @@ def count_stored_incident_scores(
     opened_at: Position,
     rules: Rules,
 ) -> int:
-    """Return how many scores were in incidents when an interval opened.
+    """Return how many scores lay within incidents known when a kickout interval opened.
 
     The result is 0 if the rules hold no kickout because of incidents.
     """
@@ -140,7 +140,7 @@ def _count_incident_scores(
     rules: Rules,
     load_incidents: Callable[[int, int], list[Incident]],
 ) -> int:
-    """Count the scores in incidents; `load_incidents` returns the incidents between two times."""
+    """Count the scores within incidents; `load_incidents` returns those between two times."""
     if rules.kick_incident_share >= UNIT:
         return 0
     scores = find_unanswered_scores(entries, tasks, opened_at)
@@ -176,7 +176,7 @@ def load_counted_entries(
 def load_task_creators(
     uow: UnitOfWork, entries: Sequence[ScoreEntry], opened_at: Position
 ) -> dict[TaskKey, Address]:
-    """Return the creator of each scored task, as it was known when an interval opened."""
+    """Return each scored task's creator, as known when a kickout interval opened."""
     tasks = uow.tasks.get_many([entry.task for entry in entries])
     return collect_task_creators(tasks.values(), opened_at)
 

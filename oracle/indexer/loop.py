@@ -217,7 +217,7 @@ def _read_window(
     with_headers: bool,
     max_blocks: int,
 ) -> BlockWindow:
-    """Return the next window; read beyond history if history ends with heights without blocks.
+    """Return the next window, read beyond final blocks if these end with skipped heights.
 
     If a block is refused, the refusal is stored, so that every later attempt fails in the same
     way.
@@ -407,5 +407,5 @@ def _check_endpoint_height(newest_block: BlockRef, cursor: Cursor) -> None:
 
 
 def _compute_history_end(heads: Heads, head_depth: int) -> int:
-    """Return the height of the last block that no fork can remove and no hook needs headers of."""
+    """Return the height of the last final block whose header no hook needs."""
     return min(heads.final.number, heads.latest.number - head_depth)

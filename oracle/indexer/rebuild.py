@@ -66,7 +66,7 @@ def check_raw_rows_complete(
 
 
 def describe_damaged_spans(spans: Sequence[DamagedSpan]) -> list[str]:
-    """Return a line for each span, with its blocks and what is wrong with their rows."""
+    """Describe each damaged span in one line: its blocks, and the fault of their rows."""
     return [
         f"the {_NAME_BY_KIND[span.kind]} of blocks {span.blocks.first} to {span.blocks.last} "
         f"differ from those that were committed ({_describe_missing_rows(span.missing)})"
@@ -100,7 +100,7 @@ def _is_span_inside(span: DamagedSpan, verified_blocks: BlockRange) -> bool:
 
 
 def _ignore_progress(_block: int, _last: int) -> None:
-    """Ignore the progress."""
+    """Ignore the progress of a rebuild."""
 
 
 def _do_nothing() -> None:

@@ -45,7 +45,7 @@ class _RecentlyUsed(Generic[Key, Value]):
         self._value_by_key: OrderedDict[Key, Value] = OrderedDict()
 
     def get_cached(self, keys: Iterable[Key]) -> dict[Key, Value]:
-        """Return the values of those keys that are cached."""
+        """Return the cached values among these keys, by key."""
         with self._lock:
             value_by_key = {
                 key: self._value_by_key[key] for key in keys if key in self._value_by_key
@@ -69,7 +69,7 @@ class _RecentlyUsed(Generic[Key, Value]):
 
 
 class LeafCache:
-    """A cache of rounds, pieces of trees, lanes and proofs; thread-safe.
+    """A thread-safe cache of rounds, Merkle tree pieces, reported scores (lanes) and proofs.
 
     The keys are hashes of the contents, so that no rewind or repair can make an entry wrong. The
     keys of `proofs` are the root and the node. `refolded` contains rounds whose leaves are not
@@ -137,7 +137,7 @@ def _load_round(
 
 
 def load_round_lanes(uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted) -> Lanes:
-    """Return the lanes of an accepted round, by seat; empty if its leaves are not stored."""
+    """Return an accepted round's scores (lanes) by seat, or none if its leaves are not stored."""
 
     def load() -> Lanes:
         pieced_round = load_pieced_round(uow, cache, accepted)
@@ -148,7 +148,7 @@ def load_round_lanes(uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted)
 
 
 def load_lanes_of_round(uow: UnitOfWork, pieced_round: PiecedRound) -> Lanes | None:
-    """Return the lanes of a round, by seat, or None if pieces of it were pruned.
+    """Return a round's scores (lanes) by seat, or None if some leaves were pruned.
 
     Only one piece is in memory at a time.
     """
@@ -162,7 +162,7 @@ def load_lanes_of_round(uow: UnitOfWork, pieced_round: PiecedRound) -> Lanes | N
 
 
 def load_leaves(uow: UnitOfWork, pieced_round: PiecedRound) -> bytes | None:
-    """Return the encoded leaves of a round, by seat, or None if pieces of it were pruned."""
+    """Return a round's encoded leaves by seat, or None if some leaves were pruned."""
     if not _are_pieces_stored(uow, pieced_round):
         return None
     as_of = pieced_round.summary.as_of
@@ -184,7 +184,7 @@ def _are_pieces_stored(uow: UnitOfWork, pieced_round: PiecedRound) -> bool:
 def load_piece(
     uow: UnitOfWork, cache: LeafCache, pieced_round: PiecedRound, piece: int
 ) -> PieceTree | None:
-    """Return a piece of a round, or None if its leaves are no longer stored.
+    """Return a piece of a round's Merkle tree, or None if its leaves are no longer stored.
 
     Raises:
         IndexError: the round has no such piece.
@@ -210,7 +210,7 @@ def prove_address_from_pieces(
     address: Address,
     seat: int | None = None,
 ) -> NodeProof | None:
-    """Prove an address in a round, or return None if the leaf is no longer stored.
+    """Return the Merkle proof of an address in a round, or None if its leaf is no longer stored.
 
     `seat` is the seat of the node at the cursor, or None to read the seat from the database. The
     leaf is expected at this seat, because a node keeps its seat in all rounds. Only after a repair
@@ -236,7 +236,7 @@ def prove_address_from_pieces(
 def prove_seats(
     uow: UnitOfWork, cache: LeafCache, pieced_round: PiecedRound, seats: range
 ) -> list[NodeProof]:
-    """Prove the leaves at these seats, except those that are no longer stored.
+    """Return the Merkle proofs of the leaves at these seats, except leaves no longer stored.
 
     The seat of a node is its permanent number, and the index of its leaf in the round.
 

@@ -50,7 +50,7 @@ _DECODER = msgspec.msgpack.Decoder(_StoredShadow)
 
 @dataclass(slots=True)
 class ShadowFold:
-    """The state after `block` under some rules, in memory; `block` is -1 at the start.
+    """The state after `block` under one set of rules, in memory; `block` is -1 at the start.
 
     `keeps_all` is whether no task is dropped, which is necessary for rules that close groups by
     counting, because they need every group.

@@ -138,7 +138,7 @@ def store_sample_result(uow: UnitOfWork, check: SampleCheck) -> None:
 
 
 def find_state_mismatch(uow: UnitOfWork) -> str | None:
-    """Return a text about rows of the state that differ from a fold of the raw rows, or None.
+    """Describe state rows that differ from a fold of the raw rows, or return None if equal.
 
     A comparison from before a rebuild no longer counts.
     """

@@ -121,7 +121,7 @@ class Auditor:
             self.next_block = max(self.next_block, blocks.last + 1)
 
     def set_endpoints_proven_wrong(self, endpoints: Iterable[str]) -> None:
-        """Restart the search at the oldest block if the set of endpoints proven wrong changed."""
+        """Set the endpoints proven wrong; if they changed, search again from the oldest block."""
         names = frozenset(endpoints)
         if names != self._proven_wrong:
             self._proven_wrong, self.next_block, self.next_suspect_block = names, 0, 0
@@ -134,7 +134,7 @@ class Auditor:
         return self._wrong_rows_by_endpoint[endpoint]
 
     def sample_old_window(self, cursor: Cursor, start_block: int) -> BlockRange | None:
-        """Return an old window if the hash of the final block selects one for another audit."""
+        """Return an old window to audit again if the final block's hash selects one, else None."""
         final_number, final_hash = cursor.final_number, cursor.final_hash
         if final_number is None or final_hash is None or final_number == self._last_sampled_final:
             return None
@@ -237,7 +237,7 @@ def _compare_blocks(
 def _find_suspect_target(
     uow: UnitOfWork, folder: EventFolder, auditor: Auditor
 ) -> AuditTarget | None:
-    """Return the oldest blocks that only an endpoint which was proven wrong has served, or None.
+    """Return the oldest blocks that only an endpoint proven wrong has served, or None.
 
     These blocks are audited even if the range is short and can still grow, because no report or
     kickout may depend on them before their audit.

@@ -88,7 +88,7 @@ def count_usable_witnesses(chain: ChainSource) -> int:
 def record_endpoints_proven_wrong(
     chain: ChainSource, store: Store, rebuild_options: RebuildOptions
 ) -> list[str]:
-    """Store which endpoints were proven wrong while reading; return those not stored before."""
+    """Store the endpoints that were proven wrong by reads; return those not stored before."""
     reason_by_endpoint = chain.get_proven_wrong_endpoints()
     if not reason_by_endpoint:
         return []
@@ -205,7 +205,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
 def _recheck_auditor(
     context: RepairContext, audit: AuditResult, proofs: Mapping[int, BlockWindow]
 ) -> str:
-    """Request a proven block from the auditor again, and describe any wrong data in it.
+    """Request a proven block from the auditing endpoint again, and describe any wrong data.
 
     A first response may be wrong because it was truncated, or because the endpoint lags behind.
     Therefore the auditor counts as proven wrong only if it returns wrong data a second time, for a

@@ -189,7 +189,7 @@ class _ReverifyRun:
             uow.bookmarks.set(self._bookmark_key, msgspec.json.encode(progress).decode())
 
     def recheck_unequal_windows(self, progress: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
-        """Read the windows that differed again; return what still differs, and these windows."""
+        """Read all differing windows again; return the remaining differences and their windows."""
         total_difference = RowDiff()
         unequal_windows = []
         for first, last in progress.unequal:

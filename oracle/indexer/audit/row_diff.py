@@ -259,7 +259,7 @@ class RepairContext:
 def select_rows_to_repair(
     difference: RowDiff, served_proven: Collection[int], stored_proven: Collection[int]
 ) -> RowDiff:
-    """Return the part of a difference that is to be repaired.
+    """Return the differing rows that are to be repaired.
 
     `served_proven` are blocks for which the endpoint's rows are proven; they are repaired
     completely. `stored_proven` are blocks for which the stored rows are proven; they are left as

@@ -129,7 +129,7 @@ def _find_first_scope_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
 def find_missing_scopes(
     required_scope: IngestScope, read_scope: IngestScope
 ) -> tuple[IngestScope, ...]:
-    """Return the scopes still to be read for `required_scope` if `read_scope` was read.
+    """Return the scopes that `required_scope` needs in addition to `read_scope`.
 
     Contracts that are new or that have new calls are read with all events. Other contracts are
     read with the new events only.

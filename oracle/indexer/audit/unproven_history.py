@@ -78,7 +78,7 @@ class Dispute(msgspec.Struct, frozen=True):
 
 
 def build_dispute(audit: AuditResult, difference: RowDiff) -> Dispute:
-    """Return the dispute of an audit, given the complete difference before any repair."""
+    """Return the dispute that an audit found, given all differing rows before any repair."""
     blocks = difference.block_numbers
     return Dispute(
         blocks[0], blocks[-1], audit.source_endpoint, audit.auditor, difference.row_count

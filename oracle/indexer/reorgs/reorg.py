@@ -246,7 +246,7 @@ def _build_fork_claim(
     newest_block: BlockRef,
     window: BlockWindow | None,
 ) -> ForkClaim | None:
-    """Return the claim that an indexed block has left the chain, or None if there is no sign."""
+    """Return the claim that an indexed block has left the chain, or None without evidence."""
     tip = cursor.number
     if newest_block.number < tip:
         return _build_shorter_chain_claim(fork_context.store, cursor, newest_block)
@@ -263,7 +263,7 @@ def _build_fork_claim(
 def _build_shorter_chain_claim(
     store: Store, cursor: Cursor, newest_block: BlockRef
 ) -> ForkClaim | None:
-    """Return the claim that the chain became shorter, or None if the head only lags behind."""
+    """Return the claim that the chain became shorter, or None if the endpoint only lags."""
     with store.read_transaction() as uow:
         indexed_block = uow.blocks.find_highest_up_to(newest_block.number)
     if (
@@ -279,7 +279,7 @@ def _build_shorter_chain_claim(
 def _find_common_ancestor(
     fork_context: ForkContext, cursor: Cursor, claim: ForkClaim, judgement: ForkJudgement
 ) -> tuple[BlockRef, bool]:
-    """Search downwards for the highest indexed block on the chain; return the block and True.
+    """Return the highest indexed block that is on the chain, and whether one was found.
 
     If no block from the indexed final block upwards is on the chain, return the chain's block at
     the final height and False.
