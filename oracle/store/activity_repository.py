@@ -143,7 +143,7 @@ class ActivityRepository:
     def get_trend_points_by_node(
         self, nodes: Iterable[Address], depth: int
     ) -> dict[Address, list[NodeTrendPoint]]:
-        """Return the last `depth` scores of each node and the reliability changes since, in order.
+        """Return each node's last `depth` scores and its reliability changes since, in order.
 
         The last reliability change before the first returned score is included as well. One query
         reads the points of all nodes.
@@ -223,7 +223,7 @@ def _select_score_points(scores: Subquery) -> Select[*tuple[Any, ...]]:
 def _select_reliability_changes(
     addresses: list[bytes], scores: Subquery
 ) -> Select[*tuple[Any, ...]]:
-    """Select the reliability changes of each node since the last one before its first score."""
+    """Select each node's reliability changes since the last change before its first score."""
     change = reliability_change
     first_score = (
         select(scores.c.node, func.min(scores.c.block).label("block"))

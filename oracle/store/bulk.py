@@ -213,7 +213,7 @@ def _stream_copy(
 
 @lru_cache(maxsize=64)
 def _get_column_types(target: Table) -> list[str]:
-    """Return PostgreSQL's type names of the columns."""
+    """Return the PostgreSQL type name of each column of a table."""
     dialect = _get_dialect("postgresql")
     return [column.type.compile(dialect).lower() for column in target.columns]
 

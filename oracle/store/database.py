@@ -191,7 +191,7 @@ class UnitOfWork:
         return None if lag is None else max(0.0, float(lag))
 
     def discard_verification_above(self, number: int) -> None:
-        """Discard what is recorded about coverage and verification above block `number`."""
+        """Discard the recorded coverage and verification of blocks above `number`."""
         self.coverage.delete_above(number)
         self.verified_blocks.delete_above(number)
         self.dead_letters.orphan_above(number)

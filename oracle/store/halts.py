@@ -108,7 +108,7 @@ class HaltRepository:
         return [_decode_halt_row(row) for row in self._connection.execute(_OPEN_HALTS)]
 
     def find_halt_reason(self) -> str | None:
-        """Return name and reason of the oldest open halt, or None if no halt is open."""
+        """Return the name and the reason of the oldest open halt, or None if no halt is open."""
         open_halts = self.list_open_halts()
         return f"halt {open_halts[0].name}: {open_halts[0].reason}" if open_halts else None
 

@@ -153,7 +153,7 @@ class ScoreRepository:
         return result.scalar_one_or_none()
 
     def get_rule_set_by_seq(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
-        """Return the rule sets of a node's scores, by `seq`.
+        """Return the rule set of each of a node's scores, by the score's number (`seq`).
 
         Scores that were written before rule sets were numbered are left out.
         """
@@ -242,7 +242,7 @@ class MembershipRepository:
 def _build_parameters(
     node: Address, limit: int, up_to_block: int | None
 ) -> Mapping[str, bytes | int]:
-    """Return the parameters of a statement that `_select_newest` made."""
+    """Return the bound parameters for an SQL statement built by `_select_newest`."""
     last_block = INT63_MAX if up_to_block is None else up_to_block
     return {"node": decode_hex(node), "row_limit": limit, "last_block": last_block}
 
@@ -326,7 +326,7 @@ class KickoutRepository:
         return [decode_kickout_row(row) for row in self._connection.execute(query).all()]
 
     def list_for_node(self, node: Address) -> list[KickoutDue]:
-        """Return all intervals of the node, oldest first."""
+        """Return all kickout intervals of a node, oldest first."""
         rows = self._connection.execute(_KICKOUTS, {"node": decode_hex(node)})
         return list(map(decode_kickout_row, rows))
 

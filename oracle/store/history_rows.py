@@ -62,7 +62,7 @@ class HistoryRows:
             )
 
     def iterate_reliability_changes(self, blocks: BlockRange) -> Iterator[Row]:
-        """Yield reliability changes: position, time, node, seq, cause, task, H before and after.
+        """Yield reliability changes: position, time, node, seq, cause, task, old and new value.
 
         H is the reliability in units of 10^-18.
         """

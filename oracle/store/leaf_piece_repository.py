@@ -22,7 +22,7 @@ class LeafPieceRepository:
         self._connection = connection
 
     def add(self, piece: int, as_of: int, digest: PieceDigest, leaves: bytes) -> None:
-        """Insert a piece whose leaves changed since the last report, as of a report's block."""
+        """Insert a piece of a report's Merkle tree whose leaves changed since the last report."""
         self._connection.execute(
             insert(leaf_piece).values(
                 piece=piece,
@@ -37,7 +37,7 @@ class LeafPieceRepository:
         )
 
     def get_digest_by_piece(self, as_of: int) -> dict[int, PieceDigest]:
-        """Return the digests of the pieces of the report as of a block, by ascending piece.
+        """Return the digest of each piece of the report as of a block, in ascending order.
 
         If there was no report as of this block, or its pieces were pruned, the digests do not lead
         to the root of a report.
@@ -57,7 +57,7 @@ class LeafPieceRepository:
         return {row.piece: _decode_digest(row) for row in rows}
 
     def load_leaves(self, piece: int, as_of: int) -> bytes:
-        """Return the encoded leaves of a piece of the report as of a block, or b"" without it."""
+        """Return a piece's encoded leaves in the report as of a block, or b"" if not stored."""
         query = (
             select(leaf_piece.c.leaves)
             .where(leaf_piece.c.piece == piece, leaf_piece.c.as_of <= as_of)
@@ -94,7 +94,7 @@ class LeafPieceRepository:
         return lanes
 
     def delete_as_of(self, as_of: int) -> None:
-        """Delete the pieces as of a block, whose leaves are not those of the accepted round."""
+        """Delete a block's pieces, because their leaves are not those of the accepted round."""
         self._connection.execute(delete(leaf_piece).where(leaf_piece.c.as_of == as_of))
 
     def delete_after_last_report(self) -> None:
@@ -105,7 +105,7 @@ class LeafPieceRepository:
         self._connection.execute(delete(leaf_piece).where(leaf_piece.c.as_of > newest_report))
 
     def prune_except(self, kept_blocks: Collection[int]) -> None:
-        """Delete the pieces that are not part of a report as of one of these blocks."""
+        """Delete the pieces that belong to no report as of one of `kept_blocks`."""
         as_of_blocks_by_piece = defaultdict[int, list[int]](list)
         keys = select(leaf_piece.c.piece, leaf_piece.c.as_of)
         for piece, as_of in self._connection.execute(
@@ -123,7 +123,7 @@ class LeafPieceRepository:
 
 
 def _find_unused(as_of_blocks: Sequence[int], kept_blocks: Sequence[int]) -> list[int]:
-    """Return the blocks that are not the highest block up to any of the kept blocks."""
+    """Return the as-of blocks that are not the newest at or below any kept block."""
     used = {
         as_of_blocks[index - 1]
         for index in (bisect_right(as_of_blocks, kept) for kept in kept_blocks)

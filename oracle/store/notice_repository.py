@@ -95,7 +95,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryProgress:
-    """Delivery progress of a target; `seq` is the last notice that was delivered or skipped.
+    """Delivery progress of a notification target; `seq` is its last delivered or skipped notice.
 
     The delivery of the next notice has failed `tries` times. It is tried again at `next_at`, in
     unix seconds of the wall clock.
@@ -168,7 +168,7 @@ class NoticeRepository:
         return self._select_notices(notice.c.undone_by == seq, limit=limit)
 
     def list_nodes_in_state(self, begin_kind: str, *end_kinds: str) -> set[Address]:
-        """Return the nodes whose newest notice of `begin_kind` or `end_kinds` has `begin_kind`."""
+        """Return the nodes whose `begin_kind` notice was not followed by one of `end_kinds`."""
         is_of_these_kinds = notice.c.kind.in_([begin_kind, *end_kinds])
         newest_by_node = select(notice.c.node, func.max(notice.c.seq).label("seq"))
         newest = (
@@ -207,7 +207,7 @@ class NoticeRepository:
         return [DeliveryProgress(*row) for row in rows]
 
     def save_progress(self, progress: DeliveryProgress) -> None:
-        """Save the progress of a target."""
+        """Save the delivery progress of a notification target."""
         row = (
             progress.target,
             progress.seq,

@@ -46,7 +46,7 @@ class ObjectionInbox:
         self._connection = connection
 
     def add(self, posted: PostedObjection) -> None:
-        """Store a newly posted objection; the fields for id, call and end are ignored."""
+        """Store a newly posted objection, ignoring the fields for its id, call and end."""
         row = {
             "node": decode_hex(posted.node),
             "seq": posted.seq,
@@ -72,7 +72,7 @@ class ObjectionInbox:
         return int(self._connection.execute(query).scalar_one())
 
     def sum_reserved_gas_within(self, now: int, seconds: int) -> int:
-        """Return the gas reserved for the objections that `count_posted_within` counts."""
+        """Return the gas reserved for the objections posted at most `seconds` before `now`."""
         query = select(func.coalesce(func.sum(objection_inbox.c.reserved_gas), 0)).where(
             objection_inbox.c.received_at.between(now - seconds, now + seconds)
         )

@@ -120,7 +120,7 @@ class SubscriptionRepository:
     def list_due(
         self, time: int, network_kinds: Collection[str], excluded_ids: Collection[str], limit: int
     ) -> list[Subscription]:
-        """Return subscriptions with a message to send, starting with the longest wait.
+        """Return the subscriptions with a message to send, the longest waiting first.
 
         The message is a request for confirmation, a notice about the node, or a notice about the
         network if its kind is in `network_kinds`.

@@ -25,7 +25,7 @@ class NonceQueries:
         self._connection = connection
 
     def list_unfinished(self, account: Account) -> list[NonceSlot]:
-        """Return every slot that is not final, by nonce."""
+        """Return the account's nonce slots that are not final, by nonce."""
         query = (
             select(pub_nonce)
             .where(
@@ -89,7 +89,7 @@ class NonceQueries:
         return [decode_attempt_row(row) for row in self._connection.execute(query)]
 
     def list_intent_ids_by_hash_prefix(self, digits: str, limit: int) -> dict[Hash, int]:
-        """Return the intents of up to `limit` transactions by hash prefix.
+        """Return the intent ids of up to `limit` transactions whose hash begins with `digits`.
 
         The result maps each hash to an intent's id: the transaction was signed for this intent, or
         the intent was rebuilt from the transaction.
@@ -111,7 +111,7 @@ class NonceQueries:
         return dict(sorted(intent_by_hash.items())[:limit])
 
     def find_vacant_slot(self, account: Account) -> NonceSlot | None:
-        """Return the lowest open nonce without signed bytes and without an intent, or None."""
+        """Return the lowest open nonce without a signed transaction or an intent, or None."""
         is_signed = exists().where(
             pub_attempt.c.chain_id == pub_nonce.c.chain_id,
             pub_attempt.c.sender == pub_nonce.c.sender,
@@ -198,7 +198,7 @@ class NonceQueries:
         return sorted(set(range(nonces[0], below)) - set(nonces))
 
     def _load_slot_costs(self, condition: ColumnElement[bool]) -> Iterable[int]:
-        """Return the cost of each slot in wei.
+        """Return the cost in wei of each nonce slot that satisfies a condition.
 
         One query reads all slots, because a dispatcher has thousands of slots per day.
         """

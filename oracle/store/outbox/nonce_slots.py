@@ -82,7 +82,7 @@ class NonceSlotRepository(AttemptQueries):
         self._intents.change_state(intent, IntentState.ASSIGNED, stamp, {"nonce": nonce})
 
     def replace_call(self, slot: NonceSlot, intent: Intent, block: int, stamp: Stamp) -> None:
-        """Assign a ready intent to the nonce of another intent, so that only one of them is mined.
+        """Assign a ready intent to another intent's nonce, so that only one of the two is mined.
 
         The other intent keeps its state until a receipt shows which intent was mined
         (docs/explanation/transactions.md#states).
@@ -107,7 +107,7 @@ class NonceSlotRepository(AttemptQueries):
     def store_attempt(
         self, slot: NonceSlot, signed: SignedCall, reason: AttemptReason, stamp: Stamp
     ) -> int:
-        """Store signed bytes before they are sent, and return the attempt's id.
+        """Store a signed transaction before it is sent, and return the attempt's id.
 
         The bytes belong to the intent that uses the slot at present.
         """
@@ -149,7 +149,7 @@ class NonceSlotRepository(AttemptQueries):
     def record_send(
         self, slot: NonceSlot, attempt: Attempt, block: int, error: str | None, stamp: Stamp
     ) -> None:
-        """Record that bytes were sent at head `block`, with the endpoints' response.
+        """Record that a transaction was sent at head `block`, with the endpoints' response.
 
         `error` is `class: text`, or None if an endpoint accepted the bytes.
         """
@@ -192,7 +192,7 @@ class NonceSlotRepository(AttemptQueries):
     def record_receipt(
         self, slot: NonceSlot, attempt: Attempt, receipt: CallReceipt, stamp: Stamp
     ) -> None:
-        """Record a receipt, or a new one after a reorg, and end the other intents of the nonce."""
+        """Record a receipt (or a new one after a reorg), and end the nonce's other intents."""
         self._update_slot(
             slot,
             NonceState.MINED,

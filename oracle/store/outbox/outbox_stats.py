@@ -128,7 +128,7 @@ class OutboxStats:
         return {row[0]: row[1] for row in rows}
 
     def get_oldest_update_times(self) -> dict[tuple[str, str], int]:
-        """Return, by (kind, state), the oldest time of the last change of an intent.
+        """Return when the longest unchanged intent of each (kind, state) was last changed.
 
         Times are in unix seconds. Only intents that have not ended are included.
         """

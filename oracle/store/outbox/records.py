@@ -8,7 +8,7 @@ from oracle.domain.ids import Address, Hash
 
 
 class IntentState(StrEnum):
-    """The state of an intent, which passes through the first five and ends in one of the others.
+    """The state of an intent: five states in order, then an end state, or `held`.
 
     An intent in the state `held` waits for an operator. See
     docs/explanation/transactions.md#states.
@@ -57,7 +57,7 @@ class NonceState(StrEnum):
 
 
 class AttemptReason(StrEnum):
-    """The reason why bytes were signed for a nonce."""
+    """The reason why a transaction was signed for a nonce."""
 
     FIRST = "first"
     BUMP = "bump"
@@ -202,7 +202,7 @@ class NonceSlot:
 
 @dataclass(frozen=True, slots=True)
 class SignedCall:
-    """Signed bytes to be stored, with the limits of their cost; fees are in wei per gas."""
+    """A signed transaction to be stored, with its cost limits; fees are in wei per gas."""
 
     tx_hash: Hash
     raw: bytes
@@ -213,7 +213,7 @@ class SignedCall:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Stored signed bytes, which never change; `*_block` is the head when the bytes were sent."""
+    """A stored signed transaction, which never changes; `*_block` is the head when it was sent."""
 
     id: int
     nonce: int

@@ -175,7 +175,7 @@ class ReorgRepository:
         return [_decode_reorg_row(row) for row in self._connection.execute(query)]
 
     def list_after(self, reorg_id: int) -> dict[int, Reorg]:
-        """Return the reorgs that were logged after reorg `reorg_id`, by id, in order."""
+        """Return the reorgs with an id above `reorg_id`, in order of id."""
         query = select(reorg_log).where(reorg_log.c.id > reorg_id).order_by(reorg_log.c.id)
         return {row.id: _decode_reorg_row(row) for row in self._connection.execute(query)}
 

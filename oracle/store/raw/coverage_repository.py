@@ -207,7 +207,7 @@ class CoverageRepository:
     def find_lowest_unaudited_interval(
         self, scope_id: bytes, blocks: BlockRange, max_blocks: int
     ) -> CoverageInterval | None:
-        """Return the lowest interval of the range that no second endpoint confirmed, or None.
+        """Return the lowest interval in the range that no second endpoint has confirmed, or None.
 
         The interval has at most `max_blocks` blocks, all from one endpoint. Adjacent stored
         intervals of that endpoint are merged, and the lowest of their levels is returned.

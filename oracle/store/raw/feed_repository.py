@@ -196,7 +196,7 @@ class FeedRepository:
     def get_witness_time_by_row_id(
         self, first_id: int, last_id: int
     ) -> dict[int, tuple[Hash, int]]:
-        """Return another reader's hashes and times for a range of row ids, by id.
+        """Return the row hashes and times that another reader recorded for a range of row ids.
 
         The range includes both ends.
         """

@@ -63,7 +63,7 @@ class LogSources(dict[LogSource, int]):
         return self[source]
 
     def save(self) -> None:
-        """Insert the new sources."""
+        """Insert the log sources that are not stored yet."""
         insert_rows(self._connection, log_source, self._new_rows)
         self._new_rows = []
 

@@ -269,7 +269,7 @@ def _build_empty_block_condition(first_span: int, last_span: int) -> ColumnEleme
 
 
 def sum_log_hashes(table: LogTable) -> ChecksumBySpan:
-    """Return the checksums of logs by span, equal to those of the stored rows."""
+    """Return the checksums of logs by block span, equal to the checksums of the stored rows."""
     checksum_by_span: ChecksumBySpan = {}
     for part in table.parts:
         sources = [_encode_log_source(address[2:], topic[2:]) for address, topic in part.sources]

@@ -126,7 +126,7 @@ class DrawRepository:
         return list(map(_decode_draw_row, self._connection.execute(_DRAWS_OF_NODE, parameters)))
 
     def load_draws_before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
-        """Return the draws that were active before a block, and the tasks drawn with its hash."""
+        """Return the draws active before a block, and the tasks drawn with that block's hash."""
         voided_block = draw.c.voided_block
         active = self._select_draws(
             (draw.c.seed_block < block) & (voided_block.is_(None) | (voided_block >= block))

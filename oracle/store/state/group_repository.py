@@ -138,7 +138,10 @@ class GroupResultRepository:
     def list_possible_zero_scores(
         self, node: Address, first_block: int, last_block: int
     ) -> list[Position]:
-        """Return the positions of closed groups that may have scored this node 0, oldest first."""
+        """Return the positions of closed groups that may have given this node a score of 0.
+
+        The oldest group comes first.
+        """
         query = (
             select(*_MEMBER_POSITION)
             .join_from(group_result, group_member, _IS_MEMBER_OF_RESULT)
@@ -160,7 +163,7 @@ class GroupResultRepository:
     def list_for_scores(
         self, node: Address, first_seq: int, last_seq: int
     ) -> tuple[list[GroupResult], dict[TaskKey, Task]]:
-        """Return the results of the groups behind a node's scores, and their tasks.
+        """Return the results of the groups behind a node's scores, and the tasks of these groups.
 
         The oldest group comes first. In the returned tasks, only the fields that determine the
         rank and the payment of an answer are read; all other fields are as in a new task.
@@ -179,7 +182,7 @@ class GroupResultRepository:
         return _build_results(rows), {answered.key: answered for answered in tasks}
 
     def list_newest_answer_times(self, limit: int) -> list[list[tuple[Address, int]]]:
-        """Return the ranked answers of each of the newest scored groups, as (node, seconds).
+        """Return the newest scored groups' answer times as (node, seconds), in order of rank.
 
         `seconds` is the time that the node took to answer; answers in less than a second are left
         out. Up to `limit` groups are returned, newest first.
@@ -216,7 +219,7 @@ class GroupResultRepository:
     def list_with_unaccepted_tasks(
         self, first_block: int, last_block: int, limit: int | None = None
     ) -> list[GroupResult]:
-        """Return up to `limit` groups that closed in these blocks with a task not accepted.
+        """Return up to `limit` groups that closed in these blocks with an unaccepted task.
 
         The oldest groups come first. Groups in which a node only timed out are included.
         """

@@ -104,7 +104,7 @@ class NodeRepository:
         return [Address(encode_hex(address)) for (address,) in rows]
 
     def get_address_by_seat(self, seats: Collection[int]) -> dict[int, Address]:
-        """Return the addresses of the nodes with these seats."""
+        """Return the addresses of the nodes with these permanent numbers (seats)."""
         addresses: dict[int, Address] = {}
         sorted_seats = sorted(seats)
         for offset in range(0, len(sorted_seats), KEYS_PER_QUERY):
@@ -116,7 +116,7 @@ class NodeRepository:
         return addresses
 
     def find_seat_at_or_below(self, address: Address, seat_count: int) -> int | None:
-        """Return the seat of the node with the highest address up to `address`, or None.
+        """Return the number (seat) of the node with the highest address up to `address`, or None.
 
         Only nodes with seats below `seat_count` are considered. If `address` is below all of their
         addresses, the seat of the highest address is returned, because the addresses in the tree
@@ -167,7 +167,7 @@ class NodeRepository:
         yield from self._iterate_leaf_rows(true())
 
     def iterate_leaf_rows_of_seats(self, seats: range) -> Generator[list["LeafRow"]]:
-        """Yield the leaf rows of the nodes with these consecutive seats.
+        """Yield the leaf rows of the nodes with these consecutive numbers (seats).
 
         Batches are in any order. The caller closes the generator before the transaction ends.
         """
