@@ -87,7 +87,7 @@ def call_views(
 
 
 def read_at_newest_block(pool_view: PoolView, read: Callable[[PoolView, BlockRef], T]) -> T:
-    """Return what `read` returns for the first endpoint that has the state of its newest block.
+    """Return the result of `read` at the newest block, from the first endpoint that has its state.
 
     An endpoint may announce a newest block whose state neither it nor any other endpoint has.
 

@@ -281,7 +281,7 @@ def _log_to_stderr() -> None:
 
 
 def _adapt_help(command_tree: TyperCommand | TyperGroup) -> None:
-    """Set the names of the help option and the value metavars of all commands in a tree."""
+    """Set the help option's names and the value metavars for all commands of a tree."""
     for command in _iterate_command_tree(command_tree):
         # A command keeps the option names of its first call, so the names must not depend on the
         # caller.

@@ -80,7 +80,7 @@ def show_intent(intent_detail: IntentDetail) -> None:
 
 
 def _format_field(name: str, value: object) -> str:
-    """Return times, amounts and ages in readable form; --json has the raw values."""
+    """Return the value of a field as readable text; `--json` has the raw value."""
     if name in _TIME_FIELDS:
         return f"{format_utc(int(str(value)), _TIME_FORMAT)} UTC"
     if name == "max_cost_wei":

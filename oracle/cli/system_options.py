@@ -139,7 +139,7 @@ def open_source(events: str | None, config: Path) -> Iterator[InputSource]:
 def choose_system(
     name: str | None, changes: Mapping[str, str], source: InputSource
 ) -> SystemChoice:
-    """Return the named policy (by default the configured policy) with its rules.
+    """Return the named policy, or the configured policy by default, with the rules that it uses.
 
     If the policy's system has rules, these rules are used with the changes applied. Any other
     policy uses the rules of the input. A changed policy parameter, such as `weight_floor`, applies
@@ -187,7 +187,7 @@ def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
 
 
 def _get_default_system_name(source: InputSource) -> str:
-    """Return the system of the daemon's policy if it has no rules, else the input's rule set."""
+    """Return the daemon's policy if its system has no rules, else the input's rule set name."""
     dispatch_section = None if source.config is None else source.config.dispatch
     if (
         dispatch_section is None
@@ -201,7 +201,7 @@ def _get_default_system_name(source: InputSource) -> str:
 
 
 def _lacks_legacy_rules(policy: SelectionPolicy, source: InputSource) -> bool:
-    """Return whether a policy of the legacy system must do without the legacy rules."""
+    """Return whether a legacy policy must be used without the legacy rules."""
     return isinstance(policy, LegacyPolicy) and source.rules.legacy is None
 
 

@@ -144,7 +144,7 @@ def _find_accepted_result(
 
 
 def _build_request(waiting_request: CallRequest, result: Hash) -> CallRequest:
-    """Return the call that replaces the call that waits for the end of the window."""
+    """Return the settlement call that replaces the call waiting for the contest window's end."""
     group, tasks = decode_settle_contest_call(waiting_request.calldata)
     return CallRequest(
         account=waiting_request.account,

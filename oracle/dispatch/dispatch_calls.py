@@ -323,7 +323,7 @@ class StartCall(_QueuedTaskCall):
 
     @override
     def build_simulation_calldata(self, call: Intent, heads: Heads) -> str:
-        """Return the calldata to simulate, without the check of a seed block that is newest."""
+        """Return the calldata to simulate, without the as-of check for a newest seed block."""
         request = call.request
         is_newest = request.as_of_block is not None and request.as_of_block >= heads.latest.number
         return strip_as_of_check(request.calldata) if is_newest else request.calldata

@@ -68,7 +68,7 @@ def plan_dispatch(context: DispatchContext, heads: Heads) -> StepResult | None:
 def _build_requests(
     context: DispatchContext, uow: UnitOfWork, heads: Heads
 ) -> Iterator[CallRequest]:
-    """Yield the requests of planned calls, where only starts count towards the limit of starts."""
+    """Yield the requests of planned calls; only starts count towards the limit of starts."""
     settings = context.settings
     intents = uow.outbox.intents.list_unfinished(context.account_context.account)
     abandoned_ids = _find_abandoned_intent_ids(context, uow, heads)

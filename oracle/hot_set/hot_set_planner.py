@@ -107,7 +107,7 @@ def _has_pending_call(context: HotSetContext, uow: UnitOfWork) -> bool:
 
 
 def _load_due_round(context: HotSetContext, block: BlockRef) -> RoundAccepted | None:
-    """Return the newest round after which the head start of lower ranks is over, or None.
+    """Return the newest round for which the head start of lower ranks is over, or None.
 
     The result is also None if the root of this round was withdrawn. `block` is the block at which
     the contract is read. The newest round cannot be used, because its head start would never end

@@ -104,7 +104,7 @@ def _find_execution_obstacle(
 def _find_objection_delay_reason(
     context: KickoutContext, uow: UnitOfWork, node: Address, due_since: int, time: int
 ) -> str | None:
-    """Return why an objection delays an accusation that was planned before it, or None."""
+    """Return why an objection now delays an already planned accusation, or None if none does."""
     intervals = (entry for entry in uow.kickouts.list_for_node(node) if entry.closed_at is None)
     interval = next(intervals, None)
     if interval is None:

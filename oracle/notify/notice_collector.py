@@ -233,7 +233,7 @@ class NoticeCollector:
         return notices
 
     def _collect_recovery_notices(self, uow: UnitOfWork, cursor: Cursor) -> list[Notice]:
-        """Return notices of nodes that time alone, without an event, has made eligible again.
+        """Return notices of nodes that became eligible again by recovery alone, without an event.
 
         These nodes are removed from the set of excluded nodes.
         """

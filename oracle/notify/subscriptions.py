@@ -94,7 +94,7 @@ def _is_url(text: str, schemes: Collection[str]) -> bool:
 
 
 def compute_link_token(subscription: Subscription) -> str:
-    """Return the token in a subscription's links, which authorises to confirm and to end it."""
+    """Return the token of a subscription's links, which authorises confirming and ending it."""
     digest = hmac.digest(subscription.secret, b"link", "sha256")
     return digest.hex()[:_TOKEN_DIGITS]
 

@@ -149,7 +149,10 @@ def _read_chain_view(
 def build_contract_status(
     roots_status: RootsStatus, hot_set_lag: HotSetLag | None
 ) -> ContractStatus:
-    """Return the state of the contract; the lag is None if no hot set is kept."""
+    """Return the contract's state, without a lag if `hot_set_lag` is None.
+
+    The lag is None if no hot set is kept.
+    """
     head = roots_status.head
     return ContractStatus(
         round=head.round,

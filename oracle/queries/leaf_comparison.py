@@ -186,7 +186,7 @@ def find_first_leaf_difference(
 
 
 def compute_pieced_root(leaves: LeafPieces) -> str:
-    """Return the root that the hashes of the pieces lead to."""
+    """Return the root of the leaves, computed from the hashes of the pieces."""
     summary = leaves.summary
     pieced_round = PiecedRound(
         [_decode_digest(leaves, piece) for piece in range(len(leaves.pieces))],

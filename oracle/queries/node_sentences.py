@@ -298,7 +298,7 @@ def _is_caused_by_falls(causes: NodeCauses) -> bool:
 
 
 def format_falls(causes: NodeCauses, max_age_seconds: int = _MAX_FALL_AGE_SECONDS) -> str:
-    """Return how often reliability fell recently, and how long ago it first did so."""
+    """Return a phrase with the number and the age of a node's recent falls of reliability."""
     recent = [fall for fall in causes.falls if causes.time - fall.time <= max_age_seconds]
     if not recent:
         nouns = name_falls(fall.cause for fall in causes.falls)

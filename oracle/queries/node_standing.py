@@ -184,7 +184,7 @@ def compute_score_costs(explanation: Explanation, summary: NodeSummary) -> list[
 
 
 def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
-    """Return how much each rank lowers the long-term score, or a single cause if unknown."""
+    """Return how much each rank lowers the long-term score, or one total if ranks are unknown."""
     missing_score = UNIT - explanation.node_scores.long_term
     entries = explanation.scores
     if not entries or sum(entry.score for entry in entries) != sum(explanation.pool):
@@ -212,7 +212,7 @@ def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
 
 
 def _format_rank_in_group(explanation: Explanation, rank: int | None) -> str:
-    """Return a rank as text, with the size of the groups if it was always the same."""
+    """Return a rank as text, with the group size if all groups of the node had the same size."""
     if rank is None:
         return "no result"
     sizes = {

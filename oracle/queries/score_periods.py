@@ -123,7 +123,7 @@ def _build_score_period(
 def _split_change_by_cause(
     before: HistoryPoint, after: HistoryPoint, change: int
 ) -> list[tuple[str, int]]:
-    """Return how much QoS scores and reliability brought or cost, in whole hundredths.
+    """Split a change of QoS into the parts due to scores and to reliability, in whole hundredths.
 
     Only the states at both ends count, so that a fall of reliability that has recovered costs
     nothing. The change of each factor is multiplied by the mean of the other one, so that the two

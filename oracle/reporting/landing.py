@@ -125,7 +125,7 @@ def _store_missed_reports(
 
 
 def format_missed_periods(missed: Sequence[tuple[int, str]]) -> str:
-    """Format missed periods, which are in ascending order; equal neighbours are merged."""
+    """Format missed periods (in ascending order), merging neighbours with the same reason."""
     return "; ".join(_iter_missed_spans(missed))
 
 

@@ -141,7 +141,7 @@ class PushCall(ContractCall):
     def review_call(
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
-        """End a push if the indexed state shows that a report was accepted as its round.
+        """Decide to end a push if the contract has already accepted a report for the push's round.
 
         A held report is not sent, and a push whose change has become too small waits.
         """

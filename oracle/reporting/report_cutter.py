@@ -146,7 +146,7 @@ class ReportCutter(BlockHook):
     def build_report(
         self, uow: UnitOfWork, contract_state: ContractState, as_of: BlockRef
     ) -> Report:
-        """Compute the report at the block `as_of` without its changes, and write nothing."""
+        """Compute the report as of a block without comparing its lanes, and write nothing."""
         tree = self._leaf_tree.refresh(uow, as_of, needs_edits=False)
         # If few nodes changed, it would take longer to compare the lanes of a million nodes than
         # to compute the root, so the lanes are not compared.

@@ -66,7 +66,7 @@ class EcdsaSignature:
 
     @property
     def has_low_s(self) -> bool:
-        """Return whether s is in the lower half of its range, so that it is not malleable."""
+        """Return whether s is in the lower half of its range, as in a non-malleable signature."""
         return 0 < self.s <= _CURVE_ORDER // 2
 
     def to_low_s(self) -> "EcdsaSignature":

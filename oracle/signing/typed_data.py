@@ -58,7 +58,7 @@ class ReportStatement:
     root: Hash
 
     def compute_digest(self, domain: Domain) -> Hash:
-        """Return the digest that is signed."""
+        """Return the EIP-712 digest of the report to sign for this domain."""
         return _hash_typed_data(build_typed_data(self, domain))
 
 
@@ -78,7 +78,7 @@ class ObjectionStatement:
     deadline: int
 
     def compute_digest(self, domain: Domain) -> Hash:
-        """Return the digest that is signed."""
+        """Return the EIP-712 digest of the objection to sign for this domain."""
         return _hash_typed_data(build_objection_typed_data(self, domain))
 
 
@@ -124,7 +124,7 @@ class NoticeRequest:
     kinds: str = ""
 
     def compute_digest(self, chain_id: int) -> Hash:
-        """Return the digest that is signed."""
+        """Return the EIP-712 digest of the request to sign for this chain."""
         return _hash_typed_data(build_notice_request_typed_data(self, chain_id))
 
 

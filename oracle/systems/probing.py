@@ -43,13 +43,13 @@ class ProbeWindow(NamedTuple):
         return self.number * self.seconds
 
     def compute_probe_due_time(self, node: Address) -> int:
-        """Return the block time from which a node without a task in the window is due."""
+        """Return the block time from which a node that got no task in the window is probed."""
         return self.start + self._hash_nodes(node) % max(
             1, self.seconds - self.seconds // _LAST_SHARE
         )
 
     def compute_companion_rank(self, node: Address, companion: Address) -> int:
-        """Return the number by which companions of `node` are ranked, where the lowest wins."""
+        """Return a companion's sort key for a probe of `node`; the lowest keys are chosen."""
         return self._hash_nodes(node, companion)
 
     def _hash_nodes(self, *nodes: Address) -> int:

@@ -94,7 +94,7 @@ class QueueItem(NamedTuple):
 
     @property
     def seed_key(self) -> TaskKey | GroupKey:
-        """Return the key that is hashed with the block hash to the seed of the draw.
+        """Return the key that is hashed with the block hash into the seed of the item's draw.
 
         Tasks that start together share a seed.
         """

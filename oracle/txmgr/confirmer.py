@@ -134,7 +134,7 @@ class _ConfirmationPass:
         )
 
     def process_slot(self, slot: NonceSlot, attempts: list[Attempt]) -> StepResult | None:
-        """Record a change of a nonce, or rebroadcast its attempts; return None without either."""
+        """Record a change of a nonce, or rebroadcast its attempts; return None if none is due."""
         receipt = find_canonical_receipt(
             self.context, self.receipt_quorum, _get_transaction_hashes(attempts), slot.block_hash
         )

@@ -248,7 +248,7 @@ class AccountContext:
 
     @property
     def account(self) -> Account:
-        """The account that sends."""
+        """The account from which the transactions are sent."""
         return Account(self.sender_account.domain.chain_id, self.sender_account.sender)
 
     @property

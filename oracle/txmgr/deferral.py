@@ -37,7 +37,7 @@ def find_deadline_obstacle(
 
 
 def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) -> int:
-    """Return how many seconds of chain time before its deadline a call is no longer signed.
+    """Return the seconds of chain time before a call's deadline in which the call is not signed.
 
     The margin is the time of as many blocks (at least two) as slow transactions needed from the
     first broadcast to inclusion. Slow means the 95th percentile of the last mined transactions.

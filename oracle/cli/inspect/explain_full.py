@@ -173,7 +173,7 @@ def _render_reliability_change(
 
 
 def _format_recovery_formula(base: int, seconds: int, rules: Rules) -> str:
-    """Return the formula by which H recovers from `base` in this number of seconds.
+    """Return the formula by which reliability recovers from `base` in this number of seconds.
 
     See docs/reference/scoring-rules.md#reliability.
     """
@@ -184,7 +184,7 @@ def _format_recovery_formula(base: int, seconds: int, rules: Rules) -> str:
 
 
 def _format_change_rule(explanation: Explanation, change: ReliabilityChange) -> str:
-    """Return, in brackets, the rule by which an event changed H."""
+    """Return, in brackets, the rule by which an event changed the node's reliability."""
     rules = explanation.rules
     if change.cause is ReliabilityCause.TIMEOUT_VOID:
         task = None if change.task is None else explanation.task_by_key.get(change.task)

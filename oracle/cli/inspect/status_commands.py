@@ -159,7 +159,7 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
 def _open_endpoints(
     records: Records,
 ) -> Iterator[tuple[ChainSource, CapabilityCache, IngestScope]]:
-    """Open the endpoints, the cache of what is known about them, and the scope of the records."""
+    """Open the endpoints, and yield them with their capability cache and the ingest scope."""
     reader = open_reader(records.config)
     endpoint_facts = CapabilityCache(records.store, unix_seconds)
     with open_chain(records.config, reader, endpoint_facts) as chain:
@@ -212,7 +212,9 @@ def _fetch_dispatcher_balance(config: Config, chain: ChainSource) -> AccountBala
 
 
 def _find_refused_senders(records: Records, chain: ChainSource) -> dict[Account, Pause]:
-    """Return a pause for each sender whose nonce is ahead on-chain, or whose nonces are lost.
+    """Return a pause for each sender that `run` would refuse because of its nonces.
+
+    Such a sender's nonce is ahead on-chain, or the sender's nonces are lost.
 
     `run` refuses such a sender at its start, before a pause can be stored, so the database does
     not contain the pause. An old copy of a database, for example, shows no problem by itself.

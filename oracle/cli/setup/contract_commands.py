@@ -153,7 +153,7 @@ def _report_timelock_weaknesses(
     first_block: int,
     proposers: list[Address],
 ) -> list[ContractMismatch]:
-    """Print the roles of the timelock, and return the mismatches that make it weaker.
+    """Print the roles of the timelock, and return the mismatches that weaken the timelock.
 
     Raises:
         TransientError: no endpoint responds.

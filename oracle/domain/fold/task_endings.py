@@ -103,7 +103,7 @@ def _end_runs(ledger: WorkingSet, event: Terminal, existing: Task) -> None:
 def _release_task_runner(
     ledger: WorkingSet, event: Terminal, task: Task, address: Address, *, has_answered: bool
 ) -> None:
-    """Release the node from the task, and update the number of its running tasks and its H.
+    """Release the node from the task, and update its count of running tasks and its reliability.
 
     The end counts for the detection of incidents if the node has not answered before. An abort
     without an answer does not count, because it shows nothing about the node.

@@ -153,7 +153,7 @@ def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
 
 
 def _clear_healed_exclusion(ledger: WorkingSet, event: TaskStarted) -> None:
-    """Clear the exclusion of a node if its H has recovered to the exit threshold."""
+    """Clear a node's exclusion if its reliability has recovered to the exit threshold."""
     node = ledger.get_node_for_update(event.node, event.time)
     reliability = heal_reliability(node.base, node.since, event.time, ledger.rules)
     node.excluded = reliability < ledger.rules.exclude_exit

@@ -84,7 +84,7 @@ class ClosingGroup(NamedTuple):
 
 
 class ReliabilityChange(NamedTuple):
-    """A change of H, in units of 10^-18; `before` includes the recovery up to `time`.
+    """A change of reliability in units of 10^-18; `before` includes the recovery up to `time`.
 
     `before` and `after` are equal if the change is a void timeout.
     """
@@ -276,7 +276,7 @@ class WorkingSet:
 def update_reliability(
     ledger: WorkingSet, event: TimedEvent, node: Node, cause: ReliabilityCause
 ) -> None:
-    """Raise or lower the node's H by the rule for the cause, and record the change."""
+    """Raise or lower the node's reliability by the rule for the cause, and record the change."""
     rules = ledger.rules
     before = heal_reliability(node.base, node.since, event.time, rules)
     after = change_reliability(cause, before, rules)

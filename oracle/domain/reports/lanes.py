@@ -48,7 +48,7 @@ def compute_lane_with_reliability(
     rules: Rules,
     population_maxima: PopulationMaxima | None,
 ) -> int:
-    """Return the lane (1 to 10002), as of `time`, of a node whose H is `reliability` then.
+    """Return a node's lane (1 to 10002) at `time`, given its reliability at that time.
 
     The lane is "do not select" if the node is not a member, paused or excluded. Legacy rules need
     the node's `population_maxima` as of `time`.

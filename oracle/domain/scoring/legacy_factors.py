@@ -64,7 +64,7 @@ def compute_population_maxima(
 
 
 def compute_vram_share(vram: int | None, population_maxima: PopulationMaxima) -> int:
-    """Return R, the share of the largest video memory, or 0 for unknown video memory."""
+    """Return R, the node's share of the largest video memory, or 0 for unknown video memory."""
     if population_maxima.max_vram:
         return min(vram or 0, population_maxima.max_vram) * UNIT // population_maxima.max_vram
     return 0
@@ -73,9 +73,10 @@ def compute_vram_share(vram: int | None, population_maxima: PopulationMaxima) ->
 def compute_promptness(
     timeout: int | None, population_maxima: PopulationMaxima, legacy_rules: LegacyRules
 ) -> int:
-    """Return P: 1 for the shortest allowed timeout, 0 for the longest timeout of all members.
+    """Return the promptness P, which is higher for a shorter timeout.
 
-    P is also 1 for a timeout below the allowed minimum, and 0 for an unknown timeout.
+    P is 1 for the shortest allowed timeout, and 0 for the longest timeout of all members. P is
+    also 1 for a timeout below the allowed minimum, and 0 for an unknown timeout.
     """
     if timeout is None:
         return 0
@@ -90,7 +91,7 @@ def compute_promptness(
 def compute_speed_factor(
     node_score: int | None, population_maxima: PopulationMaxima
 ) -> int | None:
-    """Return B, the share of the best node score, or None if the node has no score.
+    """Return B, the node's share of the best node score, or None if the node has no score.
 
     B is 0 if the best node score is 0.
     """

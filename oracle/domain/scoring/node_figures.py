@@ -94,7 +94,7 @@ def compute_node_scores(
 
 
 def classify_node_state(node: Node, reliability: int, rules: Rules) -> NodeState:
-    """Return the state of a node whose current H is `reliability`."""
+    """Return the state of a node whose current reliability is `reliability`."""
     if node.membership is not Membership.MEMBER:
         return _STATE_OF_NON_MEMBER[node.membership]
     if node.paused:

@@ -20,7 +20,7 @@ from oracle.domain.state import Membership, Node
 
 
 def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
-    """Return H at `time`, if H was `base` at `since` and has only recovered since then.
+    """Return the reliability at `time` after recovery alone from the value `base` at `since`.
 
     If `time` is before `since`, return `base`.
     """
@@ -32,11 +32,11 @@ def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
 def is_excluded_after_change(
     before: int, after: int, rules: Rules, *, was_excluded: bool, is_penalty: bool
 ) -> bool:
-    """Return whether a node stays or becomes excluded as H goes from `before` to `after`.
+    """Return whether a node is excluded after its reliability goes from `before` to `after`.
 
     This function is for rules with two thresholds (docs/reference/scoring-rules.md#relay). Only a
-    penalty starts an exclusion. The exclusion ends as soon as H reaches the exit threshold,
-    whether by a success or by recovery alone.
+    penalty starts an exclusion. The exclusion ends as soon as reliability reaches the exit
+    threshold, whether by a success or by recovery alone.
     """
     if is_penalty and after < rules.exclude_enter:
         return True
@@ -61,12 +61,12 @@ def compute_pool_mean(pool: bytes, prior: int | None, rules: Rules) -> int:
 
 
 def count_pool_restarts(time: int, rules: Rules) -> int:
-    """Return how many restarts of the rules have happened by `time`."""
+    """Return how many of the restarts that the rules list happened by `time`."""
     return bisect_right(rules.restarts, time)
 
 
 def is_pool_lost(node: Node, time: int, rules: Rules) -> bool:
-    """Return whether a restart happened between the node's last score and `time`.
+    """Return whether a restart between the node's last score and `time` lost the node's pool.
 
     The relay keeps pools in memory and means in its database. From a restart until its next score,
     a node therefore has its exact mean, but no pool, so no kickout can be due.
@@ -109,7 +109,7 @@ def get_status(node: Node) -> str:
 
 
 def compute_reliability(node: Node, time: int, rules: Rules) -> int:
-    """Return the node's H at `time`, including its recovery since the last change."""
+    """Return the node's reliability at `time`, including its recovery since the last change."""
     return heal_reliability(node.base, node.since, time, rules)
 
 
@@ -167,7 +167,7 @@ def compute_qos_with_reliability(
     rules: Rules,
     population_maxima: PopulationMaxima | None,
 ) -> int | None:
-    """Return the QoS of a node whose H at `time` is `reliability`; see `compute_node_qos`."""
+    """Return the QoS of a node that has this reliability at `time`; see `compute_node_qos`."""
     if node.membership is not Membership.MEMBER:
         return None
     factors = compute_legacy_factors(node, time, rules, population_maxima)
@@ -186,7 +186,7 @@ def is_excluded(node: Node, time: int, rules: Rules) -> bool:
 
 
 def is_excluded_with_reliability(node: Node, reliability: int, rules: Rules) -> bool:
-    """Return whether a member whose current H is `reliability` is excluded from tasks."""
+    """Return whether a member with this current reliability is excluded from tasks."""
     if node.membership is not Membership.MEMBER:
         return False
     if not rules.has_exclusion_hysteresis:
@@ -252,7 +252,7 @@ def compute_max_exclusion_seconds(rules: Rules) -> int:
 
 
 def compute_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> int:
-    """Return when recovery alone, from `base_reliability` at `since`, ends an exclusion.
+    """Return when a node's exclusion ends by recovery alone, given its reliability at `since`.
 
     The result and `since` are block times in seconds.
     """
@@ -260,7 +260,7 @@ def compute_exclusion_end_time(base_reliability: int, since: int, rules: Rules) 
 
 
 def _compute_healing_seconds(base_reliability: int, rules: Rules) -> int:
-    """Return how many seconds H takes to recover from `base_reliability` to the exit threshold."""
+    """Return the seconds that reliability takes to recover from the base to the exit threshold."""
     low, high = 0, _FOREVER
     while low < high:
         middle = (low + high) // 2

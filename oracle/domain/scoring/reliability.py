@@ -24,14 +24,14 @@ class ReliabilityCause(StrEnum):
 
 
 class ReliabilityMark(StrEnum):
-    """How the chart on a node's page marks a change of H."""
+    """How the chart on a node's page marks a change of reliability."""
 
     FALL = "fall"
     RISE = "rise"
 
 
 class CauseInfo(NamedTuple):
-    """The texts for a cause, and the names of the rules by which it changes H."""
+    """The texts for a cause, and the names of the rules by which it changes reliability."""
 
     description: str
     # A singular noun for counts, and for the legend of the chart.
@@ -51,7 +51,7 @@ class CauseInfo(NamedTuple):
         return None if self.increase_rule is None else ReliabilityMark.RISE
 
     def find_factor_rule(self, reliability: int, rules: Rules) -> str | None:
-        """Return the name of the rule by which H = `reliability` is multiplied, or None."""
+        """Return the name of the rule whose factor multiplies this reliability, or None."""
         if self.first_factor_rules is not None:
             first_rule, min_rule = self.first_factor_rules
             if getattr(rules, first_rule) is not None and reliability >= getattr(rules, min_rule):
@@ -84,9 +84,9 @@ FALL_CAUSES = tuple(
 
 
 def change_reliability(cause: ReliabilityCause, reliability: int, rules: Rules) -> int:
-    """Return H after an event, from 0 to 1; `reliability` is H just before the event.
+    """Return the reliability (0 to 1) after an event, given the reliability just before the event.
 
-    A join changes H by a reset that the fold applies, so it leaves H unchanged here.
+    A join resets reliability in the fold, so it leaves reliability unchanged here.
     """
     info = CAUSES[cause]
     if info.increase_rule is not None:
@@ -99,7 +99,7 @@ def change_reliability(cause: ReliabilityCause, reliability: int, rules: Rules) 
 
 
 def remove_falls(rules: Rules) -> Rules:
-    """Return the rules with every factor set to 1, so that no event lowers H."""
+    """Return the rules with every factor set to 1, so that no event lowers reliability."""
     neutral_values: dict[str, int | None] = {}
     for info in CAUSES.values():
         if info.factor_rule is not None:

@@ -65,7 +65,7 @@ _KICKOUT_SENTENCES: Mapping[KickoutState, str] = {
 
 
 def describe_kickout_outlook(advice: NodeAdvice) -> str:
-    """Return whether a kickout is due, or when it becomes due, in one sentence."""
+    """Return one sentence on whether the node's kickout is due, or when it becomes due."""
     if advice.kickout_state == "expected" and advice.kickout is not None:
         return format_kickout_outlook(advice.kickout)
     if advice.hold_reason is not None:
@@ -179,7 +179,7 @@ def explain_card_comparison(what_if: WhatIf) -> str:
 
 
 def explain_missing_what_if(advice: NodeAdvice) -> str | None:
-    """Return why the what-if of a member is missing, or None if the node is not a member."""
+    """Return why a member has no what-if results, or None if the node is not a member."""
     if advice.kickout_state == "no_member":
         return None
     if advice.kickout_state == "no_forecast":
@@ -255,7 +255,7 @@ def summarize_earnings(money: NodeMoney, token: Token) -> str:
 
 
 def summarize_todays_losses(money: NodeMoney, token: Token) -> str | None:
-    """Return one sentence on the fees lost since 00:00 UTC, or None if no task is of today."""
+    """Return one sentence on the fees lost since 00:00 UTC, or None without a task of today."""
     if not money.tasks_today:
         return None
     # If all tasks that count ended today, earlier tasks of today may no longer count.

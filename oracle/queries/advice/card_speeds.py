@@ -31,7 +31,7 @@ class CardSpeed(ApiModel):
 
 
 def list_card_speeds(own_card: Card | None, table: CardTable) -> list[CardSpeed]:
-    """Return the GPUs of the members, the most frequent one first."""
+    """Return the network's GPU models with their relative answer times, most frequent first."""
     cards = sorted(
         table.nodes_by_card.items(), key=lambda item: (-item[1], item[0].gpu, item[0].vram or 0)
     )

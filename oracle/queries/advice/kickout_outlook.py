@@ -69,7 +69,7 @@ def build_kickout_outlook(
 
 
 def format_kickout_outlook(outlook: KickoutOutlook) -> str:
-    """Return one sentence on when a kickout becomes due at the node's present rate."""
+    """Return one sentence on when the node's kickout becomes due if its scores stay the same."""
     delay = f", in about {format_duration(outlook.seconds)}" if outlook.seconds else ""
     return (
         f"At this rate a kickout is due in {format_count(outlook.scores, 'scored task')}{delay}."
@@ -92,7 +92,7 @@ def classify_kickout_state(
 
 
 def compute_median_gap(entries: Sequence[ScoreEntry]) -> int | None:
-    """Return the median number of seconds between the last scores, or None with fewer than two."""
+    """Return the median seconds between the node's last scores, or None for fewer than two."""
     times = [entry.time for entry in entries[-RECENT_SCORES - 1 :]]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     return median_low(gaps) if gaps else None

@@ -157,7 +157,7 @@ def build_what_if(
 def _replay_groups(
     record: AdviceRecord, ratios: Sequence[int]
 ) -> tuple[int, list[tuple[bytes, int]]] | None:
-    """Return scores and fees as if the node's times were multiplied by each ratio.
+    """Compute the node's scores and fees with its answer times multiplied by each ratio.
 
     Ratios are in units of 10^-18. The first value is the number of groups that could be ranked
     again, the second one has the scores and the sum of the fees for each ratio. Groups that cannot
@@ -235,7 +235,7 @@ def _compute_fee_share(scored_task: ScoredTask, members: Sequence[GroupMember]) 
 
 
 def _find_last_timeout_index(changes: Sequence[ReliabilityChange]) -> int | None:
-    """Return the index of the last timeout that lowered H, or None."""
+    """Return the index of the last timeout that lowered the node's reliability, or None."""
     return next(
         (
             index
@@ -247,7 +247,7 @@ def _find_last_timeout_index(changes: Sequence[ReliabilityChange]) -> int | None
 
 
 def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) -> tuple[bytes, int]:
-    """Return scores and fees as if the node had answered the timed-out task last in its group."""
+    """Compute the node's scores and fees as if it had answered the timed-out task last."""
     scores = [entry.score for entry in record.entries]
     earned = _sum_fee_shares(record)
     index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}
@@ -271,7 +271,9 @@ def compute_last_place_score(scored_task: ScoredTask, rules: Rules) -> int:
 
 
 def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = None) -> int:
-    """Return the mean of H over the last `MEAN_SECONDS`, or since `known_since` if that is later.
+    """Return the node's mean reliability (H) over the last `MEAN_SECONDS`, or since `known_since`.
+
+    The mean begins at `known_since` if that is later than the start of the last `MEAN_SECONDS`.
 
     The change with the index `omitted_index` counts as if it had not happened.
     """
@@ -294,10 +296,11 @@ def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = N
 def list_reliability_steps(
     record: AdviceRecord, omitted_index: int | None = None
 ) -> list[tuple[int, int]]:
-    """Return the block time and the new value of each change of H since `known_since`.
+    """Return the block time and the new value of each change of reliability since `known_since`.
 
-    If a change is omitted, all later changes are applied again. A success at H = 1 has no stored
-    change; H would also be 1 at this success if a change is omitted, so nothing is missing.
+    If a change is omitted, all later changes are applied again. A success at a
+    reliability of 1 has no stored change; the reliability would also be 1 at this success if a
+    change is omitted, so nothing is missing.
     """
     rules, changes = record.rules, record.changes
     steps = [(record.known_since, changes[0].before if changes else UNIT)]

@@ -151,7 +151,7 @@ def iter_draw_chances(
 
 
 def _compute_chance(draw: StoredDraw, weight: int) -> int:
-    """Return the chance of a candidate with the weight `weight`, in units of 10^-18."""
+    """Return the chance that a draw picks a candidate with this weight, in units of 10^-18."""
     if draw.total_weight == draw.candidate_count:
         # If all weights were 0, each candidate counted as 1.
         return UNIT // draw.candidate_count
@@ -268,7 +268,10 @@ class _PastNode:
     def _evaluate_requirement(
         self, requirement: Requirement
     ) -> tuple[IneligibilityReason | None, frozenset[str]]:
-        """Return why the node does not fit, and the models that count if it lacks any of them."""
+        """Return why the node cannot meet a requirement, and the required models if it lacks one.
+
+        Only models that count for the draw's weights are returned.
+        """
         result = self._result_by_requirement.get(requirement)
         if result is None:
             models = self._weighting.select_counted_models(requirement.models)

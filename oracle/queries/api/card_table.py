@@ -85,7 +85,7 @@ def count_members_by_card(nodes: Iterable[Node]) -> Counter[Card]:
 def compare_cards(
     groups: Sequence[Sequence[tuple[Address, int]]], nodes: Mapping[Address, Node]
 ) -> dict[tuple[Card, Card], CardComparison]:
-    """Compare the times of GPUs in groups.
+    """Compare the answer times of each pair of GPUs in the groups that both answered.
 
     Each group is a list of its ranked answers, and each answer is a pair of a node and its time in
     seconds. A node counts with the GPU that it has now.

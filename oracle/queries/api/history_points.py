@@ -200,7 +200,7 @@ def _compute_pool_before(
 
 
 def _find_reliability_before(changes: list[ReliabilityChange], time: int) -> tuple[int, int]:
-    """Return the base of H just before a time, and the time from which this base applies.
+    """Return the base reliability in force just before a time, and when that base was set.
 
     The result is 1 and `time` if no change is earlier than `time`.
     """
@@ -229,7 +229,7 @@ def _iter_reset_joins(record: NodeRecord) -> Iterator[MembershipChange]:
 def _sample_recovery_points(
     point_at: Callable[[int], HistoryPoint], start_time: int, end_time: int
 ) -> Iterator[HistoryPoint]:
-    """Yield points at equal steps of H within a span in which H recovers without events."""
+    """Yield points at equal steps of reliability within a span of undisturbed recovery."""
     start_reliability = point_at(start_time).reliability
     end_reliability = point_at(end_time).reliability
     if end_reliability - start_reliability < _MIN_RISE:

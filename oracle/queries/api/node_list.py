@@ -78,7 +78,7 @@ class NodeListQuery:
             ]
 
     def filter_sort_keys(self, ranking: NodeRanking, keys: Iterator[SortKey]) -> Iterator[SortKey]:
-        """Return the keys of the nodes that pass the filters."""
+        """Yield the sort keys of the nodes that pass the filters."""
         prefix, state_by_address = self.prefix, ranking.state_by_address
         if prefix is not None:
             keys = (key for key in keys if key.address.startswith(prefix))

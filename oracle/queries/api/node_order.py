@@ -63,7 +63,7 @@ _TIMED_SORTS = frozenset[NodeSort]({"qos", "-qos", "reliability", "-reliability"
 
 
 class _Order(NamedTuple):
-    """The sorted keys of the nodes that only events move, and those of all other nodes."""
+    """The sort keys of nodes that only events can move, and of nodes that time moves as well."""
 
     settled_keys: list[SortKey]
     recovering_keys: list[SortKey]
@@ -73,7 +73,7 @@ class _Order(NamedTuple):
         return bisect_left(self.settled_keys, key) + bisect_left(self.recovering_keys, key)
 
     def iterate_keys_after(self, key: SortKey | None) -> Iterator[SortKey]:
-        """Return the sorted keys that follow `key`, or all keys if `key` is None."""
+        """Return an iterator over the sorted keys after `key`, or over all keys without `key`."""
         if key is None:
             return merge(self.settled_keys, self.recovering_keys)
         return merge(*(islice(keys, bisect_right(keys, key), None) for keys in self if keys))
@@ -196,7 +196,7 @@ class NodeRanking:
             yield sort, stale._replace(earlier_nodes={**moved_nodes, **stale.earlier_nodes})
 
     def _classify_nodes(self, nodes: Iterable[Node]) -> None:
-        """Count these nodes by state, and add those that are recovering."""
+        """Count the nodes by state, and collect the nodes whose reliability is recovering."""
         rules = self._rules
         for node in nodes:
             reliability = self._recovering.add_node(node)
@@ -398,7 +398,7 @@ class NodeRanking:
 
 
 def _make_key_builder(sort: NodeSort) -> Callable[[int | None, Address], SortKey]:
-    """Return a function that builds the key of a node with this value and address."""
+    """Return a function that builds a node's sort key from a value and the node's address."""
     sign = 1 if sort.startswith("-") else -1
     return lambda number, address: SortKey(int(number is None), sign * (number or 0), address)
 
@@ -409,7 +409,7 @@ def _update_addresses_by_card(
     nodes: Mapping[Address, Node],
     changed_addresses: Iterable[Address],
 ) -> Mapping[str, frozenset[Address]]:
-    """Return the addresses by GPU name; an unknown GPU has an empty name."""
+    """Return the addresses by GPU name after nodes changed; an unknown GPU has an empty name."""
     removed = defaultdict[str, set[Address]](set)
     added = defaultdict[str, set[Address]](set)
     for address in changed_addresses:

@@ -64,7 +64,7 @@ def _resolve_node_address(source: ApiSource, node: str) -> tuple[AsOf, Address]:
 
 
 def is_whole_address(prefix: str) -> bool:
-    """Return whether an address prefix has all digits."""
+    """Return whether an address prefix is a complete address."""
     return len(prefix) == len("0x") + ADDRESS_DIGITS
 
 
@@ -85,6 +85,6 @@ def build_leaf_at_cursor(snapshot: ApiSnapshot, node: Node) -> ProofLeaf:
 
 
 def is_refold_required(source: ApiSource, round_number: int | None) -> bool:
-    """Return whether a proof in a round requires that the stored logs are folded again."""
+    """Return whether a proof in a round can be built only by folding the stored logs again."""
     with source.archive.store.read_transaction() as uow:
         return not has_stored_leaves(uow, source.leaves, round_number)

@@ -119,7 +119,7 @@ def _parse_rules(text: str, profile: str) -> Rules | None:
 
 
 class FoldedNodes(NamedTuple):
-    """All nodes as of a block, folded under some rules."""
+    """The state of all nodes as of a block, computed under one rule set."""
 
     rules: Rules
     nodes: Mapping[Address, Node]

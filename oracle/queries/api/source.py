@@ -112,7 +112,7 @@ class ApiSnapshot:
         return self.source.draws.load_draws(self.uow, self.cursor)
 
     def get_card_table(self) -> CardTable:
-        """Return the GPUs of the members, and their answer times in the newest groups."""
+        """Return the table of the network's GPUs, with member counts and recent answer times."""
         ranking = self.get_ranking()
         return self.source.cards.load_card_table(
             self.uow, self.cursor, ranking.nodes, ranking.members_by_card

@@ -108,11 +108,11 @@ class DerivedNode:
         return compute_pool_mean(pool, self.state.prior, RELAY) / UNIT
 
     def compute_reliability(self, time: float) -> float:
-        """Return H at a time of the relay's clock, in seconds."""
+        """Return the node's reliability at `time`, in seconds of the relay's clock."""
         return compute_reliability(self.state, int(time), RELAY) / UNIT
 
     def is_excluded_at(self, time: float) -> bool:
-        """Return whether the node is excluded at a time of the relay's clock, in seconds."""
+        """Return whether the node is excluded at `time`, in seconds of the relay's clock."""
         return is_excluded(self.state, int(time), RELAY)
 
     def has_rows_between(self, after_id: int, last_id: int) -> bool:
@@ -186,7 +186,7 @@ def _assign_row_times(
 
 
 def _decode_rows(rows: Sequence[FeedRow]) -> tuple[list[DomainEvent], set[int]]:
-    """Return the events of rows, and the ids of the rows that fit two groups."""
+    """Decode feed rows to events, and collect the ids of the rows that fit two groups."""
     scores = collect_submitted_results(rows)
     starts = collect_start_row_ids(rows)
     # All rows are decoded as one span. The result does not depend on the span, because a row is
@@ -203,7 +203,7 @@ def _assign_rows_to_nodes(
     node_by_task: Mapping[TaskKey, Address],
     time_by_row: Mapping[int, int],
 ) -> None:
-    """Assign each row to its node, and a task's rows to the node that runs the task."""
+    """Record each row at its node; the rows of a task belong to the node that runs the task."""
     for row in rows:
         runner = node_by_task.get(TaskKey(row.task.lower()))
         node = nodes.get(runner or Address(row.node.lower()))

@@ -79,7 +79,7 @@ def _find_missed_kickouts(node: DerivedNode) -> Iterator[Divergence]:
 def find_score_divergence(
     node: DerivedNode, claim: RelayClaim, scores_by_group: Mapping[int, Sequence[ScoreEntry]]
 ) -> Divergence:
-    """Return the earliest change of the likeliest kind that yields the relay's score."""
+    """Return the earliest divergence, of the likeliest kind, that explains the relay's score."""
     for find_divergences in (
         _find_missing_zeros,
         find_swapped_scores,
@@ -158,7 +158,7 @@ def _find_unseen_scores(
 
 
 def find_restart_spans(node: DerivedNode, claim: RelayClaim) -> list[tuple[int, int]]:
-    """Return the row ranges `(after, until)` in which a restart yields the relay's score."""
+    """Return the row ranges `(after, until)` where a restart would explain the relay's score."""
     scores = [entry.score for entry in node.scores]
     spans = []
     for index in range(1, len(scores) + 1):
@@ -185,7 +185,7 @@ def find_common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Divergenc
 def find_reliability_divergence(
     node: DerivedNode, health: float, slack: float, time: int
 ) -> Divergence:
-    """Return the earliest change of H without which the derived H equals the relay's H."""
+    """Return the earliest reliability change whose omission explains the relay's reliability."""
     candidates = [
         stored_change for stored_change in node.changes if stored_change.at.log >= node.joined_at
     ]

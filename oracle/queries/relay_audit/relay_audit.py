@@ -43,7 +43,7 @@ _EXCLUSION_THRESHOLDS = (0.2, 0.8)
 
 
 def compute_reliability_tolerance(health: float) -> float:
-    """Return the tolerated difference between two values of H.
+    """Return the tolerated difference between two values of reliability.
 
     The values differ because rows are observed with a delay.
     """
@@ -53,9 +53,9 @@ def compute_reliability_tolerance(health: float) -> float:
 def find_health_divergence(
     node: DerivedNode, factors: QualityFactors, health: float, poll: Poll
 ) -> Divergence | None:
-    """Return where H or the exclusion of a node diverges from the relay, or None.
+    """Return where a node's reliability or exclusion diverges from the relay's, or None.
 
-    `health` is the derived H at the poll.
+    `health` is the derived reliability at the poll.
     """
     relay_now = poll.relay_now
     figure = poll.figures[node.address]
@@ -74,11 +74,11 @@ def find_health_divergence(
 
 
 def _is_exclusion_uncertain(node: DerivedNode, health: float) -> bool:
-    """Return whether the node's H was too close to an exclusion threshold for a verdict.
+    """Return whether a node's reliability was too close to an exclusion threshold for a verdict.
 
-    Between the two thresholds, the state stays as it was, so it is decided by the last H outside
-    of the thresholds. Any later H close to a threshold may have crossed the threshold at the
-    relay.
+    Between the two thresholds, the state stays as it was, so it is decided by the last reliability
+    outside of the thresholds. Any later reliability close to a threshold may have crossed the
+    threshold at the relay.
     """
     health_values = [health]
     for change in reversed(node.changes):
@@ -106,7 +106,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeAudit:
-    """The audit of a node, with the derived Q_long / 10 and H, and those that the relay reports.
+    """The audit of a node: its derived Q_long / 10 and reliability, and those of the relay.
 
     `ours` and `our_health` are derived; `theirs` and `their_health` are the relay's. A value is
     None if it is unknown. `groups` is the number of the node's scores that follow from the rows.
@@ -164,7 +164,7 @@ class _PollComparison:
     derived: DerivedFigures
 
     def derive_factors_from_two_polls(self, node: DerivedNode) -> QualityFactors | None:
-        """Return a node's factors from two polls, or None if it had a row between the polls."""
+        """Return a node's factors from two polls, or None if the node had rows between them."""
         previous_figure = (
             None if self.previous_poll is None else self.previous_poll.figures.get(node.address)
         )
@@ -177,7 +177,7 @@ class _PollComparison:
         return None if has_rows else derive_quality_factors(previous_figure, figure)
 
     def derive_factors_from_one_poll(self, node: DerivedNode) -> QualityFactors | None:
-        """Return the factors from this poll and the derived H, or None if H is not known."""
+        """Return the factors from this poll and the derived reliability, or None if not known."""
         figure = self.poll.figures.get(node.address)
         has_rows = node.has_rows_between(self.poll.last_id_before, self.poll.last_id_after)
         if figure is None or has_rows or not node.has_known_times:
@@ -321,7 +321,7 @@ def _is_pool_complete(node: DerivedNode, derived: DerivedFigures) -> bool:
 
 
 def _is_pool_ambiguous(node: DerivedNode) -> bool:
-    """Return whether a score that counts may belong to a group that was left out."""
+    """Return whether a counted score of the node may belong to a group that was left out."""
     counted_scores = node.scores[-RELAY.pool_size :]
     oldest_row = counted_scores[0].at.log if len(node.scores) >= RELAY.pool_size else 0
     return node.ambiguous_at > oldest_row

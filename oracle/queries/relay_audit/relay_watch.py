@@ -21,7 +21,7 @@ _ROUNDING_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class QualityFactors:
-    """The relay's Q_long / 10 and H of a node, at the time `at` in seconds.
+    """A node's Q_long / 10 and reliability at the relay, at the time `at` in seconds.
 
     `slack` is the maximum error of `long_term`.
     """
@@ -32,7 +32,7 @@ class QualityFactors:
     slack: float
 
     def compute_reliability(self, moment: float) -> float:
-        """Return H at another time of the same clock, if no event occurs until then."""
+        """Return the reliability at another time of the same clock, without events until then."""
         return 1 - (1 - self.health) * math.exp(-(moment - self.at) / RELAY.tau_seconds)
 
 

@@ -294,7 +294,7 @@ def _build_queue_offer(
     policy: SelectionPolicy,
     address: Address,
 ) -> QueueOffer:
-    """Return the entry that a node would take if it were free, and the head of each group."""
+    """Return the entry that a node would take if it were free, and each group's first entry."""
     stored_node = snapshot.nodes.get(address)
     if stored_node is None:
         raise InputError(

@@ -53,7 +53,7 @@ def find_card_group(node: Node) -> CardGroup | None:
 
 
 def group_nodes_by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
-    """Return the groups of nodes by GPU, smallest memory first; nodes are sorted by address."""
+    """Group nodes by GPU, smallest memory first, with the nodes of a group sorted by address."""
     groups: dict[CardGroup, list[Node]] = {}
     for node in sorted(nodes, key=lambda member: member.address):
         group = find_card_group(node)
@@ -118,7 +118,7 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
 def find_part_ineligibility_reason(
     node: Node, requirement: Requirement, policy_input: PolicyInput, *, is_gpt_part: bool
 ) -> IneligibilityReason | None:
-    """Return why a node cannot run a part of the task, or None if it can.
+    """Return why a node cannot run a part of the task, or None if the node can.
 
     It is not checked whether there are enough other nodes.
     """

@@ -149,7 +149,7 @@ class TrioPool:
         )
 
     def is_eligible(self, task: Task, node: Address) -> bool:
-        """Return whether the node could run its part of the task now, whatever others do."""
+        """Return whether the node could run a part of the task now, regardless of other nodes."""
         row = self.network.nodes.get(node)
         if row is None:
             return False

@@ -71,7 +71,7 @@ class PortalRecord:
         self._reset_expired_samples(now, params)
 
     def set_failure_flag(self, until: int, *, flag: bool) -> None:
-        """Set or clear the failure flag, and set the time at which this expires."""
+        """Set or clear the failure flag, with the time at which the flag expires."""
         self.flag, self.flag_until = flag, until
 
     def compute_stats(self, node: Address, now: int, params: PortalParameters) -> NodeStats:

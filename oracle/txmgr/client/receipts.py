@@ -137,7 +137,9 @@ class ReceiptQuorum:
         }
 
     def _apply_agreed_prices(self, receipt: Receipt) -> Receipt:
-        """Return a receipt with the prices that enough of its witnesses agree on, or the lowest.
+        """Return the receipt with its prices replaced by those that enough witnesses report.
+
+        If no prices are reported by enough witnesses, the lowest reported prices are used.
 
         The block hash does not commit to prices, so a single provider could otherwise use up a
         day's budget by returning a false price.

@@ -138,7 +138,7 @@ def load_events_since(
 def _list_chain_events(
     snapshot: ApiSnapshot, cursor: EventCursor, limit: int
 ) -> list[NumberedEvent]:
-    """Return events after the subscriber's cursor, at least `limit` if there are so many."""
+    """Return chain events after the subscriber's cursor, at least `limit` if so many exist."""
     numbered_events: list[NumberedEvent] = []
     page_time, passed_count = cursor.time, 0
     # The loop goes on without events, because a page may have rows that give no event.
