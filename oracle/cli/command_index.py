@@ -198,7 +198,7 @@ def load_module_commands(module_name: str) -> dict[str, TyperCommand | TyperGrou
 
 @contextmanager
 def _pause_gc() -> Iterator[None]:
-    """Disable garbage collection during imports; after the first one, exclude all objects from it.
+    """Disable garbage collection during imports, and exclude all imported objects from it later.
 
     Imported objects stay alive. Searching them for garbage, during the imports and afterwards,
     would add a third to the time of a command such as `status`.

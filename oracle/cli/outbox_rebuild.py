@@ -118,7 +118,7 @@ def rebuild(
 def _open_configured_accounts(
     index: Index, epoch: int
 ) -> Iterator[tuple[AccountContext, QuorumContext | None]]:
-    """Yield the report account and the dispatcher account, as far as their keys are configured.
+    """Yield the report account and the dispatcher account, each only if its key is configured.
 
     The second element of a pair is the quorum context of the account's signer, or None if the
     account signs no statements.
@@ -320,7 +320,7 @@ def _build_rebuilt_nonce(rebuild_plan: RebuildPlan, nonce: int) -> RebuiltNonce:
 def _add_signing_embargo(
     rebuilt_account: RebuiltAccount, signer_embargo: SignerEmbargo | None
 ) -> RebuiltAccount:
-    """Return the result, extended by the time until which the signer signs nothing."""
+    """Add to a rebuild's result the time until which the signer signs nothing."""
     if signer_embargo is None:
         return rebuilt_account
     return rebuilt_account.model_copy(

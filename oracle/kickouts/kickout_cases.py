@@ -153,7 +153,7 @@ def load_kickout_cases(
 def _apply_objection_delays(
     uow: UnitOfWork, cases: Sequence[KickoutCase], policy: KickoutPolicy, time: int
 ) -> list[KickoutCase]:
-    """Return the cases; if only an objection delays an accusation, the delay is its obstacle."""
+    """Return the cases, with an objection's delay as the obstacle where there is no other."""
     kickouts = [
         (case.interval, case.due_since)
         for case in cases

@@ -187,5 +187,5 @@ class RuleSetView(ApiModel):
 
 
 def build_rule_set_view(rules: RuleSet) -> RuleSetView:
-    """Return the view of a rule set."""
+    """Return a rule set's name, version and hash as part of an answer."""
     return RuleSetView(name=rules.name, version=rules.version, sha256=rules.sha256)

@@ -384,7 +384,7 @@ def _load_tasks(
     members_by_position: Mapping[Position, tuple[GroupMember, ...]],
     changes: Iterable[ReliabilityChange],
 ) -> dict[TaskKey, Task]:
-    """Return the tasks of the scores, of the other members of their groups, and of the changes."""
+    """Return the tasks of the scores, of their groups' members, and of the reliability changes."""
     task_keys = {entry.task for entry in scores}
     task_keys |= {member.task for members in members_by_position.values() for member in members}
     task_keys |= {change.task for change in changes if change.task is not None}

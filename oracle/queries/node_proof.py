@@ -94,7 +94,7 @@ def prove_node(
 
 
 def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | None) -> bool:
-    """Return False only if a proof in this round needs leaves that are not stored.
+    """Return whether the leaves for a proof in this round are stored, or no proof is possible.
 
     The result is True if the round was not accepted, because no proof is possible then.
     """

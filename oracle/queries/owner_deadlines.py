@@ -227,7 +227,7 @@ def _iterate_kickout_steps(
 
 
 def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
-    """Return who may act on a due kickout, and why this reporter does not, if so."""
+    """Return who may act on a due kickout, and any reason why this reporter does not act."""
     if view.kickout.obstacle is not None:
         return "a kickout is due, but no account can accuse the node of it"
     if summary.kick_at is not None:

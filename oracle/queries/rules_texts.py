@@ -72,7 +72,7 @@ def _read_rules_file(folder: Path | None, name: str) -> str | None:
 
 
 def parse_rules_text(text: str) -> Rules:
-    """Return the scoring rules of a rules id.
+    """Parse the scoring rules in a rules id.
 
     Raises:
         ValueError: the text is not a rules id, or its rules belong to another version of the

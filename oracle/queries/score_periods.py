@@ -100,7 +100,7 @@ def _group_by_period(
 def _build_score_period(
     start: int, seconds: int, points: Sequence[HistoryPoint], marks: Sequence[HistoryMark]
 ) -> ScorePeriod:
-    """Return a period; `points` begins with the last point before the period."""
+    """Return the score period of some history points, the first of which precedes the period."""
     falls = [
         mark
         for mark in marks

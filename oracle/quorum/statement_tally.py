@@ -75,7 +75,7 @@ class SignerTally:
 def tally_signatures(
     context: QuorumContext, record: SignedStatement, contract_status: RootsStatus
 ) -> SignerTally:
-    """Return which signers agree with the record according to the stored statements."""
+    """Compare the stored statements with the record, and return which signers agree."""
     signers = contract_status.signers
     agreeing: set[Address] = set()
     conflicting: dict[Hash, set[Address]] = {}

@@ -86,7 +86,7 @@ def decide_push_submission(
 def _decide_submission_by_change(
     context: ReportingContext, report: Report, times: tuple[int, int]
 ) -> SubmissionDecision:
-    """Return whether a report is worth sending, for the last round's time and the present time."""
+    """Decide whether a report is worth sending, from the times of the last round and of now."""
     pushed_at, now = times
     return decide_submission(
         report.change,

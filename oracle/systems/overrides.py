@@ -66,7 +66,7 @@ def apply_rule_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> R
 
 
 def parse_change_table(table: object) -> dict[str, str]:
-    """Return the changes in a TOML or JSON table, with dotted names for nested tables.
+    """Parse a TOML or JSON table of changes, with dotted names for nested tables.
 
     Raises:
         ValueError: `table` is not a table, or a fraction is given as a number, which is not exact.
@@ -137,7 +137,7 @@ def _format_value(name: str, value: object) -> str:
 
 
 def _parse_value(name: str, field: Field[Any], text: str) -> object:
-    """Return the JSON value of a rule whose value is given as text."""
+    """Parse the text of a rule's value, and return the JSON value."""
     if text == _NONE and is_optional(field):
         return None
     kind = get_rule_value_type(field)

@@ -124,7 +124,7 @@ def select_due_probes(
 
 
 def _get_urgency_key(node: Node, time: int, rules: Rules) -> tuple[int, int, Address]:
-    """Return the sort key of a node, by which the most urgent nodes come first.
+    """Return a node's sort key, by which the nodes with the most urgent probes come first.
 
     Nodes that never got a task come first, then nearly excluded nodes, recovering nodes, and nodes
     without a task for the longest time. Equal nodes are sorted by address.

@@ -165,7 +165,7 @@ class OutboxStatistics:
     def add_mined_nonce(
         self, kind: str, *, seconds: int, final_seconds: int | None, blocks: int | None, bumps: int
     ) -> None:
-        """Count how long a nonce took from its allocation, and its fee bumps.
+        """Count how long a nonce took from its allocation, and how often its fee was bumped.
 
         `seconds` and `blocks` end at the receipt, and `final_seconds` at finality. A value that
         the rows do not contain is None.

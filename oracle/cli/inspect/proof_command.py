@@ -129,7 +129,7 @@ def _write_evidence_bundle(path: Path, bundle: EvidenceBundle) -> None:
 
 
 def _add_on_chain_root(config: Config, detail: NodeProofDetail) -> OnChainProofDetail:
-    """Return the proof together with the root that the contract has for its round."""
+    """Add to a proof the root that the contract has for the proof's round."""
     with open_checked_chain(config) as chain:
         pool_view = open_report_account(config, chain).pool_view
         contract = RootsContract(pool_view, Address(detail.summary.oracle))

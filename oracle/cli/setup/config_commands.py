@@ -237,7 +237,7 @@ def _check_dispatch(
 
 
 def _check_task_start_budget(config: Config, gas: int, findings: _CheckFindings) -> str:
-    """Return how many task starts per day fit the limits at the maximum gas price."""
+    """Check the limits for task starts, and return how many fit per day at the maximum fee."""
     limits = config.limits
     cost = gas * limits.max_fee_per_gas_wei
     starts_per_day = limits.max_cost_per_day_wei // cost

@@ -168,7 +168,7 @@ def _report_timelock_weaknesses(
 def _check_kick_target(
     pool_view: PoolView, config: Config, target: Address, *, dev: bool
 ) -> list[ContractMismatch]:
-    """Return how the oracle's kick target differs from the expected contract.
+    """Compare the oracle's kick target with the expected contract, and return the mismatches.
 
     The endpoint with the fewest mismatches is trusted, as for the oracle contract itself.
 

@@ -107,7 +107,7 @@ _BYTES32_SIZE = 32
 
 
 def parse_optional_address(text: str) -> Address:
-    """Return an address, or the zero address for an empty text.
+    """Parse an address; an empty text gives the zero address.
 
     Raises:
         InputError: the text is not a valid address.
@@ -130,7 +130,7 @@ def parse_required_address(text: str) -> Address:
 
 
 def parse_addresses(text: str) -> list[Address]:
-    """Return the addresses of a comma-separated list.
+    """Parse a comma-separated list of addresses.
 
     Raises:
         InputError: an address is empty or not valid.
@@ -142,7 +142,7 @@ def parse_addresses(text: str) -> list[Address]:
 
 
 def parse_whole_number(text: str) -> int:
-    """Return a non-negative whole number.
+    """Parse a non-negative whole number.
 
     Raises:
         InputError: the text is not a non-negative whole number.
@@ -153,7 +153,7 @@ def parse_whole_number(text: str) -> int:
 
 
 def parse_hash_bytes(text: str) -> bytes:
-    """Return the 32 bytes of a hash.
+    """Parse a hash into its 32 bytes.
 
     Raises:
         InputError: the text is not 0x and 64 hex digits.
@@ -165,7 +165,7 @@ def parse_hash_bytes(text: str) -> bytes:
 
 
 def encode_text_as_bytes32(text: str) -> bytes:
-    """Return a short text as zero-padded bytes32.
+    """Encode a short text as zero-padded bytes32.
 
     Raises:
         InputError: the text is longer than 31 bytes.
@@ -189,7 +189,7 @@ def parse_limit(text: str, option: str = "--limit") -> tuple[str, int]:
 
 
 def parse_limits(limits_type: type[_Limits], text: str) -> tuple[int, ...]:
-    """Return the values of a limits struct, in field order, from NAME=NUMBER pairs.
+    """Parse NAME=NUMBER pairs into the values of a limits struct, in field order.
 
     The contract replaces all limits at once, so each limit has to be given.
 

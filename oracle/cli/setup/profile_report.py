@@ -64,7 +64,7 @@ def format_profile(profile: Profile) -> str:
 
 
 def describe_on_chain_support(config: Config, reader: EventReader) -> str:
-    """Return which actions are possible on chain, and which setting still prevents them."""
+    """Describe which actions are possible on chain, and which setting still prevents them."""
     support_text = describe_on_chain_actions(reader.profile, has_feed=config.feed.url is not None)
     if config.feed.url is not None and not config.feed.may_publish:
         return f"{support_text}. Nothing now: feed.may_publish is off"
@@ -74,7 +74,7 @@ def describe_on_chain_support(config: Config, reader: EventReader) -> str:
 
 
 def describe_on_chain_actions(profile: Profile, *, has_feed: bool = False) -> str:
-    """Return which on-chain actions (scores, kickouts, task starts) a profile supports.
+    """Describe which on-chain actions (scores, kickouts, task starts) a profile supports.
 
     See docs/how-to/connect-your-network.md#what-each-profile-can-put-on-chain.
     """

@@ -153,7 +153,7 @@ def _check_keys(
 
 
 def _check_lease(store: Store) -> str:
-    """Return text about the holder of the lease.
+    """Check that the database can be read, and return text about the holder of the lease.
 
     The check fails if there is no database with the schema of this version.
     """

@@ -75,7 +75,7 @@ def format_version(version: tuple[int, int, int]) -> str:
 
 @lru_cache(maxsize=256)
 def parse_version(text: str) -> tuple[int, int, int]:
-    """Return the version that `format_version` formatted as `text`."""
+    """Parse a version that `format_version` formatted."""
     major, minor, patch = text.split(".")
     return int(major), int(minor), int(patch)
 

@@ -181,7 +181,7 @@ def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAske
 def decrement_running_tasks(
     ledger: WorkingSet, address: Address, position: Position, time: int
 ) -> None:
-    """Decrement the node's number of running tasks, and apply its pending leave at zero."""
+    """Decrement a node's number of running tasks, and apply the node's pending leave at zero."""
     node = ledger.get_node_for_update(address, time)
     node.running -= 1
     if node.pending is not None and not node.running:

@@ -71,7 +71,7 @@ class ReportChange(NamedTuple):
 
 
 def measure_lane_changes(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> ReportChange:
-    """Return how the lanes differ; a missing old lane counts as not selectable.
+    """Compare old lanes with new ones; a missing old lane counts as not selectable.
 
     `kick_line` is the kickout line as a lane (`ReportSettings.kick_line`).
     """

@@ -190,7 +190,7 @@ def explain_missing_what_if(advice: NodeAdvice) -> str | None:
 
 
 def summarize_work_share(work: WorkShare) -> str:
-    """Return how many tasks the node was drawn for, and how many were expected."""
+    """Return one sentence on how many tasks the node was drawn for, and how many were expected."""
     return (
         f"It was drawn for {format_number_in_words(work.received)} of the last "
         f"{format_count(work.draws, 'task')}; {format_decimal(work.expected, 1)} were to be "

@@ -119,7 +119,7 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
 def iter_draw_chances(
     snapshot: ApiSnapshot, record: AdviceRecord, weighting: Weighting, stake_score: int
 ) -> Iterator[tuple[IneligibilityReason | None, int]]:
-    """Yield for each recent draw why the node was no candidate (or None), and its chance.
+    """Yield for each recent draw why the node was no candidate (or None), and the node's chance.
 
     Chances are in units of 10^-18, and 0 if the node was not a candidate.
     """

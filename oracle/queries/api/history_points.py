@@ -163,7 +163,7 @@ def downsample_points(points: list[HistoryPoint], max_points: int) -> list[Histo
 
 
 def find_inexactness_reason(rules: Rules) -> str | None:
-    """Return why the history may differ from the fold, or None if the history is exact."""
+    """Return why a computed history may differ from the actual scores, or None if it is exact."""
     if rules.legacy is not None:
         return "under legacy rules a score depends on all other nodes; use `explain`"
     if rules.restarts or rules.rejoin_floor is not None:

@@ -96,7 +96,7 @@ _MAX_STALE_SHARE, _MIN_STALE_NODES = 8, 1000
 
 
 class NodeRanking:
-    """All nodes as of one block; a sort order is updated when it is requested."""
+    """A ranking of all nodes as of one block; a sort order is updated when it is requested."""
 
     def __init__(self, cursor: Cursor, nodes: Mapping[Address, Node], rules: Rules) -> None:
         self.cursor = cursor
@@ -220,7 +220,7 @@ class NodeRanking:
         return compute_qos_with_reliability(node, UNIT, self.cursor.time, self._rules, self.peers)
 
     def _get_values_of_recovering_nodes(self, sort: NodeSort) -> Mapping[Address, int | None]:
-        """Return the sorted values of the nodes that are not sorted with the settled nodes."""
+        """Return the sort values of the recovering nodes, which are sorted apart from others."""
         if sort not in _TIMED_SORTS:
             return {}
         if sort.removeprefix("-") == "qos":

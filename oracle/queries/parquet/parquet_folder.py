@@ -188,7 +188,7 @@ _WRITER_OPTIONS = {
 
 
 def _parse_first_block(path: Path) -> int:
-    """Return the number of the first block in a file, from the name of the file."""
+    """Parse the number of the first block in a file from the file's name."""
     digits = path.name.partition("-")[0]
     if not digits.isdecimal():
         raise InputError(f"{path}: this file is not part of an export; move it elsewhere")

@@ -337,7 +337,7 @@ def _find_pocket_unfit_reason(node: Node) -> IneligibilityReason | None:
 def _build_queue_heads(
     fits: Iterable[tuple[QueueItem, _Fit]], policy: SelectionPolicy
 ) -> list[QueueHead]:
-    """Return one head for each queue group, and mark the first entry that fits as taken."""
+    """Return the first entry of each queue group, and mark the entry that the node would take."""
     head_by_group: dict[QueueGroupName, tuple[QueueItem, _Fit]] = {}
     taken_task: TaskKey | None = None
     for entry, fit in fits:

@@ -99,7 +99,7 @@ def find_address(candidates: Sequence[Address], kind: str, text: str) -> Address
 
 
 def _parse_address_digits(text: str, kind: str) -> str:
-    """Return an address's digits in lower case; raise InputError if the text is invalid."""
+    """Parse an address's digits to lower case; raise InputError if the text is invalid."""
     digits = _parse_hex_digits(text, kind, ADDRESS_DIGITS)
     if len(digits) == ADDRESS_DIGITS:
         try:
@@ -110,7 +110,7 @@ def _parse_address_digits(text: str, kind: str) -> str:
 
 
 def _parse_hex_digits(text: str, kind: str, max_digits: int) -> str:
-    """Return hex digits in lower case; a shortened text may end in `…` or `...`."""
+    """Parse hex digits to lower case; a shortened text may end in `…` or `...`."""
     match = re.fullmatch(r"0[xX]([0-9a-fA-F]+)(?:…|\.\.\.)?", text)
     if match is None or len(match[1]) > max_digits:
         raise InputError(

@@ -178,5 +178,5 @@ def format_fact(name: str, value: str, name_width: int, width: int | None) -> li
 
 
 def shorten_hash(name: str) -> str:
-    """Return the beginning of a task key or a hash, for tables; every command accepts it."""
+    """Shorten a task key or a hash for tables to a prefix that every command accepts."""
     return f"{name[:_SHORT_HASH_LENGTH]}…"

@@ -156,7 +156,7 @@ def _count_pending_requests(nodes: Iterable[Node], model: str, time: int) -> int
 
 @dataclass(slots=True)
 class _RequestBudget:
-    """The remaining request budgets of a day, from which reserved requests are subtracted."""
+    """The remaining download requests of a day, from which reserved requests are subtracted."""
 
     remaining: int
     remaining_by_node: dict[Address, int]
@@ -174,7 +174,7 @@ class _RequestBudget:
     def reserve_requests(
         self, model: str, ranked_nodes: Sequence[Node], max_nodes: int
     ) -> tuple[Address, ...]:
-        """Reserve requests to up to `max_nodes` of these nodes, in their order."""
+        """Reserve download requests to up to `max_nodes` of these nodes, in their order."""
         addresses = [
             node.address for node in ranked_nodes if self._can_request_download(node, model)
         ]

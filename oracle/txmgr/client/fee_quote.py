@@ -153,7 +153,7 @@ def compute_floor_gas(calldata: str) -> int:
 
 
 def parse_required_fees(text: str) -> Fees:
-    """Return the fees that a pool's error message requires, or 0 for a fee without a number."""
+    """Parse the fees that a pool's error message requires; a fee without a number is 0."""
     return Fees(_parse_fee_amount(_REQUIRED_FEE, text), _parse_fee_amount(_REQUIRED_TIP, text))
 
 
