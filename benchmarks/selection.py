@@ -107,7 +107,7 @@ class Network:
         return node
 
     def advance_block(self) -> list[Node]:
-        """Advance by one block; return the nodes that it changed."""
+        """Advance by one block, and return the nodes that the block changed."""
         self.time += BLOCK_SECONDS
         changed = [
             self.nodes[address]

@@ -167,7 +167,7 @@ def _build_selection_payload(
 
 
 def _build_proof_payload(selection: NodeSelection, session: str) -> dict[str, object]:
-    """Return the inputs of a draw, with which anyone can repeat it (see `gateway.draw_seeds`)."""
+    """Return the inputs with which anyone can repeat a draw (see `gateway.draw_seeds`)."""
     return {
         "values": [value.hex() for value in selection.values],
         "chances": selection.ranking.chances,

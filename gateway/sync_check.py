@@ -22,7 +22,7 @@ class HeightIneligibility(StrEnum):
 
 
 def find_best_height(heights: Iterable[int], allowance: int) -> int | None:
-    """Return the best credible height, or None if no node reported one.
+    """Return the best credible height, or None if no node reported a height.
 
     If there are three heights or more, a height more than three allowances above the median is
     ignored, so that one node alone cannot raise the result. Of two middle heights, the higher one

@@ -71,7 +71,7 @@ class LoopResult:
 
     @property
     def failure_rate(self) -> int:
-        """The number of orders per million that had no result or a false one."""
+        """The number of orders per million that had no result or a false result."""
         return (self.failed + self.lies) * _MILLION // max(1, self.orders)
 
     @property

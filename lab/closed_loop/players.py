@@ -219,7 +219,7 @@ class LoopTask:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the task has an answer, or has ended without one."""
+        """Whether the task has an answer, or has ended without an answer."""
         return self.is_ended or self.answer is not None
 
     @property

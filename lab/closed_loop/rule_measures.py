@@ -20,7 +20,7 @@ class RuleMeasures:
 
     @property
     def failure_rate(self) -> int:
-        """The share of orders that had no result or a false one."""
+        """The share of orders that had no result or a false result."""
         return _compute_rate(
             [(result.failed + result.lies, result.orders) for result in self.results]
         )

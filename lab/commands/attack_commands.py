@@ -130,6 +130,6 @@ def _select_strategies(names: Sequence[str] | None) -> Sequence[Strategy]:
 
 
 def _exit_on_open_faults(findings: Sequence[Finding], limit: int) -> None:
-    """Exit with code 1 if a finding has a fault that is not an accepted one."""
+    """Exit with code 1 if a finding has a fault that is not accepted."""
     if any(finding.list_open_faults(limit) for finding in findings):
         raise typer.Exit(1)

@@ -80,7 +80,7 @@ def test_every_security_point_has_test_check_or_operator_duty():
 
 
 def _list_invariants(path: str) -> list[str]:
-    """Return the invariants that the module evaluates: each is defined and listed."""
+    """Return the invariants that a module both defines and lists for evaluation."""
     source = (ROOT / path).read_text("utf-8")
     defined = re.findall(r"^def (check_\w+)\(moment: Moment, \w+: History\)", source, re.MULTILINE)
     return [name for name in defined if f"        {name},\n" in source]

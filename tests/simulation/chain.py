@@ -195,7 +195,7 @@ class Chain:
         return self.dice.choice(payable) if payable else None
 
     def _next_fee(self, parent: Block) -> int:
-        """Return the next base fee: it moves towards `calm_fee` by at most an eighth."""
+        """Return the next base fee, which moves towards `calm_fee` by at most an eighth."""
         step = parent.base_fee // 8
         target_fee = self.calm_fee * self.dice.randint(80, 120) // 100
         return max(min(target_fee, parent.base_fee + step), parent.base_fee - step, 7)

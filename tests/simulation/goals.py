@@ -37,7 +37,7 @@ class Goals:
         )
 
     def push_beyond(self, wished_by_effect: Mapping[str, Wished]) -> str:
-        """Return a push after the last wanted one.
+        """Return a push after the last wanted push.
 
         No goal requires this push.
         """

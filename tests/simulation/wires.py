@@ -74,7 +74,7 @@ class PaperSigner:
         return bytes.fromhex(statement.compute_digest(domain)[2:]).ljust(65, b"\x1b")
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
-        """Encode the fields as the chain decodes them."""
+        """Encode a transaction's fields as the chain decodes them."""
         fields = {
             "nonce": transaction.nonce,
             "calldata": transaction.calldata,

@@ -135,7 +135,7 @@ class _Counter:
         return self.is_reached()
 
     def compare(self, books: Books) -> None:
-        """Update the counts, and compare them with a new count."""
+        """Update the counts, and compare the counts with a complete recount."""
         along, anew = (
             counter.compute_outbox_stats(self.store, 0)
             for counter in (self._statistics, OutboxCounter())

@@ -170,7 +170,7 @@ def count_network_logs(txs: Iterable[Tx]) -> int:
 
 
 def branch_top(head: Block, blocks: int) -> list[Block]:
-    """Return the newest blocks up to a head, the oldest of them first."""
+    """Return the newest blocks up to a head, oldest first."""
     branch_blocks = [head]
     while len(branch_blocks) < blocks and branch_blocks[-1].parent is not None:
         branch_blocks.append(branch_blocks[-1].parent)

@@ -140,7 +140,7 @@ def _record_password(text: str) -> None:
 
 
 def _record_created_keys(accounts: Any) -> None:
-    """Learn the keys that this process creates, because a daemon may open them."""
+    """Record the keys that this process creates as secrets, because a daemon may open them."""
     if getattr(accounts.encrypt, "__name__", "") != "received":
         _record_calls(accounts, "encrypt", before=lambda key, *_: watch.learn(bytes(key), "a key"))
 

@@ -218,7 +218,10 @@ def find_server_programs() -> Path | None:
 
 
 def _find_server_account() -> pwd.struct_passwd | None:
-    """Return the account that runs the server, because it refuses root; None: our own account."""
+    """Return the account that runs the server, or None for our own account.
+
+    The server refuses to run as root.
+    """
     if os.geteuid() != 0:
         return None
     accounts_by_name = {entry.pw_name: entry for entry in pwd.getpwall()}

@@ -61,7 +61,7 @@ def format_checksum_lines(files: Sequence[Path]) -> list[str]:
 
 
 def sign_file(path: Path, key: Path) -> None:
-    """Write the signature of a file beside it, as `FILE.sig`, with an SSH key.
+    """Sign a file with an SSH key, and write the signature beside the file as `FILE.sig`.
 
     `key` is the file of the private key, or of the public key if an agent or a hardware token
     holds the private key. Because of the namespace, a signature that was made for something else,

@@ -203,7 +203,10 @@ class DealtTraffic:
 
 
 def _compute_result(wave: int, place: int) -> Hash:
-    """Return the result; all nodes are honest, so the members of a group have the same one."""
+    """Return a group's result, which is the same for all members.
+
+    All nodes are honest.
+    """
     return Hash("0x" + hashlib.sha256(_make_id("task", wave, place, 0)[:-1]).hexdigest())
 
 

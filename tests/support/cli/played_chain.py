@@ -108,7 +108,7 @@ def _time_out_until_excluded(network: LocalNetwork, name: str) -> None:
 
 
 def _start_and_draw_tasks(network: LocalNetwork, path: Path) -> None:
-    """Make our account the dispatcher: it starts some tasks, and only draws nodes for others."""
+    """Make our account the dispatcher, start some tasks, and only draw nodes for others."""
     stage, chain = network.stage, network.stage.chain
     keystore = json.loads((network.keys / "dispatcher.json").read_text("utf-8"))
     dispatcher = "0x" + keystore["address"].removeprefix("0x").lower()

@@ -125,7 +125,7 @@ class Chain:
         self.rpc("evm_setNextBlockTimestamp", time)
 
     def later(self, seconds: int) -> None:
-        """Let the next block follow exactly this many seconds after the last one."""
+        """Set the next block's timestamp to exactly `seconds` after the last block's."""
         self.at(self.time + seconds)
 
     def mine(self, blocks: int = 1) -> None:

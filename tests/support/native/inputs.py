@@ -186,7 +186,7 @@ ROW_COLUMNS = (
 
 
 def build_leaf_row(node: Node, next_node: Address) -> LeafRow:
-    """Return the row from which the leaf of a node is computed, as the database has it."""
+    """Return the row of the database from which the leaf of a node is computed."""
     return (
         node.seat,
         bytes.fromhex(node.address[2:]),

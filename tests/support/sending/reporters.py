@@ -51,7 +51,7 @@ class Reporter:
         return self.harness.context.sender_account.signer.address
 
     def tick(self, *, restarting: bool = False) -> list[StepResult]:
-        """Run one turn with at most `window` blocks per window; do nothing while it is down."""
+        """Run one turn, unless the reporter is down; a window has at most `window` blocks."""
         if self.is_down:
             return []
         if restarting:
@@ -85,7 +85,7 @@ class Reporter:
         }
 
     def lie(self) -> None:
-        """Index with a fault: until a restart, every reported score is one step too high."""
+        """Index with a fault that raises every reported score by one step until a restart."""
         # The faulty process plans before it cuts, so that it does not compare its own leaves.
         with self.harness.store.read_transaction() as uow:
             record_inherited_reports(self.harness.reporting, uow)
