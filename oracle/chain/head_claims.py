@@ -27,7 +27,7 @@ class HeadClaims:
         self._known_number = -1
 
     def record_read_block(self, block: BlockRef) -> None:
-        """Record a block that was read; a head slightly above it is not checked."""
+        """Record a block that was read; a head only slightly above this block is not checked."""
         self._known_number = max(self._known_number, block.number)
 
     def limit_known_number(self, max_number: int) -> None:
@@ -63,7 +63,7 @@ class HeadClaims:
         return None if witness is None or witness.head.number >= heads.latest.number else witness
 
     def _fetch_lower_head(self, heads: Heads) -> Witness | None:
-        """Return the witness with the highest other head, or None if it is below known blocks."""
+        """Return the other witness with the highest head, or None if it is below known blocks."""
         witness = self._witnesses.fetch_highest_head(
             heads.endpoint, heads.latest.number - MAX_UNCHECKED_BLOCKS
         )

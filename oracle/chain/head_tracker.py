@@ -170,7 +170,7 @@ class HeadTracker:
         return self._record_heads(heads)
 
     def fetch_heads_of(self, endpoint_name: str) -> Heads:
-        """Return the heads of this endpoint, even if other endpoints are ahead of it.
+        """Return the heads of one endpoint, even if other endpoints have higher blocks.
 
         Raises:
             RpcError: the endpoint does not answer.

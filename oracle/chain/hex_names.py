@@ -20,7 +20,7 @@ _MIN_UPPER_CASE_NIBBLE = 8
 
 
 class HexNameError(InputError, ValueError):
-    """The text is not a valid address or hash; also a ValueError, so that pydantic reports it.
+    """The text is not a valid address or hash; a ValueError, so that pydantic reports the error.
 
     The message never contains the text, because a key that was pasted into the wrong field must
     not appear in a log. A caller that may show the text adds it to the message.

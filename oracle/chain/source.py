@@ -124,7 +124,7 @@ class ChainSource:
         return self._endpoints.chain_id
 
     def fetch_genesis_hash(self, known_hash: Hash | None = None) -> Hash:
-        """Return the hash of block 0, which is `known_hash` if any endpoint returns this hash.
+        """Return the hash of block 0, preferring `known_hash` if any endpoint returns it.
 
         Raises:
             TransientError: no endpoint answers, or some endpoints do not answer and the others
@@ -181,7 +181,7 @@ class ChainSource:
         return True
 
     def _reject_head(self, heads: Heads, witness: Witness) -> None:
-        """Prefer other endpoints to the one that reported `heads`; `witness` has a lower head."""
+        """Deprioritise the endpoint that reported `heads`, because `witness` has a lower head."""
         reason = (
             f"shows block {heads.latest.number} as the newest, but does not return the blocks "
             f"above {witness.head.number}, the newest block of {witness.endpoint}"
@@ -322,7 +322,7 @@ class ChainSource:
         return self._window_source.has_linked_headers(endpoint, blocks)
 
     def deprioritise(self, endpoint: str, reason: str, newest_number: int) -> None:
-        """Prefer other endpoints for a while to one that was outvoted about a non-final block.
+        """Deprioritise, for a while, an endpoint that was outvoted about a non-final block.
 
         `newest_number` is the height of the highest block of the endpoints that outvoted it. No
         endpoint at this height counts as lagging.
@@ -338,7 +338,7 @@ class ChainSource:
         self._endpoints.deprioritise(endpoint, check)
 
     def report_wrong_logs(self, endpoint: str, reason: str) -> None:
-        """Prefer other endpoints for a while to one that omitted, invented or changed logs.
+        """Deprioritise, for a while, an endpoint that omitted, invented or changed logs.
 
         If the endpoint is no longer configured, this is only logged.
         """
@@ -406,7 +406,7 @@ class ChainSource:
         return self._window_source.find_level_shortfall()
 
     def restrict_to_scope(self, scope: IngestScope) -> "ChainSource":
-        """Return a source that is limited to this scope; it uses the same endpoints."""
+        """Return a chain source that is limited to this scope and uses the same endpoints."""
         partial_reader = restrict_reader_to_scope(self._reader, scope)
         partial_source = type(self)(
             self._endpoints, partial_reader, self._finality_depth, self._clock

@@ -124,7 +124,7 @@ def set_call_outcomes(endpoint: Endpoint, calls: Sequence[Call]) -> None:
 def _fetch_call_receipts(
     endpoint: Endpoint, calls: Sequence[Call]
 ) -> dict[str, ReceiptStatusResponse]:
-    """Return receipts by transaction hash; they are fetched by block if this is supported."""
+    """Return the calls' receipts by transaction hash, fetched by block where possible."""
     try:
         if _serves_block_receipts(endpoint, calls[0].block):
             blocks = sorted({call.block for call in calls})

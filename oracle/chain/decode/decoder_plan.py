@@ -54,7 +54,7 @@ class TypedValue(NamedTuple):
         return cls(itemgetter(index), abi_type, (), index)
 
     def build_converting_getter(self, convert: Callable[[Any], Any]) -> Getter:
-        """Return a getter that reads the value and converts it."""
+        """Return a getter that reads the value and applies `convert` to the value."""
         get_value, index = self.getter, self.part_index
         if index is None:
             return lambda parts: convert(get_value(parts))

@@ -119,7 +119,7 @@ class FeedClient:
         return self._parse_response_data(body)
 
     def _fetch_body(self, path: str) -> bytes | None:
-        """Return the body of a response, or None if it is larger than the limit."""
+        """Return the body of a response, or None if the body exceeds the limit."""
         response = self._http.get(path, self._timeout_seconds, self._timeout_seconds)
         if response.status != HTTPStatus.OK:
             raise FeedResponseError(f"{self.name}: HTTP status {response.status}; expected 200")

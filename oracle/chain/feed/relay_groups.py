@@ -209,7 +209,7 @@ def _find_groups_without_winner(
     scores: Mapping[str, SubmittedResult],
     result: GroupSearchResult,
 ) -> list[_CandidateGroup]:
-    """Return the groups without a winner, which are two or three aborts of one creator.
+    """Return the groups without a winner, which have two or three aborts of one creator.
 
     There are three cases. In the first case, three results differ. In the second case, two results
     differ, and the third member ended earlier. In the third case, two members reported errors: the
@@ -244,7 +244,7 @@ def _find_groups_without_winner(
 def _is_valid_disagreement(
     group: set[FeedRow], error_count: int, scores: Mapping[str, SubmittedResult]
 ) -> bool:
-    """Return whether these aborts can be exactly the aborts of one group.
+    """Return whether one group can have exactly these aborts.
 
     If there are two error reports, they agree, so that a third member would have an invalid result
     instead of an abort.

@@ -67,7 +67,7 @@ _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREAT
 
 @dataclass(frozen=True, slots=True)
 class FeedSpan:
-    """Rows to decode, each with a time and a position, and the rows around them.
+    """The feed rows to decode, each with a time and a position, and the rows around these rows.
 
     `context_rows` are `rows` and the rows of the same stream within `CONTEXT_IDS` ids of them, in
     order. If `RelayReader.has_silent_members` returns True, they start `2 * SEARCH_IDS` ids before
@@ -321,7 +321,7 @@ def _collect_candidate_end_rows(
     start_ids: Sequence[int],
     claimed_tasks: Collection[str],
 ) -> tuple[list[tuple[int, int, FeedRow]], bool]:
-    """Return the end rows, before a group, of tasks that may be silent members of it.
+    """Return the end rows, before a group, of the tasks that may be its silent members.
 
     The first value is a list of (total distance from the group, distance of the starts, row), with
     distances in ids. The second value is True if a task that may be a member ended without a score

@@ -52,7 +52,7 @@ _MAX_ROUNDS = 4
 
 
 class WindowSource:
-    """Fetches the windows of one reader; several threads may use it concurrently."""
+    """Fetches the windows of one reader; thread-safe."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ _SINGLE_EVENT, _EVENT_LIST, _ORACLE_EVENTS = range(3)
 
 
 class _Route(NamedTuple):
-    """The decoder of one event or function of one contract, and the kind of its result."""
+    """The decoder of a contract's event or function, and the kind of result that it returns."""
 
     decode: Callable[..., Any]
     result_kind: int
@@ -224,7 +224,7 @@ def _build_route(mapped_signatures: Sequence[MappedSignature]) -> _Route:
 def _build_overload_reader(
     mapped_signatures: Sequence[MappedSignature],
 ) -> Callable[[Log], list[DomainEvent]]:
-    """Return a reader of events that have the same first topic but other topic counts or lengths.
+    """Return a reader of events with equal first topics but different topic counts or lengths.
 
     See tests/faults/ingest/cases.toml#64.
     """

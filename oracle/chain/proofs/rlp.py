@@ -54,7 +54,7 @@ def encode_list_head(size: int) -> bytes:
 
 
 def encode_string_head(size: int) -> bytes:
-    """Return the RLP prefix of a string of this size, unless it is one byte below 0x80."""
+    """Return the RLP prefix of a string of this size (a single byte below 0x80 has no prefix)."""
     return _STRING_HEADS[size] if size < _SHORT_LIMIT else _encode_long_head(_STRING_BASE, size)
 
 

@@ -144,7 +144,7 @@ class RefusedSegmentError(TransientError):
 
 
 class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
-    """What a worker learned while it handled a request, and the number of `calls` that it sent.
+    """The facts that a worker learned during a request, and the number of `calls` that it sent.
 
     `facts` are by endpoint name, and `highest` is the height of the endpoint's highest block.
     """

@@ -36,7 +36,7 @@ class SegmentStage:
     _last_and_size_by_first: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Load the index of an earlier run; delete files of another plan, and invalid ones."""
+        """Load the index of an earlier run, and delete invalid files and files of another plan."""
         for temporary_path in self.folder.glob(f"*{_TEMPORARY_SUFFIX}"):
             temporary_path.unlink(missing_ok=True)
         for path in self.folder.glob(f"*{_SEGMENT_SUFFIX}"):

@@ -155,7 +155,7 @@ class HeaderSampler:
     def _count_samples(
         self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, FeatureValidity]]
     ) -> None:
-        """Count samples; an invalid one counts only if no provider returns valid data."""
+        """Count samples, and invalid samples only if no provider returns valid data."""
         open_features = [
             feature for feature in self.features if self.calibration.needs_samples(feature)
         ]
@@ -233,13 +233,13 @@ class _ProviderAnswers:
     unanswered_providers: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def merge_answer(self, block_hash: str, validity: FeatureValidity) -> None:
-        """Merge one result; a feature is valid if it is valid at any endpoint."""
+        """Merge a block's result; a feature is valid if any endpoint's data is valid."""
         merged = self.validity_by_block.setdefault(block_hash, dict.fromkeys(validity, False))
         for feature, is_right in validity.items():
             merged[feature] = merged[feature] or is_right
 
     def record_answer(self, provider: str, hashes: Collection[str]) -> None:
-        """Record that a provider answered about these blocks, or has no receipts of them."""
+        """Record that a provider answered about these blocks, or lacks their receipts."""
         self.unanswered_providers = {
             block_hash: remaining - {provider} if block_hash in hashes else remaining
             for block_hash, remaining in self.unanswered_providers.items()

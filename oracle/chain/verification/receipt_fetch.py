@@ -153,7 +153,7 @@ def _fetch_receipt_batch(
 def _fetch_batch_in_halves(
     endpoint: Endpoint, blocks: Sequence[FullHeader], read_raw: RawReader[ProvenReceipts] | None
 ) -> list[Receipts | ProvenReceipts]:
-    """Fetch a batch that is too large in halves, or one block's receipts one by one."""
+    """Fetch an oversized batch in halves, and an oversized block's receipts one by one."""
     if len(blocks) > 1:
         middle = len(blocks) // 2
         parts = (blocks[:middle], blocks[middle:])
