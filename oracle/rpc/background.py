@@ -28,7 +28,7 @@ def run_in_background(work: Callable[[], T], name: str) -> Future[T]:
 
 @dataclass(slots=True)
 class BackgroundCall(Generic[T]):
-    """Runs at most one slow call at a time; one tick starts it, and a later tick takes the result.
+    """Runs at most one slow call at a time; a tick starts it, and a later tick takes the result.
 
     `take_finished_call` waits at most `wait_seconds` for the end of the call, or without a limit
     if it is None.

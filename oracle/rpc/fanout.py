@@ -329,7 +329,7 @@ def broadcast(
 def _send_to_endpoint(
     endpoint: Endpoint, raw_transactions: Sequence[bytes]
 ) -> list[RpcError | None]:
-    """Return the error of each transaction, or None if the endpoint accepted it."""
+    """Send transactions to an endpoint; return each transaction's error, or None if accepted."""
     if endpoint.status.is_on_other_chain:
         reason = endpoint.status.quarantine_reason or ""
         refusal = RpcError(endpoint.name, ErrorKind.QUARANTINED, reason)

@@ -78,7 +78,7 @@ class SubscriptionWatchdog:
     _newest_block: int = -1
 
     def should_connect(self, now: float) -> bool:
-        """Return whether to connect; after two failures in a row, not for five minutes."""
+        """Return whether to connect; two failures in a row prevent this for five minutes."""
         return now >= self._paused_until
 
     def record_connection(self, polled_head: PolledHead, now: float) -> None:
@@ -98,7 +98,7 @@ class SubscriptionWatchdog:
         )
 
     def record_failure(self, now: float) -> None:
-        """Record a failed connection; after too many in a row, pause."""
+        """Record a failed connection, and pause after too many failures in a row."""
         self._failures += 1
         if self._failures >= _MAX_FAILURES:
             self._failures = 0

@@ -52,7 +52,7 @@ class _RawJsonRpcResponse(msgspec.Struct, gc=False):
 
 
 class JsonRpcErrorBody(msgspec.Struct):
-    """The `error` of a response; without a code, `code` is 0; without a message, it is empty."""
+    """The `error` of a response; a missing `code` is 0, and a missing `message` is empty."""
 
     code: int = 0
     message: str = ""

@@ -135,7 +135,7 @@ class CallRefusedError(RpcError):
 
 
 class RevertError(CallRefusedError):
-    """The call was executed and reverted, as it would on every correct endpoint."""
+    """The call was executed and reverted, as on every correct endpoint."""
 
     @property
     @override
@@ -158,7 +158,7 @@ def _sanitize_message(message: str) -> str:
 
 
 def combine_failures(failures: Sequence[RpcError]) -> RpcError:
-    """Return the last of these failures, and add the earlier ones to its message."""
+    """Return the last of these failures, and add the earlier failures to its message."""
     last_failure = failures[-1]
     earlier_messages = "; ".join(str(error) for error in failures[:-1])
     detail = (

@@ -127,7 +127,7 @@ class EndpointStatus:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the endpoint is deprioritised because another one showed a higher block."""
+        """Whether the endpoint is deprioritised because another endpoint had a higher block."""
         return self.failures > 0 and self.last_failure.startswith(f"{ErrorKind.BEHIND}:")
 
     @property
@@ -227,7 +227,7 @@ class EndpointStatus:
         self.failures, self.refusals, self.backoff_until = 0, 0, 0.0
 
     def mark_degraded(self, now: float) -> None:
-        """Prefer other endpoints until this one has been healthy for a while."""
+        """Prefer other endpoints until this endpoint has been healthy for a while."""
         self.degraded_until = now + HEALTHY_SECONDS
         self.schedule_recovery_check(now)
 
@@ -239,7 +239,7 @@ class EndpointStatus:
         self._recheck_count += 1
 
     def mark_slow(self, now: float) -> None:
-        """Prefer other endpoints for a while, and twice as long if this one is slow again."""
+        """Prefer other endpoints for a while, and twice as long if the endpoint is slow again."""
         if now - self.slow_until > _MAX_SLOW_SECONDS:
             self.slow_count = 0
         slow_seconds = min(HEALTHY_SECONDS * 2 ** min(self.slow_count, 10), _MAX_SLOW_SECONDS)
@@ -247,7 +247,7 @@ class EndpointStatus:
         self.slow_count += 1
 
     def mark_recovered(self) -> None:
-        """Record that the endpoint responds, but prefer others until `degraded_until`."""
+        """Record that the endpoint responds, but prefer other endpoints until `degraded_until`."""
         self.recheck_at, self._recheck_count = None, 0
         self.failures, self.backoff_until = 0, 0.0
 

@@ -45,7 +45,7 @@ class EndpointList:
         return len(self._endpoints)
 
     def get(self, endpoint: Endpoint | str) -> Endpoint:
-        """Return the endpoint of this name, which must exist; return an `Endpoint` as it is."""
+        """Return the endpoint with this name, which must exist, or return a given `Endpoint`."""
         if isinstance(endpoint, Endpoint):
             return endpoint
         return next(candidate for candidate in self._endpoints if candidate.name == endpoint)
@@ -130,11 +130,11 @@ class EndpointList:
         metrics.USABLE.set(sum(endpoint.is_usable() for endpoint in self._endpoints))
 
     def limit_breaker_wait(self, max_seconds: float) -> None:
-        """Allow a trial of each circuit breaker at most `max_seconds` after its last failure."""
+        """Limit each circuit breaker's wait for a trial to `max_seconds` after its failure."""
         for endpoint in self._endpoints:
             endpoint.health.limit_breaker_wait(max_seconds)
 
     def limit_rate_limit_wait(self, max_seconds: float) -> None:
-        """Allow requests to a rate-limited endpoint at most `max_seconds` after its refusal."""
+        """Limit the wait after a rate-limited endpoint's last refusal to `max_seconds`."""
         for endpoint in self._endpoints:
             endpoint.health.limit_rate_limit_wait(max_seconds)

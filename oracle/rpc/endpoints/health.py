@@ -149,7 +149,7 @@ class CircuitBreaker:
         self._trial_until = 0.0
 
     def limit_wait(self, max_seconds: float) -> None:
-        """Permit a trial request at most `max_seconds` after the last failure."""
+        """Limit the wait for a trial request to `max_seconds` after the last failure."""
         if self._trial_at is not None:
             self._trial_at = min(self._trial_at, self._last_failure_at + max_seconds)
 
@@ -308,7 +308,7 @@ class EndpointHealth:
         return wait_seconds if is_short_enough else None
 
     def wait_if_only_endpoint(self) -> None:
-        """Wait until the endpoint may be used, if it is the only one and the wait is short."""
+        """Wait until the endpoint may be used, if there is no other and the wait is short."""
         wait_seconds = self.rate_limiter.get_wait_seconds()
         if self.is_sole and 0 < wait_seconds <= MAX_WAIT_IN_PLACE_SECONDS:
             self.sleep(wait_seconds)
@@ -336,12 +336,12 @@ class EndpointHealth:
         )
 
     def limit_breaker_wait(self, max_seconds: float) -> None:
-        """Allow a trial request of each method at most `max_seconds` after its last failure."""
+        """Limit each method's wait for a trial request to `max_seconds` after a failure."""
         for breaker in list(self.breaker_by_method.values()):
             breaker.limit_wait(max_seconds)
 
     def limit_rate_limit_wait(self, max_seconds: float) -> None:
-        """Allow requests at most `max_seconds` after the endpoint last requested a pause."""
+        """Limit the pause that the endpoint last requested to `max_seconds`."""
         self.rate_limiter.limit_wait(max_seconds)
         self.backoff.limit_wait(max_seconds)
 

@@ -142,7 +142,7 @@ class LearnedLimits:
     _recent_log_counts: deque[int] = field(default_factory=lambda: deque(maxlen=_RECENT_RESPONSES))
 
     def record_hash_query_failure(self) -> None:
-        """Record a failed query of logs by hash; after several without a success, stop trying."""
+        """Record a failed query of logs by hash; stop such queries after several failures."""
         with self._lock:
             self._hash_query_failures += 1
             if self.serves_logs_by_hash is None and self._hash_query_failures >= _MAX_TRIES:

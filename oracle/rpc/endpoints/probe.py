@@ -38,7 +38,7 @@ INCONCLUSIVE_KINDS = {
 
 
 class Checkpoint(NamedTuple):
-    """A block that every endpoint must have with this hash; `source` is where the hash is from."""
+    """A block that every endpoint must have with this hash; `source` is the hash's origin."""
 
     number: int
     hash: Hash
@@ -254,7 +254,7 @@ def _has_logs(client: JsonRpcClient, requirements: ProbeRequirements, block_numb
 
 
 def _try_request(send: Callable[[], T]) -> T | None:
-    """Return the result of a request, or None if the endpoint refuses it."""
+    """Return the result of a request, or None if the endpoint refuses the request."""
     try:
         return send()
     except RpcError as error:

@@ -132,7 +132,7 @@ def _parse_address(
 
 
 def _canonicalize_host(host: str) -> str:
-    """Return a host in one spelling; `localhost` and all addresses of this machine are equal."""
+    """Return a host's canonical spelling, which `localhost` and this machine's addresses share."""
     if host == "localhost" or host.endswith(".localhost"):
         return _LOOPBACK
     address = _parse_ip_address(host)

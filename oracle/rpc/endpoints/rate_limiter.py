@@ -160,7 +160,7 @@ class RateLimiter:
             self._tokens = min(self._tokens, 1.0)
 
     def limit_wait(self, max_seconds: float) -> None:
-        """Allow requests at most `max_seconds` after the last refusal."""
+        """Limit the wait after the last refusal to `max_seconds`."""
         with self._lock:
             self._blocked_until = min(self._blocked_until, self._refused_at + max_seconds)
 
