@@ -225,7 +225,7 @@ def open_feed_jobs(
 def _build_feed_client(
     feed: FeedSection, setting: Literal["url", "compare_url"]
 ) -> FeedClient | None:
-    """Return a client for one of the two feeds, or None if that feed is not configured."""
+    """Return a client for the first or the second feed, or None if that feed is not configured."""
     url = feed.url if setting == "url" else feed.compare_url
     if url is None:
         return None

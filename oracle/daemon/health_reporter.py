@@ -86,7 +86,7 @@ class HealthReporter:
         self._reported, self._checks_until_repeat = health, _REPEAT_CHECKS
 
     def _record_downtime(self) -> None:
-        """Record how long no daemon ran before this process, so that a notice can report it."""
+        """Record for a notice how long no daemon ran before this process."""
         with self.store.read_transaction() as uow:
             last_report = uow.health.get()
         if last_report is not None:

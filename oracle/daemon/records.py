@@ -35,7 +35,7 @@ class Records:
 
 
 def build_configured_rules(config: Config) -> Rules:
-    """Return the rule set of `[rules]` with its changes, or the rules that replaced it."""
+    """Return the configured rule set with its changes, or the rules that replaced it."""
     return config.rules.switched_rules or config.rules.build_rule_set()
 
 

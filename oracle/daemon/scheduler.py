@@ -71,7 +71,7 @@ class JobLiveness:
     _progressed_at: float | None = None
 
     def start_monitoring_jobs(self, jobs: Sequence[Job]) -> None:
-        """Monitor the ticks of these jobs instead of the previous ones, starting now."""
+        """Monitor the ticks of these jobs, instead of the previous jobs, from now on."""
         for job in jobs:
             self.mark_tick(job.name)
         self._max_silence_by_job = {
@@ -263,7 +263,7 @@ def run_until_idle(
 
 
 def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
-    """Run one tick; return the seconds until the next one, or None to use the job's period."""
+    """Run one tick; return the seconds until the next tick, or None for the job's period."""
     try:
         facts = run_measured_tick(job)
     except TransientError as error:
@@ -357,7 +357,7 @@ class EndpointRetryWaiter:
 
 
 def wrap_jobs_with_waits(jobs: Sequence[Job], stop: StopSignal) -> list[Job]:
-    """Wrap the jobs so that each of them waits for rate-limited endpoints, and return them."""
+    """Return the jobs, wrapped so that each job waits for rate-limited endpoints."""
     return [_wrap_job_with_waits(job, EndpointRetryWaiter(stop)) for job in jobs]
 
 

@@ -160,7 +160,7 @@ def _handle_signals(
 
 
 def _receive_next_signal(receiver: socket.socket, signal_numbers: tuple[int, ...]) -> int:
-    """Return the next of these signals or the end marker, skipping other signals.
+    """Return the next of these signals, or the end marker, and skip all other signals.
 
     Raises:
         TimeoutError: no signal arrived in time.

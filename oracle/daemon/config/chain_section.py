@@ -136,7 +136,7 @@ def resolve_stage_folder(history: HistorySection, database_url: str) -> Path | N
 
 
 def resolve_worker_count(history: HistorySection) -> int:
-    """Return the number of workers that prepare history, or 0 if the daemon prepares it itself."""
+    """Return the number of workers that prepare history, or 0 if the daemon does so itself."""
     if history.executor == "inline":
         return 0
     processor_count = count_usable_processors()

@@ -259,7 +259,7 @@ def _pack_response(cached_response: CachedResponse, fresh_until: float) -> _Cach
 
 
 def _build_entity_tag(as_of: AsOf, phase: DemoPhase | None) -> str:
-    """Return the weak entity tag that all responses as of one cursor and one phase have."""
+    """Return the weak entity tag that all responses as of a cursor and a phase share."""
     phase_checksum = 0 if phase is None else zlib.crc32(phase.title.encode())
     lag_steps = as_of.lag_seconds // _LAG_STEP_SECONDS
     return f'W/"{as_of.epoch}-{as_of.head}-{lag_steps}-{phase_checksum}"'

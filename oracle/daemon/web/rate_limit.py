@@ -67,7 +67,7 @@ class ClientBuckets:
 
 @lru_cache(_MAX_NETWORKS)
 def get_client_network(address: str) -> str:
-    """Return the network that counts as one client: the address, or the /64 network of IPv6."""
+    """Return the network that counts as one client: an IPv4 address, or an IPv6 /64 network."""
     try:
         ip = ip_address(address)
     except ValueError:

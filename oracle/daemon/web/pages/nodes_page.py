@@ -91,7 +91,7 @@ def parse_node_list_query(request: PageRequest) -> NodeListQuery:
 
 
 def _parse_own_nodes(text: str | None) -> frozenset[str]:
-    """Return the addresses of the `of` parameter; raise RequestError if it is invalid."""
+    """Parse the addresses in the `of` parameter; raise RequestError if one is invalid."""
     entries = [] if text is None else [entry for entry in re.split(r"[\s,]+", text) if entry]
     if len(entries) > _MAX_ADDRESSES:
         raise RequestError(
