@@ -213,13 +213,13 @@ def _store_block_conflict(
 
 
 def get_refusal(uow: UnitOfWork) -> BlockRefusal | None:
-    """Return the block refusal that is stored, or None."""
+    """Return the stored block refusal, or None if no block is refused."""
     text = uow.facts.get(CHAIN_FACTS_KEY, REFUSAL_FACT, 0)
     return None if text is None else BlockRefusal.from_json(text)
 
 
 def store_block_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:
-    """Store a refusal unless there is one already; return the error of the stored refusal."""
+    """Store a block refusal unless one is stored already; return the stored refusal's error."""
     with store.transaction() as uow:
         existing_refusal = get_refusal(uow)
         if existing_refusal is None:

@@ -16,7 +16,7 @@ from oracle.store.outbox.records import Stamp
 
 
 class HookNote(NamedTuple):
-    """What a hook wrote, for the log: its name, and a number such as that of a period."""
+    """A note of what a hook wrote, for the log: the hook's name, and a number such as a period."""
 
     name: str
     number: int

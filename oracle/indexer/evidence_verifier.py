@@ -43,7 +43,7 @@ class EvidenceVerifier:
         return min(VerificationLevel.PROVEN, self.chain.get_reachable_level())
 
     def verify_next_blocks(self, proof: EvidenceVerification) -> int:
-        """Verify the first unverified blocks; return how many of them have reached the level.
+        """Verify the first unverified blocks; return how many blocks have reached the level.
 
         Nothing is verified in a dry run, or before it is known what the chain's headers can prove.
         If an endpoint had omitted or invented logs, the stored logs are repaired.

@@ -81,7 +81,7 @@ def get_next_poll_start_id(
 def ingest_poll_response(
     store: Store, response: FeedPoll, settings: FeedSettings, local_time: float
 ) -> PollResult | None:
-    """Store the rows of a poll; return None if reading has stopped, or has moved on meanwhile.
+    """Store a poll's rows, or return None if reading has stopped or moved on since the poll.
 
     Raises:
         TransientError: the feed's clock is wrong; nothing was stored.

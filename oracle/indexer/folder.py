@@ -45,7 +45,7 @@ StopCallback = Callable[[UnitOfWork, ContractState, BlockRef], None]
 
 
 class EventFolder:
-    """Folds events into one database and caches the rows that it works on."""
+    """Folds events into one database, and caches the database rows that events change."""
 
     def __init__(self, rules: Rules, reader: EventReader, hooks: Iterable[BlockHook] = ()) -> None:
         """Create the folder; `hooks` are called in this order."""

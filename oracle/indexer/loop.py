@@ -97,11 +97,11 @@ class IngestState:
         return heads
 
     def discard_heads(self) -> None:
-        """Discard the heads, because their endpoint was wrong, so that new ones are requested."""
+        """Discard the heads, whose endpoint was wrong, so that new heads are requested."""
         self.claimed_heads = None
 
     def update_heads(self, final_block: BlockRef) -> None:
-        """Update `heads`; their final block is at most `final_block`, which is confirmed."""
+        """Update the heads, limiting their final block to `final_block`, which is confirmed."""
         claimed_heads = self.claimed_heads
         if claimed_heads is None:
             return
@@ -124,7 +124,7 @@ class IngestState:
             self.unconfirmed_since = self.clock()
 
     def adapt_window_size(self, block_count: int, seconds: float) -> None:
-        """Shrink the next window if this one took too long, else grow it."""
+        """Shrink the next window if the current window took too long, else enlarge it."""
         if seconds > TARGET_WINDOW_SECONDS:
             self.max_blocks = max(1, int(block_count * TARGET_WINDOW_SECONDS / seconds))
         else:
@@ -326,7 +326,7 @@ def _find_highest_final_block(
 def _confirm_safe_block(
     fork_context: ForkContext, heads: Heads, window: BlockWindow | None
 ) -> BlockRef | None:
-    """Return the safe block of the heads if it is indexed and another provider has it, or None."""
+    """Return the safe block if it is indexed and another provider has it, else None."""
     safe = heads.safe
     if safe is None:
         return None

@@ -28,7 +28,7 @@ def build_ingest_scope(reader: EventReader) -> IngestScope:
 
 
 def record_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> None:
-    """Record how a window was read, in the transaction that stores it."""
+    """Record how a window was read, in the transaction that stores the window."""
     uow.coverage.set_scope(scope)
     blocks = window.range
     coverage = CoverageInterval(blocks.first, blocks.last, window.level, window.endpoint)
@@ -50,7 +50,7 @@ def record_proven_blocks(uow: UnitOfWork, window: BlockWindow) -> None:
 
 
 def record_fold_version(uow: UnitOfWork, reader: EventReader) -> None:
-    """Record that all raw rows are folded with this version of the fold and of the profile."""
+    """Record that all raw rows are folded with this version of the fold and the profile."""
     uow.bookmarks.set(_FOLD_VERSION_KEY, _format_fold_version(reader))
     uow.bookmarks.delete(_STALE_KEY)
 
@@ -66,7 +66,7 @@ def get_refold_count(uow: UnitOfWork) -> int:
 
 
 def mark_fold_stale(uow: UnitOfWork) -> None:
-    """Record that rows were inserted below the cursor, which the state does not include yet."""
+    """Mark the folded state as stale, because rows were inserted below the cursor."""
     uow.bookmarks.set(_STALE_KEY, "rows came in")
 
 

@@ -105,7 +105,7 @@ def load_domain(uow: UnitOfWork) -> Domain:
 def load_pieced_round(
     uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted
 ) -> PiecedRound | None:
-    """Return an accepted round, or None if the leaves of its root are not stored."""
+    """Return an accepted round with its tree in pieces, or None if its leaves are not stored."""
     return _load_round(uow, cache, accepted.round, accepted.as_of, accepted.root)
 
 

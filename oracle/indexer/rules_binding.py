@@ -137,7 +137,7 @@ def clear_rules_switch(uow: UnitOfWork) -> None:
 
 
 def find_replacement_rules(uow: UnitOfWork, configured_rules: Rules) -> Rules | None:
-    """Return the rules of the database if they have replaced these configured rules, or None."""
+    """Return the rules that replaced these configured rules in the database, or None."""
     bound_rules = get_bound_rules(uow)
     digests = uow.bookmarks.get(_SWITCH_KEY)
     if bound_rules is None or digests is None:

@@ -127,7 +127,7 @@ class Auditor:
             self._proven_wrong, self.next_block, self.next_suspect_block = names, 0, 0
 
     def add_to_wrong_row_count(self, endpoint: str, row_count: int) -> int:
-        """Add to the number of wrong rows of an endpoint; return the total in this process."""
+        """Add to an endpoint's count of wrong rows, and return the total in this process."""
         self._wrong_rows_by_endpoint[endpoint] = (
             self._wrong_rows_by_endpoint.get(endpoint, 0) + row_count
         )

@@ -44,7 +44,7 @@ class Gaps:
 
 
 def find_index_gaps(uow: UnitOfWork, reader: EventReader) -> Gaps | None:
-    """Find the gaps of the index without requests to the chain; return None if it is empty."""
+    """Find the index's gaps without requests to the chain; return None for an empty index."""
     cursor = uow.cursor.get()
     identity = uow.identity.get()
     if cursor is None or identity is None or cursor.number < identity.start_block:

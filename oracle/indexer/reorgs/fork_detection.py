@@ -33,7 +33,7 @@ MAX_DISPUTE_SECONDS = 30.0
 
 
 class OutvotedError(TransientError):
-    """Two providers contradict an endpoint, which was deprioritised; retry with the others."""
+    """Two providers contradict an endpoint, which was deprioritised; a retry uses the others."""
 
 
 @dataclass(frozen=True, slots=True)
