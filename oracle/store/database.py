@@ -96,7 +96,7 @@ _LAG_QUERY = text(
 
 
 class _LazyRepository:
-    """An attribute of a unit of work that imports and creates a repository when it is first read.
+    """An attribute of a unit of work that imports and creates its repository on first access.
 
     Imports are delayed because a command uses only a few repositories. The annotation of the
     attribute contains the class of the repository.

@@ -65,7 +65,7 @@ class HaltRepository:
         since_block: int,
         since_time: int,
     ) -> bool:
-        """Open a halt, unless a halt of this name is open; return whether it was opened.
+        """Open a halt, and return False if a halt of this name is open already.
 
         `since_block` is the newest indexed block, and `since_time` its time.
         """

@@ -164,7 +164,7 @@ class NoticeRepository:
         ).rowcount
 
     def list_retracted_by(self, seq: int, limit: int) -> list[Notice]:
-        """Return up to `limit` notices that the notice `seq` retracted, oldest first."""
+        """Return up to `limit` notices that the retraction `seq` retracted, oldest first."""
         return self._select_notices(notice.c.undone_by == seq, limit=limit)
 
     def list_nodes_in_state(self, begin_kind: str, *end_kinds: str) -> set[Address]:

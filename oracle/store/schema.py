@@ -92,7 +92,7 @@ def inspect_schema(url: str) -> SchemaState:
 
 
 def require_upgradable_schema(url: str) -> SchemaState:
-    """Return the state of a schema that this version can use as it is or after `migrate`.
+    """Return the schema's state if this version can use the schema as it is or after `migrate`.
 
     Raises:
         InputError: the database is empty, unreachable, newer than the code, older than the first

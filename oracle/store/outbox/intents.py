@@ -217,7 +217,7 @@ class IntentRepository:
         self.change_state(cancellable, IntentState.CANCELLED, stamp, values)
 
     def take_over_unsent(self, account: Account, kinds: Collection[str], stamp: Stamp) -> int:
-        """Move the unsent calls of these kinds from other accounts to `account`; return how many.
+        """Move unsent calls of these kinds from other accounts to `account`; return their number.
 
         Calls with a nonce stay with their account.
         """
@@ -262,7 +262,7 @@ class IntentRepository:
         return next((intent for intent in pending if intent.request.kind == kind), None)
 
     def count_tries(self, request: CallRequest) -> int:
-        """Count the intents with the request's kind, subject and round, in any state."""
+        """Count a request's tries: intents of its kind, subject and round, in any state."""
         count_query = select(func.count()).where(
             pub_intent.c.chain_id == request.account.chain_id,
             pub_intent.c.kind == request.kind,

@@ -68,7 +68,7 @@ class NonceQueries:
         return list(self._connection.execute(query).scalars())
 
     def find_slot(self, account: Account, nonce: int) -> NonceSlot | None:
-        """Return the slot of one nonce, even if it is final, or None if there is none."""
+        """Return the slot of a nonce, final or not, or None if the nonce has no slot."""
         query = select(pub_nonce).where(
             build_account_condition(account), pub_nonce.c.nonce == nonce
         )

@@ -104,7 +104,7 @@ class AccountRepository:
         }
 
     def pause(self, account: Account, kind: PauseKind, reason: str, stamp: Stamp) -> None:
-        """Pause an account, so that it gets no new nonces; its open nonces are still tracked.
+        """Pause an account, which then gets no new nonces; its open nonces are still tracked.
 
         A pause of kind `funds` ends when the balance suffices. If the signer refused to sign, a
         pause of kind `signer` ends when the signer signs again. Any other pause ends when an

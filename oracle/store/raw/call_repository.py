@@ -77,7 +77,7 @@ class CallRepository:
                 upsert_rows(self._connection, call, _encode_call_rows(calls))
 
     def orphan(self, calls: Sequence[Call]) -> None:
-        """Mark these calls as not canonical, because proofs show that their block lacks them."""
+        """Mark calls as not canonical, because proofs show that their blocks lack these calls."""
         for row in _encode_call_rows(calls):
             is_this_call = and_(
                 *(column == value for column, value in zip(_KEY, row, strict=False))

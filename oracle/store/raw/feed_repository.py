@@ -95,7 +95,7 @@ class FeedRepository:
         )
 
     def set_times(self, stream: int, time_by_id: Mapping[int, int]) -> None:
-        """Set the times of rows, by id."""
+        """Set the times of feed rows, by row id."""
         if time_by_id:
             is_row = and_(
                 _build_canonical_stream_condition(stream), feed_row.c.id == bindparam("number")

@@ -201,7 +201,7 @@ class LogRepository:
             )
 
     def orphan(self, logs: Sequence[Log]) -> None:
-        """Mark these logs as not canonical, because proofs show that their block lacks them."""
+        """Mark logs as not canonical, because proofs show that their blocks lack these logs."""
         if not logs:
             return
         block_numbers = {log.block for log in logs}

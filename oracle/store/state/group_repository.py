@@ -182,7 +182,7 @@ class GroupResultRepository:
         return _build_results(rows), {answered.key: answered for answered in tasks}
 
     def list_newest_answer_times(self, limit: int) -> list[list[tuple[Address, int]]]:
-        """Return the newest scored groups' answer times as (node, seconds), in order of rank.
+        """Return the ranked answer times, as (node, seconds), of each of the newest scored groups.
 
         `seconds` is the time that the node took to answer; answers in less than a second are left
         out. Up to `limit` groups are returned, newest first.

@@ -134,7 +134,7 @@ class UndoJournal:
             )
 
     def prune_journal_to(self, final_block: int) -> None:
-        """Delete the journal up to `final_block`.
+        """Delete the undo journal's entries up to block `final_block`.
 
         The journal must be complete above this block.
         """
