@@ -183,7 +183,7 @@ def find_outdated_words(
 def group_words_into_runs(
     indexes: Iterable[int], max_words: int = MAX_RUN_WORDS
 ) -> list[tuple[int, int]]:
-    """Return the cheapest runs that write these words, as pairs (first index, number of words).
+    """Group these words into the cheapest runs, as pairs (first index, number of words).
 
     A run has 2^k words, at most `max_words`, and begins at a multiple of its length. Because each
     call has a fixed cost, a run may include words that need not be written.

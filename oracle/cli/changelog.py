@@ -9,7 +9,7 @@ _BREAKING_HEADING = "### Breaking changes"
 
 
 def split_changelog_by_version(changelog: str) -> dict[str, str]:
-    """Return the text of each version's section; the newest version comes first."""
+    """Split the changelog into the text of each version's section, newest version first."""
     releases = {}
     for section in changelog.split("\n## ")[1:]:
         if version := _VERSION_PATTERN.match(section):

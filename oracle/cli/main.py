@@ -234,7 +234,7 @@ def _is_stdout_error(error: OSError) -> bool:
 
 
 def _rewrite_typer_message(error: TyperException) -> str:
-    """Return Typer's message with plainer wording and a hint to the command's help."""
+    """Rewrite Typer's message in plainer words, with a hint to the command's help."""
     message = error.format_message()
     if message.startswith("Usage:"):
         return message

@@ -155,7 +155,7 @@ def answer(
 def sign_objection_answer(
     config: Config, statement: AnswerStatement, unsigned: ObjectionAnswer
 ) -> ObjectionAnswer:
-    """Return the answer with the signature of this reporter.
+    """Sign an answer to an objection with this reporter's key.
 
     The answer stays unsigned if no key is configured, or if the signer's policy refuses the
     answer.

@@ -278,7 +278,7 @@ def _parse_decimal(label: str, text: str) -> Fraction:
 def _add_configured_durations(
     seconds_by_kind: Mapping[str, Fraction], configured: Mapping[Kind, Decimal] | None
 ) -> dict[str, Fraction]:
-    """Return the durations from the command line, completed with the configured ones."""
+    """Add the configured durations to those from the command line, which take precedence."""
     configured_seconds: dict[str, Fraction] = {
         kind: Fraction(seconds) for kind, seconds in (configured or {}).items()
     }

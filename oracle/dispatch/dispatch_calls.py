@@ -79,7 +79,7 @@ class DispatchContext:
     checked_at: dict[str, Hash] = field(default_factory=dict)
 
     def get_cursor_unless_checked(self, uow: UnitOfWork, heads: Heads, kind: str) -> Cursor | None:
-        """Return the cursor, or None if it is behind the head or already checked for `kind`."""
+        """Return the cursor, or None if the index lags the head or `kind` is already checked."""
         cursor = uow.cursor.get()
         if cursor is None or not self.account_context.is_at_head(uow, heads):
             return None

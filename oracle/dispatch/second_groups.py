@@ -159,7 +159,7 @@ def _iter_planned_second_groups(
 
 
 def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tuple[Address, ...]:
-    """Return `count` nodes that can run the task, drawn by the seed, or none if too few can.
+    """Choose `count` nodes that can run the task, drawn by the seed, or none if too few can.
 
     Nodes with the task's models on disk are preferred.
     """

@@ -118,7 +118,7 @@ def subtract_coverage(
 def merge_adjacent_intervals(
     sorted_intervals: Iterable[CoverageInterval],
 ) -> Iterator[CoverageInterval]:
-    """Yield the intervals, merging neighbours with equal level, endpoint and auditor.
+    """Merge neighbouring intervals with equal level, endpoint and auditor.
 
     A merged interval has the newest `audited_at` of its parts.
     """

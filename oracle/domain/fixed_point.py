@@ -76,7 +76,7 @@ def _compute_decays_by_second(tau_seconds: int) -> tuple[int, ...]:
 
 
 def move_towards_one(base: int, remaining_fraction: int) -> int:
-    """Return `base` moved towards 1 until `remaining_fraction` of the gap is left.
+    """Move `base` towards 1 until `remaining_fraction` of the gap is left.
 
     `base` and the result are in units of 10^-18, `remaining_fraction` is in units of 2^-128.
     """

@@ -167,7 +167,7 @@ class HealthReport(NamedTuple):
         return cls(tuple(dict.fromkeys(findings)))
 
     def merge(self, other_report: Iterable[HealthFinding]) -> "HealthReport":
-        """Return this report with the findings of `other_report` about other conditions."""
+        """Merge this report with the findings of `other_report` about other conditions."""
         known_conditions = set(self.conditions)
         return HealthReport.from_findings(
             [

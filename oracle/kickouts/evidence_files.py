@@ -34,5 +34,5 @@ def build_evidence_path(folder: Path, node: Address, due_since: int) -> Path:
 
 
 def _is_evidence_file_intact(path: Path, evidence: str) -> bool:
-    """Return whether the file exists and is complete; a disk failure may have truncated it."""
+    """Return whether an intact evidence file exists; a disk failure may truncate the file."""
     return path.exists() and path.read_bytes() == evidence.encode()

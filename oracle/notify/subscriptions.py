@@ -252,7 +252,7 @@ class SubscriptionIntake:
 
 
 def activate(uow: UnitOfWork, subscription_id: str, now: int) -> None:
-    """Activate a subscription, unless it has ended; it receives the notices from now on."""
+    """Activate a subscription that has not ended, so that the owner gets notices from now on."""
     entry = uow.subscriptions.get(subscription_id)
     if entry is None or entry.state in {SubscriptionState.ACTIVE, SubscriptionState.ENDED}:
         return

@@ -67,7 +67,7 @@ class Advice(NamedTuple):
 
 
 def recommend_intent_action(intent: Intent, sent_state: SentState) -> Advice:
-    """Return the recommended action for a call, from stored rows only."""
+    """Recommend an action for a call, from stored rows only."""
     ended_text = _ENDED_TEXT_BY_STATE.get(intent.state)
     if ended_text is not None:
         return Advice(None, f"{_NOTHING}: {ended_text}")

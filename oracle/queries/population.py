@@ -220,7 +220,7 @@ def load_all_nodes(
 
 
 def sanitize_name(name: str) -> str:
-    """Return a third-party text, shortened, with unprintable characters replaced by `?`.
+    """Shorten a third-party text, and replace unprintable characters by `?`.
 
     Control and direction marks could otherwise reorder or hide the text around the name.
     """

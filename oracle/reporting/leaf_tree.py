@@ -218,7 +218,7 @@ class LeafTree:
         return True
 
     def _find_resumable_cut(self, uow: UnitOfWork) -> Report | None:
-        """Return the last report, or None if the state may differ from it by more than new blocks.
+        """Return the last report, or None if more than new blocks may have changed the state.
 
         A refold may change any node. A rewind leaves no report above its block, except accepted
         reports, whose blocks may have left the chain.

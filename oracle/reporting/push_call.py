@@ -42,7 +42,7 @@ _MINED_STATES = frozenset({IntentState.MINED, IntentState.REVERTED})
 def find_push_expiry_reason(
     context: ReportingContext, uow: UnitOfWork, push: Intent, contract_status: RootsStatus
 ) -> str | None:
-    """Return why a sent push can no longer land, or None if it has landed or may still land."""
+    """Return why a sent push can no longer land, or None if the push has landed or still may."""
     accepted = uow.rounds.find_accepted_round(push.request.round or 0)
     if accepted is not None and _was_round_sent_by_push(uow, push, accepted):
         return None

@@ -356,7 +356,7 @@ def _plan_push_of_signed_report(
 
 
 def _count_push_tries(context: ReportingContext, record: SignedStatement) -> int | None:
-    """Return the number of pushes of this statement, or None if it may not be pushed again.
+    """Return the number of pushes of this statement, or None if no other push is allowed.
 
     An unsent push whose round was taken is tried again, because a reorg may have freed the round.
     A push that was mined while the contract was paused is also tried again. After any other

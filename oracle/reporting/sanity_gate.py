@@ -125,7 +125,7 @@ def update_hold_metrics(holds: list[ReportHold]) -> None:
 def _find_change_hold_reason(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> str | None:
-    """Return why the report changes too many members, or None if it does not.
+    """Return why the report's changes affect too many members, or None if they do not.
 
     The report is compared with the last round, or with a report released after that round. The
     released report's leaves are no longer stored if the contract accepted another as of its block.

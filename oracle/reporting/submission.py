@@ -18,7 +18,7 @@ from oracle.store.outbox.records import Intent
 def decide_report_submission(
     context: ReportingContext, report: Report, contract_status: RootsStatus
 ) -> SubmissionDecision:
-    """Return whether to send a report now, and the maximum fee per gas, in wei.
+    """Decide whether to send a report now, and up to which maximum fee per gas, in wei.
 
     If the report is not sent now, it is evaluated again at the next block. The maximum fee never
     exceeds the cap. A report that the sanity gate holds is not sent, regardless of who signed it.
@@ -64,7 +64,7 @@ def find_submission_obstacle(
 def decide_push_submission(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> SubmissionDecision | None:
-    """Return whether a planned push is worth sending, from the indexed state alone.
+    """Decide whether a planned push is worth sending, from the indexed state alone.
 
     The result is None if the report of the push is no longer stored.
     """

@@ -29,7 +29,7 @@ _KEY_PATTERN = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 def open_signer(
     location: KeyLocation, *, role: str, chain_id: int, expected_address: Address | None = None
 ) -> Signer:
-    """Return the signer of a role, for example "transmitter".
+    """Open the signer of a role, for example "transmitter".
 
     If `expected_address` is given, the key must belong to that address.
 

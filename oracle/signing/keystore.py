@@ -69,7 +69,7 @@ def create_keystore(
 
 
 def read_keystore_address(keystore: Path) -> Address | None:
-    """Return the address in a keystore, or None if the keystore does not contain its address.
+    """Read the address in a keystore, or return None if the keystore does not contain its address.
 
     No password is needed, because most keystores contain their address in plain text.
 

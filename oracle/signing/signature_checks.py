@@ -91,7 +91,7 @@ class EcdsaSignature:
 
 
 def verify_signature(signature: EcdsaSignature, digest: bytes, address: Address) -> EcdsaSignature:
-    """Return the signature if it is by this account, signs this digest, and has a low s.
+    """Verify that this account signed this digest with a low s, and return the signature.
 
     Raises:
         WrongSignatureError: the signature is by another account or of another digest, or its s is
@@ -115,7 +115,7 @@ def verify_signature(signature: EcdsaSignature, digest: bytes, address: Address)
 
 
 def verify_statement_signature(raw_signature: bytes, digest: Hash, address: Address) -> bytes:
-    """Return the 65-byte signature if this account signed this digest.
+    """Verify that this account signed this digest, and return the 65-byte signature.
 
     Raises:
         WrongSignatureError: the signature is malformed, has a high s, or is by another account.
@@ -128,7 +128,7 @@ def verify_statement_signature(raw_signature: bytes, digest: Hash, address: Addr
 def normalize_statement_signature(
     raw_signature: bytes, digest: Hash, address: Address
 ) -> bytes | None:
-    """Return the normalised signature if this account signed this digest, else None.
+    """Normalise the signature if this account signed this digest, else return None.
 
     Some wallets return the parity of the point instead of 27 or 28.
     """
@@ -166,7 +166,7 @@ def assemble_signed_transaction(
 def verify_signed_transaction(
     raw_transaction: bytes, request: TransactionRequest, address: Address
 ) -> SignedBytes:
-    """Return the signed bytes if this account signed exactly the requested transaction.
+    """Verify that this account signed exactly the requested transaction; return the signed bytes.
 
     Raises:
         WrongSignatureError: the bytes differ from the request; the message names the fields.

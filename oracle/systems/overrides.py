@@ -43,7 +43,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
 
 
 def apply_rule_changes(base: Mapping[str, Any], changes: Mapping[str, str]) -> Rules:
-    """Return the rules after applying changes to `base`, the JSON object of a rule set.
+    """Apply changes to `base`, the JSON object of a rule set, and return the changed rules.
 
     A change is a dotted name and a text: a decimal for a fraction (`0.3`), a whole number, `true`
     or `false`, a list such as `10,5,2`, or `none` if the rule is optional.

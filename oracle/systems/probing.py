@@ -139,7 +139,7 @@ def _get_urgency_key(node: Node, time: int, rules: Rules) -> tuple[int, int, Add
 def _choose_probe_companions(
     node: Node, free_nodes: Sequence[Node], window: ProbeWindow
 ) -> Sequence[Node]:
-    """Return two free nodes with the same hardware, or none if there are fewer than two.
+    """Choose two free nodes with the same hardware, or none if there are fewer than two.
 
     With fewer nodes, the time of the task could not be compared. Nodes that had no task in the
     window come first, because the group then gives them a score, too.

@@ -322,7 +322,7 @@ def _get_group_size(tasks: Collection[Task]) -> int:
 
 
 def sort_items_by_value(items: Iterable[QueueItem]) -> list[QueueItem]:
-    """Return the queue items by descending value; of equal items, the older item comes first.
+    """Sort queue items by descending value; of equal items, the older item comes first.
 
     The age of tasks that start together is the age of the last of them.
     """

@@ -32,13 +32,13 @@ def find_api_keys_in_host(host: str) -> list[str]:
 
 
 def redact_secrets(text: str) -> str:
-    """Return the text with URLs cut to scheme, host and port, and secrets redacted."""
+    """Redact secrets in a text, and cut URLs to scheme, host and port."""
     # URLs are cut first, because a URL with a redacted part would no longer be recognised.
     return redact_registered_secrets(_URL.sub(lambda match: _strip_url(match.group()), text))
 
 
 def redact_registered_secrets(text: str) -> str:
-    """Return the text with registered secrets redacted, in any letter case."""
+    """Redact registered secrets in a text, in any letter case."""
     # The set is copied, because other threads may register more secrets meanwhile.
     for secret in _hidden.copy():
         if secret.lower() in text.lower():
@@ -47,7 +47,7 @@ def redact_registered_secrets(text: str) -> str:
 
 
 def escape_unprintable(text: str) -> str:
-    """Return the text with unprintable characters escaped."""
+    """Escape the unprintable characters in a text."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )

@@ -136,7 +136,7 @@ def _render_reliability(explanation: Explanation) -> Iterator[str]:
 def _pair_changes_with_previous(
     changes: Iterable[ReliabilityChange],
 ) -> Iterator[tuple[ReliabilityChange | None, ReliabilityChange]]:
-    """Yield each change of reliability together with the change before it.
+    """Pair each change of reliability with the change before it.
 
     Between two changes, reliability recovers from the value after the earlier one. A void timeout
     is never used as the earlier change, because it did not change reliability.

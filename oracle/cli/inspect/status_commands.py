@@ -235,7 +235,7 @@ def _find_refused_senders(records: Records, chain: ChainSource) -> dict[Account,
 
 
 def _remove_funding_advice(health: HealthReport, chain_view: ChainView) -> HealthReport:
-    """Return the health report without funding advice if the chain is unreachable.
+    """Remove the funding advice from a health report if the chain is unreachable.
 
     The balances in the report may be of another chain, on which the sender accounts never existed.
     """

@@ -269,7 +269,7 @@ def probe_single_endpoint(
 
 
 def _add_learned_limits(facts: CapabilityCache, result: ProbedEndpoint) -> ProbedEndpoint:
-    """Return the result with the limits that the daemon learned and stored."""
+    """Add to a probe result the limits that the daemon learned and stored."""
     learned_facts = facts.load_facts(result.name)
     max_logs_text = learned_facts.get(MAX_LOGS_FACT, "")
     return result._replace(

@@ -290,7 +290,7 @@ def _prompt_for_profile(*, yes: bool) -> str:
 def _prompt_for_contracts(
     profile: str, option_addresses: Mapping[str, Address], *, yes: bool
 ) -> dict[str, Address]:
-    """Return the address of each contract in the profile, prompting for missing ones."""
+    """Prompt for the missing addresses of the profile's contracts, and return all addresses."""
     profile_contracts = load_profile(profile).contracts
     unknown = sorted(option_addresses.keys() - profile_contracts.keys())
     if unknown:
@@ -450,6 +450,6 @@ def render_preset(network: str, endpoints: Sequence[str], database: str) -> str:
 
 
 def extract_preset_notes(text: str) -> str:
-    """Return the comment at the beginning of a preset."""
+    """Extract the comment at the beginning of a preset."""
     comment = text.partition("\n\n")[0]
     return "\n".join(line.removeprefix("# ") for line in comment.splitlines())

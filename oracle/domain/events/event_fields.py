@@ -81,7 +81,7 @@ def parse_version(text: str) -> tuple[int, int, int]:
 
 
 def _clamp_to_int64(number: int) -> int:
-    """Return the number, limited to the maximum of an int64 column."""
+    """Limit a number to the maximum of an int64 column."""
     return number if number <= INT63_MAX else INT63_MAX  # noqa: FURB136 - min() is slower
 
 

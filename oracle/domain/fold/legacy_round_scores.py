@@ -92,7 +92,7 @@ def _get_error_position(task: Task) -> Position | None:
 def score_group_members(
     members: tuple[GroupMember, ...], tasks: Mapping[TaskKey, Task], rules: Rules
 ) -> tuple[GroupMember, ...]:
-    """Return the members of a closing group with their task scores from both rounds.
+    """Score the members of a closing group by both of their rounds.
 
     `rank` becomes the rank among the commitments. The members are returned unchanged under rules
     other than legacy rules, or if no member of the group committed to an answer and revealed it.

@@ -56,7 +56,7 @@ def review_kickout(
     has_dead_letter: bool,
     incident_score_count: int,
 ) -> KickoutReview:
-    """Return the review of a kickout that the scores in `entries` made due.
+    """Review a kickout that the scores in `entries` made due.
 
     Args:
         entries: the scores that counted when the kickout became due, oldest first.

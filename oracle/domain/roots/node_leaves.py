@@ -100,7 +100,7 @@ def _encode_leaves_natively(
 
 
 def convert_rules_to_native(rules: Rules) -> tuple[int, bool, int, int, bool]:
-    """Return the rules in the form that `native.encode_leaves` takes."""
+    """Convert the rules to the form that `native.encode_leaves` takes."""
     has_hysteresis = rules.has_exclusion_hysteresis
     return (
         rules.exclude_exit if has_hysteresis else rules.exclude_enter,

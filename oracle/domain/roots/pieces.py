@@ -179,7 +179,7 @@ class PieceEdits:
 
 
 def sort_leaves(leaves: bytes) -> bytes:
-    """Return encoded leaves, sorted by seat number."""
+    """Sort encoded leaves by seat number."""
     seats = extract_seats(leaves)
     positions = sorted(range(len(seats)), key=seats.__getitem__)
     return b"".join([leaves[LEAF_BYTES * at : LEAF_BYTES * (at + 1)] for at in positions])

@@ -41,7 +41,7 @@ def compute_elapsed_seconds(task: Task) -> int | None:
 def rank_tasks_by_speed(
     tasks: Sequence[Task], rules: Rules, *, is_ordered: bool = False
 ) -> list[Task]:
-    """Return the tasks that have an answer when the group closes, fastest first.
+    """Rank the tasks that have an answer when the group closes, fastest first.
 
     Error reports come last, unless the rules rank them by their time. The list is empty if the
     whole group is rejected. Of two equally fast tasks, the task that was created first (or if
@@ -100,7 +100,7 @@ def _get_speed_sort_key(task: Task) -> tuple[int, Position]:
 def rank_closing_members(
     closing_members: Sequence[ClosingMember], ranked_keys: Sequence[TaskKey], rules: Rules
 ) -> tuple[GroupMember, ...]:
-    """Return the members of a closing group in the chain's order, with ranks and scores.
+    """Rank and score the members of a closing group, which stay in the chain's order.
 
     Args:
         closing_members: every member, including tasks that were never seen.
@@ -169,7 +169,7 @@ def split_fee_by_scores(fee: int, scores: Sequence[int]) -> list[int]:
 
 
 def split_group_fee(fee: int, members: Sequence[GroupMember]) -> dict[TaskKey, int]:
-    """Return the share of a validated group's fee by task, for the members that have a score."""
+    """Split a validated group's fee among the tasks of the members that have a score."""
     scored_members = [member for member in members if member.score is not None]
     shares = split_fee_by_scores(fee, [member.score or 0 for member in scored_members])
     return {member.task: share for member, share in zip(scored_members, shares, strict=True)}

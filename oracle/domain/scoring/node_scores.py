@@ -45,7 +45,7 @@ def is_excluded_after_change(
 
 
 def append_score_to_pool(pool: bytes, score: int, rules: Rules) -> bytes:
-    """Return the pool with the score appended, and without its oldest score if it was full."""
+    """Append a score to a pool, and drop the pool's oldest score if the pool was full."""
     return (pool + bytes((score,)))[-rules.pool_size :]
 
 

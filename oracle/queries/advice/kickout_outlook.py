@@ -79,7 +79,10 @@ def format_kickout_outlook(outlook: KickoutOutlook) -> str:
 def classify_kickout_state(
     node: Node, time: int, rules: Rules, outlook: KickoutOutlook | None
 ) -> KickoutState:
-    """Return whether a kickout is due or expected at a block time, or why there is no forecast."""
+    """Classify a node's kickout at a block time as due, expected, or not expected.
+
+    If no forecast is possible, the state gives the reason.
+    """
     if is_kickout_due(node, rules, time):
         return "due"
     if node.membership is not Membership.MEMBER:

@@ -321,7 +321,7 @@ def list_reliability_steps(
 def restore_ranked_tasks(
     group: GroupResult, task_by_key: Mapping[TaskKey, Task], rules: Rules
 ) -> dict[TaskKey, Task] | None:
-    """Return the ranked tasks of a group as they were when it closed.
+    """Restore the ranked tasks of a group as they were when the group closed.
 
     The result is None under legacy rules, if a task is not stored, or if the ranks do not follow
     from the times that the network reported.
@@ -347,7 +347,7 @@ def rank_with_changed_times(
     rules: Rules,
     elapsed_by_task: Mapping[TaskKey, int],
 ) -> dict[TaskKey, GroupMember]:
-    """Return the members of a group as if some tasks had taken other times, given in seconds."""
+    """Rank a group's members again as if some tasks had taken other times, given in seconds."""
     if not elapsed_by_task:
         return {member.task: member for member in group.members}
     tasks = dict(ranked_tasks)

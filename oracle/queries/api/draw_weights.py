@@ -115,7 +115,7 @@ class DrawWeightTable:
     def _sum_weights(
         self, rows: Iterable[tuple[int, int | None]], largest_stake: int
     ) -> tuple[int, int]:
-        """Return the sum of the weights of the available members in `rows`, and their number."""
+        """Return the sum of the weights and the number of the available members in `rows`."""
         # The cache pays off because many nodes have the same stake, and most of the time is spent
         # in the square root.
         get_stake_score = cache(lambda stake: compute_stake_score(stake, largest_stake))

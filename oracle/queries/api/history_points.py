@@ -139,7 +139,7 @@ class _ScoreReplay:
 
 
 def downsample_points(points: list[HistoryPoint], max_points: int) -> list[HistoryPoint]:
-    """Return at most `max_points` (12 or more) points, keeping the extreme values.
+    """Reduce points to at most `max_points` (12 or more), keeping the extreme values.
 
     The time is divided into equal buckets. Each bucket keeps its first and last point, and the
     minimum and maximum of QoS and of H (M4 of Jugel et al., VLDB 2014, for two curves). No point

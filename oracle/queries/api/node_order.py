@@ -432,7 +432,7 @@ def _update_addresses_by_card(
 def _merge_sorted_keys(
     sorted_keys: list[SortKey], removed: Sequence[SortKey], added: Sequence[SortKey]
 ) -> list[SortKey]:
-    """Return a copy of `sorted_keys` without the `removed` and with the `added` keys.
+    """Merge sorted keys with the `added` keys, and leave out the `removed` keys.
 
     Both key sequences are sorted, and every removed key is in the list. Runs of the list between
     two keys are copied as slices.

@@ -81,7 +81,7 @@ class RecoveringNodes:
     def advance(
         self, time: int, changed_addresses: Iterable[Address]
     ) -> tuple["RecoveringNodes", list[Node]]:
-        """Return the recovering nodes as of a later block, and the nodes with another state.
+        """Return the recovering nodes as of a later block, and the nodes whose state has changed.
 
         The nodes with another state, among them the nodes that have recovered, and the nodes that
         events changed are left out of the recovering nodes.

@@ -178,7 +178,7 @@ def derive_figures_from_rows(
 def _assign_row_times(
     rows: Sequence[FeedRow], time_by_row: Mapping[int, int]
 ) -> Iterator[FeedRow]:
-    """Yield every row with a block number and a time, so that the times never decrease."""
+    """Give every row a block number and a time, so that the times never decrease."""
     latest = 0
     for row in rows:
         latest = max(latest, time_by_row.get(row.id, latest))
@@ -260,7 +260,7 @@ def _record_ambiguous_scores(
 
 
 def group_scores(nodes: Mapping[Address, DerivedNode]) -> dict[int, list[ScoreEntry]]:
-    """Return the scores of each group, keyed by the id of the first row of the group."""
+    """Group the nodes' scores by the id of the first row of each score's group."""
     scores_by_group: dict[int, list[ScoreEntry]] = defaultdict(list)
     for node in nodes.values():
         for score in node.scores:

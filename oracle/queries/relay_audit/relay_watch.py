@@ -39,7 +39,7 @@ class QualityFactors:
 def derive_quality_factors(
     first_figure: RelayFigures, second_figure: RelayFigures
 ) -> QualityFactors | None:
-    """Return a node's factors from two of its scores, if no event occurred between them.
+    """Derive a node's factors from two scores of the node without an event between them.
 
     Without an event, Q_long is constant and the gap of H to 1 shrinks by exp(-t/tau), so all
     growth of the score comes from H. The result is None if the score fell, because an event must

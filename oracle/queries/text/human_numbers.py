@@ -113,5 +113,5 @@ def format_enumeration(parts: list[str]) -> str:
 
 
 def capitalize_first(sentence: str) -> str:
-    """Return a sentence with its first letter capitalised."""
+    """Capitalise the first letter of a sentence."""
     return sentence[:1].upper() + sentence[1:]

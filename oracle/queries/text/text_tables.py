@@ -39,7 +39,7 @@ class Column:
 
 
 def sanitize_text(text: str, max_length: int = _MAX_TEXT_LENGTH) -> str:
-    """Return third-party text, cut to `max_length`, with unprintable characters escaped.
+    """Cut third-party text to `max_length`, and escape unprintable characters.
 
     Control characters, line ends and direction marks are shown as Python escapes them, so that a
     name can neither move the cursor nor hide the text after it.

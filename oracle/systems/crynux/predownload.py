@@ -115,7 +115,7 @@ def has_scarce_model(
 
 
 def sort_nodes_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:
-    """Return nodes by descending weight; nodes with equal weights are sorted by address."""
+    """Sort nodes by descending weight; nodes with equal weights are sorted by address."""
     return [address for address, _ in sorted(weights, key=lambda entry: (-entry[1], entry[0]))]
 
 

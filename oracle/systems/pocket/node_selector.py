@@ -371,7 +371,7 @@ class NodeSelector:
         now_ms: int,
         omitted_nodes: Mapping[Address, str] = _NONE_LEFT_OUT,
     ) -> Ranking:
-        """Return the candidates with their tickets, without changing anything.
+        """Rank the candidates and assign their tickets, without changing anything.
 
         Args:
             chain: the chain whose outcomes count.

@@ -93,12 +93,12 @@ def compute_fees(fee_market: FeeMarket, cap: int) -> Fees | None:
 
 
 def raise_fee(fee: int) -> int:
-    """Return a fee raised by an eighth, and by at least one wei."""
+    """Raise a fee by an eighth, and by at least one wei."""
     return max(-(-9 * fee // 8), fee + 1)
 
 
 def raise_both_fees(last: Fees, cap: int) -> Fees | None:
-    """Return both fees raised by an eighth regardless of the market, or None above the cap.
+    """Raise both fees by an eighth regardless of the market; return None above the cap.
 
     A smaller raise up to the cap is not tried, because it would make any later raise impossible.
     """
@@ -136,7 +136,7 @@ def bump_fees(
 
 
 def add_gas_margin(estimate: int) -> int:
-    """Return the gas limit for an estimate, with the margin added."""
+    """Add the margin to a gas estimate, and return the gas limit."""
     return estimate * _GAS_MARGIN_PERCENT // 100 + _GAS_MARGIN
 
 

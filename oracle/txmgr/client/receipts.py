@@ -350,7 +350,7 @@ def is_in_block(pool_view: PoolView, block: tuple[int, Hash], hashes: Sequence[H
 def exclude_reorged_blocks(
     receipt_quorum: ReceiptQuorum, reorged_hashes: Collection[Hash]
 ) -> ReceiptQuorum:
-    """Return the quorum without receipts in these blocks, which have left the chain."""
+    """Exclude from the quorum the receipts in these blocks, which have left the chain."""
     views = [
         replace(
             view,

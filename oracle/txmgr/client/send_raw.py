@@ -232,7 +232,7 @@ def send_raw_transactions(
 
 
 def _classify_endpoint_response(endpoint: str, error: RpcError | None) -> SendResult:
-    """Return the send result of an endpoint; `error` is None if it accepted the transaction."""
+    """Classify an endpoint's response; `error` is None if the transaction was accepted."""
     if error is None:
         result = SendResult(SendOutcome.SENT)
     elif isinstance(error, CallRefusedError):
@@ -251,7 +251,7 @@ def init_broadcast_metrics(pool: EndpointPool) -> None:
 
 
 def _choose_best_result(results: Iterable[SendResult]) -> SendResult:
-    """Return the best result: an acceptance, else the most specific error, else a lost response.
+    """Choose the best result: an acceptance, else the most specific error, else a lost response.
 
     An error that would pause the sender counts only if all endpoints return it, because an
     endpoint that did not respond may have accepted the transaction.

@@ -197,7 +197,7 @@ def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> 
 
 
 def _read_event_page(snapshot: ApiSnapshot, time: int) -> tuple[list[FeedEvent], int]:
-    """Return the events from `time` on, and the time up to which they are complete.
+    """Read the events from `time` on, and the time up to which these events are complete.
 
     The limits are raised until the events cover at least one second.
     """
