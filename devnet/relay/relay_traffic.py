@@ -166,7 +166,8 @@ class _TrafficSimulation:
         nodes = self._random.sample(sorted(available_nodes), task_count)
         share = self._plan.cancelled_share if task_count == _GROUP_SIZE else 0.0
         is_cancelled = share > 0 and self._random.random() < share
-        tasks = [self._start_task(node) for node in nodes[is_cancelled:]]
+        running_nodes = nodes[1:] if is_cancelled else nodes
+        tasks = [self._start_task(node) for node in running_nodes]
         if task_count == _GROUP_SIZE:
             group = RelayGroup(tasks, queued_count=int(is_cancelled))
             for task in tasks:

@@ -212,7 +212,7 @@ _PROBES: Mapping[str, Callable[[RpcCaller, KickTarget, Address], list[ContractMi
     COMMIT_TASK.name: _find_node_mismatches,
     NODE_STAKING.name: _find_staking_mismatches,
 }
-# For each address that the adapter's constructor takes, the getter of the adapter that returns it.
+# The addresses that the adapter's constructor takes, and the getter that returns each of them.
 _VIEWS = {
     "Node": "NODE",
     "QOS": "QOS",

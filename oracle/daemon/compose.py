@@ -106,7 +106,8 @@ def open_index(records: Records) -> Iterator[Index]:
         try:
             yield Index(config, rules, store, reader, chain, endpoint_facts, folder)
         finally:
-            # This ends the threads of the hooks, which would otherwise read the closed database.
+            # The block hooks discard their rows and end their threads, which would otherwise read
+            # the closed database.
             folder.discard_cached_rows()
 
 

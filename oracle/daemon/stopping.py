@@ -27,7 +27,7 @@ SIGNAL_EXIT_BASE = 128
 # (ops/systemd) and Docker kill the process.
 STOP_SECONDS = 8.0
 
-# This number ends the thread that reads signals; no signal has it.
+# The number that ends the thread that reads signals. It is not the number of any signal.
 _STOP_LISTENING = 0
 
 

@@ -39,8 +39,8 @@ MAX_CACHED_NODES = 200_000
 Key = TypeVar("Key")
 Row = TypeVar("Row")
 
-# The callback at a block where the fold stops. The unit of work and the state of the contract are
-# exactly as of this block.
+# Called at a block after which the folder pauses. The unit of work and the state of the contract
+# are then exactly as of this block.
 StopCallback = Callable[[UnitOfWork, ContractState, BlockRef], None]
 
 

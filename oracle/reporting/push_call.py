@@ -115,7 +115,7 @@ def _is_statement_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
         return False
     stored = uow.reports.get(request.period)
     cursor = uow.cursor.get()
-    # If the report was built again on another block, it has another statement.
+    # The digest differs if the report was built again as of another block.
     if stored is None or stored.state not in _OPEN_STATES or stored.digest != request.digest:
         return False
     is_taken = uow.rounds.find_accepted_round(request.round) is not None

@@ -31,7 +31,7 @@ from oracle.txmgr.client.receipts import (
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.context import AccountContext
 
-# After these errors, the pools have refused the newest attempt for its fee.
+# The errors with which an endpoint rejects an attempt because its fee is too low.
 UNDERPRICED = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_REPLACEMENT.value})
 
 

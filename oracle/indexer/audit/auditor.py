@@ -44,7 +44,7 @@ __all__ = ["RESAMPLE_INTERVAL", "AuditResult", "Auditor", "audit_next_window"]
 WINDOW_BLOCKS = 1_000
 # On average, an old window is audited again once in this many new final blocks.
 RESAMPLE_INTERVAL = 100
-# While the index is behind the head, only one of this many ticks audits blocks.
+# While the index is behind the head, blocks are audited only in one of every 20 ticks.
 CATCH_UP_INTERVAL = 20
 
 

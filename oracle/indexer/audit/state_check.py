@@ -90,13 +90,13 @@ def refold_into_temporary_store(
         with Store.open(url, create=True) as store:
             log_count = 0
             with store.transaction() as writer:
-                state_folder = EventFolder(rules, reader)
+                event_folder = EventFolder(rules, reader)
                 indexed_blocks = BlockRange(0, cursor.number)
                 for blocks, chunk_log_count, decoded in iterate_decoded_chunks(
                     uow, reader, indexed_blocks
                 ):
                     writer.dead_letters.append(decoded.dead_letters)
-                    state_folder.fold_events(writer, decoded, final_number=final_number)
+                    event_folder.fold_events(writer, decoded, final_number=final_number)
                     log_count += chunk_log_count
                     progress(blocks.last, cursor.number)
                 writer.undo.prune_journal_to(min(final_number, cursor.number))
