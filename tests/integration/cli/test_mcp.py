@@ -13,12 +13,9 @@ from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.daemon.web.http_server import serve_app
 from oracle.store.database import Store
-from tests.support.api import IndexedHistory
-from tests.support.cli.fixtures import offline_settings
-from tests.support.cli.local_network import Settings, write_config
+from tests.support.api import IDENTITY_SETTINGS, IndexedHistory
+from tests.support.cli.local_network import write_config
 from tests.support.histories import History, make_node_address
-
-__all__ = ["offline_settings"]
 
 if "QOS_ORACLE_TESTS_SKIP_NOTHING" not in os.environ:
     pytest.importorskip("mcp")
@@ -45,14 +42,13 @@ async def call_tools(*options: str) -> tuple[list[str], dict[str, Any], bool]:
 
 
 @pytest.mark.parametrize("way", ["database", "url"])
-def test_official_client_lists_and_calls_tools(
-    offline_settings: Settings, tmp_path: Path, way: str
-):
-    with Store.open(offline_settings["database"]["url"], create=True) as store:
+def test_official_client_lists_and_calls_tools(sqlite_url: str, tmp_path: Path, way: str):
+    settings = IDENTITY_SETTINGS | {"database": {"url": sqlite_url}}
+    with Store.open(sqlite_url, create=True) as store:
         source = IndexedHistory(store).whole(History().joins("A").scores("A", 10, 5)).source
         section = ApiSection()
         with serve_app(create_read_api(source, streams=section), section, 0) as url:
-            config = write_config(offline_settings, tmp_path / "config.toml")
+            config = write_config(settings, tmp_path / "config.toml")
             options = ("--url", url) if way == "url" else ("--config", str(config))
             names, explained, is_refused = asyncio.run(call_tools(*options))
     assert names == ["network", "node", "explain", "kickouts", "rules", "task"]
