@@ -183,14 +183,14 @@ class LongRun:
             member.kill()
             self.result.kills += 1
         else:
-            assert member.stop() == 0, member.tail()
+            _stop_reporter(member)
             self.result.stops += 1
 
     def _upgrade(self) -> None:
         """Stop all reporters, prepare their databases for the other version, and start them."""
         for member in self.group.members:
             if member.is_up:
-                assert member.stop() == 0, member.tail()
+                _stop_reporter(member)
         for member in self.group.members:
             if self.options.python:
                 # The version that is installed there, not that of the working folder.
@@ -239,6 +239,12 @@ class LongRun:
         result.reports_are_equal = all(len(set(found)) == 1 for found in shared)
         result.rounds_are_the_reporters = has_all_rounds and own_roots >= set(roots)
         result.states_are_equal = len(digests) == 1
+
+
+def _stop_reporter(member: Member) -> None:
+    """Stop a reporter once it has logged, because before that it has no signal handlers."""
+    member.until(member.lines, "the first log line")
+    assert member.stop() == 0, member.tail()
 
 
 def _replace_blocks(chain: LocalChain, blocks: list[list[dict[str, str]]]) -> None:
