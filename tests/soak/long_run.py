@@ -70,6 +70,9 @@ class Result:
     memory_mb: list[int] = field(default_factory=lambda: [0, 0, 0])
     database_mb: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
     reports_are_equal: bool = False
+    # The rounds whose root is not that of a stored report, and the reporters with other rounds.
+    rounds_without_report: list[int] = field(default_factory=list)
+    reporters_with_other_rounds: list[str] = field(default_factory=list)
     rounds_are_the_reporters: bool = False
     states_are_equal: bool = False
     seconds: float = 0.0
@@ -119,6 +122,8 @@ class LongRun:
             self._measure(passed / seconds)
         self.result.seconds = round(time.monotonic() - self._began, 1)
         self.result.lag_seconds = round(self._get_lag(first_time), 1)
+        # If the newest block was just replaced, the reporters notice it at the next block.
+        self.network.stage.chain.mine(self.network.clock.advance(), [])
         self._start_all_reporters()
         self._compare()
 
@@ -224,7 +229,6 @@ class LongRun:
         reports_by_period: dict[int, list[str]] = {}
         digests: set[str] = set()
         own_roots: set[str] = set()
-        has_all_rounds = True
         for member in self.group.members:
             with Store.open(member.database) as store, store.read_transaction() as uow:
                 reports = [stored.report for stored in uow.reports.list_between(0, 2**62)]
@@ -233,11 +237,17 @@ class LongRun:
             for report in reports:
                 reports_by_period.setdefault(report.period, []).append(report.fingerprint)
                 own_roots.add(report.root)
-            has_all_rounds = has_all_rounds and rounds == roots
+            if rounds != roots:
+                result.reporters_with_other_rounds.append(member.name)
         shared = [found for found in reports_by_period.values() if len(found) > 1]
         result.reports = len(shared)
         result.reports_are_equal = all(len(set(found)) == 1 for found in shared)
-        result.rounds_are_the_reporters = has_all_rounds and own_roots >= set(roots)
+        result.rounds_without_report = [
+            number for number, root in enumerate(roots, 1) if root not in own_roots
+        ]
+        result.rounds_are_the_reporters = not (
+            result.rounds_without_report or result.reporters_with_other_rounds
+        )
         result.states_are_equal = len(digests) == 1
 
 
