@@ -70,8 +70,10 @@ class Result:
     memory_mb: list[int] = field(default_factory=lambda: [0, 0, 0])
     database_mb: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
     reports_are_equal: bool = False
-    # The rounds whose root is not that of a stored report, and the reporters with other rounds.
+    # If a reorg changes block times, a report may be cut again as of another block, and the round
+    # that was signed before is still accepted. Its root is then recomputed from the logs.
     rounds_without_report: list[int] = field(default_factory=list)
+    wrong_rounds: list[int] = field(default_factory=list)
     reporters_with_other_rounds: list[str] = field(default_factory=list)
     rounds_are_the_reporters: bool = False
     states_are_equal: bool = False
@@ -245,8 +247,13 @@ class LongRun:
         result.rounds_without_report = [
             number for number, root in enumerate(roots, 1) if root not in own_roots
         ]
+        result.wrong_rounds = [
+            number
+            for number in result.rounds_without_report
+            if not all(_verifies_round(member, number) for member in self.group.members)
+        ]
         result.rounds_are_the_reporters = not (
-            result.rounds_without_report or result.reporters_with_other_rounds
+            result.wrong_rounds or result.reporters_with_other_rounds
         )
         result.states_are_equal = len(digests) == 1
 
@@ -255,6 +262,13 @@ def _stop_reporter(member: Member) -> None:
     """Stop a reporter once it has logged, because before that it has no signal handlers."""
     member.until(member.lines, "the first log line")
     assert member.stop() == 0, member.tail()
+
+
+def _verifies_round(member: Member, number: int) -> bool:
+    """Return whether a reporter computes the accepted root of a round from its stored logs."""
+    command = [member.python, *member.program, "report", "verify", str(number)]
+    command += ["--config", str(member.folder / "config.toml")]
+    return subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0
 
 
 def _replace_blocks(chain: LocalChain, blocks: list[list[dict[str, str]]]) -> None:

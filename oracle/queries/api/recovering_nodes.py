@@ -47,7 +47,7 @@ class RecoveringNodes:
         self._rules = rules
         self._time = time
         self._row_by_address = {} if row_by_address is None else row_by_address
-        # Many nodes fell in the same block.
+        # The reliability of many nodes changed last in the same block.
         decay_by_since = {
             since: compute_decay(time - since, rules.tau_seconds)
             for since in {row.since for row in self._row_by_address.values()}
