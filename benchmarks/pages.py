@@ -357,7 +357,7 @@ def main() -> int:
                 "group": make_group_key(1),
             }
             index.commit_new_block()
-            with serve_database(UNUSED_ENDPOINT, database, Path(folder)) as server:
+            with serve_database(UNUSED_ENDPOINT, database, Path(folder), ORACLE) as server:
                 client = PageClient(server)
                 print(f"start of the server: {client.read_cpu_ms():.0f} ms CPU", flush=True)
                 times = measure_pages(client, index, [path.format(**names) for path in PATHS])

@@ -35,6 +35,7 @@ from benchmarks.verify import serve_valid_chain  # noqa: E402
 from oracle.chain.profiles.event_reader import EventReader  # noqa: E402
 from oracle.chain.verification.verification_policy import VerificationPolicy  # noqa: E402
 from oracle.daemon.startup import tune_garbage_collection  # noqa: E402
+from oracle.domain.ids import Address  # noqa: E402
 from oracle.indexer.folder import EventFolder  # noqa: E402
 from oracle.indexer.loop import IngestState, ingest_next_window  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
@@ -142,15 +143,21 @@ class ApiServer(NamedTuple):
 
 
 @contextmanager
-def serve_database(chain_url: str, database: str, folder: Path) -> Iterator[ApiServer]:
-    """Run `qos-oracle serve` on the database until the context ends."""
+def serve_database(
+    chain_url: str, database: str, folder: Path, oracle: Address | None = None
+) -> Iterator[ApiServer]:
+    """Run `qos-oracle serve` on the database until the context ends.
+
+    `oracle` is the address of the oracle contract for which the database was created, if any.
+    """
     config = folder / "config.toml"
     log = folder / "serve.log"
     config.touch(0o600)
     config.write_text(
         f'[database]\nurl = "{database}"\n[chain]\nid = {CHAIN_ID}\nendpoints = ["{chain_url}"]\n'
         f'[network]\ncontracts = {{ TaskNetwork = "{NETWORK}" }}\n'
-        "[api]\nport = 0\nrequests_per_second = 100000\nmax_streams_per_address = 1200\n"
+        + (f'[oracle]\naddress = "{oracle}"\n' if oracle else "")
+        + "[api]\nport = 0\nrequests_per_second = 100000\nmax_streams_per_address = 1200\n"
         # The server has a low priority, so a request may wait long on a busy machine.
         "header_timeout_seconds = 600\nresponse_timeout_seconds = 600\n"
         "[log]\nformat = 'json'\n",
