@@ -1,9 +1,10 @@
 """Audits final blocks, that is, compares their stored rows with the rows of another provider.
 
 If only one provider is configured, another one of its endpoints is used. Every final block is
-audited once. From time to time an old window, chosen by the hash of the final block, is audited
-again. If the rows differ, receipts prove which side is right where this is possible. Wrong rows
-are repaired, and the state is folded again. See docs/explanation/verification.md#l5.
+audited once, or compared with every other provider if receipts prove nothing on this chain. From
+time to time an old window, chosen by the hash of the final block, is audited again. If the rows
+differ, receipts prove which side is right where this is possible. Wrong rows are repaired, and the
+state is folded again. See docs/explanation/verification.md#l5.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange
 from oracle.domain.coverage import VerificationLevel
+from oracle.errors import TransientError
 from oracle.indexer.audit.judgement import (
     AuditResult,
     count_usable_witnesses,
@@ -24,6 +26,7 @@ from oracle.indexer.audit.judgement import (
 )
 from oracle.indexer.audit.row_diff import (
     RepairContext,
+    RowDiff,
     check_endpoint_on_same_chain,
     compare_window_with_database,
     find_conflicting_block,
@@ -33,6 +36,7 @@ from oracle.indexer.audit.unproven_history import Dispute, build_dispute, record
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.rpc.background import run_in_background
+from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import integrity_metrics as metrics
@@ -51,13 +55,16 @@ CATCH_UP_INTERVAL = 20
 class AuditTarget(NamedTuple):
     """Blocks to audit, the endpoint that served them, and whether they were audited before.
 
-    `is_suspect` is whether the endpoint that served the blocks was proven wrong.
+    `is_suspect` is whether the endpoint that served the blocks was proven wrong. While the blocks
+    are compared with further endpoints, `auditors` are all endpoints requested in this audit. The
+    first of them returned the stored rows, and the last one is being requested.
     """
 
     blocks: BlockRange
     source_endpoint: str
     is_repeated: bool = False
     is_suspect: bool = False
+    auditors: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -102,16 +109,23 @@ class Auditor:
         self._pending = target, future
         wait([future], self.wait_seconds)
 
-    def take_response(self) -> tuple[AuditTarget, BlockWindow] | None:
+    def take_response(self) -> tuple[AuditTarget, BlockWindow | None] | None:
         """Return the target and the window of the finished request, or None if none has finished.
 
+        The window is None if a further endpoint did not respond.
+
         Raises:
-            TransientError: the endpoint did not respond.
+            TransientError: the first endpoint did not respond.
         """
         if self._pending is None or not self._pending[1].done():
             return None
         (target, future), self._pending = self._pending, None
-        return target, future.result()
+        try:
+            return target, future.result()
+        except TransientError:
+            if not target.auditors:
+                raise
+            return target, None
 
     def skip_blocks(self, target: AuditTarget, blocks: BlockRange) -> None:
         """Continue the audit after these blocks of the target, which could not be verified."""
@@ -176,22 +190,92 @@ def audit_next_window(
     response = auditor.take_response()
     if response is None:
         return None
-    return _compare_blocks(
-        RepairContext(chain, store, folder, rebuild_options), auditor, *response
-    )
+    context = RepairContext(chain, store, folder, rebuild_options)
+    target, window = response
+    if target.auditors or window is None:
+        return _compare_with_further_endpoint(context, auditor, target, window)
+    return _compare_blocks(context, auditor, target, window)
 
 
 def _build_request(chain: ChainSource, target: AuditTarget) -> Callable[[], BlockWindow]:
+    if target.auditors:
+        return lambda: chain.fetch_verified_window(
+            target.blocks, VerificationLevel.CHECKED, target.auditors[-1]
+        )
     return lambda: chain.fetch_verified_window(
         target.blocks, VerificationLevel.CHECKED, excluded_endpoint=target.source_endpoint or None
     )
+
+
+def _compare_with_further_endpoint(
+    context: RepairContext, auditor: Auditor, target: AuditTarget, window: BlockWindow | None
+) -> AuditResult:
+    """Compare a window of a third or later witness with rows that two witnesses returned.
+
+    A difference is a dispute, because no receipts prove which side is right. No row is added or
+    removed, because two witnesses agree on the stored rows.
+    """
+    audit = AuditResult(
+        target.blocks,
+        target.source_endpoint,
+        target.auditors[0],
+        RowDiff(),
+        is_repeated=target.is_repeated,
+    )
+    if window is not None:
+        target = target._replace(blocks=window.range)
+        with context.store.read_transaction() as uow:
+            is_same_chain = find_conflicting_block(uow, window) is None
+            difference = compare_window_with_database(uow, window) if is_same_chain else RowDiff()
+        # An endpoint on another chain is handled where forks are detected.
+        audit = replace(audit, blocks=window.range, auditor=window.endpoint, difference=difference)
+    if audit.difference:
+        with context.rebuild_options.transaction(context.store) as uow:
+            record_dispute(uow, build_dispute(audit, audit.difference))
+    metrics.AUDITS.labels(audit.outcome).inc()
+    if audit.difference or not _start_further_request(context.chain, auditor, target):
+        _record_audit(context, audit.blocks, target.auditors[0])
+    return audit
+
+
+def _start_further_request(chain: ChainSource, auditor: Auditor, target: AuditTarget) -> bool:
+    """Request the target from a witness that was not requested yet; return False if none is left.
+
+    If receipts can prove which of two endpoints is right, two agreeing endpoints are enough.
+    """
+    if chain.are_receipts_provable():
+        return False
+    providers = chain.get_providers()
+    quorum = WitnessQuorum(providers)
+    requested_endpoints = (target.source_endpoint, *target.auditors)
+    requested_witnesses = set(map(quorum.get_witness, filter(None, requested_endpoints)))
+    endpoint = next(
+        (
+            name
+            for name in providers
+            if quorum.get_witness(name) not in requested_witnesses
+            and name not in chain.get_proven_wrong_endpoints()
+        ),
+        None,
+    )
+    if endpoint is None:
+        return False
+    target = target._replace(auditors=(*target.auditors, endpoint))
+    auditor.start_audit_request(target, _build_request(chain, target))
+    return True
+
+
+def _record_audit(context: RepairContext, blocks: BlockRange, endpoint: str) -> None:
+    with context.rebuild_options.transaction(context.store) as uow:
+        newest_number = require_cursor(uow).number
+        uow.coverage.record_audit(context.folder.scope.id, blocks, endpoint, newest_number)
 
 
 def _compare_blocks(
     context: RepairContext, auditor: Auditor, target: AuditTarget, window: BlockWindow
 ) -> AuditResult:
     """Compare a window from another witness with the stored rows, and store the result."""
-    chain, store, folder = context.chain, context.store, context.folder
+    chain, store = context.chain, context.store
     with store.read_transaction() as uow:
         conflicting_block = find_conflicting_block(uow, window)
         difference = compare_window_with_database(uow, window)
@@ -228,9 +312,9 @@ def _compare_blocks(
     if audit.outcome == "unproven" or audit.unsettled_blocks:
         auditor.skip_blocks(target, audit.blocks)
         return audit
-    with context.rebuild_options.transaction(store) as uow:
-        newest_number = require_cursor(uow).number
-        uow.coverage.record_audit(folder.scope.id, audit.blocks, window.endpoint, newest_number)
+    further_target = target._replace(blocks=audit.blocks, auditors=(window.endpoint,))
+    if audit.difference or not _start_further_request(chain, auditor, further_target):
+        _record_audit(context, audit.blocks, window.endpoint)
     return audit
 
 

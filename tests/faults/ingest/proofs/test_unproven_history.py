@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from oracle.daemon.compose import open_index
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import open_records
 from tests.support.cli.daemon import start_daemon
 from tests.support.ingest.fake_chain import FakeChain
+from tests.support.ingest.indexer import FINALITY
 from tests.support.ingest.proofs import Site, add_provable_blocks
-from tests.support.ingest.reading import add_fault
+from tests.support.ingest.reading import add_fault, build_log_matcher
 
 
 @pytest.fixture
@@ -72,6 +74,52 @@ def test_silent_second_endpoint_does_not_satisfy_required_level(
     assert (code, "does not answer" in output) == (1, True)
     unprovable_chain.providers[1].faults.remove(silent)
     assert site.once(0, 1) == (0, "")
+
+
+@pytest.fixture
+def third_endpoint(unprovable_chain: FakeChain) -> FakeChain:
+    """Return the unprovable chain with a third endpoint, which is listed last."""
+    unprovable_chain.serve()
+    add_fault(unprovable_chain, block_faults.build_wrong_receipts_root_fault(), 2)
+    add_fault(unprovable_chain, block_faults.build_zero_bloom_fault(), 2)
+    return unprovable_chain
+
+
+def omit_last_network_log(chain: FakeChain) -> InjectedFault:
+    """Return a fault that omits the last log of our contracts, which is in a final block."""
+    return log_faults.build_omitted_logs_fault(build_log_matcher(chain.back(FINALITY + 4)))
+
+
+def test_third_provider_disputes_omission_by_two(third_endpoint: FakeChain, site: Site):
+    for place in (0, 1):
+        add_fault(third_endpoint, omit_last_network_log(third_endpoint), place)
+
+    outcomes = [site.once(0, 1, 2) for _ in range(2)]
+
+    assert outcomes[0] == outcomes[1]
+    code, output = outcomes[0]
+    assert (code, "no proof shows which is right" in output) == (1, True)
+    assert third_endpoint.urls[2] in output
+
+
+def test_third_provider_cannot_change_rows_of_two(third_endpoint: FakeChain, site: Site):
+    add_fault(third_endpoint, omit_last_network_log(third_endpoint), 2)
+
+    code, output = site.once(0, 1, 2)
+
+    assert (code, "no proof shows which is right" in output) == (1, True)
+    assert site.rows() == site.truth()
+
+
+def test_two_agreeing_providers_suffice_if_third_is_silent(third_endpoint: FakeChain, site: Site):
+    # Calibration waits for every provider, so it comes first.
+    assert site.once(0)[0] == 1
+    methods = log_faults.LOG_AND_RECEIPT_METHODS
+    fault = transport_faults.build_http_status_fault(503, methods=methods)
+    add_fault(third_endpoint, fault, 2)
+
+    assert site.once(0, 1, 2) == (0, "")
+    assert site.rows() == site.truth()
 
 
 def test_two_urls_of_one_provider_count_as_one_witness(unprovable_chain: FakeChain, site: Site):
