@@ -29,8 +29,8 @@ from oracle.domain.fold.fold import Fold  # noqa: E402
 from oracle.domain.state import Node  # noqa: E402
 from oracle.queries.advice.advice_record import load_advice_record  # noqa: E402
 from oracle.queries.advice.node_advice import build_node_advice  # noqa: E402
-from oracle.queries.api.card_table import MAX_GROUPS  # noqa: E402
 from oracle.queries.api.draw_weights import find_draw_weighting  # noqa: E402
+from oracle.queries.api.gpu_table import MAX_GROUPS  # noqa: E402
 from oracle.queries.api.recent_draws import MAX_DRAWS  # noqa: E402
 from oracle.queries.api.source import ApiSnapshot, open_snapshot  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
@@ -51,8 +51,8 @@ def create_race_history(node_count: int) -> History:
     names = [f"n{number}" for number in range(node_count)]
     history = History()
     for gpu_name in ("RTX 4090", "RTX 3060"):
-        card_names = names[gpu_name == "RTX 3060" :: 2]
-        history.joins(*card_names, stake=400 * 10**18, gpu_name=gpu_name, gpu_vram=24)
+        gpu_names = names[gpu_name == "RTX 3060" :: 2]
+        history.joins(*gpu_names, stake=400 * 10**18, gpu_name=gpu_name, gpu_vram=24)
     for group_number in range(RACING_NODES * CRYNUX.pool_size // 2):
         racers = random.sample(names[:RACING_NODES], 3)
         seconds = [random.randint(5, 60) for _ in racers]
@@ -124,7 +124,7 @@ def main() -> int:
                 lambda: snapshot.get_ranking().get_draw_weights(weighting)
             )
             draws_milliseconds = measure_milliseconds(snapshot.get_recent_draws)
-            cards_milliseconds = measure_milliseconds(snapshot.get_card_table)
+            gpus_milliseconds = measure_milliseconds(snapshot.get_gpu_table)
             advice_milliseconds = min(
                 (measure_advice(snapshot) for _ in range(ROUNDS)), key=median
             )
@@ -155,8 +155,8 @@ def main() -> int:
                 baseline_name,
             ),
             Outcome(
-                f"advice: CPU time of loading {MAX_GROUPS:,} groups of cards, once a block",
-                cards_milliseconds,
+                f"advice: CPU time of loading {MAX_GROUPS:,} groups of GPUs, once a block",
+                gpus_milliseconds,
                 "ms",
                 None,
                 fold_milliseconds,

@@ -207,7 +207,7 @@ class SyntheticIndex:
         self.accept_round()
 
     def commit_joins(self) -> None:
-        """Let every node join, each with one of several cards and its own stake."""
+        """Let every node join, each with one of several GPUs and its own stake."""
         data_by_gpu = [
             encode_network_log(
                 "NodeJoined",

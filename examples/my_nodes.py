@@ -26,7 +26,7 @@ def render_page(client: Client, nodes: str) -> str:
         advice = client.node_advice(node["node"])
         outlook = advice["kickout"]
         kickout = f"due in {outlook['scores']} tasks" if outlook else advice["kickout_state"]
-        cells = [node["node"], node["state"], node["card"] or "", node["qos"] or ""]
+        cells = [node["node"], node["state"], node["gpu"] or "", node["qos"] or ""]
         cells += [str(node["place"] or ""), str(node["scores_in_pool"]), kickout]
         # Nodes choose the name of their GPU: it is escaped like everything else.
         row = "".join(f"<td>{escape(cell)}" for cell in cells)

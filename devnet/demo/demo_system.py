@@ -114,14 +114,14 @@ def read_report_settings() -> ReportSettings:
     return build_report_settings(oracle_section, CRYNUX_SYSTEM.rules)
 
 
-def _replace_gpus(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
+def _replace_gpus(gpus: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
     """Return the demo nodes, some of them with other GPUs.
 
-    `cards` maps a node's name to its GPU model and video memory in GB.
+    `gpus` maps a node's name to its GPU model and video memory in GB.
     """
     return tuple(
-        replace(node, gpu_name=cards[node.name][0], gpu_vram=cards[node.name][1])
-        if node.name in cards
+        replace(node, gpu_name=gpus[node.name][0], gpu_vram=gpus[node.name][1])
+        if node.name in gpus
         else node
         for node in DEMO_NODES
     )
@@ -130,13 +130,13 @@ def _replace_gpus(cards: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
 _IMAGE_GROUP = GroupOrder(_IMAGE, _ETHER // 10)
 # Only three nodes have enough memory. The group comes first, so that its tasks are drawn first.
 _LARGE_GROUP = _IMAGE_GROUP._replace(min_vram=SINGLE_CREATOR_NODE.gpu_vram)
-_LARGE_CARDS = {"curie": ("NVIDIA RTX A6000", SINGLE_CREATOR_NODE.gpu_vram)}
+_LARGE_GPUS = {"curie": ("NVIDIA RTX A6000", SINGLE_CREATOR_NODE.gpu_vram)}
 CRYNUX_SYSTEM = DemoSystem(
     "crynux",
     {},
     tuple(
         SINGLE_CREATOR_NODE if node.name == SINGLE_CREATOR_NODE.name else node
-        for node in _replace_gpus(_LARGE_CARDS)
+        for node in _replace_gpus(_LARGE_GPUS)
     ),
     (_LARGE_GROUP, *(_IMAGE_GROUP,) * (_GROUPS - 1)),
     has_burst=True,

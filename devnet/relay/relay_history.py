@@ -102,7 +102,7 @@ class RelayHistory:
         return {
             "address": to_relay_address(address),
             "status": status if node_state.is_member else _QUIT,
-            "gpu_name": self.node_by_address[address].card,
+            "gpu_name": self.node_by_address[address].gpu,
             "gpu_vram": self.node_by_address[address].vram,
             "qos_score": node_state.long_term * _MAX_SCORE,
             "model_ids": list(self.node_by_address[address].models),
@@ -135,7 +135,7 @@ class RelayHistory:
         return {
             "address": to_relay_address(node),
             "network": "crynux-on-base",
-            "card_model": self.node_by_address[node].card,
+            "card_model": self.node_by_address[node].gpu,
             "v_ram": self.node_by_address[node].vram,
             "staking": str(node_state.stake),
             "qos_score": quality,
@@ -163,9 +163,9 @@ class RelayHistory:
                 time_text = datetime.fromtimestamp(int(timed_row.time), UTC).strftime(
                     "%Y-%m-%dT%H:%M:%SZ"
                 )
-                card = f"{node.card}.{node.vram}"
+                gpu = f"{node.gpu}.{node.vram}"
                 yield (
-                    f"[{time_text}] [Node {action}] [{card}] [{timed_row.row.node}] "
+                    f"[{time_text}] [Node {action}] [{gpu}] [{timed_row.row.node}] "
                     f"[{timed_row.row.task}]"
                 )
 

@@ -17,7 +17,7 @@ class RelayNode:
 
     name: str
     mean_seconds: float
-    card: str = "NVIDIA RTX 4090"
+    gpu: str = "NVIDIA RTX 4090"
     vram: int = 24
     stake: int = _STAKE
     silent_chance: float = 0.0
@@ -33,7 +33,7 @@ RELAY_NODES = (
     RelayNode("average", 13.0, silent_chance=0.02),
     RelayNode("second", 12.0, error_chance=0.02),
     RelayNode("third", 16.0, missed_upload_chance=0.03),
-    RelayNode("turtle", 30.0, card="NVIDIA GTX 1070", vram=8),
+    RelayNode("turtle", 30.0, gpu="NVIDIA GTX 1070", vram=8),
     RelayNode("moody", 14.0, silent_chance=0.2),
     RelayNode("forger", 11.0, wrong_chance=0.3),
     RelayNode("hopeless", 45.0, silent_chance=0.45),

@@ -172,7 +172,7 @@ def _build_split_stake_participants(plan: LoopPlan) -> Participants:
 def _build_shared_gpu_participants(plan: LoopPlan) -> Participants:
     role = replace(build_average_attacker_role(plan), stake=plan.economics.least_stake)
     attacker_nodes = [
-        replace(role, card=node_index % _RICH_NODES)
+        replace(role, gpu=node_index % _RICH_NODES)
         for node_index in range(_RICH_NODES * _STAKE_PARTS)
     ]
     return _build_participants(plan, attacker_nodes)
@@ -267,7 +267,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         _ONE_STAKE,
     ),
     Strategy(
-        "split-one-card",
+        "split-one-gpu",
         "splits each of two stakes over eight nodes that share one GPU",
         _build_shared_gpu_participants,
         _ONE_STAKE,

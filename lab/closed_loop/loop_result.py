@@ -126,13 +126,13 @@ def _charge_hosting(state: LoopState) -> None:
     A node that leaves and joins again also pays for the time in between, because its GPU stays
     online.
     """
-    period_by_card: dict[tuple[str, int, int], tuple[int, int]] = {}
+    period_by_gpu: dict[tuple[str, int, int], tuple[int, int]] = {}
     for node in state.all_nodes:
-        key = (node.role.owner, node.card, node.role.cost)
+        key = (node.role.owner, node.gpu, node.role.cost)
         until = state.now if node.removed_at is None else node.removed_at
-        first_time, last_time = period_by_card.get(key, (node.first_joined_at, until))
-        period_by_card[key] = min(first_time, node.first_joined_at), max(last_time, until)
-    for (owner, _, cost), (first_time, last_time) in period_by_card.items():
+        first_time, last_time = period_by_gpu.get(key, (node.first_joined_at, until))
+        period_by_gpu[key] = min(first_time, node.first_joined_at), max(last_time, until)
+    for (owner, _, cost), (first_time, last_time) in period_by_gpu.items():
         state.get_income_and_expenses(owner).hosting += (
             state.economics.compute_hosting_cost(last_time - first_time) * cost // 1000
         )

@@ -133,7 +133,7 @@ class NodeRole:
 
     `speed` is in milliseconds of computing per unit of work. `failures` is the number of failed
     tasks per million. From `stops_at` seconds after the start of the loop, the node no longer
-    answers. Nodes with the same number `card` share a GPU; None means a separate GPU. `cost` is
+    answers. Nodes with the same number `gpu` share a GPU; None means a separate GPU. `cost` is
     the cost of computing and of being online, in thousandths of the usual cost. `kind` is the
     node's category in comparisons.
     """
@@ -144,7 +144,7 @@ class NodeRole:
     failures: int = 0
     behaviour: Behaviour = HONEST
     stops_at: int | None = None
-    card: int | None = None
+    gpu: int | None = None
     cost: int = 1000
     kind: str = "good"
 
@@ -162,7 +162,7 @@ class LoopNode:
     address: Address
     random_stream: RandomStream
     recent_scores: deque[LoopScore]
-    card: int
+    gpu: int
     first_joined_at: int
     task: "LoopTask | None" = None
     joined_at: int | None = None

@@ -144,9 +144,9 @@ def _show_taken_queue_head(head: QueueHead) -> None:
     typer.echo(f"  {head.task}")
     if head.partners is None:
         return
-    card = "any card" if head.gpu is None else sanitize_text(head.gpu)
+    gpu = "any GPU" if head.gpu is None else sanitize_text(head.gpu)
     group = _format_group(head.queue_group)
-    typer.echo(f"      {group}: with 2 of {len(head.partners)}, {card}")
+    typer.echo(f"      {group}: with 2 of {len(head.partners)}, {gpu}")
     for address in head.partners[:_MAX_ROWS]:
         typer.echo(f"        {address}")
 
@@ -154,8 +154,8 @@ def _show_taken_queue_head(head: QueueHead) -> None:
 def _format_group(group: QueueGroupName) -> str:
     if group.kind is not None:
         return TaskGroup(group.kind == "gpt", group.vram).text
-    card = "any GPU" if group.gpu is None else sanitize_text(group.gpu)
-    return f"{group.vram} GB, {card}"
+    gpu = "any GPU" if group.gpu is None else sanitize_text(group.gpu)
+    return f"{group.vram} GB, {gpu}"
 
 
 def _format_value(value: int) -> str:

@@ -195,10 +195,10 @@ def _show_draws(result: SelectionResult, draws: int | None) -> None:
     if not result.draws:
         typer.echo("no draw: there are no candidates")
         return
-    card = result.card
-    if card is not None:
-        name = sanitize_text(f"{card.gpu}, {card.vram} GB")
-        typer.echo(f"card {name}: {card.x} of {card.sum} nodes")
+    gpu = result.gpu
+    if gpu is not None:
+        name = sanitize_text(f"{gpu.name}, {gpu.vram} GB")
+        typer.echo(f"GPU {name}: {gpu.x} of {gpu.sum} nodes")
     rows = [
         (str(draw_number), drawn.node, str(drawn.x), str(drawn.sum))
         for draw_number, drawn in enumerate(result.draws, start=1)
@@ -233,8 +233,8 @@ def show_draw_check(check: DrawCheckAnswer | AllDrawsAnswer) -> None:
 def _show_recomputed_draw(draw: DrawMadeAgain) -> None:
     typer.echo(f"seed block {draw.seed_block}, hash {draw.seed_hash}")
     typer.echo(f"seed       {draw.seed}")
-    if draw.card is not None:
-        typer.echo(f"card       {draw.card}")
+    if draw.gpu is not None:
+        typer.echo(f"GPU       {draw.gpu}")
     typer.echo(f"x          {draw.x} of {draw.sum}")
     typer.echo(f"drawn      {draw.node}")
     typer.echo("")

@@ -61,7 +61,7 @@ class NodeEntry(ApiModel):
     )
     kickout_due: bool
     proof: Literal["chain", "none"] = Field(description="none: based on a feed.")
-    card: str | None = Field(description="GPU as the node reports it.", examples=["RTX 4090"])
+    gpu: str | None = Field(description="GPU as the node reports it.", examples=["RTX 4090"])
     vram: int | None = Field(description="In GB.", examples=[24])
     scores_in_pool: int = Field(examples=[33])
     scored_in_all: Annotated[int, Column("scores")] = Field(examples=[412])

@@ -147,7 +147,7 @@ def build_node_entry(
         back_at=node_scores.back_at,
         kickout_due=node_scores.is_kickout_due,
         proof="none" if population.uses_feed else "chain",
-        card=None if node.gpu_name is None else sanitize_name(node.gpu_name),
+        gpu=None if node.gpu_name is None else sanitize_name(node.gpu_name),
         vram=node.gpu_vram,
         scores_in_pool=len(node.pool),
         scored_in_all=node.scored,

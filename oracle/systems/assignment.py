@@ -20,13 +20,13 @@ class DrawResult(NamedTuple):
     """The drawn nodes, one for each task, in order.
 
     `candidates` holds the candidates with their weights if draws are explained, and is empty
-    otherwise. `card` is the text of the GPU model that was drawn first, or None if any GPU is
+    otherwise. `gpu` is the text of the GPU model that was drawn first, or None if any GPU is
     accepted.
     """
 
     node_draws: Sequence[NodeDraw]
     candidates: Sequence[tuple[Address, int]] = ()
-    card: str | None = None
+    gpu: str | None = None
 
 
 class Pool(Protocol):
@@ -51,7 +51,7 @@ class Pool(Protocol):
 class TaskDraw:
     """One draw and its inputs, so that anyone can repeat it.
 
-    `candidates` is empty unless draws are explained, and `card` is as in `DrawResult`. See
+    `candidates` is empty unless draws are explained, and `gpu` is as in `DrawResult`. See
     docs/reference/scoring-rules.md#the-draw.
     """
 
@@ -60,7 +60,7 @@ class TaskDraw:
     seed: bytes
     candidates: tuple[tuple[Address, int], ...]
     node_draw: NodeDraw
-    card: str | None = None
+    gpu: str | None = None
 
     @property
     def node(self) -> Address:
@@ -194,7 +194,7 @@ def _draw_ready_tasks(
         for task, node_draw in zip(item.tasks, result.node_draws, strict=True):
             active_draws[task.key] = node_draw.node
             reserved |= {node_draw.node}
-            yield TaskDraw(task.key, block, seed, tuple(result.candidates), node_draw, result.card)
+            yield TaskDraw(task.key, block, seed, tuple(result.candidates), node_draw, result.gpu)
 
 
 def _has_candidates(pool: Pool, item: QueueItem, reserved: frozenset[Address]) -> bool:

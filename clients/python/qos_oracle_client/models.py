@@ -198,22 +198,6 @@ class CandidateEntry(TypedDict):
     """Order in which it was drawn, from 1; null if not drawn."""
 
 
-class CardSpeed(TypedDict):
-    """A GPU model of the network, and its answer times compared with those of the node's GPU."""
-
-    gpu: str
-    vram: int | None
-    """In GB; null if not known."""
-    nodes: int
-    """Members with this card."""
-    is_own: bool
-    """Whether the node has this card."""
-    shared_groups: int
-    """Groups among the newest 1,000 of the network that both cards answered."""
-    time_ratio: str | None
-    """Median of its time divided by the time of the node's card, over all pairs of answers in the shared groups; null if there are fewer than 30 of them, or if it is the node's own card."""
-
-
 class ContractKickout(TypedDict):
     """The state of a node's kickout in the oracle contract."""
 
@@ -286,8 +270,8 @@ class DrawnAgain(TypedDict):
     """Key of the task, or of its group if the tasks of the group share a seed."""
     counter: int
     """Number of nodes drawn before it with the same seed."""
-    card: str | None
-    """Card that was drawn before the node, under a legacy policy."""
+    gpu: str | None
+    """GPU that was drawn before the node, under a legacy policy."""
     candidates: list["WeightedCandidate"]
     """Ascending by address."""
     digest: str
@@ -301,10 +285,10 @@ class DrawnAgain(TypedDict):
     agrees: bool
 
 
-class DrawnCard(TypedDict):
+class DrawnGpu(TypedDict):
     """The group of nodes with the same GPU that a legacy policy draws before it draws nodes."""
 
-    gpu: str
+    name: str
     vram: int
     """In GB."""
     digest: str
@@ -388,6 +372,22 @@ class FeedEvent(TypedDict):
     text: str
     excluded_until: NotRequired[int | None]
     """End of the exclusion if no event occurs before, unix seconds."""
+
+
+class GpuSpeed(TypedDict):
+    """A GPU model of the network, and its answer times compared with those of the node's GPU."""
+
+    name: str
+    vram: int | None
+    """In GB; null if not known."""
+    nodes: int
+    """Members with this GPU."""
+    is_own: bool
+    """Whether the node has this GPU."""
+    shared_groups: int
+    """Groups among the newest 1,000 of the network that both GPUs answered."""
+    time_ratio: str | None
+    """Median of its time divided by the time of the node's GPU, over all pairs of answers in the shared groups; null if there are fewer than 30 of them, or if it is the node's own GPU."""
 
 
 class GroupAnswer(TypedDict):
@@ -766,7 +766,7 @@ class NodeEntry(TypedDict):
     kickout_due: bool
     proof: Literal["chain", "none"]
     """none: based on a feed."""
-    card: str | None
+    gpu: str | None
     """GPU as the node reports it."""
     vram: int | None
     """In GB."""
@@ -1574,7 +1574,7 @@ class SelectionAnswer(TypedDict):
     """By address."""
     seed: str | None
     """null if no node is drawn."""
-    card: "DrawnCard | None"
+    gpu: "DrawnGpu | None"
     draws: list["DrawnNode"]
     predownload: "list[ScarceModel] | None"
     """null if the policy requests no downloads."""
@@ -1815,18 +1815,18 @@ class WhatIf(TypedDict):
     reliability_now: str
     """H at the block's time."""
     rows: list["WhatIfRow"]
-    cards: list["CardSpeed"]
-    """The cards of the members, those of the most members first, at most 50; `rows` has a row for each that has a `time_ratio`."""
+    gpus: list["GpuSpeed"]
+    """The GPUs of the members, those of the most members first, at most 50; `rows` has a row for each that has a `time_ratio`."""
     assumption: str
 
 
 class WhatIfRow(TypedDict):
     """The QoS, fees and rank of a node after one change."""
 
-    change: Literal["as_it_is", "one_timeout_fewer", "faster", "another_card"]
-    """faster: each of its answers takes four fifths of the time; another_card: each takes the time multiplied by `card.time_ratio`."""
-    card: NotRequired["CardSpeed | None"]
-    """The card of `another_card`."""
+    change: Literal["as_it_is", "one_timeout_fewer", "faster", "another_gpu"]
+    """faster: each of its answers takes four fifths of the time; another_gpu: each takes the time multiplied by `gpu.time_ratio`."""
+    gpu: NotRequired["GpuSpeed | None"]
+    """The GPU of `another_gpu`."""
     mean_score: str
     """Mean of its task scores, in points."""
     qos: str

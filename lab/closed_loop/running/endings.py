@@ -62,7 +62,7 @@ def abort_task(state: LoopState, task: LoopTask, reason: AbortReason) -> None:
 
 def _release_node(state: LoopState, node: LoopNode, event: DomainEvent) -> None:
     node.task = None
-    state.task_count_by_card[node.card] -= 1
+    state.task_count_by_gpu[node.gpu] -= 1
     state.may_start_tasks = True
     fold_node = state.network.get_node(node.address)
     state.exclusions.update_node(fold_node, event)

@@ -111,7 +111,7 @@ class LoopState:
     changed_orders: list[AppOrder] = field(default_factory=list)
     judged_orders: list[AppOrder] = field(default_factory=list)
     creator_by_task: dict[TaskKey, Address] = field(default_factory=dict)
-    task_count_by_card: Counter[int] = field(default_factory=Counter)
+    task_count_by_gpu: Counter[int] = field(default_factory=Counter)
     money_by_owner: dict[str, Money] = field(default_factory=dict)
     counts: LoopCounts = field(default_factory=LoopCounts)
     address_count: int = 0

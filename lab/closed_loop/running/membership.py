@@ -16,24 +16,24 @@ from oracle.domain.events.network_events import (
 )
 
 _GPU_VRAM_GB = 24
-_GPU_NAME = "card"
+_GPU_NAME = "gpu"
 # The numbers of GPUs that belong to a single node start here.
-_FIRST_OWN_CARD = 1_000_000
+_FIRST_OWN_GPU = 1_000_000
 
 
-def add_node(state: LoopState, role: NodeRole, card: int | None = None) -> None:
+def add_node(state: LoopState, role: NodeRole, gpu: int | None = None) -> None:
     """Add a node with a new address, and let it join the network.
 
-    `card` is the number of the GPU of a node that changes its address. By default it follows from
+    `gpu` is the number of the GPU of a node that changes its address. By default it follows from
     the role.
     """
     address = state.create_address()
     node_number = len(state.all_nodes)
-    if card is None:
-        card = _FIRST_OWN_CARD + node_number if role.card is None else role.card
+    if gpu is None:
+        gpu = _FIRST_OWN_GPU + node_number if role.gpu is None else role.gpu
     random_stream = RandomStream(state.plan.seed, "node", node_number)
     recent_scores: deque[LoopScore] = deque(maxlen=state.network.rules.pool_size)
-    node = LoopNode(role, address, random_stream, recent_scores, card, state.now)
+    node = LoopNode(role, address, random_stream, recent_scores, gpu, state.now)
     state.node_by_address[address] = node
     state.all_nodes.append(node)
     _join_network(state, node)
@@ -118,4 +118,4 @@ def _rejoin_network(state: LoopState, node: LoopNode) -> None:
 
 
 def _join_with_new_address(state: LoopState, node: LoopNode) -> None:
-    add_node(state, replace(node.role), node.card)
+    add_node(state, replace(node.role), node.gpu)

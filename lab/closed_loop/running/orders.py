@@ -149,11 +149,11 @@ def _try_start_task(state: LoopState, task: LoopTask) -> bool:
         return False
     node = state.node_by_address[address]
     state.network.emit_event(TaskStarted, task.key, address)
-    state.task_count_by_card[node.card] += 1
+    state.task_count_by_gpu[node.gpu] += 1
     node.task, node.start_count = task, node.start_count + 1
     task.node, task.started_at = node, state.now
     single_task_time = task.order.shape.work * node.role.speed * task.jitter // (_MILLISECONDS**2)
-    task.seconds = max(1, single_task_time * state.task_count_by_card[node.card])
+    task.seconds = max(1, single_task_time * state.task_count_by_gpu[node.gpu])
     return True
 
 

@@ -17,15 +17,15 @@ from oracle.daemon.startup import build_api_source
 from oracle.errors import InputError
 from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.advice_sentences import (
-    CARD_TITLES,
+    GPU_TITLES,
     LOSS_TITLES,
     WHAT_IF_TITLES,
     WORK_TITLES,
     describe_kickout_outlook,
-    explain_card_comparison,
+    explain_gpu_comparison,
     explain_what_if,
     explain_work_share,
-    list_card_cells,
+    list_gpu_cells,
     list_loss_cells,
     list_what_if_cells,
     list_work_share_cells,
@@ -72,9 +72,9 @@ def _print_advice(advice: NodeAdvice, token: Token) -> None:
         print_table(WHAT_IF_TITLES, cells, WHAT_IF_TITLES[:1])
         typer.echo(explain_what_if(advice.what_if))
         typer.echo()
-        card_cells = list_card_cells(advice.what_if, token)
-        print_table(CARD_TITLES, card_cells, CARD_TITLES[:1])
-        typer.echo(explain_card_comparison(advice.what_if))
+        gpu_cells = list_gpu_cells(advice.what_if, token)
+        print_table(GPU_TITLES, gpu_cells, GPU_TITLES[:1])
+        typer.echo(explain_gpu_comparison(advice.what_if))
     if advice.work is not None:
         typer.echo()
         typer.echo(summarize_work_share(advice.work))

@@ -18,7 +18,7 @@ from oracle.queries.text.text_tables import sanitize_text
 
 MARK = "untrusted_text"
 # The names of response fields, at any depth, that contain untrusted text.
-UNTRUSTED_FIELDS = frozenset(("abort_reason", "card", "model", "models", "required_gpu", "text"))
+UNTRUSTED_FIELDS = frozenset(("abort_reason", "gpu", "model", "models", "required_gpu", "text"))
 INSTRUCTIONS = (
     "Scores of the nodes of a compute network, computed from chain events. Fractions such as QoS "
     "are decimals between 0 and 1 with 18 digits, amounts are in the smallest unit, and times are "

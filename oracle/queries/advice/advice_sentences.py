@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 from oracle.chain.profiles.profile import Token
 from oracle.domain.fixed_point import UNIT, format_decimal
-from oracle.queries.advice.card_speeds import MIN_SHARED_GROUPS, CardSpeed
+from oracle.queries.advice.gpu_speeds import MIN_SHARED_GROUPS, GpuSpeed
 from oracle.queries.advice.kickout_outlook import KickoutState, format_kickout_outlook
 from oracle.queries.advice.node_advice import NodeAdvice
 from oracle.queries.advice.node_money import NodeMoney, RankLoss
 from oracle.queries.advice.what_if import WhatIf, WhatIfRow
 from oracle.queries.advice.work_share import MissedDraws, WorkShare
-from oracle.queries.api.card_table import MAX_GROUPS
+from oracle.queries.api.gpu_table import MAX_GROUPS
 from oracle.queries.population import sanitize_name
 from oracle.queries.text.human_numbers import (
     capitalize_first,
@@ -31,7 +31,7 @@ from oracle.queries.text.reliability_falls import name_falls
 from oracle.systems.crynux.requirements import IneligibilityReason
 
 WHAT_IF_TITLES = ("if", "mean score", "QoS", "rank", "chance of a task", "earns a day")
-CARD_TITLES = ("GPU", "nodes", "shared tasks", "time", *WHAT_IF_TITLES[1:])
+GPU_TITLES = ("GPU", "nodes", "shared tasks", "time", *WHAT_IF_TITLES[1:])
 LOSS_TITLES = ("place", "tasks", "lost")
 _NO_VALUE = "-"
 _CHANGES: Mapping[str, str] = {
@@ -46,10 +46,10 @@ _MISSED_TITLES: Mapping[IneligibilityReason, str] = {
     IneligibilityReason.BUSY: "it ran a task",
     IneligibilityReason.EXCLUDED: f"it was excluded after {name_falls()}",
     IneligibilityReason.TAKEN: "it was drawn for another task",
-    IneligibilityReason.GPU_UNKNOWN: "a certain card, and its own is not known",
-    IneligibilityReason.GPU_NAME: "another card",
+    IneligibilityReason.GPU_UNKNOWN: "a certain GPU, and its own is not known",
+    IneligibilityReason.GPU_NAME: "another GPU",
     IneligibilityReason.VRAM_UNKNOWN: "video memory, and its own is not known",
-    IneligibilityReason.GPU_VRAM: "its card with another amount of memory",
+    IneligibilityReason.GPU_VRAM: "its GPU with another amount of memory",
     IneligibilityReason.VRAM_TOO_SMALL: "more video memory",
     IneligibilityReason.VERSION_UNKNOWN: "a version, and its own is not known",
     IneligibilityReason.VERSION: "another version",
@@ -102,50 +102,48 @@ def list_what_if_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
             *_format_standing_cells(row, token),
         )
         for row in what_if.rows
-        if row.card is None
+        if row.gpu is None
     ]
 
 
-def list_card_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
-    """Return the table cells of each GPU of the network, in the order of `CARD_TITLES`.
+def list_gpu_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
+    """Return the table cells of each GPU of the network, in the order of `GPU_TITLES`.
 
     The GPU with the best QoS comes first. A GPU without a forecast has the reason in the column of
     its time, and empty cells after it.
     """
-    row_by_card = {
-        _format_card_name(row.card): row for row in what_if.rows if row.card is not None
-    }
+    row_by_gpu = {_format_gpu_name(row.gpu): row for row in what_if.rows if row.gpu is not None}
     as_it_is = what_if.rows[0]
     rows = [
-        (card, as_it_is if card.is_own else row_by_card.get(_format_card_name(card)))
-        for card in what_if.cards
+        (gpu, as_it_is if gpu.is_own else row_by_gpu.get(_format_gpu_name(gpu)))
+        for gpu in what_if.gpus
     ]
     rows.sort(key=lambda item: (item[1] is None, -(item[1].qos if item[1] is not None else 0)))
-    return [_format_card_row(card, row, token) for card, row in rows]
+    return [_format_gpu_row(gpu, row, token) for gpu, row in rows]
 
 
-def _format_card_row(card: CardSpeed, row: WhatIfRow | None, token: Token) -> tuple[str, ...]:
-    name = f"{_format_card_name(card)}{' (its own)' if card.is_own else ''}"
+def _format_gpu_row(gpu: GpuSpeed, row: WhatIfRow | None, token: Token) -> tuple[str, ...]:
+    name = f"{_format_gpu_name(gpu)}{' (its own)' if gpu.is_own else ''}"
     if row is None:
-        reason = f"too few shared tasks: {card.shared_groups} of at least {MIN_SHARED_GROUPS}"
-        cells = (name, str(card.nodes), str(card.shared_groups), reason)
-        return (*cells, *("" for _ in CARD_TITLES[len(cells) :]))
+        reason = f"too few shared tasks: {gpu.shared_groups} of at least {MIN_SHARED_GROUPS}"
+        cells = (name, str(gpu.nodes), str(gpu.shared_groups), reason)
+        return (*cells, *("" for _ in GPU_TITLES[len(cells) :]))
     return (
         name,
-        str(card.nodes),
-        _NO_VALUE if card.is_own else str(card.shared_groups),
-        format_percent(UNIT if card.time_ratio is None else card.time_ratio),
+        str(gpu.nodes),
+        _NO_VALUE if gpu.is_own else str(gpu.shared_groups),
+        format_percent(UNIT if gpu.time_ratio is None else gpu.time_ratio),
         format_two_decimals(row.mean_score),
         *_format_standing_cells(row, token),
     )
 
 
-def _format_card_name(card: CardSpeed) -> str:
-    return sanitize_name(card.gpu) + ("" if card.vram is None else f" with {card.vram} GB")
+def _format_gpu_name(gpu: GpuSpeed) -> str:
+    return sanitize_name(gpu.name) + ("" if gpu.vram is None else f" with {gpu.vram} GB")
 
 
 def _format_change_name(row: WhatIfRow) -> str:
-    return _CHANGES[row.change] if row.card is None else _format_card_name(row.card)
+    return _CHANGES[row.change] if row.gpu is None else _format_gpu_name(row.gpu)
 
 
 def _format_standing_cells(row: WhatIfRow, token: Token) -> tuple[str, ...]:
@@ -167,9 +165,9 @@ def explain_what_if(what_if: WhatIf) -> str:
     )
 
 
-def explain_card_comparison(what_if: WhatIf) -> str:
+def explain_gpu_comparison(what_if: WhatIf) -> str:
     """Return how the GPUs were compared, or why they cannot be compared."""
-    if not any(card.is_own for card in what_if.cards):
+    if not any(gpu.is_own for gpu in what_if.gpus):
         return "The GPU of this node is not known, so no other one can be compared with it."
     return (
         "Time: the median of the times of this GPU, divided by those of the node's GPU, in the "

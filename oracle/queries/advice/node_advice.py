@@ -8,7 +8,7 @@ from pydantic import Field
 from oracle.domain.state import Membership, Node
 from oracle.indexer.kickout_reviews import load_kickout_review
 from oracle.queries.advice.advice_record import AdviceRecord
-from oracle.queries.advice.card_speeds import list_card_speeds
+from oracle.queries.advice.gpu_speeds import list_gpu_speeds
 from oracle.queries.advice.kickout_outlook import (
     KickoutOutlook,
     KickoutState,
@@ -19,8 +19,8 @@ from oracle.queries.advice.node_money import NodeMoney, build_node_money
 from oracle.queries.advice.what_if import WhatIf, build_what_if
 from oracle.queries.advice.work_share import WorkShare, build_work_share
 from oracle.queries.answers import AddressText, Answer
-from oracle.queries.api.card_table import get_node_card
 from oracle.queries.api.draw_weights import find_draw_weighting, is_available
+from oracle.queries.api.gpu_table import get_node_gpu
 from oracle.queries.api.source import ApiSnapshot
 
 
@@ -103,6 +103,6 @@ def _build_what_if(snapshot: ApiSnapshot, record: AdviceRecord, money: NodeMoney
         record,
         find_rank,
         compute_chance,
-        list_card_speeds(get_node_card(node), snapshot.get_card_table()),
+        list_gpu_speeds(get_node_gpu(node), snapshot.get_gpu_table()),
         None if money.per_day is None else money.seconds,
     )

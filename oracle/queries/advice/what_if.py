@@ -26,7 +26,7 @@ from oracle.domain.scoring.reliability import ReliabilityCause, change_reliabili
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import GroupMember, GroupResult, Task, copy_task
 from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
-from oracle.queries.advice.card_speeds import CardSpeed
+from oracle.queries.advice.gpu_speeds import GpuSpeed
 from oracle.queries.answers import ApiModel, FixedPoint, Integer
 
 # A node that is 20 % faster needs four fifths of the time.
@@ -40,7 +40,7 @@ _ASSUMPTION = (
 )
 
 
-Change = Literal["as_it_is", "one_timeout_fewer", "faster", "another_card"]
+Change = Literal["as_it_is", "one_timeout_fewer", "faster", "another_gpu"]
 
 
 class WhatIfRow(ApiModel):
@@ -48,11 +48,11 @@ class WhatIfRow(ApiModel):
 
     change: Change = Field(
         description=(
-            "faster: each of its answers takes four fifths of the time; another_card: each takes "
-            "the time multiplied by `card.time_ratio`."
+            "faster: each of its answers takes four fifths of the time; another_gpu: each takes "
+            "the time multiplied by `gpu.time_ratio`."
         )
     )
-    card: CardSpeed | None = Field(default=None, description="The card of `another_card`.")
+    gpu: GpuSpeed | None = Field(default=None, description="The GPU of `another_gpu`.")
     mean_score: FixedPoint = Field(description="Mean of its task scores, in points.")
     qos: FixedPoint = Field(
         description=(
@@ -84,9 +84,9 @@ class WhatIf(ApiModel):
     )
     reliability_now: FixedPoint = Field(description="H at the block's time.")
     rows: list[WhatIfRow]
-    cards: list[CardSpeed] = Field(
+    gpus: list[GpuSpeed] = Field(
         description=(
-            "The cards of the members, those of the most members first, at most 50; `rows` has a "
+            "The GPUs of the members, those of the most members first, at most 50; `rows` has a "
             "row for each that has a `time_ratio`."
         )
     )
@@ -97,13 +97,13 @@ def build_what_if(
     record: AdviceRecord,
     find_rank: Callable[[int], int | None],
     compute_chance: Callable[[int], int | None],
-    cards: Sequence[CardSpeed] = (),
+    gpus: Sequence[GpuSpeed] = (),
     seconds: int | None = None,
 ) -> WhatIf | None:
     """Return the what-if of a node, or None if none of its groups can be ranked again.
 
     `find_rank` and `compute_chance` return the rank of the node, and its chance of a task, if its
-    QoS were the given one. `cards` are the cards of the network. `seconds` is the time in which
+    QoS were the given one. `gpus` are the GPUs of the network. `seconds` is the time in which
     the node earned the fees of its scored tasks, or None if that time is too short to compute fees
     per day. The result is also None if the node's pool differs from its stored scores, which
     happens under rules that replace pools (rule set `relay`).
@@ -111,22 +111,22 @@ def build_what_if(
     pool = bytes(entry.score for entry in record.entries)
     if not pool or pool != record.node.pool or record.rules.legacy is not None:
         return None
-    other_cards = [card for card in cards if card.time_ratio is not None]
-    ratios = [_FASTER_RATIO, *(card.time_ratio or 0 for card in other_cards)]
+    other_gpus = [gpu for gpu in gpus if gpu.time_ratio is not None]
+    ratios = [_FASTER_RATIO, *(gpu.time_ratio or 0 for gpu in other_gpus)]
     replay = _replay_groups(record, ratios)
     if replay is None:
         return None
-    group_count, (faster, *with_cards) = replay
+    group_count, (faster, *with_gpus) = replay
     reliability = compute_mean_reliability(record)
 
     def build_row(
-        change: Change, result: tuple[bytes, int], mean_reliability: int, card: CardSpeed | None
+        change: Change, result: tuple[bytes, int], mean_reliability: int, gpu: GpuSpeed | None
     ) -> WhatIfRow:
         scores, earned_fees = result
         qos = multiply_fixed_point(compute_pool_mean(scores, None, record.rules), mean_reliability)
         return WhatIfRow(
             change=change,
-            card=card,
+            gpu=gpu,
             mean_score=sum(scores) * UNIT // len(scores),
             qos=qos,
             rank=find_rank(qos),
@@ -142,15 +142,15 @@ def build_what_if(
         rows.append(build_row("one_timeout_fewer", answered, without, None))
     rows.append(build_row("faster", faster, reliability, None))
     rows += [
-        build_row("another_card", result, reliability, card)
-        for result, card in zip(with_cards, other_cards, strict=True)
+        build_row("another_gpu", result, reliability, gpu)
+        for result, gpu in zip(with_gpus, other_gpus, strict=True)
     ]
     return WhatIf(
         groups=group_count,
         reliability=reliability,
         reliability_now=compute_reliability(record.node, record.time, record.rules),
         rows=rows,
-        cards=list(cards),
+        gpus=list(gpus),
     )
 
 

@@ -32,7 +32,7 @@ from oracle.systems.crynux.requirements import (
 )
 
 _ASSUMPTION = (
-    "Score, reliability, membership and running tasks as they were at each draw; stake, card, "
+    "Score, reliability, membership and running tasks as they were at each draw; stake, GPU, "
     "models and version as they are now."
 )
 _FOREVER = 1 << 62

@@ -67,7 +67,7 @@ class NodeListQuery:
         if self.of:
             yield [Address(text) for text in self.of if Address(text) in ranking.nodes]
         if self.gpu is not None:
-            yield ranking.find_nodes_by_card(self.gpu)
+            yield ranking.find_nodes_by_gpu(self.gpu)
         if self.prefix is not None:
             yield ranking.list_by_prefix(self.prefix)
         if self.state is not None and ranking.counts[self.state] <= max_candidates:
@@ -85,8 +85,8 @@ class NodeListQuery:
         if self.of:
             keys = (key for key in keys if key.address in self.of)
         if self.gpu is not None:
-            with_card = ranking.find_nodes_by_card(self.gpu)
-            keys = (key for key in keys if key.address in with_card)
+            with_gpu = ranking.find_nodes_by_gpu(self.gpu)
+            keys = (key for key in keys if key.address in with_gpu)
         if self.state is not None:
             keys = (key for key in keys if state_by_address[key.address] == self.state)
         return keys

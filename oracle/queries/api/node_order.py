@@ -35,8 +35,8 @@ from oracle.domain.scoring.node_scores import (
 )
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
-from oracle.queries.api.card_table import Card, count_members_by_card
 from oracle.queries.api.draw_weights import DrawWeights, DrawWeightTable
+from oracle.queries.api.gpu_table import Gpu, count_members_by_gpu
 from oracle.queries.api.history_points import TrendCache
 from oracle.queries.api.recovering_nodes import RecoveringNodes
 from oracle.store.database import UnitOfWork
@@ -121,11 +121,11 @@ class NodeRanking:
         self.counts: Counter[NodeState] = Counter()
         self.state_by_address: dict[Address, NodeState] = {}
         # The sets are shared with later rankings, so they are never changed in place.
-        self._addresses_by_card: Mapping[str, frozenset[Address]] = {}
-        self.members_by_card: Counter[Card] = count_members_by_card(nodes.values())
+        self._addresses_by_gpu: Mapping[str, frozenset[Address]] = {}
+        self.members_by_gpu: Counter[Gpu] = count_members_by_gpu(nodes.values())
         if nodes:
             self._classify_nodes(nodes.values())
-            self._addresses_by_card = _update_addresses_by_card({}, {}, nodes, nodes)
+            self._addresses_by_gpu = _update_addresses_by_gpu({}, {}, nodes, nodes)
 
     def with_changed_nodes(
         self, cursor: Cursor, nodes: Mapping[Address, Node], changed_addresses: Iterable[Address]
@@ -151,13 +151,13 @@ class NodeRanking:
             if node.address in self.state_by_address
         )
         successor._classify_nodes(reclassified_nodes)
-        successor._addresses_by_card = _update_addresses_by_card(
-            self._addresses_by_card, self.nodes, nodes, changed
+        successor._addresses_by_gpu = _update_addresses_by_gpu(
+            self._addresses_by_gpu, self.nodes, nodes, changed
         )
-        successor.members_by_card = (
-            self.members_by_card
-            + count_members_by_card(nodes[address] for address in changed)
-            - count_members_by_card(
+        successor.members_by_gpu = (
+            self.members_by_gpu
+            + count_members_by_gpu(nodes[address] for address in changed)
+            - count_members_by_gpu(
                 self.nodes[address] for address in changed if address in self.nodes
             )
         )
@@ -302,12 +302,12 @@ class NodeRanking:
         last = bisect_left(order, prefix + "g", first, key=get_address)
         return [key.address for key in order[first:last]]
 
-    def find_nodes_by_card(self, text: str) -> frozenset[Address]:
+    def find_nodes_by_gpu(self, text: str) -> frozenset[Address]:
         """Return the nodes whose GPU name contains this text, case-insensitively."""
         folded_text = text.casefold()
         matches = [
             addresses
-            for name, addresses in self._addresses_by_card.items()
+            for name, addresses in self._addresses_by_gpu.items()
             if folded_text in name.casefold()
         ]
         return matches[0] if len(matches) == 1 else frozenset().union(*matches)
@@ -403,8 +403,8 @@ def _make_key_builder(sort: NodeSort) -> Callable[[int | None, Address], SortKey
     return lambda number, address: SortKey(int(number is None), sign * (number or 0), address)
 
 
-def _update_addresses_by_card(
-    addresses_by_card: Mapping[str, frozenset[Address]],
+def _update_addresses_by_gpu(
+    addresses_by_gpu: Mapping[str, frozenset[Address]],
     nodes_before: Mapping[Address, Node],
     nodes: Mapping[Address, Node],
     changed_addresses: Iterable[Address],
@@ -414,19 +414,19 @@ def _update_addresses_by_card(
     added = defaultdict[str, set[Address]](set)
     for address in changed_addresses:
         node_before = nodes_before.get(address)
-        card = nodes[address].gpu_name or ""
-        card_before = None if node_before is None else node_before.gpu_name or ""
-        if card == card_before:
+        gpu = nodes[address].gpu_name or ""
+        gpu_before = None if node_before is None else node_before.gpu_name or ""
+        if gpu == gpu_before:
             continue
-        added[card].add(address)
-        if card_before is not None:
-            removed[card_before].add(address)
+        added[gpu].add(address)
+        if gpu_before is not None:
+            removed[gpu_before].add(address)
     nothing = frozenset[Address]()
     changes = {
-        card: addresses_by_card.get(card, nothing) - removed[card] | added[card]
-        for card in removed.keys() | added.keys()
+        gpu: addresses_by_gpu.get(gpu, nothing) - removed[gpu] | added[gpu]
+        for gpu in removed.keys() | added.keys()
     }
-    return {**addresses_by_card, **changes} if changes else addresses_by_card
+    return {**addresses_by_gpu, **changes} if changes else addresses_by_gpu
 
 
 def _merge_sorted_keys(

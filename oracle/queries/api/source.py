@@ -18,7 +18,7 @@ from oracle.indexer.rules_binding import check_bound_rules
 from oracle.kickouts.objection_intake import ObjectionIntake
 from oracle.notify.subscriptions import SubscriptionIntake
 from oracle.queries.answers import AsOf, LogPlace, build_as_of, load_event_sources
-from oracle.queries.api.card_table import CardTable, CardTableCache
+from oracle.queries.api.gpu_table import GpuTable, GpuTableCache
 from oracle.queries.api.node_order import NodeRanking, NodeRankingCache
 from oracle.queries.api.recent_draws import RecentDraw, RecentDrawCache
 from oracle.queries.health import LeaderLookup, build_health_report
@@ -48,7 +48,7 @@ class ApiSource:
 
     `get_head` returns the newest block of the chain, or None if only the daemon knows it. `clock`
     returns unix seconds. `find_leader` returns the process that holds the lease. `rankings`,
-    `leaves`, `draws` and `cards` are caches that outlive an answer. `dispatch` has the settings
+    `leaves`, `draws` and `gpus` are caches that outlive an answer. `dispatch` has the settings
     by which nodes are drawn, or is None if no node is drawn. `token` is the unit of amounts on
     pages. `labels` are the operator's names for addresses, `explorer` is the URL of a
     block explorer, and `contact` is the URL by which owners reach the operator.
@@ -70,7 +70,7 @@ class ApiSource:
     contact: str | None = None
     leaves: LeafCache = field(default_factory=LeafCache)
     draws: RecentDrawCache = field(default_factory=RecentDrawCache)
-    cards: CardTableCache = field(default_factory=CardTableCache)
+    gpus: GpuTableCache = field(default_factory=GpuTableCache)
     objection_intake: ObjectionIntake | None = None
     subscriptions: SubscriptionIntake | None = None
     rules_id: str = field(kw_only=True)
@@ -111,11 +111,11 @@ class ApiSnapshot:
         """Return the newest draws as of the cursor, oldest first."""
         return self.source.draws.load_draws(self.uow, self.cursor)
 
-    def get_card_table(self) -> CardTable:
+    def get_gpu_table(self) -> GpuTable:
         """Return the table of the network's GPUs, with member counts and recent answer times."""
         ranking = self.get_ranking()
-        return self.source.cards.load_card_table(
-            self.uow, self.cursor, ranking.nodes, ranking.members_by_card
+        return self.source.gpus.load_gpu_table(
+            self.uow, self.cursor, ranking.nodes, ranking.members_by_gpu
         )
 
     def find_block_time(self, position: Position) -> int | None:

@@ -51,7 +51,7 @@ class DrawMadeAgain(DrawnNode):
     seed_block: int
     seed_hash: HashText
     seed: HashText
-    card: str | None
+    gpu: str | None
     candidates: list[CandidateWeight]
 
 
@@ -239,7 +239,7 @@ def _build_recomputed_draw_entry(drawing: TaskDraw) -> DrawMadeAgain:
         seed_block=drawing.block.number,
         seed_hash=drawing.block.hash,
         seed="0x" + drawing.seed.hex(),
-        card=drawing.card,
+        gpu=drawing.gpu,
         candidates=[
             CandidateWeight(node=node, weight=weight) for node, weight in drawing.candidates
         ],

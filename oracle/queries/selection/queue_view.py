@@ -63,7 +63,7 @@ class QueueGroupName(ApiModel):
     """A group of tasks in the queue that have the same requirements."""
 
     vram: int = Field(description="In GB.")
-    gpu: str | None = Field(description="Required card; null if any.")
+    gpu: str | None = Field(description="Required GPU; null if any.")
     kind: Literal["gpt", "sd"] | None = Field(
         description="Kind of task, only in the legacy system."
     )
@@ -121,7 +121,7 @@ class QueueHead(ApiModel):
     why_not: str | None = Field(
         description="null if the node would take it.", examples=["less_valuable"]
     )
-    gpu: str | None = Field(description="The card that all nodes of a group of three must have.")
+    gpu: str | None = Field(description="The GPU that all nodes of a group of three must have.")
     partners: list[AddressText] | None = Field(
         description="Nodes, of which two would run the group of three with it; null if no group."
     )
@@ -425,10 +425,10 @@ def _make_trio_fit_check(freed_node: Node, network: PolicyInput) -> _FitCheck:
             )
         candidacy = candidacy_by_query[query]
         address = freed_node.address
-        for card, nodes in candidacy.groups.items():
+        for gpu, nodes in candidacy.groups.items():
             partners = [node.address for node in nodes if node.address != address]
             if len(partners) < len(nodes):
-                return _Fit(None, partners, None if card is None else card.text)
+                return _Fit(None, partners, None if gpu is None else gpu.text)
         return _Fit(candidacy.reason_by_node.get(address))
 
     return check

@@ -82,10 +82,10 @@ class DrawnNode(ApiModel):
     sum: Integer
 
 
-class DrawnCard(ApiModel):
+class DrawnGpu(ApiModel):
     """The group of nodes with the same GPU that a legacy policy draws before it draws nodes."""
 
-    gpu: str
+    name: str
     vram: int = Field(description="In GB.")
     digest: HashText
     x: Integer
@@ -120,7 +120,7 @@ class SelectionFigures(ApiModel):
     )
     nodes: list[CandidateEntry] = Field(description="By address.")
     seed: HashText | None = Field(description="null if no node is drawn.")
-    card: DrawnCard | None
+    gpu: DrawnGpu | None
     draws: list[DrawnNode]
     predownload: list[ScarceModel] | None = Field(
         description="null if the policy requests no downloads."
@@ -154,7 +154,7 @@ def build_selection_summary(
             for verdict, chance in selection.chances
         ],
         seed=None if selection.seed is None else "0x" + selection.seed.hex(),
-        card=_build_drawn_card(selection),
+        gpu=_build_drawn_gpu(selection),
         draws=[build_drawn_node(drawn) for drawn in selection.drawn],
         predownload=None
         if selection.predownloads is None
@@ -191,13 +191,13 @@ def _build_candidate(
     )
 
 
-def _build_drawn_card(selection: Selection) -> DrawnCard | None:
+def _build_drawn_gpu(selection: Selection) -> DrawnGpu | None:
     trio = selection.trio
-    if trio is None or trio.card is None or trio.group_draw is None:
+    if trio is None or trio.gpu is None or trio.group_draw is None:
         return None
-    return DrawnCard(
-        gpu=trio.card.model,
-        vram=trio.card.vram,
+    return DrawnGpu(
+        name=trio.gpu.model,
+        vram=trio.gpu.vram,
         digest=trio.group_draw.digest,
         x=trio.group_draw.x,
         sum=trio.group_draw.total,

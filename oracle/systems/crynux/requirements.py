@@ -75,14 +75,14 @@ def find_misfit_reason(node: Node, requirement: Requirement) -> IneligibilityRea
     Candidate Pool).
     """
     hardware_reason = (
-        _find_card_misfit_reason(node, requirement)
+        _find_gpu_misfit_reason(node, requirement)
         if requirement.gpu is not None
         else _find_memory_misfit_reason(node, requirement.vram)
     )
     return hardware_reason or _find_version_misfit_reason(node.version, requirement.version)
 
 
-def _find_card_misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason | None:
+def _find_gpu_misfit_reason(node: Node, requirement: Requirement) -> IneligibilityReason | None:
     if node.gpu_name is None:
         return IneligibilityReason.GPU_UNKNOWN
     if node.gpu_name != requirement.gpu:

@@ -25,7 +25,7 @@ from oracle.systems.policy import PolicyInput
 TRIO_SIZE = 3
 
 
-class CardGroup(NamedTuple):
+class GpuGroup(NamedTuple):
     """The nodes with the same GPU model and the same video memory in GB."""
 
     vram: int
@@ -45,18 +45,18 @@ def is_gpt_task(task: Task) -> bool:
     return task.kind is TaskKind.LLM
 
 
-def find_card_group(node: Node) -> CardGroup | None:
-    """Return the node's card group, or None if the GPU of the node is unknown."""
+def find_gpu_group(node: Node) -> GpuGroup | None:
+    """Return the node's GPU group, or None if the GPU of the node is unknown."""
     if node.gpu_name is None or node.gpu_vram is None:
         return None
-    return CardGroup(node.gpu_vram, node.gpu_name)
+    return GpuGroup(node.gpu_vram, node.gpu_name)
 
 
-def group_nodes_by_card(nodes: Iterable[Node]) -> dict[CardGroup, list[Node]]:
+def group_nodes_by_gpu(nodes: Iterable[Node]) -> dict[GpuGroup, list[Node]]:
     """Group nodes by GPU, smallest memory first, with the nodes of a group sorted by address."""
-    groups: dict[CardGroup, list[Node]] = {}
+    groups: dict[GpuGroup, list[Node]] = {}
     for node in sorted(nodes, key=lambda member: member.address):
-        group = find_card_group(node)
+        group = find_gpu_group(node)
         if group is not None:
             groups.setdefault(group, []).append(node)
     return {group: groups[group] for group in sorted(groups)}
@@ -67,7 +67,7 @@ class TooFewReason(StrEnum):
 
     CANDIDATES = "too_few_candidates"
     # The reason for GPT tasks, which need three nodes with the same GPU.
-    OF_ITS_CARD = "too_few_of_its_card"
+    OF_ITS_GPU = "too_few_of_its_gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class CandidateGroups:
     """
 
     members: Sequence[Node]
-    groups: dict[CardGroup | None, list[Node]]
+    groups: dict[GpuGroup | None, list[Node]]
     reason_by_node: dict[Address, str] = field(default_factory=dict)
 
     @property
@@ -103,11 +103,11 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
             eligible.append(node)
         else:
             reason_by_node[node.address] = reason
-    groups: Iterable[tuple[CardGroup | None, list[Node]]] = (
-        group_nodes_by_card(eligible).items() if gpt else [(None, eligible)]
+    groups: Iterable[tuple[GpuGroup | None, list[Node]]] = (
+        group_nodes_by_gpu(eligible).items() if gpt else [(None, eligible)]
     )
     full_groups = {group: nodes for group, nodes in groups if len(nodes) >= TRIO_SIZE}
-    too_few_reason = TooFewReason.OF_ITS_CARD if gpt else TooFewReason.CANDIDATES
+    too_few_reason = TooFewReason.OF_ITS_GPU if gpt else TooFewReason.CANDIDATES
     candidates = {node.address for nodes in full_groups.values() for node in nodes}
     reason_by_node |= {
         node.address: too_few_reason for node in eligible if node.address not in candidates
@@ -136,7 +136,7 @@ def find_hardware_misfit_reason(
     A GPT task needs a node whose GPU is known.
     """
     reason = find_misfit_reason(node, requirement)
-    if reason is None and is_gpt_part and find_card_group(node) is None:
+    if reason is None and is_gpt_part and find_gpu_group(node) is None:
         if node.gpu_name is None:
             return IneligibilityReason.GPU_UNKNOWN
         return IneligibilityReason.VRAM_UNKNOWN

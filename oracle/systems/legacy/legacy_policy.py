@@ -13,7 +13,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.ids import Address
 from oracle.domain.state import Membership, Task
-from oracle.systems.legacy.legacy_eligibility import CardGroup, find_candidate_groups
+from oracle.systems.legacy.legacy_eligibility import GpuGroup, find_candidate_groups
 from oracle.systems.legacy.trio_selection import (
     SubmissionSpeed,
     TrioChoice,
@@ -76,7 +76,7 @@ class LegacyPolicy:
         """Return a verdict on every member, sorted by address.
 
         The weight is the chance to be drawn first, in units of 10^-18. For a GPT task, it is the
-        chance of the node's card group times the node's chance within the group. Nodes that are
+        chance of the node's GPU group times the node's chance within the group. Nodes that are
         drawn one by one with these weights could have different GPUs, so callers use `draw_trio`
         to draw all three nodes.
         """
@@ -100,7 +100,7 @@ class LegacyPolicy:
 
 
 def _iter_group_verdicts(
-    group: CardGroup | None, speed_by_node: Mapping[Address, SubmissionSpeed], candidate_count: int
+    group: GpuGroup | None, speed_by_node: Mapping[Address, SubmissionSpeed], candidate_count: int
 ) -> Iterator[CandidateVerdict]:
     """Yield verdicts on the candidates of a group that is drawn in proportion to its size."""
     total = sum(speed.weight for speed in speed_by_node.values())
@@ -109,9 +109,9 @@ def _iter_group_verdicts(
         {}
         if group is None
         else {
-            "card": group.text,
-            "of_its_card": str(len(speed_by_node)),
-            "card_chance": format_decimal(group_chance),
+            "gpu": group.text,
+            "of_its_gpu": str(len(speed_by_node)),
+            "gpu_chance": format_decimal(group_chance),
         }
     )
     for address, speed in speed_by_node.items():

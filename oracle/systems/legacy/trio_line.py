@@ -17,7 +17,7 @@ from oracle.systems.assignment import DrawResult
 from oracle.systems.crynux.requirements import Requirement, build_requirement
 from oracle.systems.legacy.legacy_eligibility import (
     TRIO_SIZE,
-    CardGroup,
+    GpuGroup,
     find_candidate_groups,
     find_part_ineligibility_reason,
     is_gpt_task,
@@ -130,7 +130,7 @@ class TrioPool:
     def draw_nodes(
         self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
     ) -> DrawResult:
-        """Draw three nodes by weight; if they need the same GPU, a card group is drawn first.
+        """Draw three nodes by weight; if they need the same GPU, a GPU group is drawn first.
 
         Raises:
             ValueError: there are fewer than three nodes.
@@ -139,13 +139,13 @@ class TrioPool:
         choice = self.policy.draw_trio(item.task, policy_input, seed)
         if choice is None:
             raise ValueError(f"fewer than three nodes are available for {item.seed_key}")
-        card_text = None if choice.card is None else choice.card.text
+        gpu_text = None if choice.gpu is None else choice.gpu.text
         if not self.explains:
-            return DrawResult(choice.nodes, card=card_text)
+            return DrawResult(choice.nodes, gpu=gpu_text)
         return DrawResult(
             choice.nodes,
-            self._list_weighted_candidates(item.task, policy_input, choice.card),
-            card_text,
+            self._list_weighted_candidates(item.task, policy_input, choice.gpu),
+            gpu_text,
         )
 
     def is_eligible(self, task: Task, node: Address) -> bool:
@@ -162,9 +162,9 @@ class TrioPool:
         )
 
     def _list_weighted_candidates(
-        self, task: Task, policy_input: PolicyInput, card: CardGroup | None
+        self, task: Task, policy_input: PolicyInput, gpu: GpuGroup | None
     ) -> Sequence[tuple[Address, int]]:
-        """Return the candidates in the drawn card group, each with its weight."""
-        candidates = find_candidate_groups(task, policy_input).groups[card]
+        """Return the candidates in the drawn GPU group, each with its weight."""
+        candidates = find_candidate_groups(task, policy_input).groups[gpu]
         weights = self.policy.compute_weights(policy_input)
         return [(node.address, weights[node.address].weight) for node in candidates]

@@ -1,4 +1,4 @@
-"""Selects three nodes for a task, by drawing a card group by size, then nodes by speed B.
+"""Selects three nodes for a task, by drawing a GPU group by size, then nodes by speed B.
 
 See docs/reference/sources.md#crynux-qos-of-2024 and
 docs/reference/sources.md#crynux-dispatching-of-2024.
@@ -18,7 +18,7 @@ from oracle.domain.state import Node, Task
 from oracle.systems.legacy.legacy_eligibility import (
     TRIO_SIZE,
     CandidateGroups,
-    CardGroup,
+    GpuGroup,
     find_candidate_groups,
 )
 from oracle.systems.policy import PolicyInput
@@ -67,7 +67,7 @@ def _compute_node_score(node: Node, time: int, rules: Rules) -> int | None:
     )
 
 
-# The card group is drawn by sha256(seed || suffix), so that this draw is independent of the draws
+# The GPU group is drawn by sha256(seed || suffix), so that this draw is independent of the draws
 # of the nodes.
 _GROUP_SUFFIX = b"card group"
 
@@ -76,12 +76,12 @@ _GROUP_SUFFIX = b"card group"
 class TrioChoice:
     """The chosen nodes in order, and the draws that explain the choice.
 
-    `card` is the card group that was drawn for a GPT task, and `group_draw` is the draw of this
+    `gpu` is the GPU group that was drawn for a GPT task, and `group_draw` is the draw of this
     group; both are None for other tasks. `group_draw.candidate_index` is an index of the groups
     with at least three candidates, sorted by video memory, then by name.
     """
 
-    card: CardGroup | None
+    gpu: GpuGroup | None
     group_draw: IndexDraw | None
     nodes: Sequence[NodeDraw]
 
@@ -110,14 +110,14 @@ def draw_trio(
         policy_input.rules,
         use_equal_weights=use_equal_weights,
     )
-    card, group_draw = _draw_card_group(candidate_groups, seed)
-    return TrioChoice(card, group_draw, _draw_nodes(candidate_groups, card, speed_by_node, seed))
+    gpu, group_draw = _draw_gpu_group(candidate_groups, seed)
+    return TrioChoice(gpu, group_draw, _draw_nodes(candidate_groups, gpu, speed_by_node, seed))
 
 
-def _draw_card_group(
+def _draw_gpu_group(
     candidate_groups: CandidateGroups, seed: bytes
-) -> tuple[CardGroup | None, IndexDraw | None]:
-    """Draw a card group with a chance that is proportional to the size of the group."""
+) -> tuple[GpuGroup | None, IndexDraw | None]:
+    """Draw a GPU group with a chance that is proportional to the size of the group."""
     groups = list(candidate_groups.groups)
     if groups == [None]:
         return None, None
@@ -129,12 +129,11 @@ def _draw_card_group(
 
 def _draw_nodes(
     candidate_groups: CandidateGroups,
-    card: CardGroup | None,
+    gpu: GpuGroup | None,
     speed_by_node: Mapping[Address, SubmissionSpeed],
     seed: bytes,
 ) -> list[NodeDraw]:
     candidates = [
-        (node.address, speed_by_node[node.address].weight)
-        for node in candidate_groups.groups[card]
+        (node.address, speed_by_node[node.address].weight) for node in candidate_groups.groups[gpu]
     ]
     return draw_nodes(candidates, seed, TRIO_SIZE)

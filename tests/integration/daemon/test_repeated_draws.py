@@ -22,7 +22,7 @@ TASKS = 4
 
 
 def order(network: LocalNetwork, name: str) -> dict[str, str]:
-    """Order a task without a group, for any card."""
+    """Order a task without a group, for any GPU."""
     key = sha256(name.encode()).digest()
     stage = network.stage
     task_arguments: tuple[object, ...] = (key, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600)

@@ -1,6 +1,6 @@
 """The queue of docs/reference/sources.md#crynux-dispatching, built like its figure.
 
-Tasks wait in groups by VRAM and card; a freed node takes the best head of its groups.
+Tasks wait in groups by VRAM and GPU; a freed node takes the best head of its groups.
 """
 
 from bisect import bisect_left, insort
@@ -73,7 +73,7 @@ class TaskQueue:
             del self._groups[group]
 
     def groups(self) -> dict[QueueGroup, Sequence[QueuedTask]]:
-        """Return all groups in order: the largest VRAM first, cards by name, Any last."""
+        """Return all groups in order: the largest VRAM first, GPUs by name, Any last."""
         return {
             name: tuple(self._groups[name])
             for name in sorted(self._groups, key=_get_group_sort_key)
@@ -86,7 +86,7 @@ class TaskQueue:
     def heads_for(self, node: Node) -> dict[QueueGroup, QueuedTask]:
         """Return the head of each candidate group, which is the best task for a freed node.
 
-        These are the groups of the node's card, and the Any groups whose VRAM is no larger than
+        These are the groups of the node's GPU, and the Any groups whose VRAM is no larger than
         the node's. A head is the group's most valuable task that the node can run. The version
         must fit and, without a fallback, the models, too.
         """
@@ -102,7 +102,7 @@ class TaskQueue:
         return min(self.heads_for(node).values(), key=_get_sort_key, default=None)
 
     def can_run(self, node: Node, task: Task) -> bool:
-        """Return whether card, version and, without a fallback, models fit the task."""
+        """Return whether GPU, version and, without a fallback, models fit the task."""
         requirement = build_requirement(task)
         if find_misfit_reason(node, requirement) is not None:
             return False

@@ -16,8 +16,8 @@ from oracle.domain.state import Node, Task
 from oracle.systems.crynux.requirements import build_requirement
 from oracle.systems.legacy.legacy_eligibility import (
     TRIO_SIZE,
-    CardGroup,
-    find_card_group,
+    GpuGroup,
+    find_gpu_group,
     find_hardware_misfit_reason,
 )
 from oracle.systems.legacy.trio_line import TaskGroup, get_legacy_queue_group
@@ -30,18 +30,18 @@ from tests.support.document.crynux_queue import QueuedTask
 class Combination:
     """A freed node with any two of its `partners`, which are ordered by address.
 
-    `vram`: the minimum video memory of all three in GB. `card`: the card of all three, or None if
+    `vram`: the minimum video memory of all three in GB. `gpu`: the GPU of all three, or None if
     only the video memory is compared.
     """
 
     freed: Node
     partners: Sequence[Node]
     vram: int
-    card: CardGroup | None
+    gpu: GpuGroup | None
 
 
 def list_combinations(freed: Node, available: Iterable[Node]) -> list[Combination]:
-    """Return a freed node's combinations: with nodes of its card, and with the most VRAM.
+    """Return a freed node's combinations: with nodes of its GPU, and with the most VRAM.
 
     A combination is missing if too few nodes are available. Partners that fit equally well are all
     included; a draw decides which of them run the task. A node with unknown video memory counts as
@@ -50,16 +50,16 @@ def list_combinations(freed: Node, available: Iterable[Node]) -> list[Combinatio
     other_nodes = [node for node in available if node.address != freed.address]
     other_nodes.sort(key=lambda node: node.address)
     candidates = [
-        _find_card_combination(freed, other_nodes),
+        _find_gpu_combination(freed, other_nodes),
         _find_largest_vram_combination(freed, other_nodes),
     ]
     return [candidate for candidate in candidates if candidate is not None]
 
 
-def _find_card_combination(freed: Node, other_nodes: Sequence[Node]) -> Combination | None:
-    card = find_card_group(freed)
-    same = [node for node in other_nodes if card is not None and find_card_group(node) == card]
-    return Combination(freed, same, freed.gpu_vram or 0, card) if _has_three_nodes(same) else None
+def _find_gpu_combination(freed: Node, other_nodes: Sequence[Node]) -> Combination | None:
+    gpu = find_gpu_group(freed)
+    same = [node for node in other_nodes if gpu is not None and find_gpu_group(node) == gpu]
+    return Combination(freed, same, freed.gpu_vram or 0, gpu) if _has_three_nodes(same) else None
 
 
 def _find_largest_vram_combination(freed: Node, other_nodes: Sequence[Node]) -> Combination | None:
@@ -156,13 +156,13 @@ class LegacyQueue:
     def offers_for(self, freed: Node, available: Iterable[Node]) -> list[TrioTask]:
         """Return the best task of each group that the freed node can run with others, best first.
 
-        A trio with one card takes any group up to its VRAM, another trio only SD groups. If both
-        trios could take the same task, the one with one card does.
+        A trio with one GPU takes any group up to its VRAM, another trio only SD groups. If both
+        trios could take the same task, the one with one GPU does.
         """
         offer_by_group: dict[TaskGroup, TrioTask] = {}
         for combination in list_combinations(freed, available):
             for group, entries in self._groups.items():
-                if group.vram > combination.vram or (group.gpt and combination.card is None):
+                if group.vram > combination.vram or (group.gpt and combination.gpu is None):
                     continue
                 offer = _find_first_offer(group, entries, combination)
                 best_offer = offer_by_group.get(group)

@@ -93,7 +93,7 @@ def test_tasks_of_each_queue_group_are_sorted_by_value(capsys, events):
     }
 
 
-def test_queue_groups_without_required_card_are_listed_last(capsys, events):
+def test_queue_groups_without_required_gpu_are_listed_last(capsys, events):
     assert run(["queue", *PRICES, "--events", str(events)]) == 0
     lines = capsys.readouterr().out.splitlines()
 
@@ -116,7 +116,7 @@ def test_running_task_is_not_in_queue(capsys, events):
 def test_freed_node_takes_most_valuable_queue_head_it_can_run(capsys, events):
     offer = run_json(capsys, "--events", events, "--node", make_node_address("N"))["offer"]
 
-    # Heads 30, 30 and 20: of the equal ones, the older, which requires this card.
+    # Heads 30, 30 and 20: of the equal ones, the older, which requires this GPU.
     assert offer["takes"] == make_task_key("4080 a")
     assert {head["task"]: head["why_not"] for head in offer["heads"]} == {
         make_task_key("24 a"): "vram_too_small",
@@ -228,7 +228,7 @@ def test_legacy_queue_groups_match_documented_figure(capsys, tmp_path):
     assert [line for line in text.splitlines() if line.endswith("GB: 3")] == [
         *("SD/8GB: 3", "SD/16GB: 3", "GPT/16GB: 3", "GPT/24GB: 3", "GPT/40GB: 3")
     ]
-    assert f"takes\n  {make_task_key('SD 16 40')}\n      SD/16GB: with 2 of 2, any card" in text
+    assert f"takes\n  {make_task_key('SD 16 40')}\n      SD/16GB: with 2 of 2, any GPU" in text
 
 
 @pytest.mark.parametrize("policy", ["crynux", "legacy", "pocket"])

@@ -22,12 +22,12 @@ from tests.support.histories import make_group_key, make_node_address
 from tests.support.txmgr.dispatch_harness import PRICING, build_dispatch_settings
 from tests.unit.systems.legacy.networks import RULES as LEGACY_RULES, member, waiting_task
 
-CARDS = [("T4", 16), ("RTX 4090", 24), (None, None)]
+GPUS = [("T4", 16), ("RTX 4090", 24), (None, None)]
 MODELS = [(), ("base:a",)]
 
 nodes_st = st.fixed_dictionaries(
     {
-        "card": st.sampled_from(CARDS),
+        "gpu": st.sampled_from(GPUS),
         "models": st.sampled_from(MODELS),
         "paused": st.sampled_from([False, False, False, True]),
         "stake": st.sampled_from([None, 0, 5]),
@@ -77,7 +77,7 @@ def block(number: int) -> BlockRef:
 
 
 def made_node(name: str, attributes: Mapping[str, Any]) -> Node:
-    model, vram = attributes["card"]
+    model, vram = attributes["gpu"]
     return member(
         name,
         gpu_name=model,

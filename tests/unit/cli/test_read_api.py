@@ -283,6 +283,6 @@ def test_displayed_first_places_would_improve_node_rank(api, indexed):
 def test_control_characters_in_gpu_name_are_replaced(store):
     history = History().joins("A", gpu_name="<img src=x>\u202e\x07" + "y" * 200)
     api = IndexedHistory(store).whole(history).client()
-    card = api.get("/v1/nodes").json()["nodes"][0]["card"]
-    assert card.startswith("<img src=x>??y")
-    assert len(card) == 64
+    gpu = api.get("/v1/nodes").json()["nodes"][0]["gpu"]
+    assert gpu.startswith("<img src=x>??y")
+    assert len(gpu) == 64

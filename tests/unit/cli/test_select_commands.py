@@ -15,18 +15,18 @@ from tests.support.histories import History, make_node_address, make_task_key
 
 TOKENS = 10**18
 SEED = "0x" + "11" * 32
-CARD = {"gpu_name": "RTX 4090", "gpu_vram": 24, "version": (3, 0, 0)}
+GPU = {"gpu_name": "RTX 4090", "gpu_vram": 24, "version": (3, 0, 0)}
 
 
 def network() -> History:
     """Return a network: A and B can run anything, C is busy, D paused, E too small; F left."""
     history = History()
-    history.joins("A", stake=400 * TOKENS, models=("base",), **CARD)
-    history.joins("B", stake=100 * TOKENS, models=("base", "lora"), **CARD)
-    history.joins("C", stake=100 * TOKENS, **CARD)
-    history.joins("D", stake=100 * TOKENS, **CARD)
+    history.joins("A", stake=400 * TOKENS, models=("base",), **GPU)
+    history.joins("B", stake=100 * TOKENS, models=("base", "lora"), **GPU)
+    history.joins("C", stake=100 * TOKENS, **GPU)
+    history.joins("D", stake=100 * TOKENS, **GPU)
     history.joins("E", stake=100 * TOKENS, gpu_name="GTX 1080", gpu_vram=8, version=(3, 0, 0))
-    history.joins("F", stake=900 * TOKENS, **CARD)
+    history.joins("F", stake=900 * TOKENS, **GPU)
     return history.after(10).starts("1", "C").pauses("D").quits("F")
 
 
@@ -170,7 +170,7 @@ def test_changed_rules_are_named_in_header_and_json(capsys, events, task_path):
 
 
 def test_zero_weight_node_can_be_drawn_with_weight_floor(capsys, tmp_path, task_path):
-    history = network().joins("G", stake=0, models=("base",), **CARD)
+    history = network().joins("G", stake=0, models=("base",), **GPU)
     options = ["--task", task_path, "--events", write_events(tmp_path, history)]
 
     bare = by_node(run_json(capsys, *options, "--set", "weight_floor=0"))
@@ -183,7 +183,7 @@ def test_zero_weight_node_can_be_drawn_with_weight_floor(capsys, tmp_path, task_
     assert "must be a decimal" in run_refused_command(capsys, "select", *options, *floor)
 
 
-def test_legacy_policy_draws_three_nodes_with_same_card(capsys, tmp_path):
+def test_legacy_policy_draws_three_nodes_with_same_gpu(capsys, tmp_path):
     history = History().joins("A", "B", "C", gpu_name="RTX 4090", gpu_vram=24)
     history.joins("D", "E", gpu_name="RTX 3060", gpu_vram=12)
     events = write_events(tmp_path, history)
@@ -196,8 +196,8 @@ def test_legacy_policy_draws_three_nodes_with_same_card(capsys, tmp_path):
     assert {draw["node"] for draw in answer["draws"]} == {
         make_node_address(name) for name in "ABC"
     }
-    assert (answer["card"]["gpu"], answer["card"]["sum"]) == ("RTX 4090", "3")
-    assert rows[make_node_address("D")]["why_not"] == "too_few_of_its_card"
+    assert (answer["gpu"]["name"], answer["gpu"]["sum"]) == ("RTX 4090", "3")
+    assert rows[make_node_address("D")]["why_not"] == "too_few_of_its_gpu"
     assert rows[make_node_address("A")]["chance"] == "0.333333333333333333"
     assert max(map(len, run_and_read_output(capsys, *options).splitlines())) <= 100
     assert "draws 3 nodes, not 2" in run_refused_command(
@@ -229,7 +229,7 @@ def test_pocket_policy_shows_tickets_of_every_candidate(capsys, events, task_pat
 
 
 def test_scarce_model_is_suggested_for_download(capsys, tmp_path, task_path):
-    history = network().joins("G", "H", stake=TOKENS, **CARD)
+    history = network().joins("G", "H", stake=TOKENS, **GPU)
     answer = run_json(capsys, "--task", task_path, "--events", write_events(tmp_path, history))
 
     # Of the nodes that could run it but lack the model, by weight; equal ones by address.
@@ -244,7 +244,7 @@ def test_scarce_model_is_suggested_for_download(capsys, tmp_path, task_path):
 
 
 def test_drawn_node_is_busy_in_download_suggestions(capsys, tmp_path, task_path):
-    history = network().joins("G", stake=TOKENS, **CARD)
+    history = network().joins("G", stake=TOKENS, **GPU)
     options = ["--task", task_path, "--events", write_events(tmp_path, history), "--seed", SEED]
     assert run_json(capsys, *options)["predownload"] == [
         {

@@ -22,7 +22,7 @@ from tests.unit.dispatch.plain_dispatch import list_chain_events
 AT = Position(0, 0, 0)
 TIME = 0
 NODES = [make_node_address(name) for name in "ABCDEF"]
-CARDS = [("T4", 16), ("T4", 16), ("A100", 40), (None, None)]
+GPUS = [("T4", 16), ("T4", 16), ("A100", 40), (None, None)]
 MODELS = [(), ("base:a",), ("base:a", "base:b")]
 VERSIONS = [(1, 0, 0), (1, 2, 0), None]
 REASONS = [None, AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT]
@@ -79,9 +79,9 @@ class Market:
             )
 
     def _draw_requirement(self) -> dict[str, Any]:
-        card, memory = self.random.choice(CARDS)
+        gpu, memory = self.random.choice(GPUS)
         return {
-            "required_gpu": self.random.choice([None, None, None, card]),
+            "required_gpu": self.random.choice([None, None, None, gpu]),
             "required_gpu_vram": memory,
             "min_vram": self.random.choice([None, None, 16, 40]),
             "models": self.random.choice(MODELS),
@@ -90,12 +90,12 @@ class Market:
         }
 
     def _joins(self, _: Fold) -> Iterable[DomainEvent]:
-        card, memory = self.random.choice(CARDS)
+        gpu, memory = self.random.choice(GPUS)
         stake = self.random.randrange(1, 9) * UNIT
         version = self.random.choice(VERSIONS)
         models = self.random.choice(MODELS)
         runner = self.random.choice(NODES)
-        yield network_events.NodeJoined(AT, TIME, runner, stake, card, memory, version, models)
+        yield network_events.NodeJoined(AT, TIME, runner, stake, gpu, memory, version, models)
 
     def _changes(self, fold: Fold) -> Iterable[DomainEvent]:
         members = self._members(fold)

@@ -106,13 +106,13 @@ def test_stopped_node_is_kicked_out_after_report_and_veto_delay():
     assert out_after >= loop.economics.report_seconds + loop.economics.veto_delay
 
 
-def test_nodes_that_share_card_have_lower_hosting_costs():
+def test_nodes_that_share_gpu_have_lower_hosting_costs():
     loop = build_small_plan()
     own = build_average_attacker_role(loop)
     apart = run_closed_loop(
         build_column_from_text(), loop, Participants([*build_honest_node_roles(loop), own, own])
     )
-    together = [replace(own, card=1), replace(own, card=1)]
+    together = [replace(own, gpu=1), replace(own, gpu=1)]
     shared = run_closed_loop(
         build_column_from_text(), loop, Participants([*build_honest_node_roles(loop), *together])
     )

@@ -26,7 +26,7 @@ DEAR = {
     "skip-groups": UNIT // 2,
     "silent": UNIT // 2,
     "garbage-first": 2 * UNIT,
-    "split-one-card": UNIT // 2,
+    "split-one-gpu": UNIT // 2,
 }
 
 

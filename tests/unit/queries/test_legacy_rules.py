@@ -82,7 +82,7 @@ def compute_lanes(store, history: History, as_of) -> list[int]:
         return list(build_tree_of_folded_state(uow, Unread(), folded, as_of.time, HOURLY).lanes)
 
 
-def test_larger_card_lowers_other_scores_in_next_report(new_sqlite_store):
+def test_larger_gpu_lowers_other_scores_in_next_report(new_sqlite_store):
     history = History().joins("A", gpu_vram=8, timeout=60).after(10)
     history.joins("B", gpu_vram=24, timeout=60)
     stops = [block(1, history.time - 5), block(2, history.time)]

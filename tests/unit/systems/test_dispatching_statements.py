@@ -26,7 +26,7 @@ from oracle.systems.task_queue import QueueGroup, compute_queue_capacity
 from tests.support.document.crynux_queue import TaskQueue
 from tests.support.histories import History, fold_history, make_node_address, make_task_key
 
-CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080", 16)}
+GPUS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080", 16)}
 # A second of work, so that a task's value is its fee.
 ONE_SECOND = Pricing(dict.fromkeys(TaskKind, Fraction(1)), dict.fromkeys(TaskKind, Fraction(0)))
 # The formula alone, without its floor.
@@ -35,11 +35,11 @@ parts_of_one = st.integers(0, UNIT)
 
 
 def build_members(*names: str, **values: Any) -> History:
-    """Return members that differ only in name and card, `4090`, `4080` or `3080`."""
+    """Return members that differ only in name and GPU, `4090`, `4080` or `3080`."""
     history = History()
     for name in names:
-        card, vram = CARDS.get(name.partition(" ")[0], ("RTX 4090", 24))
-        history.joins(name, stake=100, gpu_name=card, gpu_vram=vram, **values)
+        gpu, vram = GPUS.get(name.partition(" ")[0], ("RTX 4090", 24))
+        history.joins(name, stake=100, gpu_name=gpu, gpu_vram=vram, **values)
     return history
 
 
@@ -86,13 +86,13 @@ def test_task_without_requirements_has_all_free_members_as_candidates():
     assert weights(build_members("4090", "3080").creates("t")).keys() == {"4090", "3080"}
 
 
-def test_required_gpu_limits_candidates_to_that_card():
+def test_required_gpu_limits_candidates_to_that_gpu():
     history = build_members("4090", "4080", "3080 a", "3080 b")
     history.creates("t", required_gpu="RTX 3080", required_gpu_vram=16)
     assert weights(history).keys() == {"3080 a", "3080 b"}
 
 
-def test_min_vram_includes_larger_cards():
+def test_min_vram_includes_larger_gpus():
     history = build_members("4090", "4080", "3080").joins("small", gpu_name="GTX", gpu_vram=8)
     assert weights(history.creates("t", min_vram=16)).keys() == {"4090", "4080", "3080"}
 
@@ -194,7 +194,7 @@ def test_weight_is_half_harmonic_mean_times_locality(stake, qos, boost):
     assert 0 <= exact - compute_weight(boost, stake, qos, UNFLOORED) < 1
 
 
-def test_faster_node_has_higher_weight_regardless_of_card():
+def test_faster_node_has_higher_weight_regardless_of_gpu():
     history = build_members("4090", "3080").scores("4090", 2).scores("3080", 10).creates("t")
     assert weights(history)["3080"] > weights(history)["4090"]
 
@@ -219,7 +219,7 @@ def test_node_with_zero_mean_score_has_floor_weight():
 # The queue
 
 
-def test_queue_groups_are_sorted_by_vram_then_card():
+def test_queue_groups_are_sorted_by_vram_then_gpu():
     queue = build_queue(
         ("a", 1, {"min_vram": 16}),
         ("b", 1, {"min_vram": 24}),

@@ -120,7 +120,7 @@ def test_equal_memory_gives_equal_size_factor():
     assert factors(history, "new").size == factors(history, "old").size == UNIT // 3
 
 
-def test_card_with_6_gb_does_not_fit_task_that_needs_12_gb():
+def test_gpu_with_6_gb_does_not_fit_task_that_needs_12_gb():
     history = History().joins("6", gpu_vram=6).joins("12", gpu_vram=12).creates("t", min_vram=12)
     fold, _ = fold_history(history, RULES)
     requirement = build_requirement(fold.ledger.tasks[make_task_key("t")])

@@ -155,18 +155,18 @@ def test_node_is_drawn_for_only_one_task():
     assert set(drawn.values()) == {"A", "B"}
 
 
-CARDS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080", 16)}
+GPUS = {"4090": ("RTX 4090", 24), "4080": ("RTX 4080", 16), "3080": ("RTX 3080", 16)}
 
 
 @pytest.mark.parametrize(("freed", "taken"), [("4080", "4080"), ("4090", "any 24")])
 def test_freed_node_is_drawn_for_most_valuable_fitting_task(freed, taken):
     town = Dispatch()
     town.history.creates("any 24", fee=40, min_vram=24).creates("any 16", fee=20, min_vram=16)
-    for card, fee in (("4080", 30), ("3080", 35)):
-        name, vram = CARDS[card]
-        town.history.creates(card, fee=fee, required_gpu=name, required_gpu_vram=vram)
+    for gpu, fee in (("4080", 30), ("3080", 35)):
+        name, vram = GPUS[gpu]
+        town.history.creates(gpu, fee=fee, required_gpu=name, required_gpu_vram=vram)
     assert mine_two_blocks(town) == {}
-    name, vram = CARDS[freed]
+    name, vram = GPUS[freed]
     town.history.joins(freed, stake=1, gpu_name=name, gpu_vram=vram)
     assert mine_two_blocks(town) == {taken: freed}
 

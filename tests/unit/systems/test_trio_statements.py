@@ -20,7 +20,7 @@ from oracle.systems.registry import build_rules
 from tests.support.document.legacy_queue import LegacyQueue
 from tests.support.histories import History, fold_history, make_task_key
 
-CARDS = {"4090": 24, "4080": 16, "3080": 16, "3070": 12}
+GPUS = {"4090": 24, "4080": 16, "3080": 16, "3070": 12}
 GPT, SD = TaskKind.LLM, TaskKind.SD
 SEED = bytes(32)
 RULES: Rules = build_rules(
@@ -36,13 +36,13 @@ RULES: Rules = build_rules(
 )
 
 
-def build_members(**cards: int) -> History:
-    """Return this number of nodes of each card, `_4090=3`: nodes `4090 0` to `4090 2`."""
+def build_members(**gpus: int) -> History:
+    """Return this number of nodes of each GPU, `_4090=3`: nodes `4090 0` to `4090 2`."""
     history = History()
-    for card, count in cards.items():
-        model = card.removeprefix("_")
+    for gpu, count in gpus.items():
+        model = gpu.removeprefix("_")
         for n in range(count):
-            history.joins(f"{model} {n}", gpu_name=f"RTX {model}", gpu_vram=CARDS[model])
+            history.joins(f"{model} {n}", gpu_name=f"RTX {model}", gpu_vram=GPUS[model])
     return history
 
 
@@ -104,7 +104,7 @@ def draw_trios(history: History, times: int) -> list[tuple[str, ...]]:
     ]
 
 
-def test_image_task_can_be_drawn_on_nodes_of_different_cards():
+def test_image_task_can_be_drawn_on_nodes_of_different_gpus():
     trios = draw_trios(
         build_members(_4090=2, _4080=1, _3080=2, _3070=3).creates("t", kind=SD, min_vram=16), 64
     )
@@ -117,20 +117,20 @@ def test_image_task_can_be_drawn_on_nodes_of_different_cards():
     }
 
 
-def test_card_for_text_task_is_drawn_in_proportion_to_its_nodes():
+def test_gpu_for_text_task_is_drawn_in_proportion_to_its_nodes():
     trios = draw_trios(build_members(_4090=3, _4080=6).creates("t", kind=GPT), 900)
-    cards = Counter(name.partition(" ")[0] for trio in trios for name in trio)
+    gpus = Counter(name.partition(" ")[0] for trio in trios for name in trio)
     # 600 and 300 of 900, within four standard deviations of 14.1 of the binomial; the seeds
     # are fixed.
-    assert cards["4080"] + cards["4090"] == 2700
-    assert abs(cards["4080"] // 3 - 600) < 57
+    assert gpus["4080"] + gpus["4090"] == 2700
+    assert abs(gpus["4080"] // 3 - 600) < 57
 
 
 # How likely they are
 
 
 def with_a_laggard() -> History:
-    """Return three nodes of one card, of which `4090 2` has timed out on every task."""
+    """Return three nodes of one GPU, of which `4090 2` has timed out on every task."""
     history = build_members(_4090=3)
     for n in range(2):
         for place in range(3):
@@ -168,18 +168,18 @@ def build_queue(*orders: tuple[str, TaskKind, int, int]) -> LegacyQueue:
     )
 
 
-def list_offers(queue: LegacyQueue, freed: str, **cards: int) -> list[str]:
+def list_offers(queue: LegacyQueue, freed: str, **gpus: int) -> list[str]:
     """Return the tasks that become possible with a freed node, the best first."""
-    nodes = build_policy_arguments(build_members(**cards).creates("t"))[1].nodes.values()
+    nodes = build_policy_arguments(build_members(**gpus).creates("t"))[1].nodes.values()
     (node,) = (candidate for candidate in nodes if decode_task_name(candidate.address) == freed)
     return [decode_task_name(offer.waiting.key) for offer in queue.offers_for(node, nodes)]
 
 
-def test_three_equal_cards_take_text_and_image_tasks_within_vram():
+def test_three_equal_gpus_take_text_and_image_tasks_within_vram():
     queue = build_queue(("sd", SD, 8, 1), ("gpt", GPT, 16, 2), ("large", GPT, 24, 9))
     assert list_offers(queue, "4080 0", _4080=3) == ["gpt", "sd"]
 
 
-def test_three_different_cards_take_only_image_tasks():
+def test_three_different_gpus_take_only_image_tasks():
     queue = build_queue(("sd", SD, 8, 1), ("gpt", GPT, 8, 9), ("large", SD, 24, 9))
     assert list_offers(queue, "4080 0", _4080=1, _3080=1, _4090=1) == ["sd"]

@@ -35,15 +35,15 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.advice_sentences import (
-    CARD_TITLES,
+    GPU_TITLES,
     LOSS_TITLES,
     WHAT_IF_TITLES,
     WORK_TITLES,
-    explain_card_comparison,
+    explain_gpu_comparison,
     explain_missing_what_if,
     explain_what_if,
     explain_work_share,
-    list_card_cells,
+    list_gpu_cells,
     list_loss_cells,
     list_what_if_cells,
     list_work_share_cells,
@@ -283,9 +283,9 @@ def build_advice_values(advice: NodeAdvice, token: Token) -> dict[str, Any]:
             "titles": WHAT_IF_TITLES,
             "cells": list_what_if_cells(what_if, token),
             "assumption": explain_what_if(what_if),
-            "card_titles": CARD_TITLES,
-            "card_cells": list_card_cells(what_if, token),
-            "cards": explain_card_comparison(what_if),
+            "gpu_titles": GPU_TITLES,
+            "gpu_cells": list_gpu_cells(what_if, token),
+            "gpus": explain_gpu_comparison(what_if),
         },
         "no_what_if": None if what_if is not None else explain_missing_what_if(advice),
         "work": None

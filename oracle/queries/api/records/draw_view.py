@@ -78,8 +78,8 @@ class DrawnAgain(Answer):
         description="Key of the task, or of its group if the tasks of the group share a seed."
     )
     counter: int = Field(description="Number of nodes drawn before it with the same seed.")
-    card: str | None = Field(
-        description="Card that was drawn before the node, under a legacy policy."
+    gpu: str | None = Field(
+        description="GPU that was drawn before the node, under a legacy policy."
     )
     candidates: list[WeightedCandidate] = Field(description="Ascending by address.")
     digest: HashText
@@ -120,7 +120,7 @@ def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None
         seed_hash=recorded.seed_hash,
         seed_name=task if has_own_seed or group is None else group,
         counter=len(earlier_nodes),
-        card=own_drawing.card,
+        gpu=own_drawing.gpu,
         candidates=[
             WeightedCandidate(node=address, weight=str(weight))
             for address, weight in sorted(own_drawing.candidates)

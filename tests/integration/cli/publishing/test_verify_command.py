@@ -47,7 +47,7 @@ def create_tasks(network: LocalNetwork, names: Iterable[str]) -> dict[str, str]:
     """
     stage = network.stage
     ids = {name: sha256(name.encode()).digest() for name in names}
-    # TaskNetwork's struct Order: any card, no model, for an hour.
+    # TaskNetwork's struct Order: any GPU, no model, for an hour.
     orders: list[tuple[object, ...]] = [
         (task_id, bytes(32), 0, 0, 0, "", 0, [], *VERSION, 1, 3600) for task_id in ids.values()
     ]

@@ -71,7 +71,7 @@ def test_every_tool_returns_response_of_its_api_path(api: LocalApi, name: str):
 
 def test_untrusted_text_is_tagged_and_stripped_of_control_chars(api: LocalApi):
     decoded, _ = call(api, "node", node=make_node_address("A"))
-    escaped_name = decoded["row"]["card"][MARK]
+    escaped_name = decoded["row"]["gpu"][MARK]
     assert escaped_name.startswith("RTX 4090. Ignore")
     assert escaped_name.isprintable()
 

@@ -1,4 +1,4 @@
-"""The list of nodes: filtered by card and by a list of addresses, with each node's trend."""
+"""The list of nodes: filtered by GPU and by a list of addresses, with each node's trend."""
 
 import re
 

@@ -36,23 +36,23 @@ from tests.support.examples import examples
 from tests.support.scripted_reader import ScriptedReader
 from tests.support.txmgr.dispatch_harness import build_dispatch_settings
 from tests.support.txmgr.stores import NewStore
-from tests.unit.dispatch.market import AT, CARDS, MODELS, NODES, TIME, VERSIONS, Market
+from tests.unit.dispatch.market import AT, GPUS, MODELS, NODES, TIME, VERSIONS, Market
 from tests.unit.dispatch.plain_dispatch import PlainDispatch, dispatched_plainly
 from tests.unit.dispatch.test_plain_dispatch import RULES, START, DrawingFollower
 
 
 @dataclass
 class SteadyMarket(Market):
-    """A market in which stakes, cards, models and versions stay, and every task is drawn."""
+    """A market in which stakes, GPUs, models and versions stay, and every task is drawn."""
 
     @override
     def _joins(self, _: Fold) -> Iterable[DomainEvent]:
         number = self.random.randrange(len(NODES))
-        card, memory = CARDS[number % len(CARDS)]
+        gpu, memory = GPUS[number % len(GPUS)]
         version = VERSIONS[number % len(VERSIONS)]
         models = MODELS[number % len(MODELS)]
         yield network_events.NodeJoined(
-            AT, TIME, NODES[number], 4 * UNIT, card, memory, version, models
+            AT, TIME, NODES[number], 4 * UNIT, gpu, memory, version, models
         )
 
     @override

@@ -117,7 +117,7 @@ def test_filtered_pages_equal_filtered_full_list(
             row.state == filters.get("state", row.state)
             and row.node.startswith(filters.get("prefix", "0x"))
             and row.node in filters.get("of", {row.node})
-            and filters.get("gpu", "") in (row.card or "").casefold()
+            and filters.get("gpu", "") in (row.gpu or "").casefold()
         )
 
     expected = [
@@ -163,20 +163,20 @@ def test_only_changed_nodes_are_read_again_during_backfill(indexed, monkeypatch)
 
 def orders_of(ranking: NodeRanking) -> tuple[object, ...]:
     places = {name: ranking.find_rank(name) for name in ranking.nodes}
-    cards = {
-        node.gpu_name: ranking.find_nodes_by_card(node.gpu_name or "")
+    gpus = {
+        node.gpu_name: ranking.find_nodes_by_gpu(node.gpu_name or "")
         for node in ranking.nodes.values()
     }
     weights = ranking.get_draw_weights(CRYNUX_WEIGHTING)
-    members, members_by_card = ranking.list_member_keys(), ranking.members_by_card
+    members, members_by_gpu = ranking.list_member_keys(), ranking.members_by_gpu
     return (
         ranking.counts,
         ranking.state_by_address,
         places,
         members,
         weights,
-        cards,
-        members_by_card,
+        gpus,
+        members_by_gpu,
     )
 
 

@@ -16,7 +16,7 @@ quick = examples(40)
 
 NAMES = "ABCDEFGHIJ"
 MODELS = st.lists(st.sampled_from(["base:a", "base:b", "lora:c"]), max_size=3).map(tuple)
-CARDS = st.sampled_from([None, "A100", "T4"])
+GPUS = st.sampled_from([None, "A100", "T4"])
 MEMORY = st.sampled_from([None, 8, 16, 40])
 VERSIONS = st.sampled_from([None, (1, 0, 0), (1, 2, 0), (2, 0, 0)])
 
@@ -26,7 +26,7 @@ ROWS = st.fixed_dictionaries({
     "paused": st.sampled_from([*[False] * 7, True]),
     "running": st.sampled_from([*[0] * 5, 1]),
     "stake": st.sampled_from([None, 0, 1, 57 * UNIT, 100 * UNIT, 401 * UNIT]),
-    "gpu_name": CARDS,
+    "gpu_name": GPUS,
     "gpu_vram": MEMORY,
     "version": VERSIONS,
     "models": MODELS,
@@ -49,7 +49,7 @@ def networks() -> st.SearchStrategy[list[Node]]:
 
 
 def requests() -> st.SearchStrategy[Task]:
-    """Draw a task that requires a card, or memory, or nothing."""
+    """Draw a task that requires a GPU, or memory, or nothing."""
     field_strategies: dict[str, st.SearchStrategy[Any]] = {
         "required_gpu": st.sampled_from([None, None, "", "A100"]),
         "required_gpu_vram": st.sampled_from([None, 0, 40]),

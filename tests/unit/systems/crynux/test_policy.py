@@ -121,30 +121,30 @@ REASONS: dict[str, tuple[IneligibilityReason | None, dict[str, Any], dict[str, A
     "paused while busy": (IneligibilityReason.PAUSED, {"paused": True, "running": 1}, {}),
     "excluded": (IneligibilityReason.EXCLUDED, {"base": UNIT // 10 - 1}, {}),
     "just not excluded": (None, {"base": UNIT // 10}, {}),
-    "no card known": (IneligibilityReason.GPU_UNKNOWN, {}, {"required_gpu": "A100"}),
-    "another card": (IneligibilityReason.GPU_NAME, {"gpu_name": "T4"}, {"required_gpu": "A100"}),
-    "a card of a longer name": (
+    "no GPU known": (IneligibilityReason.GPU_UNKNOWN, {}, {"required_gpu": "A100"}),
+    "another GPU": (IneligibilityReason.GPU_NAME, {"gpu_name": "T4"}, {"required_gpu": "A100"}),
+    "a GPU of a longer name": (
         IneligibilityReason.GPU_NAME,
         {"gpu_name": "A100-SXM"},
         {"required_gpu": "A100"},
     ),
-    "card without its memory": (
+    "GPU without its memory": (
         IneligibilityReason.VRAM_UNKNOWN,
         {"gpu_name": "A100"},
         {"required_gpu": "A100", "required_gpu_vram": 40},
     ),
-    "card with more memory": (
+    "GPU with more memory": (
         IneligibilityReason.GPU_VRAM,
         {"gpu_name": "A100", "gpu_vram": 80},
         {"required_gpu": "A100", "required_gpu_vram": 40},
     ),
-    "card of whatever memory": (None, {"gpu_name": "A100"}, {"required_gpu": "A100"}),
-    "card, and minimum ignored": (
+    "GPU of whatever memory": (None, {"gpu_name": "A100"}, {"required_gpu": "A100"}),
+    "GPU, and minimum ignored": (
         None,
         {"gpu_name": "A100", "gpu_vram": 40},
         {"required_gpu": "A100", "required_gpu_vram": 40, "min_vram": 80},
     ),
-    "empty card is none": (None, {}, {"required_gpu": ""}),
+    "empty GPU is none": (None, {}, {"required_gpu": ""}),
     "no memory known": (IneligibilityReason.VRAM_UNKNOWN, {}, {"min_vram": 8}),
     "too little memory": (IneligibilityReason.VRAM_TOO_SMALL, {"gpu_vram": 7}, {"min_vram": 8}),
     "just enough memory": (None, {"gpu_vram": 8}, {"min_vram": 8}),

@@ -116,7 +116,7 @@ def test_equal_tasks_are_taken_oldest_first_and_dropped_newest_first():
     assert [entry.task for entry in queue.overflow(1)] == [tasks[2], tasks[1]]
 
 
-def test_groups_are_sorted_by_memory_then_card():
+def test_groups_are_sorted_by_memory_then_gpu():
     tasks = [
         a_task("1", min_vram=16),
         a_task("2", required_gpu="T4", required_gpu_vram=16),

@@ -43,11 +43,11 @@ class Network:
             return
         node = self.draw(st.sampled_from(away))
         self.members.add(node)
-        card_fields = {
+        gpu_fields = {
             "gpu_vram": self.draw(st.none() | st.integers(0, 48)),
             "timeout": self.draw(st.none() | st.integers(0, 400)),
         }
-        known_fields = {key: value for key, value in card_fields.items() if value is not None}
+        known_fields = {key: value for key, value in gpu_fields.items() if value is not None}
         self.emit("node_joined", node=node, **known_fields)
 
     def leave(self) -> None:

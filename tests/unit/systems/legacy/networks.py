@@ -56,12 +56,12 @@ def member(name: str, **values: Any) -> Node:
     return new_node
 
 
-def cards(counts: dict[tuple[str, int], int]) -> list[Node]:
-    """Return members with these cards: `{("RTX 4090", 24): 3}`."""
+def gpus(counts: dict[tuple[str, int], int]) -> list[Node]:
+    """Return members with these GPUs: `{("RTX 4090", 24): 3}`."""
     return [
         member(f"{n}", gpu_name=model, gpu_vram=vram)
         for n, (model, vram) in enumerate(
-            card for card, count in counts.items() for _ in range(count)
+            gpu for gpu, count in counts.items() for _ in range(count)
         )
     ]
 

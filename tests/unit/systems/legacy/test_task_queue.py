@@ -10,12 +10,12 @@ from hypothesis import given, strategies as st
 
 from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
-from oracle.systems.legacy.legacy_eligibility import CardGroup
+from oracle.systems.legacy.legacy_eligibility import GpuGroup
 from oracle.systems.legacy.trio_line import TaskGroup
 from tests.support.document.legacy_queue import LegacyQueue, list_combinations
 from tests.support.examples import examples
 from tests.support.histories import make_node_address, make_task_key
-from tests.unit.systems.legacy.networks import cards, member, waiting_task
+from tests.unit.systems.legacy.networks import gpus, member, waiting_task
 
 
 def fee_of(waiting):
@@ -39,20 +39,20 @@ def take_best_offer(queue, freed, other_nodes):
     return None if offer is None else (offer.group.text, int(offer.waiting.value))
 
 
-def test_freed_node_forms_trio_with_nodes_of_same_card():
-    nodes = cards({("RTX 4080", 16): 3, ("RTX 4090", 24): 2})
+def test_freed_node_forms_trio_with_nodes_of_same_gpu():
+    nodes = gpus({("RTX 4080", 16): 3, ("RTX 4090", 24): 2})
     same, largest = list_combinations(nodes[0], nodes)
-    assert (same.card, same.vram) == (CardGroup(16, "RTX 4080"), 16)
+    assert (same.gpu, same.vram) == (GpuGroup(16, "RTX 4080"), 16)
     assert [partner.address for partner in same.partners] == [
         make_node_address("1"),
         make_node_address("2"),
     ]
     # The limit is the freed node's own memory, because the others have as much.
-    assert (largest.card, largest.vram, len(largest.partners)) == (None, 16, 4)
+    assert (largest.gpu, largest.vram, len(largest.partners)) == (None, 16, 4)
 
 
-def test_smaller_cards_are_excluded_from_trio_of_largest_memory():
-    nodes = cards({("RTX 4090", 24): 1, ("A", 8): 1, ("B", 12): 1, ("C", 16): 1})
+def test_smaller_gpus_are_excluded_from_trio_of_largest_memory():
+    nodes = gpus({("RTX 4090", 24): 1, ("A", 8): 1, ("B", 12): 1, ("C", 16): 1})
     (combination,) = list_combinations(nodes[0], nodes)
     assert (combination.vram, [partner.gpu_name for partner in combination.partners]) == (
         12,
@@ -61,29 +61,29 @@ def test_smaller_cards_are_excluded_from_trio_of_largest_memory():
 
 
 def test_two_free_nodes_make_no_trio():
-    nodes = cards({("RTX 4090", 24): 2})
+    nodes = gpus({("RTX 4090", 24): 2})
     assert list_combinations(nodes[0], nodes) == []
     assert queue_of(costs(9, 0)).next_for(nodes[0], nodes) is None
 
 
-def test_nodes_with_unknown_cards_do_not_form_same_card_trio():
+def test_nodes_with_unknown_gpus_do_not_form_same_gpu_trio():
     nodes = [member(name) for name in "ABC"]
     (combination,) = list_combinations(nodes[0], nodes)
-    assert (combination.card, combination.vram) == (None, 0)
+    assert (combination.gpu, combination.vram) == (None, 0)
     assert take_best_offer(queue_of(costs(5, 0), costs(9, 0, gpt=True)), nodes[0], nodes) == (
         "SD/0GB",
         5,
     )
 
 
-def test_freed_node_without_two_matching_cards_takes_no_gpt_task():
-    nodes = cards({("RTX 4090", 24): 2, ("RTX 3090", 24): 2})
+def test_freed_node_without_two_matching_gpus_takes_no_gpt_task():
+    nodes = gpus({("RTX 4090", 24): 2, ("RTX 3090", 24): 2})
     queue = queue_of(costs(90, 8, gpt=True), costs(10, 24), costs(5, 8))
     assert take_best_offer(queue, nodes[0], nodes) == ("SD/24GB", 10)
 
 
 def test_oldest_of_most_valuable_tasks_is_taken():
-    nodes = cards({("RTX 4090", 24): 3})
+    nodes = gpus({("RTX 4090", 24): 3})
     queue = queue_of(costs(40, 16, block=2), costs(40, 24, gpt=True, block=1), costs(30, 8))
     assert take_best_offer(queue, nodes[0], nodes) == ("GPT/24GB", 40)
     queue.discard(make_task_key("40/24/True/1"))
@@ -91,7 +91,7 @@ def test_oldest_of_most_valuable_tasks_is_taken():
 
 
 def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_nodes():
-    nodes = cards({("RTX 4090", 24): 3})
+    nodes = gpus({("RTX 4090", 24): 3})
     for candidate in nodes:
         candidate.version = (1, 2, 0)
     queue = queue_of(costs(40, 16, version=(2, 0, 0)), costs(30, 16, version=(1, 1, 0)))
@@ -101,7 +101,7 @@ def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_nodes():
 
 
 def test_partners_are_drawn_among_nodes_able_to_run_task():
-    nodes = cards({("RTX 4090", 24): 4})
+    nodes = gpus({("RTX 4090", 24): 4})
     nodes[1].version = (1, 0, 0)
     for candidate in (nodes[0], *nodes[2:]):
         candidate.version = (2, 0, 0)

@@ -10,14 +10,14 @@ from oracle.dispatch.drawer import BlockDrawer
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.ids import Address, GroupKey, Hash
 from oracle.domain.state import Ending, Node, Task
-from oracle.systems.legacy.legacy_eligibility import find_card_group
+from oracle.systems.legacy.legacy_eligibility import find_gpu_group
 from oracle.systems.legacy.trio_line import build_trio_queue, find_unstartable_tasks
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from tests.support.document.legacy_queue import LegacyQueue, merge_group_into_task
 from tests.support.histories import make_node_address
 from tests.support.txmgr.dispatch_harness import PRICING, build_dispatch_settings
 from tests.support.vectors import load_vector
-from tests.unit.systems.legacy.networks import RULES, add_scores, cards, member, waiting_task
+from tests.unit.systems.legacy.networks import RULES, add_scores, gpus, member, waiting_task
 
 LEGACY = build_dispatch_settings(policy="legacy", rules=RULES)
 
@@ -138,7 +138,7 @@ def test_three_tasks_of_larger_group_are_unstartable():
 def test_three_distinct_nodes_are_drawn_with_same_group_seed():
     drawer = BlockDrawer(LEGACY, explains=True)
     tasks = trio("g")
-    view = FixedView(cards({("RTX 4090", 24): 5}), tasks)
+    view = FixedView(gpus({("RTX 4090", 24): 5}), tasks)
     drawer.restore_plan(view, block(1), {})
     drawn = drawer.draw_at_block(view, block(2)).new_draws
 
@@ -149,19 +149,19 @@ def test_three_distinct_nodes_are_drawn_with_same_group_seed():
     assert {len(node_draw.candidates) for node_draw in drawn} == {5}
 
 
-def test_gpt_group_is_drawn_from_nodes_of_same_card():
+def test_gpt_group_is_drawn_from_nodes_of_same_gpu():
     drawer = BlockDrawer(LEGACY, explains=True)
     tasks = trio("g", gpt=True, min_vram=16)
-    nodes = cards({("RTX 4090", 24): 3, ("RTX 4080", 16): 3, ("RTX 3080", 8): 3})
+    nodes = gpus({("RTX 4090", 24): 3, ("RTX 4080", 16): 3, ("RTX 3080", 8): 3})
     view = FixedView(nodes, tasks)
     drawer.restore_plan(view, block(1), {})
     drawn = drawer.draw_at_block(view, block(2)).new_draws
-    card_by_address = {card_owner.address: find_card_group(card_owner) for card_owner in nodes}
-    (card,) = {card_by_address[node_draw.node] for node_draw in drawn}
-    assert card is not None
-    assert {node_draw.card for node_draw in drawn} == {card.text}
+    gpu_by_address = {gpu_owner.address: find_gpu_group(gpu_owner) for gpu_owner in nodes}
+    (gpu,) = {gpu_by_address[node_draw.node] for node_draw in drawn}
+    assert gpu is not None
+    assert {node_draw.gpu for node_draw in drawn} == {gpu.text}
     assert {address for address, _ in drawn[0].candidates} == {
-        address for address, of in card_by_address.items() if of == card
+        address for address, of in gpu_by_address.items() if of == gpu
     }
 
 
@@ -174,7 +174,7 @@ def test_node_with_zero_speed_is_not_drawn_if_there_are_enough_others():
 
 
 def test_unavailable_node_voids_draw_of_entire_group():
-    nodes = cards({("RTX 4090", 24): 4})
+    nodes = gpus({("RTX 4090", 24): 4})
     tasks = trio("g")
     drawer = BlockDrawer(LEGACY)
     view = FixedView(nodes, tasks)
@@ -197,14 +197,14 @@ def test_three_free_nodes_get_group_shown_in_figure():
             task_fields = {"gpt": kind == "GPT", "min_vram": int(vram), "fee": fee}
             groups[f"{name} {fee}"] = (fee, trio(f"{name} {fee}", **task_fields))
     drawn = drawn_by(
-        cards({("RTX 4090", 24): 3}), [task for _, tasks in groups.values() for task in tasks]
+        gpus({("RTX 4090", 24): 3}), [task for _, tasks in groups.values() for task in tasks]
     )
     (drawn_fee,) = [fee for fee, tasks in groups.values() if tasks[0].key in drawn]
     assert (drawn_fee, len(drawn)) == (figure["expected_value"], 3)
 
 
-CARDS = [("RTX 4090", 24), ("RTX 4080", 16), ("RTX 3080", 16), ("RTX 4070", 12)]
-networks = st.lists(st.sampled_from(CARDS), min_size=1, max_size=7)
+GPUS = [("RTX 4090", 24), ("RTX 4080", 16), ("RTX 3080", 16), ("RTX 4070", 12)]
+networks = st.lists(st.sampled_from(GPUS), min_size=1, max_size=7)
 orders = st.lists(
     st.tuples(st.booleans(), st.sampled_from([0, 12, 16, 24]), st.integers(1, 9)), max_size=6
 )
@@ -263,7 +263,7 @@ def test_group_is_drawn_entirely_or_not_at_all(models, group_orders):
         assert len(run) in {0, 3}
         assert all((candidate.gpu_vram or 0) >= (tasks[0].min_vram or 0) for candidate in run)
         if tasks[0].kind == "llm":
-            assert len({find_card_group(candidate) for candidate in run}) <= 1
+            assert len({find_gpu_group(candidate) for candidate in run}) <= 1
 
 
 @given(networks, orders, st.integers(0, 3))

@@ -25,8 +25,8 @@ from tests.support.vectors import Vector, load_vector, vectors_of
 from tests.unit.systems.legacy.networks import (
     RULES,
     add_scores,
-    cards,
     close_to,
+    gpus,
     legacy_with,
     member,
     rules_with,
@@ -189,7 +189,7 @@ def test_three_free_rtx_4090_nodes_take_task_shown_in_figure():
             for fee in fees
         ]
     queue = LegacyQueue(lambda queued_task: Fraction(queued_task.fee or 0), tasks)
-    nodes = cards({("RTX 4090", 24): 3})
+    nodes = gpus({("RTX 4090", 24): 3})
     offers = queue.offers_for(nodes[0], nodes)
     assert {offer.group.text: int(offer.waiting.value) for offer in offers} == FIGURE[
         "candidate_heads"

@@ -84,8 +84,8 @@ async function onDrawClick(event) {
       makeSteps(inputs, draw),
       makeTable(draw),
     );
-    if (inputs.card) {
-      container.prepend(makeElement("p", `The GPU was drawn first: ${inputs.card}.`, "hint"));
+    if (inputs.gpu) {
+      container.prepend(makeElement("p", `The GPU was drawn first: ${inputs.gpu}.`, "hint"));
     }
   } catch (error) {
     container.replaceChildren(makeElement("p", `The draw could not be repeated: ${error.message}`));

@@ -3,51 +3,49 @@
 from pydantic import Field
 
 from oracle.queries.answers import ApiModel, FixedPoint
-from oracle.queries.api.card_table import Card, CardTable
+from oracle.queries.api.gpu_table import Gpu, GpuTable
 
 # Two GPUs are compared only if they shared at least this many groups.
 MIN_SHARED_GROUPS = 30
 # An answer lists at most this many GPUs, namely those that most members have.
-MAX_CARDS = 50
+MAX_GPUS = 50
 
 
-class CardSpeed(ApiModel):
+class GpuSpeed(ApiModel):
     """A GPU model of the network, and its answer times compared with those of the node's GPU."""
 
-    gpu: str
+    name: str
     vram: int | None = Field(description="In GB; null if not known.")
-    nodes: int = Field(description="Members with this card.")
-    is_own: bool = Field(description="Whether the node has this card.")
+    nodes: int = Field(description="Members with this GPU.")
+    is_own: bool = Field(description="Whether the node has this GPU.")
     shared_groups: int = Field(
-        description="Groups among the newest 1,000 of the network that both cards answered."
+        description="Groups among the newest 1,000 of the network that both GPUs answered."
     )
     time_ratio: FixedPoint | None = Field(
         description=(
-            "Median of its time divided by the time of the node's card, over all pairs of answers "
+            "Median of its time divided by the time of the node's GPU, over all pairs of answers "
             "in the shared groups; null if there are fewer than 30 of them, or if it is the "
-            "node's own card."
+            "node's own GPU."
         )
     )
 
 
-def list_card_speeds(own_card: Card | None, table: CardTable) -> list[CardSpeed]:
+def list_gpu_speeds(own_gpu: Gpu | None, table: GpuTable) -> list[GpuSpeed]:
     """Return the network's GPU models with their relative answer times, most frequent first."""
-    cards = sorted(
-        table.nodes_by_card.items(), key=lambda item: (-item[1], item[0].gpu, item[0].vram or 0)
+    gpus = sorted(
+        table.nodes_by_gpu.items(), key=lambda item: (-item[1], item[0].name, item[0].vram or 0)
     )
-    return [_build_card_speed(card, nodes, own_card, table) for card, nodes in cards[:MAX_CARDS]]
+    return [_build_gpu_speed(gpu, nodes, own_gpu, table) for gpu, nodes in gpus[:MAX_GPUS]]
 
 
-def _build_card_speed(
-    card: Card, nodes: int, own_card: Card | None, table: CardTable
-) -> CardSpeed:
-    comparison = None if own_card is None else table.comparisons.get((own_card, card))
+def _build_gpu_speed(gpu: Gpu, nodes: int, own_gpu: Gpu | None, table: GpuTable) -> GpuSpeed:
+    comparison = None if own_gpu is None else table.comparisons.get((own_gpu, gpu))
     shared_groups = 0 if comparison is None else comparison.shared_groups
-    return CardSpeed(
-        gpu=card.gpu,
-        vram=card.vram,
+    return GpuSpeed(
+        name=gpu.name,
+        vram=gpu.vram,
         nodes=nodes,
-        is_own=card == own_card,
+        is_own=gpu == own_gpu,
         shared_groups=shared_groups,
         time_ratio=None
         if comparison is None or shared_groups < MIN_SHARED_GROUPS

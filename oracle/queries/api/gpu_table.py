@@ -17,14 +17,14 @@ from oracle.store.state.cursor_repository import Cursor
 MAX_GROUPS = 1_000
 
 
-class Card(NamedTuple):
+class Gpu(NamedTuple):
     """A GPU model, and its video memory in GB if that is known."""
 
-    gpu: str
+    name: str
     vram: int | None
 
 
-class CardComparison(NamedTuple):
+class GpuComparison(NamedTuple):
     """A comparison of the answer times of two GPUs, in the groups that both answered.
 
     `time_ratio` is in units of 10^-18. It is the median over all pairs of answers in these groups,
@@ -35,32 +35,32 @@ class CardComparison(NamedTuple):
     time_ratio: int
 
 
-class CardTable(NamedTuple):
-    """The number of members by GPU, and the comparisons of GPUs by `(other, card)`."""
+class GpuTable(NamedTuple):
+    """The number of members by GPU, and the comparisons of GPUs by `(other, gpu)`."""
 
-    nodes_by_card: Mapping[Card, int]
-    comparisons: Mapping[tuple[Card, Card], CardComparison]
-
-
-def get_node_card(node: Node) -> Card | None:
-    return None if node.gpu_name is None else Card(node.gpu_name, node.gpu_vram)
+    nodes_by_gpu: Mapping[Gpu, int]
+    comparisons: Mapping[tuple[Gpu, Gpu], GpuComparison]
 
 
-class CardTableCache:
-    """A thread-safe cache of the newest `CardTable`."""
+def get_node_gpu(node: Node) -> Gpu | None:
+    return None if node.gpu_name is None else Gpu(node.gpu_name, node.gpu_vram)
+
+
+class GpuTableCache:
+    """A thread-safe cache of the newest `GpuTable`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._epoch: int | None = None
-        self._table = CardTable({}, {})
+        self._table = GpuTable({}, {})
 
-    def load_card_table(
+    def load_gpu_table(
         self,
         uow: UnitOfWork,
         cursor: Cursor,
         nodes: Mapping[Address, Node],
-        nodes_by_card: Mapping[Card, int],
-    ) -> CardTable:
+        nodes_by_gpu: Mapping[Gpu, int],
+    ) -> GpuTable:
         """Return the GPU table as of the cursor of this snapshot.
 
         `nodes` are all nodes as of the cursor.
@@ -68,44 +68,44 @@ class CardTableCache:
         with self._lock:
             if self._epoch != cursor.epoch:
                 groups = uow.results.list_newest_answer_times(MAX_GROUPS)
-                self._table = CardTable(nodes_by_card, compare_cards(groups, nodes))
+                self._table = GpuTable(nodes_by_gpu, compare_gpus(groups, nodes))
                 self._epoch = cursor.epoch
             return self._table
 
 
-def count_members_by_card(nodes: Iterable[Node]) -> Counter[Card]:
+def count_members_by_gpu(nodes: Iterable[Node]) -> Counter[Gpu]:
     """Count the members with each GPU; members whose GPU is unknown are left out."""
     return Counter(
-        Card(node.gpu_name, node.gpu_vram)
+        Gpu(node.gpu_name, node.gpu_vram)
         for node in nodes
         if node.membership is Membership.MEMBER and node.gpu_name is not None
     )
 
 
-def compare_cards(
+def compare_gpus(
     groups: Sequence[Sequence[tuple[Address, int]]], nodes: Mapping[Address, Node]
-) -> dict[tuple[Card, Card], CardComparison]:
+) -> dict[tuple[Gpu, Gpu], GpuComparison]:
     """Compare the answer times of each pair of GPUs in the groups that both answered.
 
     Each group is a list of its ranked answers, and each answer is a pair of a node and its time in
     seconds. A node counts with the GPU that it has now.
     """
-    ratios_by_pair: dict[tuple[Card, Card], list[list[int]]] = defaultdict(list)
+    ratios_by_pair: dict[tuple[Gpu, Gpu], list[list[int]]] = defaultdict(list)
     for answers in groups:
-        times_by_card = defaultdict(list)
+        times_by_gpu = defaultdict(list)
         for address, elapsed in answers:
-            card = get_node_card(nodes[address]) if address in nodes else None
-            if card is not None:
-                times_by_card[card].append(elapsed)
-        for other_card, card in permutations(times_by_card, 2):
-            ratios_by_pair[other_card, card].append(
+            gpu = get_node_gpu(nodes[address]) if address in nodes else None
+            if gpu is not None:
+                times_by_gpu[gpu].append(elapsed)
+        for other_gpu, gpu in permutations(times_by_gpu, 2):
+            ratios_by_pair[other_gpu, gpu].append(
                 [
                     elapsed * UNIT // other_elapsed
-                    for elapsed in times_by_card[card]
-                    for other_elapsed in times_by_card[other_card]
+                    for elapsed in times_by_gpu[gpu]
+                    for other_elapsed in times_by_gpu[other_gpu]
                 ]
             )
     return {
-        pair: CardComparison(len(ratios), median_low(chain.from_iterable(ratios)))
+        pair: GpuComparison(len(ratios), median_low(chain.from_iterable(ratios)))
         for pair, ratios in ratios_by_pair.items()
     }
