@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
 from oracle.domain.blocks import Position  # noqa: E402
 from oracle.domain.ids import Address  # noqa: E402
-from oracle.domain.incidents.incident_detector import IncidentDetector  # noqa: E402
+from oracle.domain.incidents import IncidentDetector  # noqa: E402
 from tests.support.task_traffic import (  # noqa: E402
     BEGIN,
     Attempt,

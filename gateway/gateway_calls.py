@@ -17,8 +17,7 @@ from gateway.request_bodies import (
 from gateway.selection_service import SelectionService
 from gateway.session_selector import NodeSelection, SelectionRequest
 from oracle import __version__
-from oracle.systems.pocket.explain_row import format_ticket_explanation
-from oracle.systems.pocket.ranking import NodeStats, RankedNode
+from oracle.systems.pocket.ranking import NodeStats, RankedNode, format_ticket_explanation
 
 
 class NotReadyResponse(NamedTuple):

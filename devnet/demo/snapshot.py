@@ -7,7 +7,7 @@ from typing import Protocol
 from oracle.bindings.probe_calls import decode_probe_nodes
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange
 from oracle.domain.ids import Address
-from oracle.domain.incidents.incident import Incident
+from oracle.domain.incidents import Incident
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE, NEVER_REPORTED, QOS_STEP
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.scoring.kickout_forecast import is_kickout_near
@@ -22,8 +22,7 @@ from oracle.queries.population import (
     load_population,
 )
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.outbox.call_kinds import SECOND_GROUP, SETTLE_CONTEST
-from oracle.store.outbox.records import Account, IntentState
+from oracle.store.outbox.records import SECOND_GROUP, SETTLE_CONTEST, Account, IntentState
 from oracle.store.report_repository import ReportState
 from oracle.systems.crynux.predownload import list_download_requests
 

@@ -1,10 +1,15 @@
-"""Reads several views of a deployed contract at the same block."""
+"""Reads several views of a deployed contract at the same block, and ArbSys of Arbitrum chains.
+
+On an Arbitrum chain, `block.number` is the block number of the parent chain. The oracle must
+therefore be deployed with `arbitrum` set, because otherwise it would accept no report.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from oracle.bindings.codec import decode_result, encode_call
+from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
@@ -13,6 +18,10 @@ from oracle.rpc.rpc_errors import RevertError
 from oracle.txmgr.client.receipts import fetch_newest_block
 
 T = TypeVar("T")
+ARB_SYS = Address("0x0000000000000000000000000000000000000064")
+_BLOCK_NUMBER_CALL = "0x" + keccak(b"arbBlockNumber()")[:4].hex()
+# The length of `0x` and one word.
+_WORD_LENGTH = 66
 
 
 class ViewCall(NamedTuple):
@@ -118,3 +127,18 @@ def fetch_contract_code(pool_view: PoolView, contract: DeployedContract, block: 
 def decode_hash_result(result: tuple[Any, ...]) -> Hash:
     """Return the only result of a view, a bytes32, as `0x` hex."""
     return Hash("0x" + bytes(result[0]).hex())
+
+
+def is_arbitrum_chain(pool_view: PoolView) -> bool:
+    """Return whether the chain has Arbitrum's system contract, ArbSys.
+
+    Raises:
+        TransientError: no endpoint responds.
+    """
+    call = {"to": ARB_SYS, "data": _BLOCK_NUMBER_CALL}
+    try:
+        block_number = pool_view.request("eth_call", call, "latest")
+    except RevertError:
+        # The address belongs to another precompile or contract.
+        return False
+    return isinstance(block_number, str) and len(block_number) == _WORD_LENGTH

@@ -10,7 +10,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.rlp import encode_rlp
 from oracle.domain.events.oracle_events import ContractKickLimits, RootsLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
-from oracle.domain.reports.expulsions import NEVER_EXPIRES
+from oracle.domain.reports.node_kicks import NEVER_EXPIRES
 from oracle.domain.reports.report import ReportSettings
 from oracle.errors import FatalError, InputError, TransientError
 from oracle.rpc.fanout import PoolView, expect_response_format, parse_quantity

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from oracle.bindings.arb_sys import is_arbitrum_chain
 from oracle.bindings.codec import decode_arguments, decode_result, encode_call
 from oracle.bindings.contract_views import (
     DeployedContract,
@@ -16,6 +15,7 @@ from oracle.bindings.contract_views import (
     call_views,
     decode_hash_result,
     fetch_contract_code,
+    is_arbitrum_chain,
     read_at_newest_block,
 )
 from oracle.domain.blocks import BlockRef

@@ -8,8 +8,7 @@ from oracle.chain.contract_checks import fetch_contract_counters
 from oracle.chain.fetch.fetcher import BlockWindow
 from oracle.chain.fetch.skipped_heights import fetch_block_at_or_below, fetch_linked_blocks
 from oracle.chain.fetch.window_source import WindowSource
-from oracle.chain.head_claims import HeadClaims
-from oracle.chain.head_tracker import HeadTracker
+from oracle.chain.head_tracker import HeadClaims, HeadTracker
 from oracle.chain.heads import Finality, Heads
 from oracle.chain.profiles.event_reader import EventReader, restrict_reader_to_scope
 from oracle.chain.segments.ordering import SegmentCoordinator
@@ -155,7 +154,7 @@ class ChainSource:
         """Return the newest, safe and final block; see `HeadTracker.fetch_heads`.
 
         If only one endpoint reports a head and does not return its blocks, the lower head of
-        another endpoint is used; see `head_claims`.
+        another endpoint is used; see `HeadClaims`.
 
         Raises:
             TransientError: no endpoint has reached the known final block.

@@ -30,8 +30,7 @@ from oracle.queries.text.human_numbers import format_duration
 from oracle.queries.text.prefixes import find_call
 from oracle.queries.text.text_tables import format_utc, print_table
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import CALL_KINDS, REBUILT
-from oracle.store.outbox.records import Attempt, Intent, IntentState
+from oracle.store.outbox.records import CALL_KINDS, REBUILT, Attempt, Intent, IntentState
 
 _COLUMNS = ("id", "kind", "about", "state", "nonce", "sent", "gwei", "age", "changed", "reason")
 _TEXT_COLUMNS = ("kind", "about", "state", "changed", "reason")

@@ -29,7 +29,12 @@ from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import Hash
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.queries.health import format_disputed_reports
-from oracle.queries.leaf_comparison import PeerLeaves, ReportComparison, compare_report_with_peer
+from oracle.queries.leaf_comparison import (
+    PeerLeaves,
+    ReportComparison,
+    compare_report_with_peer,
+    verify_round,
+)
 from oracle.queries.leaf_models import LeafDifference
 from oracle.queries.report_models import (
     HeldReport,
@@ -41,7 +46,6 @@ from oracle.queries.report_models import (
     build_report_entry,
     compute_report_detail,
 )
-from oracle.queries.round_check import verify_round
 from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table
 from oracle.reporting.recompute import find_last_block_of_period
 from oracle.reporting.sanity_gate import get_active_hold, release_held_report

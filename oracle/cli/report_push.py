@@ -34,8 +34,7 @@ from oracle.reporting.landing import REPORT_MISSED, find_missed_reason, is_repor
 from oracle.reporting.report_planner import load_current_cuts, load_scheduled_report, plan_push
 from oracle.reporting.sanity_gate import find_hold_reason
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import PUSH
-from oracle.store.outbox.records import Account
+from oracle.store.outbox.records import PUSH, Account
 from oracle.store.report_repository import ReportHold, ReportState
 from oracle.txmgr.context import StepResult
 

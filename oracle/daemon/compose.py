@@ -17,8 +17,8 @@ from oracle.chain.segments.process_pool import ProcessPool, SegmentExecutor
 from oracle.chain.segments.segment_request import SegmentPlan
 from oracle.chain.segments.staging import SegmentStage
 from oracle.chain.source import ChainSource
-from oracle.daemon.capability_cache import CapabilityCache
 from oracle.daemon.chain_endpoints import (
+    CapabilityCache,
     build_log_filter,
     check_chain,
     open_chain,
@@ -35,7 +35,7 @@ from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import Records, build_configured_rules, get_configured_contracts
 from oracle.daemon.wall_clock import unix_seconds
 from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings
-from oracle.dispatch.probe_windows import ProbeSettings, ProbeWindowHook
+from oracle.dispatch.probe_wants import ProbeSettings, ProbeWindowHook
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, Hash
 from oracle.domain.reports.report import format_rules_id, hash_rules_and_settings

@@ -18,7 +18,7 @@ from pathlib import Path
 import typer
 
 from oracle.daemon.daemon_health import DaemonHealth
-from oracle.daemon.lease_holder import build_holder_name
+from oracle.daemon.lease_keeper import build_holder_name
 from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.errors import OracleError, TransientError
 from oracle.queries.text.human_numbers import format_duration

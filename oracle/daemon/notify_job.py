@@ -16,8 +16,7 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.indexer.loop import IngestState
 from oracle.notify.apprise_target import AppriseTarget
-from oracle.notify.condition_notices import ConditionNoticeWriter
-from oracle.notify.notifier import Heartbeat, Notifier
+from oracle.notify.notifier import ConditionNoticeWriter, Heartbeat, Notifier
 from oracle.notify.subscriber_delivery import SubscriberDeliveries, SubscriberSettings
 from oracle.notify.target import NoticeFilter, Target
 from oracle.notify.webhook import Webhook, WebhookEndpoint

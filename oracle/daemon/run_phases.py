@@ -18,8 +18,13 @@ from oracle.daemon.compose import (
 from oracle.daemon.configured_keys import OpenKey
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.event_readers import open_reader
-from oracle.daemon.lease_holder import HolderState, get_holder_state
-from oracle.daemon.lease_keeper import HolderWatch, LeaseHeldError, try_acquire_lease
+from oracle.daemon.lease_keeper import (
+    HolderState,
+    HolderWatch,
+    LeaseHeldError,
+    get_holder_state,
+    try_acquire_lease,
+)
 from oracle.daemon.maintenance_jobs import find_unsound_block_reason
 from oracle.daemon.records import Records, open_records
 from oracle.daemon.scheduler import Job, Waker, run_jobs

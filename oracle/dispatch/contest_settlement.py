@@ -2,7 +2,7 @@
 
 Only groups of final blocks are searched for contests, so that no reorg removes a contest. The call
 is planned at once and waits in the outbox until the window closes. Meanwhile a second group may be
-ordered (`second_groups`) and decide the contest (`contest_decisions`). See
+ordered and decide the contest (`second_groups`). See
 docs/explanation/dispatch.md#contests.
 """
 
@@ -15,8 +15,7 @@ from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.domain.state import GroupResult
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import SETTLE_CONTEST
-from oracle.store.outbox.records import Account, CallRequest, Intent, IntentState
+from oracle.store.outbox.records import SETTLE_CONTEST, Account, CallRequest, Intent, IntentState
 from oracle.txmgr.call_registry import CallKind, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import StepResult, format_name_counts

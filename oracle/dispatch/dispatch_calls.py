@@ -24,19 +24,22 @@ from oracle.dispatch.assigner import StoredNetworkView, load_active_draws
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.downloads import find_pending_downloads
 from oracle.dispatch.drawer import load_queue_view
-from oracle.dispatch.probe_windows import ProbeSettings
+from oracle.dispatch.probe_wants import ProbeSettings
 from oracle.dispatch.results_folder import ResultsFolder
 from oracle.domain.ids import GroupKey, Hash, TaskKey
 from oracle.domain.state import Membership
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import (
+from oracle.store.outbox.records import (
     DROP_TASK,
     QUEUE_TASK,
     REQUEST_DOWNLOAD,
     START_GROUP,
     START_TASK,
+    Account,
+    CallRequest,
+    Intent,
+    IntentState,
 )
-from oracle.store.outbox.records import Account, CallRequest, Intent, IntentState
 from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.draw_repository import PlannedDownload, StoredDraw
 from oracle.systems.assignment import AssignmentPlan, filter_queued_items

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from oracle.bindings.probe_calls import encode_probe_call
 from oracle.chain.heads import Heads
-from oracle.dispatch.contest_decisions import plan_decided_contest_settlements
 from oracle.dispatch.contest_settlement import plan_contest_settlements
 from oracle.dispatch.dispatch_calls import (
     STARTS,
@@ -21,11 +20,10 @@ from oracle.dispatch.dispatch_calls import (
     get_call_key,
 )
 from oracle.dispatch.probe_wants import find_due_end_calls, load_probe_calls, load_probe_state
-from oracle.dispatch.second_groups import plan_second_groups
+from oracle.dispatch.second_groups import plan_decided_contest_settlements, plan_second_groups
 from oracle.domain.ids import Hash
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import END_PROBE, PROBE
-from oracle.store.outbox.records import PENDING_STATES, CallRequest
+from oracle.store.outbox.records import END_PROBE, PENDING_STATES, PROBE, CallRequest
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import find_held_subjects
 

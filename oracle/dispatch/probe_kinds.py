@@ -17,8 +17,14 @@ from oracle.dispatch.second_groups import (
     is_group_start_still_due,
 )
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import END_PROBE, END_SECOND_GROUP, PROBE, SECOND_GROUP
-from oracle.store.outbox.records import Intent, IntentState
+from oracle.store.outbox.records import (
+    END_PROBE,
+    END_SECOND_GROUP,
+    PROBE,
+    SECOND_GROUP,
+    Intent,
+    IntentState,
+)
 from oracle.txmgr.call_registry import Decision
 from oracle.txmgr.client.preflight import PreflightResult
 

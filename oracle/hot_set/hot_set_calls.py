@@ -7,8 +7,7 @@ from oracle.chain.heads import Heads
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import BIND_NODES, BRING_WORDS
-from oracle.store.outbox.records import Intent, IntentState
+from oracle.store.outbox.records import BIND_NODES, BRING_WORDS, Intent, IntentState
 from oracle.txmgr.call_registry import CallStage, Decision
 
 

@@ -24,8 +24,13 @@ from oracle.hot_set.hot_set_rounds import HotSetRound, load_hot_set_round
 from oracle.indexer.round_leaves import prove_seats
 from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import BIND_NODES, BRING_WORDS, HOT_SET_KINDS
-from oracle.store.outbox.records import CallRequest, IntentState
+from oracle.store.outbox.records import (
+    BIND_NODES,
+    BRING_WORDS,
+    HOT_SET_KINDS,
+    CallRequest,
+    IntentState,
+)
 from oracle.txmgr.context import StepResult, merge_results
 from oracle.txmgr.deferral import find_held_subjects
 

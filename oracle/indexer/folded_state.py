@@ -16,7 +16,7 @@ from oracle.domain.fold.fold import (
     collect_task_keys,
 )
 from oracle.domain.ids import TaskKey
-from oracle.domain.incidents.incident import Incident
+from oracle.domain.incidents import Incident
 from oracle.domain.reports.contract_state import ContractState
 from oracle.domain.reports.kickout_review import ScoreHistory
 from oracle.domain.roots.pieces import KEPT_ROUNDS

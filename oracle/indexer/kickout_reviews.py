@@ -10,7 +10,7 @@ from oracle.domain.blocks import BEFORE_EVERYTHING, BlockRange, Position
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.incidents.incident import Incident
+from oracle.domain.incidents import Incident
 from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.reports.kickout_review import (
     CountedScore,

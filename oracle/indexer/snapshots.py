@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from oracle.domain.blocks import BlockRange
-from oracle.domain.incidents.incident_detector import IncidentDetector
+from oracle.domain.incidents import IncidentDetector
 from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.folded_state import (
     MAX_SNAPSHOTS_TRIED,

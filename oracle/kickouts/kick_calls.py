@@ -9,8 +9,7 @@ from oracle.bindings.expected_events import ContractCall
 from oracle.chain.heads import Heads
 from oracle.domain.fold.working_set import MembershipTransition
 from oracle.domain.ids import Address
-from oracle.domain.reports.expulsions import NO_TARGET
-from oracle.domain.reports.node_kicks import KickState, NodeKick
+from oracle.domain.reports.node_kicks import NO_TARGET, KickState, NodeKick
 from oracle.domain.state import Membership
 from oracle.indexer.block_hooks import BlockHook
 from oracle.kickouts.kickout_cases import (
@@ -25,14 +24,12 @@ from oracle.kickouts.kickout_context import KickoutContext
 from oracle.kickouts.objection_delay import is_objection_accepted, load_objection_delays
 from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import (
+from oracle.store.outbox.records import (
     ACCUSE,
     CLEAR_KICK,
     EXECUTE_KICK,
     EXPULSION_KINDS,
     RETRY_KICK,
-)
-from oracle.store.outbox.records import (
     Account,
     CallRequest,
     Intent,

@@ -32,8 +32,14 @@ from oracle.kickouts.kickout_cases import (
 from oracle.kickouts.kickout_context import KickoutContext
 from oracle.kickouts.objection_delay import is_objection_accepted
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import ACCUSE, CLEAR_KICK, EXECUTE_KICK, RETRY_KICK
-from oracle.store.outbox.records import CallRequest, Intent
+from oracle.store.outbox.records import (
+    ACCUSE,
+    CLEAR_KICK,
+    EXECUTE_KICK,
+    RETRY_KICK,
+    CallRequest,
+    Intent,
+)
 from oracle.txmgr.call_registry import MAX_REFUSAL_WAIT_SECONDS
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
 from oracle.txmgr.client.refusal import RefusalAction

@@ -16,8 +16,7 @@ from oracle.kickouts.kickout_context import KickoutContext
 from oracle.signing.typed_data import ObjectionStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.objection_inbox import PostedObjection
-from oracle.store.outbox.call_kinds import BRING_OBJECTION
-from oracle.store.outbox.records import CallRequest, Intent, IntentState
+from oracle.store.outbox.records import BRING_OBJECTION, CallRequest, Intent, IntentState
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.context import StepResult
 

@@ -1,4 +1,4 @@
-"""The models and the sentences for incidents, in the read API and in `explain`."""
+"""The models, the list and the sentences of incidents, for the read API and for `explain`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple
@@ -8,9 +8,9 @@ from pydantic import Field
 from oracle.domain.blocks import BEFORE_EVERYTHING, Position
 from oracle.domain.fold.working_set import ReliabilityChange
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.incidents.incident import Incident, find_incident_marking_timeout
+from oracle.domain.incidents import Incident, find_incident_marking_timeout
 from oracle.domain.scoring.reliability import ReliabilityCause
-from oracle.queries.answers import AddressText, ApiModel
+from oracle.queries.answers import AddressText, Answer, ApiModel, AsOf
 from oracle.store.database import UnitOfWork
 
 _TIMEOUT_CAUSES = (ReliabilityCause.TIMED_OUT, ReliabilityCause.TIMEOUT_VOID)
@@ -31,6 +31,13 @@ class IncidentView(ApiModel):
     nodes: int = Field(description="Max nodes with a timeout within 15 minutes.")
     timeouts: int = Field(description="Max timeouts within 15 minutes.")
     over_time: int | None = Field(description="Unix seconds; null if the incident is open.")
+
+
+class IncidentPage(Answer):
+    """Suspected incidents, newest first; they change no score."""
+
+    incidents: list[IncidentView]
+    next: int | None = Field(description="`before` of the next page; null if this is the last.")
 
 
 def build_incident_view(incident: Incident) -> IncidentView:
@@ -104,3 +111,14 @@ def load_timeout_marks(
         if incident is not None:
             incident_by_position[change.at] = incident
     return TimeoutMarks(incident_by_position)
+
+
+def list_incidents(uow: UnitOfWork, as_of: AsOf, before: int | None, limit: int) -> IncidentPage:
+    """Return up to `limit` incidents with numbers below `before`, or the newest if it is None."""
+    incidents = uow.incidents.list_newest(limit + 1, below=before)
+    page = incidents[:limit]
+    return IncidentPage(
+        as_of=as_of,
+        incidents=list(map(build_incident_view, page)),
+        next=page[-1].number if len(incidents) > limit else None,
+    )

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from oracle.bindings.qos_roots import KickBucket
-from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET
 from oracle.domain.reports.lanes import decode_qos
-from oracle.domain.reports.node_kicks import KickState, NodeKick
+from oracle.domain.reports.node_kicks import NEVER_EXPIRES, NO_TARGET, KickState, NodeKick
 from oracle.kickouts.kickout_cases import KickoutCase
 from oracle.queries.answers import (
     AddressText,

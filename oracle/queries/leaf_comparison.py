@@ -1,11 +1,19 @@
-"""Compares the leaves of two reports, and finds the first leaf that differs."""
+"""Compares the leaves of two reports, and recomputes an accepted round from raw logs.
 
+The round is recomputed from raw logs, the rules, and the chain's as-of block, but not from folded
+state.
+"""
+
+from collections.abc import Callable
 from itertools import zip_longest
 
 from pydantic import Field
 
 from oracle.chain.proofs.keccak import keccak
-from oracle.domain.ids import Address
+from oracle.chain.source import ChainSource
+from oracle.domain.blocks import BlockRef
+from oracle.domain.events.oracle_events import RoundAccepted
+from oracle.domain.ids import Address, Hash
 from oracle.domain.roots.leaves import NodeLeaf, split_leaves
 from oracle.domain.roots.pieces import (
     PIECE_LEAVES,
@@ -13,9 +21,18 @@ from oracle.domain.roots.pieces import (
     PiecedRound,
     compute_piece_digest,
 )
-from oracle.errors import InputError
-from oracle.indexer.round_leaves import LeafCache, load_piece, load_pieced_round_of_report
-from oracle.queries.answers import ApiModel, HashText
+from oracle.domain.roots.round_tree import RoundTree
+from oracle.errors import InputError, TransientError
+from oracle.indexer.event_archive import EventArchive
+from oracle.indexer.folded_state import fold_state_up_to
+from oracle.indexer.round_leaves import (
+    LeafCache,
+    load_domain,
+    load_piece,
+    load_pieced_round,
+    load_pieced_round_of_report,
+)
+from oracle.queries.answers import ApiModel, HashText, load_event_sources
 from oracle.queries.leaf_models import (
     FieldDifference,
     LeafDifference,
@@ -24,9 +41,11 @@ from oracle.queries.leaf_models import (
     ProofLeaf,
     build_piece_digests,
 )
+from oracle.queries.report_models import RoundVerification, build_round_entry
+from oracle.reporting.recompute import build_tree_of_folded_state
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, redact_url
-from oracle.store.database import Store
+from oracle.store.database import Store, UnitOfWork
 
 _OK, _NOT_FOUND = 200, 404
 # A piece of leaves has 1 MiB, and the hashes of all pieces of a million nodes take 150 kB.
@@ -236,3 +255,73 @@ def _list_field_differences(model: ApiModel, other_model: ApiModel) -> list[Fiel
         for name, value in own_fields.items()
         if value != other_fields[name]
     ]
+
+
+def verify_round(
+    round_number: int,
+    chain: ChainSource,
+    archive: EventArchive,
+    read_contract_root: Callable[[int], Hash | None],
+) -> RoundVerification:
+    """Recompute the root of a round, and compare it with the accepted root.
+
+    `read_contract_root` returns the root of a round in the contract, or None if the contract no
+    longer keeps it.
+
+    Raises:
+        InputError: the index has no such accepted round.
+        TransientError: the chain does not serve the as-of block.
+    """
+    with archive.store.read_transaction() as uow:
+        accepted = uow.rounds.find_accepted_round(round_number)
+        if accepted is None:
+            raise InputError(f"round {round_number} was not accepted in the indexed blocks")
+        place = load_event_sources(uow, [accepted.at])[accepted.at]
+        is_struck = uow.rounds.is_struck(round_number)
+    as_of = _fetch_block(chain, accepted.as_of)
+    with archive.store.read_transaction() as uow:
+        folded = fold_state_up_to(uow, archive.reader, archive.rules, as_of.number)
+        tree = build_tree_of_folded_state(uow, archive.reader, folded, as_of.time, archive.rules)
+        domain = load_domain(uow)
+        root = tree.compute_round_root(
+            domain.chain_id, domain.contract, round_number, as_of.number
+        )
+        difference = None if root == accepted.root else _find_first_difference(uow, accepted, tree)
+    contract_root = read_contract_root(round_number)
+    holds_it = None if contract_root is None else contract_root == accepted.root
+    has_same_block = as_of.hash == accepted.as_of_hash
+    return RoundVerification(
+        **dict(build_round_entry(accepted, place, is_struck=is_struck)),
+        same=has_same_block and root == accepted.root and holds_it is not False,
+        same_block=has_same_block,
+        computed_root=root,
+        contract_holds_it=holds_it,
+        leaf_difference=difference,
+    )
+
+
+def _fetch_block(chain: ChainSource, block_number: int) -> BlockRef:
+    block = chain.fetch_header(block_number)
+    if block is None:
+        raise TransientError(f"no endpoint returned block {block_number}")
+    return block
+
+
+def _find_first_difference(
+    uow: UnitOfWork, accepted: RoundAccepted, tree: RoundTree
+) -> LeafDifference | None:
+    """Return the first leaf in which a computed tree differs from a round's stored leaves."""
+    pieced_round = load_pieced_round(uow, LeafCache(), accepted)
+    if pieced_round is None:
+        return None
+    computed_pieces = [edit.apply(b"") for _, edit in sorted(tree.edits.take().items())]
+    accepted_pieces = [
+        uow.leaf_pieces.load_leaves(piece, accepted.as_of)
+        for piece in range(len(pieced_round.digests))
+    ]
+    pairs = zip_longest(computed_pieces, accepted_pieces, fillvalue=b"")
+    for piece, (computed_leaves, accepted_leaves) in enumerate(pairs):
+        difference = find_first_leaf_difference(piece, computed_leaves, accepted_leaves)
+        if difference is not None:
+            return difference
+    return None

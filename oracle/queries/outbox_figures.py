@@ -20,8 +20,7 @@ from oracle.queries.contract_view import build_contract_status
 from oracle.reporting.push_call import MAX_TRIES, find_abandoned_pushes
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.outbox.call_kinds import CALL_KINDS
-from oracle.store.outbox.records import Account, Intent
+from oracle.store.outbox.records import CALL_KINDS, Account, Intent
 from oracle.telemetry.logger import get_logger
 from oracle.telemetry.outbox_counts import AccountStatistics, OutboxStatistics
 from oracle.txmgr.budget import compute_runway_seconds, update_budget_metrics

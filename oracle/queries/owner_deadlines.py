@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from oracle.domain.reports.expulsions import NEVER_EXPIRES
-from oracle.domain.reports.node_kicks import EXPELLED_STATES, KickState
+from oracle.domain.reports.node_kicks import EXPELLED_STATES, NEVER_EXPIRES, KickState
 from oracle.domain.reports.objections import ObjectionVerdict
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.node_view import NodeView

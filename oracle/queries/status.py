@@ -43,8 +43,7 @@ from oracle.queries.status_models import (
 )
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.lease_repository import LeaseState
-from oracle.store.outbox.call_kinds import CALL_KINDS, PUSH, REBUILT
-from oracle.store.outbox.records import Intent, IntentState
+from oracle.store.outbox.records import CALL_KINDS, PUSH, REBUILT, Intent, IntentState
 from oracle.telemetry.metrics import IndexStatistics, count_shares
 from oracle.txmgr.attribution import find_intents_without_receipt
 

@@ -22,8 +22,7 @@ from oracle.reporting.leaf_storage import load_report_lanes
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.reporting.submission import find_submission_obstacle
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import PUSH
-from oracle.store.outbox.records import CallRequest, Intent, IntentState
+from oracle.store.outbox.records import PUSH, CallRequest, Intent, IntentState
 from oracle.store.report_repository import ReportState
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.receipts import SimulatedCall, fetch_refusal

@@ -2,6 +2,11 @@
 
 The signed content follows from the chain alone (decision 0088). The transmitter decides when the
 report is sent and whether it is worth its gas, but this does not change the content.
+
+The leaves of a report from an earlier process, or from before a refold, are compared with the
+nodes before it is signed: the process may have been faulty, or the refold may have repaired the
+state. A report that this process cuts from the present state needs no comparison, because its tree
+was compared once (`oracle.reporting.leaf_tree`).
 """
 
 from dataclasses import dataclass
@@ -15,6 +20,7 @@ from oracle.domain.reports.round_schedule import (
     find_scheduled_report,
 )
 from oracle.errors import TransientError
+from oracle.indexer.provenance import get_refold_count
 from oracle.quorum.collector import (
     collect_signatures,
     find_unknown_signer_reason,
@@ -30,7 +36,7 @@ from oracle.reporting.landing import (
     mark_missed_reports,
     mark_unsigned_reports_as_missed,
 )
-from oracle.reporting.leaf_comparison import find_wrong_leaves_reason, record_inherited_reports
+from oracle.reporting.leaf_tree import LeafTree
 from oracle.reporting.push_call import (
     MAX_SCANNED_PUSHES,
     MAX_TRIES,
@@ -51,9 +57,9 @@ from oracle.reporting.sanity_gate import (
 from oracle.reporting.submission import decide_report_submission
 from oracle.signing.typed_data import ReportStatement
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import PUSH
 from oracle.store.outbox.records import (
     PENDING_STATES,
+    PUSH,
     CallRequest,
     Intent,
     IntentState,
@@ -392,3 +398,31 @@ def _hold_disputed_report(
         signer_tally.describe_missing_signatures(scheduled.record.round) if is_late else None
     )
     return None if reason is None else hold_report(context, scheduled.report, reason)
+
+
+def record_inherited_reports(context: ReportingContext, uow: UnitOfWork) -> None:
+    """Record which reports were cut before this process began to plan, or before a refold."""
+    inherited, refold_count = context.inherited_reports, get_refold_count(uow)
+    if inherited.refold_count != refold_count:
+        inherited.refold_count = refold_count
+        inherited.newest_period = uow.reports.find_newest_period()
+        inherited.compared_roots.clear()
+
+
+def find_wrong_leaves_reason(
+    context: ReportingContext, uow: UnitOfWork, report: Report
+) -> str | None:
+    """Return why an unsigned report must not be signed, even if it is released, or None.
+
+    A report that this process has cut or compared since the last refold is not compared again.
+    """
+    inherited = context.inherited_reports
+    if inherited.newest_period is None or report.period > inherited.newest_period:
+        return None
+    if report.root in inherited.compared_roots:
+        return None
+    wrong_count = LeafTree(context.policy.rules, context.policy).count_wrong_leaves(uow, report)
+    if wrong_count == 0:
+        inherited.compared_roots.add(report.root)
+        return None
+    return f"{wrong_count} of its leaves differ from the nodes; it is never signed"

@@ -11,8 +11,7 @@ from collections.abc import Collection, Sequence
 from oracle.chain.heads import Heads
 from oracle.domain.ids import Hash
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import REBUILT
-from oracle.store.outbox.records import Account, Attempt, Intent, IntentState, NonceSlot
+from oracle.store.outbox.records import REBUILT, Account, Attempt, Intent, IntentState, NonceSlot
 from oracle.txmgr.client.nonce_uses import NonceQuery, NonceUse, find_nonce_use
 from oracle.txmgr.client.receipts import ReceiptQuorum
 from oracle.txmgr.context import AccountContext, StepResult

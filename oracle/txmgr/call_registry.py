@@ -12,8 +12,7 @@ from typing import Protocol
 from oracle.chain.heads import Heads
 from oracle.errors import FatalError
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import NOOP, REBUILT
-from oracle.store.outbox.records import CallRequest, Intent, IntentState
+from oracle.store.outbox.records import NOOP, REBUILT, CallRequest, Intent, IntentState
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipts import Receipt
 from oracle.txmgr.client.refusal import Refusal, RefusalAction, RefusalDecoder

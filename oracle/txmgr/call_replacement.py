@@ -9,8 +9,8 @@ from dataclasses import replace
 from oracle.chain.heads import Heads
 from oracle.errors import FatalError, InputError
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import NOOP
 from oracle.store.outbox.records import (
+    NOOP,
     AttemptReason,
     CallRequest,
     Intent,

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from oracle.errors import TransientError
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.call_kinds import NOOP
-from oracle.store.outbox.records import Account, CallReceipt, CallRequest, Stamp
+from oracle.store.outbox.records import NOOP, Account, CallReceipt, CallRequest, Stamp
 from oracle.txmgr.client.chain_nonces import (
     MinedTransaction,
     NonceCounts,

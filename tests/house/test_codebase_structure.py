@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.store.outbox.call_kinds import CALL_KINDS
+from oracle.store.outbox.records import CALL_KINDS
 from oracle.txmgr.call_registry import CallKind
 from tests.house.error_texts import readers
 from tests.house.product import PACKAGES, list_nodes, parse_sources

@@ -9,9 +9,9 @@ from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.sign_once import sign_once
 from oracle.quorum.statements import build_statement_record
 from oracle.signing.typed_data import ReportStatement
-from oracle.store.outbox.call_kinds import PUSH
 from oracle.store.outbox.records import (
     PENDING_STATES,
+    PUSH,
     CallRequest,
     IntentState,
     SignedStatement,

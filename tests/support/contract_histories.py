@@ -31,8 +31,7 @@ from oracle.domain.events.oracle_events import (
     SignersSet,
 )
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
-from oracle.domain.reports.contract_settings import ContractSettings
-from oracle.domain.reports.contract_state import ContractState
+from oracle.domain.reports.contract_state import ContractSettings, ContractState
 from oracle.domain.reports.node_kicks import NodeKick
 from tests.support.rounds import make_address
 

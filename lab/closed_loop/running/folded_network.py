@@ -9,7 +9,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.fold.working_set import Changes
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.incidents.incident import Incident
+from oracle.domain.incidents import Incident
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node, Task
 from oracle.systems.crynux.candidate_pool import CandidatePool

@@ -10,8 +10,7 @@ import typer
 from oracle.bindings.qos_words import WordsContract
 from oracle.chain.source import ChainSource
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
-from oracle.daemon.capability_cache import CapabilityCache
-from oracle.daemon.chain_endpoints import open_chain, reopen_endpoints
+from oracle.daemon.chain_endpoints import CapabilityCache, open_chain, reopen_endpoints
 from oracle.daemon.config.loader import Config
 from oracle.daemon.configured_keys import find_dispatcher_address, make_key_opener
 from oracle.daemon.event_readers import open_reader

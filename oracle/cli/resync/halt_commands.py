@@ -13,7 +13,7 @@ from oracle.cli.options import (
     print_model,
 )
 from oracle.cli.write_session import open_write_session
-from oracle.daemon.lease_holder import build_holder_name
+from oracle.daemon.lease_keeper import build_holder_name
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
 from oracle.indexer.reorgs.finality_halt import FINALITY_VIOLATION, clear_stored_halt

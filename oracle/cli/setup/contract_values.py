@@ -8,7 +8,7 @@ from oracle.chain.hex_names import HexNameError, parse_address, parse_hash
 from oracle.cli.options import print_model
 from oracle.domain.events.oracle_events import ContractKickLimits, RootsLimits
 from oracle.domain.ids import ZERO_ADDRESS, Address
-from oracle.domain.reports.expulsions import NEVER_EXPIRES
+from oracle.domain.reports.node_kicks import NEVER_EXPIRES
 from oracle.errors import InputError
 from oracle.queries.answers import ApiModel
 from oracle.queries.text.human_numbers import format_duration

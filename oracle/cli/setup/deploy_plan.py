@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import typer
 
-from oracle.bindings.arb_sys import is_arbitrum_chain
+from oracle.bindings.contract_views import is_arbitrum_chain
 from oracle.bindings.deployment import (
     DeploymentPlan,
     OracleSetup,

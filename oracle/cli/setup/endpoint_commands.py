@@ -18,8 +18,7 @@ from oracle.cli.options import (
     print_model,
 )
 from oracle.cli.write_session import open_write_session
-from oracle.daemon.capability_cache import CapabilityCache
-from oracle.daemon.chain_endpoints import build_log_filter, open_chain
+from oracle.daemon.chain_endpoints import CapabilityCache, build_log_filter, open_chain
 from oracle.daemon.config.loader import Config
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_records

@@ -16,8 +16,12 @@ from oracle.bindings.task_network import encode_start_task_call
 from oracle.chain.source import ChainSource
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, load_config, print_model
 from oracle.cli.setup.key_commands import describe_shared_key
-from oracle.daemon.capability_cache import CapabilityCache
-from oracle.daemon.chain_endpoints import check_chain, open_chain, reopen_endpoints
+from oracle.daemon.chain_endpoints import (
+    CapabilityCache,
+    check_chain,
+    open_chain,
+    reopen_endpoints,
+)
 from oracle.daemon.compose import compute_rules_hash, get_checked_chain, open_index
 from oracle.daemon.config.keys_section import ROLES, Role
 from oracle.daemon.config.loader import Config

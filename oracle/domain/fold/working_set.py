@@ -11,7 +11,7 @@ from oracle.domain.feed_rows import is_feed_position
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.preconditions import Violation
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.incidents.incident_detector import IncidentDetector, IncidentRows
+from oracle.domain.incidents import IncidentDetector, IncidentRows
 from oracle.domain.scoring.group_ranking import ClosingMember
 from oracle.domain.scoring.legacy_tally import get_stored_window_tally
 from oracle.domain.scoring.node_scores import (

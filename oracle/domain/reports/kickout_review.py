@@ -10,7 +10,7 @@ from typing import NamedTuple
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.fold.working_set import Changes, ScoreEntry
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.incidents.incident import Incident, find_incident_marking_timeout
+from oracle.domain.incidents import Incident, find_incident_marking_timeout
 from oracle.domain.reports.kickout_evidence import (
     compute_creator_spread,
     find_derived_zeros_hold_reason,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from oracle.domain.events.oracle_events import Objected
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.incidents.incident import Incident, find_incident_marking_timeout
+from oracle.domain.incidents import Incident, find_incident_marking_timeout
 from oracle.domain.reports.kickout_evidence import compute_creator_spread, justifies_kickout
 from oracle.domain.reports.kickout_policy import ObjectionTerms
 from oracle.domain.reports.kickout_review import UnansweredScore

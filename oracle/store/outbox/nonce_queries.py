@@ -6,8 +6,14 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, exists, func,
 
 from oracle.domain.ids import Hash
 from oracle.store.encoding import compute_prefix_range, encode_hex
-from oracle.store.outbox.call_kinds import REBUILT
-from oracle.store.outbox.records import Account, Attempt, IntentState, NonceSlot, NonceState
+from oracle.store.outbox.records import (
+    REBUILT,
+    Account,
+    Attempt,
+    IntentState,
+    NonceSlot,
+    NonceState,
+)
 from oracle.store.outbox.row_mapping import decode_attempt_row, decode_slot_row
 from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_nonce
 

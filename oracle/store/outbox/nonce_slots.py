@@ -8,11 +8,12 @@ from sqlalchemy import Connection, insert, update
 
 from oracle.domain.ids import Hash
 from oracle.errors import FatalError
-from oracle.store.outbox.call_kinds import NOOP, REBUILT
 from oracle.store.outbox.intents import IntentRepository
 from oracle.store.outbox.journal import Journal
 from oracle.store.outbox.nonce_queries import AttemptQueries, build_account_condition
 from oracle.store.outbox.records import (
+    NOOP,
+    REBUILT,
     Account,
     Attempt,
     AttemptReason,

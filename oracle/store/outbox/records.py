@@ -1,10 +1,46 @@
-"""The records of the outbox: requests, intents, slots, attempts and signed statements."""
+"""The records of the outbox: requests, intents, slots, attempts and signed statements.
+
+Each kind of call named here has a `CallKind` in the package that sends it.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from oracle.domain.ids import Address, Hash
+
+PUSH = "push"
+# The subject of each kickout call is the node's address.
+ACCUSE, EXECUTE_KICK, CLEAR_KICK = "accuse", "execute_kick", "clear_kick"
+RETRY_KICK = "retry_kick"
+# The calls that lead to an expulsion.
+EXPULSION_KINDS = (ACCUSE, EXECUTE_KICK, RETRY_KICK)
+BRING_OBJECTION = "bring_objection"
+# The calls to the hot set.
+BRING_WORDS, BIND_NODES = "bring_words", "bind_nodes"
+HOT_SET_KINDS = (BRING_WORDS, BIND_NODES)
+# The calls of the dispatcher.
+START_TASK, START_GROUP = "start_task", "start_group"
+QUEUE_TASK, DROP_TASK = "queue_task", "drop_task"
+REQUEST_DOWNLOAD = "request_download"
+PROBE, END_PROBE = "probe", "end_probe"
+SETTLE_CONTEST = "settle_contest"
+SECOND_GROUP, END_SECOND_GROUP = "second_group", "end_second_group"
+# The outbox's own calls: a no-op that fills a nonce, and a nonce assigned by a lost database and
+# read from the chain.
+NOOP, REBUILT = "noop", "rebuilt"
+
+# These kinds are exported as zero before their first call, so that alerts have a series.
+CALL_KINDS = (
+    *(PUSH, *EXPULSION_KINDS, CLEAR_KICK, BRING_OBJECTION, *HOT_SET_KINDS),
+    *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD),
+    *(PROBE, END_PROBE, SETTLE_CONTEST, SECOND_GROUP, END_SECOND_GROUP),
+    NOOP,
+)
+# The error class of a call that waits because an equal call of another transmitter is pending.
+YIELDED_CLASS = "yielded"
+# If the reason of a pause has this prefix, only an operator can end the pause.
+WRONG_SIGNATURE_PREFIX = "wrong answer of the signer"
 
 
 class IntentState(StrEnum):
@@ -27,9 +63,6 @@ class IntentState(StrEnum):
     REJECTED = "rejected"
     HELD = "held"
 
-
-# The error class of a call that waits because an equal call of another transmitter is pending.
-YIELDED_CLASS = "yielded"
 
 # The states in which a call is pending.
 PENDING_STATES = (
@@ -63,10 +96,6 @@ class AttemptReason(StrEnum):
     BUMP = "bump"
     REPLACEMENT = "replacement"
     NOOP = "noop"
-
-
-# If the reason of a pause has this prefix, only an operator can end the pause.
-WRONG_SIGNATURE_PREFIX = "wrong answer of the signer"
 
 
 class PauseKind(StrEnum):

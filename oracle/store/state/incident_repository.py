@@ -8,8 +8,7 @@ from sqlalchemy import Connection, and_, bindparam, delete, func, or_, select
 
 from oracle.domain.blocks import BlockRange, Position
 from oracle.domain.ids import Address
-from oracle.domain.incidents.incident import Incident
-from oracle.domain.incidents.incident_detector import EndMinute, IncidentDetector, IncidentRows
+from oracle.domain.incidents import EndMinute, Incident, IncidentDetector, IncidentRows
 from oracle.store.bulk import Row, upsert_rows
 from oracle.store.encoding import (
     decode_hex,

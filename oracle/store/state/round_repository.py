@@ -10,8 +10,7 @@ from sqlalchemy import Connection, bindparam, exists, func, select
 from oracle.domain.blocks import Position
 from oracle.domain.events.oracle_events import RoundAccepted, RoundsStruck
 from oracle.domain.ids import ZERO_HASH, Address, Hash
-from oracle.domain.reports.contract_settings import ContractSettings
-from oracle.domain.reports.contract_state import ContractChanges, ContractState
+from oracle.domain.reports.contract_state import ContractChanges, ContractSettings, ContractState
 from oracle.domain.reports.node_kicks import EXPELLED_STATES, KickState, NodeKick
 from oracle.domain.roots.pieces import KEPT_ROUNDS
 from oracle.store.bulk import insert_missing_rows, insert_rows, upsert_rows

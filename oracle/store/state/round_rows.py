@@ -23,8 +23,7 @@ from oracle.domain.events.oracle_events import (
     SignersSet,
 )
 from oracle.domain.ids import Address, Hash
-from oracle.domain.reports.expulsions import Expulsion
-from oracle.domain.reports.node_kicks import Accusation, KickState, NodeKick
+from oracle.domain.reports.node_kicks import Accusation, Expulsion, KickState, NodeKick
 from oracle.store.bulk import Row
 from oracle.store.encoding import (
     decode_hex,

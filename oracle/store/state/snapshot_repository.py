@@ -12,7 +12,7 @@ from msgspec.msgpack import decode, encode
 from sqlalchemy import Connection, delete, func, select
 
 from oracle.domain.blocks import Position
-from oracle.domain.incidents.incident_detector import IncidentDetector
+from oracle.domain.incidents import IncidentDetector
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.state import LastEvent, Node, OpenGroup, Task
 from oracle.store.bulk import upsert_rows

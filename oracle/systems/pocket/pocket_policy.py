@@ -23,10 +23,9 @@ from oracle.systems.crynux.requirements import (
     find_misfit_reason,
 )
 from oracle.systems.pocket import parameters
-from oracle.systems.pocket.explain_row import build_ticket_components
 from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.parameters import Parameters
-from oracle.systems.pocket.ranking import Ranking
+from oracle.systems.pocket.ranking import Ranking, build_ticket_components
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 

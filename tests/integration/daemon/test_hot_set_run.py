@@ -6,7 +6,7 @@ from oracle.bindings.codec import decode_result, encode_call
 from oracle.bindings.qos_words import CONTRACT
 from oracle.cli.main import run
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import BRING_WORDS
+from oracle.store.outbox.records import BRING_WORDS
 from tests.support.cli.local_network import run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]

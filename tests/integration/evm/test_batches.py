@@ -8,7 +8,7 @@ import pytest
 
 from oracle.chain.heads import Heads
 from oracle.dispatch.dispatch_planner import plan_dispatch
-from oracle.store.outbox.call_kinds import START_TASK
+from oracle.store.outbox.records import START_TASK
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.manager import run_step
 from tests.support.evm.fixtures import chain

@@ -14,7 +14,7 @@ from oracle.dispatch.results_folder import ResultsFolder
 from oracle.dispatch.second_groups import MAX_DRAW_AGE_BLOCKS
 from oracle.domain.ids import Address
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import END_SECOND_GROUP, SECOND_GROUP, SETTLE_CONTEST
+from oracle.store.outbox.records import END_SECOND_GROUP, SECOND_GROUP, SETTLE_CONTEST
 from tests.integration.evm.test_dispatching_crashes import nonce, play, run_with_fuse
 from tests.support.evm.chain import Chain
 from tests.support.evm.contests import WINDOW, order_second_group

@@ -11,7 +11,7 @@ from oracle.errors import InputError
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.loop import ingest_next_window
 from oracle.queries.selection.draw_check import DrawCheckAnswer, DrawVerdict, verify_draw
-from oracle.store.outbox.call_kinds import DROP_TASK
+from oracle.store.outbox.records import DROP_TASK
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, TIMEOUT, Status
 from tests.support.harness import RULES, Harness

@@ -12,7 +12,7 @@ import pytest
 
 from oracle.rpc.pool import EndpointPool
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import REQUEST_DOWNLOAD
+from oracle.store.outbox.records import REQUEST_DOWNLOAD
 from oracle.systems.crynux.crynux_policy import SPREAD
 from oracle.txmgr import broadcaster
 from oracle.txmgr.client.send_raw import SendResult, send_raw_transactions

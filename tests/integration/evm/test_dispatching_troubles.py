@@ -9,7 +9,7 @@ from web3 import Web3
 
 from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.signing.local import KeySigner
-from oracle.store.outbox.call_kinds import QUEUE_TASK
+from oracle.store.outbox.records import QUEUE_TASK
 from oracle.txmgr import admission, signing_queue
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.nonce_sync import reconcile_nonces

@@ -11,7 +11,7 @@ from oracle.dispatch.dispatch_planner import plan_dispatch
 from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.queries.stats import compute_dispatch_statistics
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import REQUEST_DOWNLOAD
+from oracle.store.outbox.records import REQUEST_DOWNLOAD
 from oracle.systems.crynux.crynux_policy import SPREAD
 from oracle.systems.crynux.predownload import list_download_requests
 from tests.support.evm.fixtures import chain

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oracle.queries.selection.draw_check import DrawVerdict, verify_all_draws, verify_draw
-from oracle.store.outbox.call_kinds import DROP_TASK, START_GROUP
+from oracle.store.outbox.records import DROP_TASK, START_GROUP
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, FEE, Network, Status
 from tests.support.txmgr.dispatch_harness import (

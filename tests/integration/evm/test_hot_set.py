@@ -15,7 +15,7 @@ from oracle.hot_set.hot_set_planner import plan_hot_set_calls
 from oracle.indexer.round_leaves import load_round_lanes
 from oracle.queries.outbox_figures import add_contract_stats
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.call_kinds import BIND_NODES, BRING_WORDS
+from oracle.store.outbox.records import BIND_NODES, BRING_WORDS
 from oracle.telemetry.outbox_counts import HotSetLag, OutboxStatistics
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import TransmitterRank

@@ -8,8 +8,7 @@ from oracle.domain.ids import Address
 from oracle.kickouts.kickout_cases import load_kickout_cases
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.call_kinds import ACCUSE, CLEAR_KICK, EXECUTE_KICK
-from oracle.store.outbox.records import PauseKind
+from oracle.store.outbox.records import ACCUSE, CLEAR_KICK, EXECUTE_KICK, PauseKind
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.support.evm.fixtures import chain
 from tests.support.evm.groups import compare_answers, create_member_tasks, submit_answer

@@ -14,7 +14,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_policy import ObjectionTerms
 from oracle.reporting.recompute import fold_round_tree
 from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_typed_data
-from oracle.store.outbox.call_kinds import ACCUSE
+from oracle.store.outbox.records import ACCUSE
 from oracle.store.state.objection_repository import ObjectionAnswer
 from tests.integration.evm.test_kicking import (
     fill_bad_pool,

@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from oracle.queries.outbox_figures import OutboxCounter, add_account_stats, add_contract_stats
-from oracle.store.outbox.call_kinds import CALL_KINDS
+from oracle.store.outbox.records import CALL_KINDS
 from oracle.telemetry.outbox_counts import BucketCounts, OutboxStatistics
 from tests.support.evm.fixtures import chain
 from tests.support.harness import Harness

@@ -10,7 +10,7 @@ from oracle.kickouts.objection_intake import RESERVED_GAS, IntakeSettings, Objec
 from oracle.kickouts.objection_sender import plan_objection_call
 from oracle.signing.typed_data import ObjectionStatement
 from oracle.store.objection_inbox import PostedObjection
-from oracle.store.outbox.call_kinds import BRING_OBJECTION
+from oracle.store.outbox.records import BRING_OBJECTION
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.integration.evm.test_kicking import node_two, recover
 from tests.integration.evm.test_objections import (

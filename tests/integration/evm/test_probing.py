@@ -9,7 +9,7 @@ import pytest
 from web3 import Web3
 
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import END_PROBE, PROBE
+from oracle.store.outbox.records import END_PROBE, PROBE
 from tests.support.evm.chain import Receipt
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import ETHER, TIMEOUT, TOLL, Status, encode_word

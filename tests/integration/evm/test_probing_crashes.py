@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import PROBE
+from oracle.store.outbox.records import PROBE
 from tests.integration.evm.test_dispatching_crashes import nonce, play, run_with_fuse
 from tests.support.evm.chain import Chain
 from tests.support.evm.fixtures import chain

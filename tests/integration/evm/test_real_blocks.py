@@ -15,8 +15,8 @@ from oracle.chain.proofs.receipts import (
     compute_receipts_root,
     format_bloom,
 )
-from oracle.chain.proofs.transaction_sender import recover_signer
 from oracle.chain.proofs.transactions_root import SignedTransaction, compute_transactions_root
+from oracle.chain.verification.transaction_check import recover_signer
 from tests.support.evm.anvil import run_anvil
 from tests.support.evm.chain import Chain
 

@@ -10,19 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from oracle.daemon import lease_holder
-from oracle.daemon.lease_holder import HolderState, build_holder_name, get_holder_state
+from oracle.daemon import lease_keeper
 from oracle.daemon.lease_keeper import (
+    HolderState,
     LeaseHeldError,
     acquire_lease,
+    build_holder_name,
     find_leader,
+    get_holder_state,
     hold_lease,
     try_acquire_lease,
 )
 from oracle.store.database import Store
 
 _NAMES_ITSELF = (
-    "import sys, oracle.daemon.lease_holder as h;"
+    "import sys, oracle.daemon.lease_keeper as h;"
     "print(h.build_holder_name('run'), flush=True); sys.stdin.read()"
 )
 
@@ -91,8 +93,8 @@ def test_holder_state_is_unknown_without_kernel_information(
         running.wait()
         assert get_holder_state(name) is HolderState.GONE
         _proc(tmp_path, hidden)
-        monkeypatch.setattr(lease_holder, "_PROC", tmp_path)
-        monkeypatch.setattr(lease_holder, "_BOOT", tmp_path / "sys/kernel/random/boot_id")
+        monkeypatch.setattr(lease_keeper, "_PROC", tmp_path)
+        monkeypatch.setattr(lease_keeper, "_BOOT", tmp_path / "sys/kernel/random/boot_id")
         assert get_holder_state(name) is HolderState.UNKNOWN
         assert "begun" not in build_holder_name("run")
 
@@ -102,7 +104,7 @@ def test_holder_state_is_unknown_with_foreign_proc_mount(
 ):
     name = build_holder_name("run")
     (tmp_path / "self").symlink_to("1234567")
-    monkeypatch.setattr(lease_holder, "_PROC", tmp_path)
+    monkeypatch.setattr(lease_keeper, "_PROC", tmp_path)
     assert get_holder_state(name) is HolderState.UNKNOWN
 
 

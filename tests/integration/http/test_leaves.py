@@ -24,9 +24,8 @@ from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.rules_binding import bind_or_check_rules
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
-from oracle.queries.leaf_comparison import PeerLeaves, compare_report_with_peer
+from oracle.queries.leaf_comparison import PeerLeaves, compare_report_with_peer, verify_round
 from oracle.queries.leaf_models import LeavesAnswer
-from oracle.queries.round_check import verify_round
 from oracle.store.database import Store
 from tests.support.accepted_rounds import (
     accept_newest_report,

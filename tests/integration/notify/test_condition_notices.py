@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from oracle.domain.health import Condition, HealthFinding, HealthReport
-from oracle.notify.condition_notices import SETTLED_SECONDS, ConditionNoticeWriter
 from oracle.notify.notice_kinds import SELECTABLE_KINDS
-from oracle.notify.notifier import Heartbeat
+from oracle.notify.notifier import SETTLED_SECONDS, ConditionNoticeWriter, Heartbeat
 from oracle.notify.target import Message, NoticeFilter, build_notice_message
 from oracle.store.database import Store
 

@@ -15,8 +15,7 @@ from oracle.errors import TransientError
 from oracle.indexer.audit.auditor import Auditor, audit_next_window
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import PUSH
-from oracle.store.outbox.records import UNFINISHED_STATES, Account, CallRequest, Stamp
+from oracle.store.outbox.records import PUSH, UNFINISHED_STATES, Account, CallRequest, Stamp
 from tests.support.chain.network_logs import ORACLE
 from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import CHAIN_ID, FINALITY, Indexer

@@ -1,8 +1,7 @@
 """Calls without an effect, which use nonces next to a push, and checks of sent transactions."""
 
 from oracle.rpc.endpoints.rate_limiter import Backoff, RateLimiter
-from oracle.store.outbox.call_kinds import NOOP
-from oracle.store.outbox.records import CallRequest, IntentState, PauseKind
+from oracle.store.outbox.records import NOOP, CallRequest, IntentState, PauseKind
 from tests.support.harness import Harness, run_next_step
 from tests.support.sending.in_flight import GWEI, mine_expensive_blocks
 

@@ -10,7 +10,7 @@ import pytest
 from oracle.errors import InputError
 from oracle.quorum.key_watch import build_embargo_writer, build_signing_embargo
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import REBUILT
+from oracle.store.outbox.records import REBUILT
 from oracle.txmgr.context import AccountContext
 from oracle.txmgr.rebuild_from_chain import RebuildPlan, rebuild_outbox
 from tests.support.harness import Harness

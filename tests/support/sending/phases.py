@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from oracle.kickouts.kickout_planner import plan_kickout_call
-from oracle.store.outbox.call_kinds import ACCUSE, EXECUTE_KICK, PUSH
+from oracle.store.outbox.records import ACCUSE, EXECUTE_KICK, PUSH
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.integration.evm.test_kicking import (
     fill_bad_pool,

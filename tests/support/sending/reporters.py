@@ -21,7 +21,7 @@ from oracle.domain.reports.lanes import (
 from oracle.domain.roots import node_leaves
 from oracle.quorum.peer_client import PeerClients
 from oracle.quorum.wire_format import Board
-from oracle.reporting.leaf_comparison import record_inherited_reports
+from oracle.reporting.report_planner import record_inherited_reports
 from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
 from oracle.store.database import Store

@@ -13,14 +13,13 @@ from web3 import Web3
 from oracle.bindings.contract_errors import decode_refusal
 from oracle.daemon.contexts import register_dispatch_calls
 from oracle.dispatch.assigner import DrawHook, bind_or_check_dispatch_settings
-from oracle.dispatch.contest_decisions import plan_decided_contest_settlements
 from oracle.dispatch.contest_settlement import plan_contest_settlements
 from oracle.dispatch.dispatch_calls import DispatchContext
 from oracle.dispatch.dispatch_planner import plan_dispatch, plan_probes
 from oracle.dispatch.dispatch_settings import DispatchSettings
-from oracle.dispatch.probe_windows import ProbeSettings, ProbeWindowHook
+from oracle.dispatch.probe_wants import ProbeSettings, ProbeWindowHook
 from oracle.dispatch.results_folder import ResultsFolder
-from oracle.dispatch.second_groups import plan_second_groups
+from oracle.dispatch.second_groups import plan_decided_contest_settlements, plan_second_groups
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, TaskKey
 from oracle.indexer.folder import EventFolder
@@ -30,7 +29,7 @@ from oracle.signing.local import KeySigner
 from oracle.signing.signer import Signer
 from oracle.signing.typed_data import Domain
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import START_TASK
+from oracle.store.outbox.records import START_TASK
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.crynux.crynux_policy import CRYNUX_WEIGHTING, ModelSpread
 from oracle.systems.crynux.pricing import Pricing

@@ -3,7 +3,7 @@
 from web3 import Web3
 
 from oracle.bindings.probe_calls import ProbeOrder
-from oracle.dispatch.probe_windows import ProbeSettings
+from oracle.dispatch.probe_wants import ProbeSettings
 from oracle.domain.events.network_events import TaskKind
 from tests.support.evm.network import ETHER, TIMEOUT
 from tests.support.txmgr.dispatch_harness import DispatchHarness

@@ -12,8 +12,8 @@ from oracle.queries.intent_view import (
     format_resume_action,
     recommend_intent_action,
 )
-from oracle.store.outbox.call_kinds import PUSH
 from oracle.store.outbox.records import (
+    PUSH,
     Account,
     Attempt,
     AttemptReason,

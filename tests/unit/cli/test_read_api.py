@@ -12,7 +12,7 @@ from eth_utils.address import to_checksum_address
 from fastapi.testclient import TestClient
 
 from oracle.daemon.web.api import node_routes
-from oracle.queries.api.node_explanation import build_node_explanation
+from oracle.queries.api.node_view import build_node_explanation
 from oracle.queries.population import load_all_nodes
 from oracle.store.database import Store
 from tests.support.api import LAG_SECONDS, IndexedHistory

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oracle.daemon.capability_cache import CapabilityCache
+from oracle.daemon.chain_endpoints import CapabilityCache
 from oracle.errors import FatalError
 from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import Store

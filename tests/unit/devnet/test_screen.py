@@ -14,7 +14,7 @@ from devnet.demo.snapshot import DemoSnapshot, SnapshotRow
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import KickoutDue, ReliabilityChange
 from oracle.domain.ids import Address
-from oracle.domain.incidents.incident import Incident
+from oracle.domain.incidents import Incident
 from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.domain.scoring.node_figures import compute_node_scores
 from oracle.domain.scoring.reliability import ReliabilityCause

@@ -12,7 +12,7 @@ from oracle.bindings.probe_calls import (
     encode_probe_call,
     encode_validate_group_call,
 )
-from oracle.dispatch.probe_windows import ProbeSettings, ProbeWindowHook, get_open_window
+from oracle.dispatch.probe_wants import ProbeSettings, ProbeWindowHook, get_open_window
 from oracle.domain.blocks import BlockRef
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.ids import Address, Hash

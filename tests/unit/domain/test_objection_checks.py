@@ -8,7 +8,7 @@ from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.working_set import ScoreEntry
 from oracle.domain.ids import Address, GroupKey, TaskKey
-from oracle.domain.incidents.incident import Incident
+from oracle.domain.incidents import Incident
 from oracle.domain.reports.kickout_review import UnansweredScore
 from oracle.domain.reports.objections import (
     KickoutScores,

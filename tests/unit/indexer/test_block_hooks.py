@@ -8,7 +8,7 @@ from oracle.daemon.compose import open_index
 from oracle.daemon.config.loader import read_config
 from oracle.daemon.records import Records, build_configured_rules
 from oracle.dispatch.assigner import DrawHook
-from oracle.dispatch.probe_windows import ProbeWindowHook
+from oracle.dispatch.probe_wants import ProbeWindowHook
 from oracle.indexer.block_hooks import BlockHook, HookNote
 from oracle.indexer.commit import CommittedWindow
 from oracle.indexer.folder import EventFolder

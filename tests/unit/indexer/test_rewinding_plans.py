@@ -3,8 +3,7 @@
 import pytest
 
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import PUSH
-from oracle.store.outbox.records import Account, CallRequest, IntentState, Stamp
+from oracle.store.outbox.records import PUSH, Account, CallRequest, IntentState, Stamp
 from tests.support.chain.network_logs import ORACLE
 from tests.support.traffic import Traffic, make_address
 from tests.support.txmgr.follower import Follower, mine_blocks

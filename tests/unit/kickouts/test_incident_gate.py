@@ -14,7 +14,7 @@ import pytest
 from oracle.domain.blocks import Position
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.fold.fold import Fold
-from oracle.domain.incidents.incident import Incident
+from oracle.domain.incidents import Incident
 from oracle.domain.reports.kickout_evidence import find_incident_hold_reason
 from oracle.domain.reports.kickout_policy import KickoutPolicy
 from oracle.domain.reports.kickout_review import UnansweredScore, count_incident_scores

@@ -10,8 +10,13 @@ from oracle.domain.events.oracle_events import KickAccused, KickCancelled, Round
 from oracle.domain.fold.working_set import KickoutDue
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address
 from oracle.domain.reports.contract_state import ContractChanges
-from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET, Expulsion
-from oracle.domain.reports.node_kicks import KickState, NodeKick
+from oracle.domain.reports.node_kicks import (
+    NEVER_EXPIRES,
+    NO_TARGET,
+    Expulsion,
+    KickState,
+    NodeKick,
+)
 from oracle.domain.roots.leaves import NodeLeaf
 from oracle.indexer.round_leaves import LeafCache
 from oracle.kickouts.kickout_cases import KickoutCase, load_kickout_cases

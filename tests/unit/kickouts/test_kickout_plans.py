@@ -14,8 +14,7 @@ from oracle.bindings.qos_roots import RootsStatus
 from oracle.domain.blocks import BlockRef, Position
 from oracle.domain.events.oracle_events import KickAccused
 from oracle.domain.ids import ZERO_HASH, Address
-from oracle.domain.reports.expulsions import NEVER_EXPIRES, Expulsion
-from oracle.domain.reports.node_kicks import KickState, NodeKick
+from oracle.domain.reports.node_kicks import NEVER_EXPIRES, Expulsion, KickState, NodeKick
 from oracle.kickouts.kick_calls import find_kickout_obstacle
 from oracle.kickouts.kickout_cases import (
     KickoutCase,
@@ -31,8 +30,7 @@ from oracle.kickouts.kickout_planner import (
     plan_retry,
 )
 from oracle.quorum.quorum_context import QuorumContext
-from oracle.store.outbox.call_kinds import ACCUSE, CLEAR_KICK, EXECUTE_KICK
-from oracle.store.outbox.records import Account, Stamp
+from oracle.store.outbox.records import ACCUSE, CLEAR_KICK, EXECUTE_KICK, Account, Stamp
 from oracle.store.state.objection_repository import ObjectionAnswer
 from oracle.txmgr.call_registry import CallRegistry
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult

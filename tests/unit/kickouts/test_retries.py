@@ -6,13 +6,14 @@ import pytest
 
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address
-from oracle.domain.reports.expulsions import (
+from oracle.domain.reports.node_kicks import (
     MAX_SAME_REFUSALS,
     NEVER_EXPIRES,
     NO_TARGET,
     Expulsion,
+    KickState,
+    NodeKick,
 )
-from oracle.domain.reports.node_kicks import KickState, NodeKick
 from oracle.kickouts.kick_calls import is_kick_retry_due
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory

@@ -10,7 +10,7 @@ from lab.closed_loop.loop_result import LoopResult, finalize_loop
 from lab.closed_loop.players import ATTACKER
 from lab.closed_loop.running.loop_state import LoopState
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.incidents.incident import Incident
+from oracle.domain.incidents import Incident
 from oracle.systems.registry import list_rule_set_names
 from tests.support.loops import build_column_from_text, simulate_strategy
 

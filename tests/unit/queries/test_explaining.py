@@ -7,7 +7,7 @@ from oracle.cli.inspect.explain_full import render_full_explanation as explained
 from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.fold.fold import Fold
 from oracle.indexer.event_archive import EventArchive
-from oracle.queries.api.node_explanation import explain_known_node
+from oracle.queries.api.node_view import explain_known_node
 from oracle.queries.api.source import open_snapshot
 from oracle.queries.explain import Explanation, explain_score
 from oracle.queries.node_sentences import format_headline

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oracle.domain.reports.expulsions import NEVER_EXPIRES
+from oracle.domain.reports.node_kicks import NEVER_EXPIRES
 from oracle.queries.advice.kickout_outlook import KickoutOutlook
 from oracle.queries.api.lifting import NO_LIFT
 from oracle.queries.api.records.objection_view import PostedEntry, PostedState

@@ -17,8 +17,7 @@ from oracle.domain.events.oracle_events import (
     SignersSet,
 )
 from oracle.domain.ids import ZERO_HASH
-from oracle.domain.reports.contract_settings import ContractSettings
-from oracle.domain.reports.contract_state import ContractState
+from oracle.domain.reports.contract_state import ContractSettings, ContractState
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state import round_repository

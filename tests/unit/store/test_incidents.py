@@ -4,7 +4,7 @@ import pytest
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.events.network_events import DomainEvent
-from oracle.domain.incidents.incident import Incident
+from oracle.domain.incidents import Incident
 from oracle.store.database import Store, UnitOfWork
 from tests.support.histories import make_node_address
 from tests.support.task_traffic import build_burst_history

@@ -9,8 +9,7 @@ from oracle.domain.events.network_events import DomainEvent
 from oracle.domain.fold.fold import Fold
 from oracle.domain.scoring.rules import Rules
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.outbox.call_kinds import START_TASK
-from oracle.store.outbox.records import IntentState
+from oracle.store.outbox.records import START_TASK, IntentState
 from oracle.store.schema import SchemaAge, migrate
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.registry import build_rules

@@ -9,9 +9,11 @@ from sqlalchemy.exc import IntegrityError
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.errors import FatalError
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import ACCUSE, PUSH, START_TASK
 from oracle.store.outbox.outbox import Outbox
 from oracle.store.outbox.records import (
+    ACCUSE,
+    PUSH,
+    START_TASK,
     Account,
     Attempt,
     AttemptReason,

@@ -7,8 +7,9 @@ import pytest
 from oracle.domain.ids import Address, Hash
 from oracle.errors import FatalError
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import NOOP, REBUILT
 from oracle.store.outbox.records import (
+    NOOP,
+    REBUILT,
     AttemptReason,
     CallReceipt,
     IntentState,

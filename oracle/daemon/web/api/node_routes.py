@@ -14,7 +14,6 @@ from oracle.queries.advice.advice_record import load_advice_record
 from oracle.queries.advice.node_advice import NodeAdvice, build_node_advice
 from oracle.queries.answers import LARGEST_INTEGER
 from oracle.queries.api.network_view import NetworkAnswer, build_network_overview
-from oracle.queries.api.node_explanation import ExplanationAnswer, build_node_explanation
 from oracle.queries.api.node_history import HistoryQuery, NodeHistory, build_node_history
 from oracle.queries.api.node_list import MAX_ROWS, NodeListQuery, find_node_by_prefix, list_nodes
 from oracle.queries.api.node_order import NodeSort
@@ -25,7 +24,12 @@ from oracle.queries.api.node_proof import (
     build_proof_answer,
     is_refold_required,
 )
-from oracle.queries.api.node_view import NodeView, build_node_view
+from oracle.queries.api.node_view import (
+    ExplanationAnswer,
+    NodeView,
+    build_node_explanation,
+    build_node_view,
+)
 from oracle.queries.api.records.node_past import NodePast, build_node_past
 from oracle.queries.api.rules_preview_view import NodePreviews, build_node_previews
 from oracle.queries.api.source import open_snapshot

@@ -8,14 +8,13 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from oracle.daemon.web.api.answering import ApiAnswers, build_problem_schema
+from oracle.daemon.web.api.answering import ApiAnswers, PostLimit, build_problem_schema
 from oracle.daemon.web.api.input_types import (
     AddressInput,
     SignatureInput,
     Uint32,
     Uint40,
 )
-from oracle.daemon.web.api.post_limits import PostLimit
 from oracle.daemon.web.rate_limit import ClientBuckets, ConcurrencyLimit, TokenBucket
 from oracle.domain.ids import Address
 from oracle.domain.reports.objections import MAX_WORDS_BYTES, ObjectionReason

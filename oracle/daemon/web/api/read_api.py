@@ -14,21 +14,22 @@ from oracle.daemon.web.answer_cache import FreshAnswers
 from oracle.daemon.web.api.answering import (
     PROBLEMS,
     ApiAnswers,
+    PostLimit,
+    PostLimits,
     register_problem_handlers,
     reject_unknown_parameters,
 )
 from oracle.daemon.web.api.event_stream import EventStreams, StreamLimits, build_event_routes
-from oracle.daemon.web.api.leaf_routes import build_leaf_routes
 from oracle.daemon.web.api.node_routes import build_explanation_routes, build_node_routes
 from oracle.daemon.web.api.objection_routes import (
     build_objection_intake_routes,
     create_objection_post_limit,
 )
-from oracle.daemon.web.api.post_limits import PostLimit, PostLimits
 from oracle.daemon.web.api.record_routes import (
     build_draw_routes,
     build_evidence_routes,
     build_kickout_routes,
+    build_leaf_routes,
     build_record_routes,
     build_rule_routes,
 )

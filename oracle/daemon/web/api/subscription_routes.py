@@ -12,12 +12,12 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from oracle.daemon.web.api.answering import (
+    PostLimit,
     build_problem_from_error,
     build_problem_response,
     build_problem_schema,
 )
 from oracle.daemon.web.api.input_types import AddressInput, SignatureInput
-from oracle.daemon.web.api.post_limits import PostLimit
 from oracle.daemon.web.rate_limit import ClientBuckets, TokenBucket
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.errors import OracleError

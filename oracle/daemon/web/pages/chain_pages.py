@@ -1,4 +1,4 @@
-"""The pages for tasks, rounds, kickouts, draws, health and rules, and the search.
+"""The pages for tasks, rounds, kickouts, draws, health and rules, the search, and a node's feed.
 
 `PAGES` lists the paths of all pages.
 """
@@ -8,19 +8,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby, islice, zip_longest
 from types import MappingProxyType
+from typing import NamedTuple
 from urllib.parse import quote
 
 from fastapi.responses import RedirectResponse, Response
 
 from oracle.chain.hex_names import HASH_INPUT_PATTERN
 from oracle.daemon.web.pages.network_page import render_network
-from oracle.daemon.web.pages.node_feed import render_node_feed
-from oracle.daemon.web.pages.node_page import render_node
+from oracle.daemon.web.pages.node_page import SENTENCE_BY_CHANGE, describe_chart_mark, render_node
 from oracle.daemon.web.pages.nodes_page import render_nodes
 from oracle.daemon.web.pages.page_frame import (
     PageRequest,
     build_frame_values,
     format_two_digits,
+    get_template_environment,
     parse_node_prefix,
     parse_round_number,
     parse_task_key,
@@ -32,19 +33,21 @@ from oracle.domain.fixed_point import format_decimal
 from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.lanes import NEVER_REPORTED
 from oracle.domain.reports.node_kicks import KickState, NodeKick
-from oracle.indexer.round_leaves import load_pieced_round, load_round_lanes
+from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause
+from oracle.indexer.round_leaves import load_domain, load_pieced_round, load_round_lanes
+from oracle.queries.answers import LogPlace
 from oracle.queries.api.lifting import compute_what_if_counts
 from oracle.queries.api.network_view import build_public_status
+from oracle.queries.api.node_history import MAX_POINTS, HistoryQuery, build_node_history
 from oracle.queries.api.node_list import find_node_by_prefix
 from oracle.queries.api.node_proof import is_whole_address
 from oracle.queries.api.records.draw_view import list_task_draws
 from oracle.queries.api.records.kickout_view import load_accusation_delays
-from oracle.queries.api.records.node_past import format_lane
+from oracle.queries.api.records.node_past import build_node_past, format_lane
 from oracle.queries.api.records.objection_view import list_objections
 from oracle.queries.api.records.round_view import MAX_ROUNDS, list_signers
 from oracle.queries.api.records.task_view import build_task_answer
-from oracle.queries.api.rule_view import build_rules_answer
-from oracle.queries.api.rules_history import build_rules_history
+from oracle.queries.api.rules_history import build_rules_answer, build_rules_history
 from oracle.queries.api.rules_preview_view import build_rules_previews
 from oracle.queries.api.source import (
     AmbiguousPrefixError,
@@ -71,6 +74,10 @@ _KEY = re.compile(HASH_INPUT_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 RenderPage = Callable[[ApiSnapshot, PageRequest], Response]
+# The feed contains up to this number of entries, from this many seconds (thirty days).
+_MAX_FEED_ENTRIES = 50
+_FEED_SPAN_SECONDS = 30 * 86_400
+_FEED_MEDIA_TYPE = "application/atom+xml; charset=utf-8"
 
 
 def render_task(snapshot: ApiSnapshot, request: PageRequest) -> Response:
@@ -336,6 +343,59 @@ def render_rules(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
         history=build_rules_history(snapshot),
         previews=build_rules_previews(snapshot).previews,
     )
+
+
+class AtomEntry(NamedTuple):
+    """One event of a node: its stable id, its unix time, and its sentence."""
+
+    id: str
+    time: int
+    title: str
+
+
+def render_node_feed(snapshot: ApiSnapshot, request: PageRequest) -> Response:
+    """Return the newest events of a node as an Atom feed."""
+    node = find_node_by_prefix(snapshot, parse_node_prefix(request.path["address"]))
+    entries = list_feed_entries(snapshot, node.address)
+    text = (
+        get_template_environment()
+        .get_template("node_feed.xml")
+        .render(
+            node=node.address,
+            label=snapshot.source.labels.get(node.address),
+            feed_id=f"urn:qos-oracle:{load_domain(snapshot.uow).chain_id}:{node.address}",
+            entries=entries,
+            updated=entries[0].time if entries else snapshot.cursor.time,
+        )
+    )
+    return Response(text, media_type=_FEED_MEDIA_TYPE, headers={"cache-control": "no-cache"})
+
+
+def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry]:
+    """Return the newest membership changes and reliability drops of a node, newest first."""
+    oldest_time = max(0, snapshot.cursor.time - _FEED_SPAN_SECONDS)
+    query = HistoryQuery(first=oldest_time, last=None, points=MAX_POINTS)
+    falls = [
+        AtomEntry(_build_entry_id(mark.place, mark.cause), mark.time, describe_chart_mark(mark))
+        for mark in build_node_history(snapshot, address, query).marks
+        if ReliabilityCause(mark.cause) in FALL_CAUSES
+    ]
+    turns = [
+        AtomEntry(
+            _build_entry_id(event.place, event.what), event.time, SENTENCE_BY_CHANGE[event.what]
+        )
+        for event in build_node_past(snapshot, address).membership
+        if event.time is not None and event.time >= oldest_time
+    ]
+    entries = sorted([*falls, *turns], key=lambda entry: entry.time, reverse=True)
+    return entries[:_MAX_FEED_ENTRIES]
+
+
+def _build_entry_id(log_place: LogPlace, kind: str) -> str:
+    """Return an id that stays the same while the event stays at its place in the chain."""
+    if log_place.tx is None:
+        return f"{log_place.block}-feed-{log_place.feed_row}-{kind}"
+    return f"{log_place.block}-{log_place.tx}-{log_place.log}-{kind}"
 
 
 PAGES: Mapping[str, RenderPage] = MappingProxyType({

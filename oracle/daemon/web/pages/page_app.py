@@ -6,6 +6,7 @@ read API.
 """
 
 from collections.abc import Callable
+from http import HTTPStatus
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
@@ -26,10 +27,9 @@ from oracle.daemon.web.pages.page_frame import (
     get_static_file_response,
     render_template,
 )
-from oracle.daemon.web.pages.subscription_page import add_subscription_pages
 from oracle.daemon.web.pages.verify_page import build_verify_page, build_verify_page_policy
 from oracle.errors import OracleError
-from oracle.notify.subscriptions import SubscriptionIntake
+from oracle.notify.subscriptions import SubscriptionIntake, compute_link_token
 from oracle.queries.api.source import (
     AmbiguousPrefixError,
     ApiSource,
@@ -37,6 +37,7 @@ from oracle.queries.api.source import (
     RequestError,
     open_snapshot,
 )
+from oracle.store.subscription_repository import SubscriptionState
 
 # The maximum number of pages that are read from the database concurrently.
 _MAX_CONCURRENT_PAGES = 8
@@ -45,6 +46,13 @@ _MULTIPLE_CHOICES = 300
 _NOT_FOUND, _UNPROCESSABLE, _UNAVAILABLE = 404, 422, 503
 _UNAVAILABLE_TEXT = "Nothing is indexed yet, or the database cannot be read: qos-oracle status"
 _NOT_FOUND_HINT = "The address or task may be on another chain, or not indexed yet."
+_PATH = "/subscriptions/{subscription_id}/{token}"
+_HEADLINE_BY_STATE = {
+    SubscriptionState.NEW: "Not confirmed yet",
+    SubscriptionState.UNCONFIRMED: "Not confirmed yet",
+    SubscriptionState.ACTIVE: "Active subscription",
+    SubscriptionState.ENDED: "Ended subscription",
+}
 
 
 def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None = None) -> FastAPI:
@@ -204,3 +212,56 @@ class _SafeHeaders:
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+def add_subscription_pages(app: FastAPI, intake: SubscriptionIntake) -> None:
+    """Add the subscription page and its button actions."""
+
+    @app.get(_PATH)
+    def get_subscription(subscription_id: str, token: str) -> Response:
+        """Show a subscription with the buttons that confirm and end it."""
+        return _render_subscription(intake, subscription_id, token)
+
+    @app.post(_PATH + "/{action}")
+    def change_subscription(subscription_id: str, token: str, action: str) -> Response:
+        """Confirm or end a subscription."""
+        change = {"confirm": intake.confirm, "end": intake.end}.get(action)
+        try:
+            subscription = intake.find_by_link(subscription_id, token)
+            if subscription is not None and change is not None:
+                change(subscription)
+        except OracleError:
+            return _render_subscription_template(
+                "Service unavailable", HTTPStatus.SERVICE_UNAVAILABLE
+            )
+        return _render_subscription(intake, subscription_id, token)
+
+
+def _render_subscription(intake: SubscriptionIntake, subscription_id: str, token: str) -> Response:
+    try:
+        subscription = intake.find_by_link(subscription_id, token)
+    except OracleError:
+        return _render_subscription_template("Service unavailable", HTTPStatus.SERVICE_UNAVAILABLE)
+    if subscription is None:
+        return _render_subscription_template("This link is not valid", HTTPStatus.NOT_FOUND)
+    return _render_subscription_template(
+        _HEADLINE_BY_STATE[subscription.state],
+        HTTPStatus.OK,
+        path=f"/subscriptions/{subscription.id}/{compute_link_token(subscription)}",
+        node=subscription.node,
+        channel=subscription.channel,
+        state=subscription.state,
+        reason=subscription.reason,
+    )
+
+
+def _render_subscription_template(
+    headline: str, status: HTTPStatus, **values: str | None
+) -> Response:
+    defaults = {"path": None, "node": None, "channel": None, "state": None, "reason": None}
+    frame = {"here": None, "standing": UNAVAILABLE, "as_of": None, "json_path": None}
+    response = render_template(
+        "subscription.html", status=status, headline=headline, **(defaults | frame | values)
+    )
+    response.headers["cache-control"] = "no-store"
+    return response

@@ -1,4 +1,4 @@
-"""Lists recorded draws, and recomputes a draw with all candidates from the stored logs.
+"""Lists recorded draws, recomputes them with all candidates, and selects for a possible task.
 
 The answer for a recomputed draw has every input of the computation, so that anybody can verify the
 draw (docs/reference/scoring-rules.md#the-draw). The history is folded up to the seed block. This
@@ -15,7 +15,7 @@ from oracle.dispatch.dispatch_settings import DispatchSettings
 from oracle.dispatch.drawer import BlockDrawer
 from oracle.dispatch.redraw import WorkingSetView
 from oracle.domain.blocks import BlockRange, BlockRef
-from oracle.domain.events.network_events import DomainEvent
+from oracle.domain.events.network_events import DomainEvent, TaskCreated
 from oracle.domain.ids import ZERO_HASH, Hash, TaskKey
 from oracle.errors import InputError
 from oracle.indexer.stored_events import iterate_stored_events
@@ -27,8 +27,12 @@ from oracle.queries.selection.draw_history import (
     build_draw_entries,
     load_draw_history,
 )
+from oracle.queries.selection.network_snapshot import SnapshotQuery, load_snapshot_in_transaction
+from oracle.queries.selection.node_selection import build_task, run_selection
+from oracle.queries.selection.selection_models import SelectionFigures, build_selection_summary
 from oracle.store.state.draw_repository import StoredDraw
 from oracle.systems.assignment import AssignmentPlan, TaskDraw
+from oracle.systems.registry import get_policy
 from oracle.systems.weighted_draw import compute_draw_seed
 
 
@@ -186,3 +190,22 @@ def _recompute_block_draws(
         stored_draw.seed_block, stored_draw.seed_hash, ZERO_HASH, stored_draw.seed_time
     )
     return drawer.draw_at_block(view, block).new_draws
+
+
+class SelectionAnswer(SelectionFigures, Answer):
+    """Whether each member is a candidate for a task, as of the cursor; no node is drawn."""
+
+
+def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAnswer:
+    """Return whether each member is a candidate for the hypothetical task of a creation event."""
+    rules = source.archive.rules
+    query = SnapshotQuery(rules, group=event.group)
+    with open_snapshot(source) as api_snapshot:
+        as_of = api_snapshot.as_of
+        snapshot = load_snapshot_in_transaction(api_snapshot.uow, source.archive, query)
+    policy = get_policy(rules.name)
+    member_selection = run_selection(
+        snapshot, policy, policy.create_follower(), build_task(event, rules)
+    )
+    figures = build_selection_summary(member_selection, rules.name, {})
+    return SelectionAnswer(as_of=as_of, **figures.model_dump())

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address
-from oracle.domain.reports.contract_settings import ContractSettings
+from oracle.domain.reports.contract_state import ContractSettings
 from oracle.queries.answers import AddressText, Answer, ApiModel, HashText
 from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.report_models import RoundEntry, SignatureState, build_round_entry

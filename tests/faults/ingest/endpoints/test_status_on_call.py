@@ -10,8 +10,7 @@ from devnet.fakechain.faults import transport_faults
 from devnet.fakechain.virtual_clock import VirtualClock
 from oracle.chain.source import ChainSource
 from oracle.cli.main import run
-from oracle.daemon.capability_cache import CapabilityCache
-from oracle.daemon.chain_endpoints import open_chain, reopen_endpoints
+from oracle.daemon.chain_endpoints import CapabilityCache, open_chain, reopen_endpoints
 from oracle.daemon.config.loader import Config, read_config
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.event_readers import open_reader

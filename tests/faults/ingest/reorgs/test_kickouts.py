@@ -17,7 +17,7 @@ from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.reporting.report_planner import plan_push
 from oracle.rpc.pool import EndpointPool
 from oracle.store.halts import HaltClearRecord
-from oracle.store.outbox.call_kinds import ACCUSE, CLEAR_KICK, EXECUTE_KICK
+from oracle.store.outbox.records import ACCUSE, CLEAR_KICK, EXECUTE_KICK
 from oracle.telemetry import indexer_metrics
 from tests.integration.evm.test_kicking import (
     POOL,

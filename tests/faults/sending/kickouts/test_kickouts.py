@@ -8,8 +8,14 @@ import pytest
 from oracle.cli.kickout_plans import plan_manual_accusation_clearing
 from oracle.errors import InputError, TransientError
 from oracle.kickouts.kickout_planner import plan_kickout_call
-from oracle.store.outbox.call_kinds import ACCUSE, CLEAR_KICK, EXECUTE_KICK
-from oracle.store.outbox.records import Intent, IntentState, PauseKind
+from oracle.store.outbox.records import (
+    ACCUSE,
+    CLEAR_KICK,
+    EXECUTE_KICK,
+    Intent,
+    IntentState,
+    PauseKind,
+)
 from tests.integration.evm.test_kicking import (
     accuse_node_two,
     empty_bucket,

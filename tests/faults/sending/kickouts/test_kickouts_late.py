@@ -2,7 +2,7 @@
 
 from oracle.domain.reports.node_kicks import KickState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
-from oracle.store.outbox.call_kinds import ACCUSE, CLEAR_KICK, EXECUTE_KICK
+from oracle.store.outbox.records import ACCUSE, CLEAR_KICK, EXECUTE_KICK
 from tests.integration.evm.test_kicking import (
     accuse_node_two,
     fill_bad_pool,

@@ -1,7 +1,7 @@
 """A kickout call proves a leaf of one round: a fork of that round makes the call void."""
 
 from oracle.kickouts.kickout_planner import plan_kickout_call
-from oracle.store.outbox.call_kinds import ACCUSE
+from oracle.store.outbox.records import ACCUSE
 from tests.faults.sending.reports.test_reports_of_forks import continue_from_snapshot
 from tests.integration.evm.test_kicking import (
     fill_bad_pool,

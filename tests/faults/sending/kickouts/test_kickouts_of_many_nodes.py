@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from oracle.kickouts.kickout_cases import load_kickout_cases
-from oracle.store.outbox.call_kinds import ACCUSE
+from oracle.store.outbox.records import ACCUSE
 from tests.integration.evm.test_kicking import (
     ACCUSED,
     POOL,

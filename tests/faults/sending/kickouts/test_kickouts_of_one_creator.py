@@ -9,7 +9,7 @@ import pytest
 from oracle.domain.fixed_point import UNIT
 from oracle.kickouts.kickout_cases import load_kickout_cases
 from oracle.kickouts.kickout_planner import plan_kickout_call
-from oracle.store.outbox.call_kinds import ACCUSE
+from oracle.store.outbox.records import ACCUSE
 from tests.integration.evm.test_kicking import (
     fill_bad_pool,
     kick,

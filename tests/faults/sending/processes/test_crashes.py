@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import PUSH
+from oracle.store.outbox.records import PUSH
 from tests.support.evm.chain import Chain
 from tests.support.harness import Harness, OracleTestbed
 from tests.support.sending.fuses import Crash, Deaths, Fuse, install_fuse

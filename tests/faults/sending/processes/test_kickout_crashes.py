@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.store.outbox.call_kinds import ACCUSE, EXECUTE_KICK
+from oracle.store.outbox.records import ACCUSE, EXECUTE_KICK
 from tests.support.harness import OracleTestbed
 from tests.support.sending.fuses import Crash, Deaths, Fuse, install_fuse
 from tests.support.sending.journals import find_journal_gaps

@@ -8,7 +8,7 @@ import pytest
 
 from oracle.bindings.objections import CONTRACT
 from oracle.domain.ids import Address
-from oracle.store.outbox.call_kinds import BRING_OBJECTION
+from oracle.store.outbox.records import BRING_OBJECTION
 from tests.integration.evm.test_kicking import fill_bad_pool, run_until_due_is_stated
 from tests.integration.evm.test_objections import TERMS, Hearing
 from tests.integration.evm.test_posted_objections import (

@@ -8,8 +8,7 @@ from oracle.errors import InputError, TransientError
 from oracle.reporting.readiness import find_unsent_report_reason
 from oracle.store.backup import back_up_database, restore_database
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import PUSH
-from oracle.store.outbox.records import IntentState, NonceState, SignedStatement
+from oracle.store.outbox.records import PUSH, IntentState, NonceState, SignedStatement
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.harness import FINALITY, SETTINGS, Harness, create_sending_jobs

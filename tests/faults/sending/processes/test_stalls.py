@@ -13,7 +13,7 @@ import pytest
 
 from oracle.store.database import Store
 from oracle.store.lease_repository import LeaseRepository
-from oracle.store.outbox.call_kinds import PUSH
+from oracle.store.outbox.records import PUSH
 from tests.support.harness import Harness, OracleTestbed
 from tests.support.sending.fuses import install_fuse
 from tests.support.sending.journals import find_journal_gaps

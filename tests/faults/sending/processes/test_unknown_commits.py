@@ -11,7 +11,7 @@ import pytest
 
 from oracle.errors import TransientError
 from oracle.store.database import Store
-from oracle.store.outbox.call_kinds import PUSH
+from oracle.store.outbox.records import PUSH
 from tests.support.evm.chain import Chain
 from tests.support.harness import Harness, OracleTestbed
 from tests.support.lossy_postgresql import CommitLoss, LossyProxy, run_lossy_proxy

@@ -15,7 +15,7 @@ from oracle.indexer.event_archive import EventArchive
 from oracle.kickouts.kickout_cases import load_kickout_evidence, load_open_kickout_intervals
 from oracle.queries.evidence_bundle import build_evidence_bundle
 from oracle.signing.typed_data import AnswerStatement
-from oracle.store.outbox.call_kinds import ACCUSE, BRING_OBJECTION
+from oracle.store.outbox.records import ACCUSE, BRING_OBJECTION
 from oracle.store.state.objection_repository import ObjectionAnswer
 from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since, node_two
 from tests.integration.evm.test_objections import TERMS, Hearing

@@ -18,8 +18,7 @@ from oracle.reporting.report_planner import plan_push
 from oracle.reporting.sanity_gate import release_held_report
 from oracle.signing.local import KeySigner
 from oracle.signing.typed_data import ReportStatement
-from oracle.store.outbox.call_kinds import ACCUSE
-from oracle.store.outbox.records import Stamp
+from oracle.store.outbox.records import ACCUSE, Stamp
 from oracle.store.tables.round_tables import report
 from oracle.telemetry import quorum_metrics
 from oracle.telemetry.metrics import REGISTRY

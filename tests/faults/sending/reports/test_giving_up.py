@@ -5,8 +5,7 @@ from structlog.testing import capture_logs
 from oracle.queries.outbox_figures import OutboxCounter
 from oracle.reporting.push_call import MAX_TRIES, find_abandoned_pushes
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.call_kinds import PUSH
-from oracle.store.outbox.records import Intent, IntentState
+from oracle.store.outbox.records import PUSH, Intent, IntentState
 from tests.support.harness import SETTINGS, Harness, run_next_step
 from tests.support.sending.background_calls import send_rival_push
 from tests.support.sending.in_flight import get_only_intent

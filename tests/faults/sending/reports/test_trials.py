@@ -1,6 +1,6 @@
 """Counts of simulated calls, and of calls on which too few endpoints agree."""
 
-from oracle.store.outbox.call_kinds import PUSH
+from oracle.store.outbox.records import PUSH
 from oracle.telemetry.outbox_metrics import SIMULATIONS
 from oracle.telemetry.txmgr_metrics import UNDECIDED
 from tests.support.harness import FINALITY, Harness

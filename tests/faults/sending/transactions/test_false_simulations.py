@@ -9,7 +9,7 @@ from oracle.daemon.sending_jobs import update_pause_reasons
 from oracle.domain.health import Condition
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.call_kinds import EXECUTE_KICK
+from oracle.store.outbox.records import EXECUTE_KICK
 from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.call_registry import SimpleCallKind
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult

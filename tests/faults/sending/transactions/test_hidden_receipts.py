@@ -9,8 +9,7 @@ import pytest
 
 from oracle.daemon.sending_jobs import update_pause_reasons
 from oracle.domain.health import Condition
-from oracle.store.outbox.call_kinds import PUSH
-from oracle.store.outbox.records import PauseKind
+from oracle.store.outbox.records import PUSH, PauseKind
 from oracle.telemetry.txmgr_metrics import WITHOUT_RECEIPT
 from oracle.txmgr.attribution import NO_RECEIPT, find_missing_receipt_reason
 from oracle.txmgr.confirmer import confirm_transactions

@@ -7,7 +7,7 @@ import pytest
 
 from oracle.errors import TransientError
 from oracle.queries.outbox_figures import OutboxCounter
-from oracle.store.outbox.call_kinds import NOOP, PUSH
+from oracle.store.outbox.records import NOOP, PUSH
 from oracle.txmgr.client.l1_fees import GAS_PRICE_ORACLE, L1Fee, decode_l1_fee
 from oracle.txmgr.client.receipts import fetch_receipt_quorum
 from tests.support.harness import CAPS, FINALITY, Harness

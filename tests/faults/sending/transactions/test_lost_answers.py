@@ -8,8 +8,7 @@ import requests
 import urllib3
 
 from oracle.errors import TransientError
-from oracle.store.outbox.call_kinds import NOOP
-from oracle.store.outbox.records import CallRequest, IntentState, NonceState
+from oracle.store.outbox.records import NOOP, CallRequest, IntentState, NonceState
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import SendSettings
 from tests.support.harness import CAPS, Harness, run_next_step

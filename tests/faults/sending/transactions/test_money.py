@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.store.outbox.call_kinds import NOOP
-from oracle.store.outbox.records import CallRequest, Pause, PauseKind
+from oracle.store.outbox.records import NOOP, CallRequest, Pause, PauseKind
 from oracle.txmgr.budget import (
     DAY_SECONDS,
     HOUR_SECONDS,

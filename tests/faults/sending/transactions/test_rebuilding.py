@@ -7,8 +7,7 @@ import pytest
 
 from oracle.errors import InputError, TransientError
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.call_kinds import NOOP, PUSH
-from oracle.store.outbox.records import IntentState, NonceState
+from oracle.store.outbox.records import NOOP, PUSH, IntentState, NonceState
 from oracle.txmgr.nonce_sync import reconcile_nonces
 from oracle.txmgr.rebuild_from_chain import plan_outbox_rebuild
 from tests.support.harness import FINALITY, SETTINGS, Harness, run_next_step

@@ -4,8 +4,7 @@ import pytest
 
 from oracle.errors import InputError
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.call_kinds import NOOP, PUSH
-from oracle.store.outbox.records import AttemptReason
+from oracle.store.outbox.records import NOOP, PUSH, AttemptReason
 from tests.support.harness import FINALITY, SETTINGS, Harness, run_next_step
 from tests.support.sending.in_flight import (
     GWEI,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.call_kinds import EXECUTE_KICK
+from oracle.store.outbox.records import EXECUTE_KICK
 from oracle.txmgr.context import TransmitterRank
 from tests.integration.evm.test_kicking import fill_bad_pool, standing
 from tests.support.evm.chain import Chain

@@ -34,8 +34,13 @@ from oracle.daemon.senders import get_oracle_address, open_report_account
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address
 from oracle.domain.reports.contract_state import ContractChanges
-from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET, Expulsion
-from oracle.domain.reports.node_kicks import KickState, NodeKick
+from oracle.domain.reports.node_kicks import (
+    NEVER_EXPIRES,
+    NO_TARGET,
+    Expulsion,
+    KickState,
+    NodeKick,
+)
 from tests.integration.reporters.waiting import wait_until
 
 GONE, REFUSED, LAPSED, VETOED, READMITTED = (Address("0x" + one * 40) for one in "abcde")

@@ -6,8 +6,13 @@ from oracle.cli.kickout_plans import format_veto_deadline
 from oracle.cli.main import run
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address
-from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET, Expulsion
-from oracle.domain.reports.node_kicks import KickState, NodeKick
+from oracle.domain.reports.node_kicks import (
+    NEVER_EXPIRES,
+    NO_TARGET,
+    Expulsion,
+    KickState,
+    NodeKick,
+)
 from oracle.queries.kickout_models import build_expulsion_entries
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from oracle.cli.main import run
 from oracle.domain.reports.contract_state import ContractChanges
-from oracle.store.outbox.call_kinds import ACCUSE, EXECUTE_KICK
-from oracle.store.outbox.records import Stamp
+from oracle.store.outbox.records import ACCUSE, EXECUTE_KICK, Stamp
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.integration.cli.publishing.stopped_harness import (
     chain,

@@ -13,8 +13,8 @@ import pytest
 from oracle.cli.main import run
 from oracle.domain.ids import Address, Hash
 from oracle.store.database import Store, UnitOfWork
-from oracle.store.outbox.call_kinds import ACCUSE
 from oracle.store.outbox.records import (
+    ACCUSE,
     Account,
     AttemptReason,
     CallReceipt,

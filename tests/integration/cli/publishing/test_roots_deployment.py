@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from oracle.bindings import qos_roots
-from oracle.bindings.arb_sys import ARB_SYS
 from oracle.bindings.codec import encode_call
+from oracle.bindings.contract_views import ARB_SYS
 from oracle.bindings.deployment import (
     OracleSetup,
     WordsSetup,

@@ -7,8 +7,8 @@ from eth_account import Account
 from devnet.fakechain.block_json import ACCESS_LIST, DYNAMIC, LEGACY, Tx
 from devnet.fakechain.mining import create_account, sign_bytes
 from devnet.fakechain.tree import BlockTree
-from oracle.chain.proofs.transaction_sender import recover_signer
 from oracle.chain.proofs.transactions_root import SignedTransaction
+from oracle.chain.verification.transaction_check import recover_signer
 from tests.unit.chain.proofs.test_leaves import KEY, SIGNED, ZEROS, as_answered, authorization
 
 SENDER = Account.from_key(KEY).address.lower()

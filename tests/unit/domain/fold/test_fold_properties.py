@@ -18,7 +18,7 @@ from oracle.domain.fold.fold import (
     collect_task_keys,
 )
 from oracle.domain.fold.working_set import Changes, MembershipTransition, PreImages
-from oracle.domain.incidents.incident_detector import IncidentDetector
+from oracle.domain.incidents import IncidentDetector
 from oracle.domain.scoring.node_scores import compute_node_qos, compute_reliability, is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, PendingLeave

@@ -4,7 +4,7 @@ from math import comb
 
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address
-from oracle.domain.incidents.incident import Incident
+from oracle.domain.incidents import Incident
 
 Place = tuple[Position, int]
 Row = tuple[int, Address, Address, bool]

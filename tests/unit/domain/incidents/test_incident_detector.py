@@ -9,8 +9,7 @@ from hypothesis import given, strategies as st
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskCreated, TaskTimedOut
 from oracle.domain.ids import Address
-from oracle.domain.incidents.incident import Incident
-from oracle.domain.incidents.incident_detector import IncidentDetector, IncidentRows
+from oracle.domain.incidents import Incident, IncidentDetector, IncidentRows
 from tests.support.examples import examples
 from tests.support.histories import History, fold_history, make_node_address
 from tests.support.task_traffic import (

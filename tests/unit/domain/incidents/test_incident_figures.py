@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oracle.domain.incidents.incident import Incident
+from oracle.domain.incidents import Incident
 from tests.support.task_traffic import (
     BEGIN,
     Attempt,

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from oracle.domain.blocks import Position
-from oracle.domain.incidents.incident import Incident, find_incident_marking_timeout
-from oracle.domain.incidents.incident_detector import IncidentDetector
+from oracle.domain.incidents import Incident, IncidentDetector, find_incident_marking_timeout
 from tests.support.task_traffic import (
     BEGIN,
     Failure,

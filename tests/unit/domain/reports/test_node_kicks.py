@@ -12,8 +12,7 @@ from oracle.domain.events.oracle_events import (
     KickRefused,
 )
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
-from oracle.domain.reports.expulsions import NEVER_EXPIRES, NO_TARGET
-from oracle.domain.reports.node_kicks import KickState, NodeKick
+from oracle.domain.reports.node_kicks import NEVER_EXPIRES, NO_TARGET, KickState, NodeKick
 from tests.support.rounds import make_address
 
 NODE = make_address(0xA)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from oracle.domain.blocks import Position
 from oracle.domain.events.network_events import TaskCreated
-from oracle.queries.api.selection_view import build_selection_answer
+from oracle.queries.api.records.draw_view import build_selection_answer
 from tests.support.api import IndexedHistory
 from tests.support.histories import History, make_node_address, make_task_key
 

@@ -8,9 +8,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.ids import Address
-from oracle.systems.pocket.explain_row import build_ticket_components, format_ticket_explanation
 from oracle.systems.pocket.parameters import ARTICLE, PORTAL_API_HEAD, Parameters
-from oracle.systems.pocket.ranking import NodeStats, TicketReason, rank_nodes
+from oracle.systems.pocket.ranking import (
+    NodeStats,
+    TicketReason,
+    build_ticket_components,
+    format_ticket_explanation,
+    rank_nodes,
+)
 from tests.support.document.pocket_draws import compute_unit_draw, pick_node, pick_nodes
 from tests.support.examples import examples
 from tests.support.vectors import load_named_vectors
