@@ -56,7 +56,7 @@ def test_skip_link_leads_past_navigation(page):
     assert page.evaluate(FOCUSED)["inMain"]
 
 
-def test_node_is_reached_by_keyboard_search(page):
+def test_node_page_can_be_opened_by_keyboard_search(page):
     page.goto("/nodes")
     address = page.locator("main td a.hash").first.get_attribute("href")
     page.keyboard.press("/")
@@ -87,7 +87,7 @@ def test_pages_show_same_content_without_scripts(browser, url, page):
     context.close()
 
 
-def test_zooming_score_trend_logs_no_console_message(page):
+def test_opening_the_score_chart_logs_no_console_message(page):
     console_messages: list[str] = []
     page.on("console", lambda message: console_messages.append(message.text))
     page.goto("/nodes")

@@ -92,7 +92,7 @@ def test_objection_signed_by_wallet_is_stored_as_entered(page, indexed):
     assert console_messages == []
 
 
-def test_rejected_objection_shows_calldata_for_others(page, indexed):
+def test_rejected_objection_shows_its_calldata(page, indexed):
     open_with_wallet(page)
     settings = indexed.source.objection_intake.settings
     object.__setattr__(settings, "daily_gas", 0)

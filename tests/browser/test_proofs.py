@@ -135,7 +135,7 @@ def test_round_page_proves_summary_and_links_to_node_proofs(page, proof):
     assert "✓ True" in read_shown_verdict(page)
 
 
-def test_entered_root_is_compared(desktop, node, proof):
+def test_proof_is_compared_with_the_entered_root(desktop, node, proof):
     equal = read_verdict(desktop, f"/nodes/{node}", f"  {proof['root'].upper()} ")
     assert equal.startswith("✓ True")
     assert "the root that you entered" in equal
@@ -163,7 +163,7 @@ ALTERATIONS: dict[str, Callable[[Proof], object]] = {
 
 
 @pytest.mark.parametrize("alter", ALTERATIONS.values(), ids=ALTERATIONS.keys())
-def test_modified_proof_is_shown_as_false(desktop, node, alter):
+def test_tampered_proof_is_reported_as_invalid(desktop, node, alter):
     answer_with(desktop, alter)
     assert read_verdict(desktop, f"/nodes/{node}").startswith("▲ False")
     assert "▲ Wrong:" in desktop.locator("#proof .steps").inner_text()
@@ -171,7 +171,7 @@ def test_modified_proof_is_shown_as_false(desktop, node, alter):
     assert desktop.locator("#proof .steps dl").count() == 0
 
 
-def test_proof_under_other_root_is_shown_as_false(desktop, node):
+def test_proof_for_another_root_is_reported_as_invalid(desktop, node):
     desktop.goto(f"/nodes/{node}")
     desktop.locator("form.proof").evaluate(
         "(form, root) => { form.dataset.root = root; }", OTHER_ROOT
@@ -180,7 +180,7 @@ def test_proof_under_other_root_is_shown_as_false(desktop, node):
     assert read_shown_verdict(desktop).startswith("▲ False")
 
 
-def test_proof_of_other_round_is_shown_as_false(desktop, node, proof):
+def test_proof_of_another_round_is_reported_as_invalid(desktop, node, proof):
     """A server that returns an older, better round is detected."""
     older = proof["summary"]["round"] - 1
     desktop.route(

@@ -98,7 +98,7 @@ def test_server_bundle_is_consistent_on_phone_and_desktop(page, url, bundle):
     assert axe_findings(page) == []
 
 
-def test_bundle_of_other_node_or_round_is_rejected(browser, url, bundle):
+def test_bundle_of_another_node_or_round_is_rejected(browser, url, bundle):
     page = browser.new_page()
     older = bundle["signed_round"]["round"] - 1
     page.route(
@@ -134,7 +134,7 @@ def choose_bundle(page: Page, folder: Path, bundle: dict[str, Any]) -> None:
     page.locator("#files").set_input_files(path)
 
 
-def test_saved_page_checks_file_offline(saved_page, tmp_path, bundle):
+def test_saved_page_verifies_a_bundle_file_offline(saved_page, tmp_path, bundle):
     choose_bundle(saved_page, tmp_path, bundle)
     assert _CONSISTENT in read_headline(saved_page)
     # With a file alone, no request at all is allowed.
@@ -223,13 +223,13 @@ def test_headline_is_green_after_all_checks(anchored_page, evidence, tmp_path):
     assert axe_findings(anchored_page) == []
 
 
-def test_headline_without_all_events_is_not_green(anchored_page, evidence, tmp_path):
+def test_headline_is_not_green_without_all_events(anchored_page, evidence, tmp_path):
     choose_evidence(anchored_page, tmp_path, replace(evidence, events=None))
     assert _PARTIAL in read_headline(anchored_page)
     assert anchored_page.locator("#verdict p.calm").count() == 0
 
 
-def test_bundle_of_other_contract_is_reported(anchored_page, evidence, tmp_path):
+def test_bundle_of_another_contract_is_reported(anchored_page, evidence, tmp_path):
     """The reader entered the network's contract, but the bundle names another."""
     forged = json.loads(json.dumps(evidence.bundle))
     forged["signed_round"]["contract"] = "0x" + 40 * "5"
@@ -238,7 +238,7 @@ def test_bundle_of_other_contract_is_reported(anchored_page, evidence, tmp_path)
     assert read_results(anchored_page)["Oracle contract"] == "✗"
 
 
-def test_round_in_link_does_not_count_as_chosen(browser, url, bundle):
+def test_round_in_a_link_is_not_treated_as_chosen_by_the_reader(browser, url, bundle):
     """Only a round that the reader entered may be older than the newest."""
     page = browser.new_page()
     page.goto(f"{url}/verify?node={bundle['node']}&round=1")

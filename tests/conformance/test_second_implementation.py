@@ -29,14 +29,14 @@ needs_node = pytest.mark.skipif(not NODE, reason="node runs the script")
         pytest.param("1", 200, id="bounded", marks=pytest.mark.slow),
     ],
 )
-def test_random_histories_give_same_scores_and_roots(seed: str, count: int):
+def test_random_histories_give_equal_scores_and_roots(seed: str, count: int):
     differences = list(find_differences(list(iter_cases(seed, count)), build_own_command()))
     assert differences == []
 
 
 @needs_node
 @pytest.mark.slow
-def test_incidents_hold_same_kickouts_in_both_implementations():
+def test_incidents_hold_the_same_kickouts_in_both_implementations():
     """In some of these cases, a kickout is held for an incident alone."""
     number = RULE_SETS.index(INCIDENT_RULES)
     cases = [draw_case(random.Random(f"incident {seed}"), number) for seed in range(12, 24)]  # noqa: S311
@@ -53,7 +53,7 @@ def test_incidents_hold_same_kickouts_in_both_implementations():
 
 @needs_node
 @pytest.mark.slow
-def test_changed_score_is_reported_as_difference(tmp_path):
+def test_changed_score_is_reported_as_a_difference(tmp_path):
     """The comparison notices an implementation that gives third places one point more."""
     other = tmp_path / "scoring.js"
     text = SCORING.read_text("utf-8")

@@ -38,7 +38,7 @@ def test_long_run_with_failing_endpoints_keeps_all_logs_and_bounded_memory():
 
 
 @pytest.mark.parametrize(("rounds", "is_agreement"), [(0, False), (1, True)])
-def test_run_without_rounds_is_no_agreement(rounds: int, is_agreement: bool):  # noqa: FBT001
+def test_run_without_rounds_does_not_count_as_agreement(rounds: int, is_agreement: bool):  # noqa: FBT001
     result = Result(
         rounds=rounds,
         reports_are_equal=True,

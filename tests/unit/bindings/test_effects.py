@@ -66,14 +66,12 @@ DONE = [
 
 
 @pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
-def test_receipt_with_expected_event_has_no_missing_event(
-    contract: Address, calldata: str, made: ReceiptLog
-):
+def test_expected_event_in_receipt_is_found(contract: Address, calldata: str, made: ReceiptLog):
     assert find_missing_event(receipt(made), contract, calldata) is None
 
 
 @pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
-def test_event_of_other_contract_or_subject_is_not_expected_event(
+def test_event_of_another_contract_or_subject_does_not_match(
     contract: Address, calldata: str, made: ReceiptLog
 ):
     elsewhere = ReceiptLog(NODE, made.topics, made.data)
@@ -88,13 +86,13 @@ def test_event_of_other_contract_or_subject_is_not_expected_event(
 
 
 @pytest.mark.parametrize("words", ["0x", word(1), TWO_WORDS[:-2]])
-def test_truncated_event_is_not_expected_event(words: str):
+def test_truncated_event_does_not_match(words: str):
     cut = event(ORACLE, "KickExecuted", NODE_WORD, words=words)
 
     assert find_missing_event(receipt(cut), ORACLE, encode_retry_kick_call(NODE)) == "KickExecuted"
 
 
-def test_event_without_topics_is_not_expected_event():
+def test_event_without_topics_does_not_match():
     bare = event(ORACLE, "KickExecuted", words=TWO_WORDS)
 
     assert (
@@ -117,7 +115,7 @@ def group_started(tasks: list[TaskKey], nodes: list[Address]) -> ReceiptLog:
     return event(NETWORK, "GroupStarted", word(5), words=data)
 
 
-def test_group_start_requires_event_with_same_nodes_in_same_order():
+def test_group_started_event_must_list_nodes_in_the_same_order():
     call = encode_start_group_call(TRIO, NODES, 5, Hash(WORD))
     matching_event = group_started(TRIO, NODES)
     reordered_event = group_started(TRIO, NODES[::-1])
@@ -125,6 +123,6 @@ def test_group_start_requires_event_with_same_nodes_in_same_order():
     assert find_missing_event(receipt(reordered_event), NETWORK, call) == "GroupStarted"
 
 
-def test_group_start_without_as_of_check_equals_plain_call():
+def test_removing_as_of_check_yields_the_plain_group_start_call():
     calldata = encode_start_group_call(TRIO, NODES, 5, Hash(word(6)))
     assert strip_as_of_check(calldata) == encode_start_group_call(TRIO, NODES)

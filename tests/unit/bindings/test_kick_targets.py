@@ -57,14 +57,14 @@ def error(text: str) -> str:
     return f"0x08c379a0{32:064x}{len(raw):064x}{padded.hex()}"
 
 
-def test_default_kick_target_matches_contracts_of_shipped_profile():
+def test_each_shipped_profile_has_a_default_kick_target():
     assert find_default_kick_target("reference") is TASK_NETWORK
     assert find_default_kick_target("crynux-vss") is VSS_TASK
     assert find_default_kick_target("crynux-commit") is COMMIT_TASK
     assert find_default_kick_target("config/our-network.toml") is None
 
 
-def test_node_staking_is_only_kick_target_without_default_profile():
+def test_only_node_staking_is_not_the_default_of_any_profile():
     profiles = ("reference", "crynux-vss", "crynux-commit")
     assert set(KICK_TARGETS) - {find_default_kick_target(profile) for profile in profiles} == {
         NODE_STAKING
@@ -102,7 +102,7 @@ def test_missing_adapter_addresses_are_named_in_error():
         build_adapter_creation_code(TASK_NETWORK, ORACLE, OWNER, {})
 
 
-def test_role_change_calls_transfer_ownership_as_node_owner():
+def test_role_change_transfers_ownership_of_the_node_contract():
     change = build_role_change(VSS_TASK, ADAPTER, GIVEN)
     selector = "0xf2fde38b"
     assert change.calldata == selector + 24 * "0" + ADAPTER[2:]
@@ -111,12 +111,12 @@ def test_role_change_calls_transfer_ownership_as_node_owner():
         build_role_change(NODE_STAKING, ADAPTER, GIVEN)
 
 
-def test_role_change_is_rejected_if_network_is_its_own_kick_target():
+def test_role_change_for_task_network_raises_input_error():
     with pytest.raises(InputError, match="TaskNetwork: grants no role"):
         build_role_change(TASK_NETWORK, ADAPTER, GIVEN)
 
 
-def test_task_contract_check_is_called_from_task_contract():
+def test_task_contract_check_simulates_a_call_from_that_contract():
     pool_view = RecordingEndpoint(refusal="no words", data=error("Illegal node status"))
     assert find_task_contract_mismatch(pool_view, NODE, TASK) is None
     (call,) = pool_view.received_calls
@@ -124,16 +124,16 @@ def test_task_contract_check_is_called_from_task_contract():
 
 
 @pytest.mark.parametrize("data", [error("Not called by the task contract"), None, "0x"])
-def test_wrong_task_contract_returns_revert_reason(data: str | None):
+def test_wrong_task_contract_is_reported_with_the_revert_reason(data: str | None):
     pool_view = RecordingEndpoint(refusal="Not called by the task contract", data=data)
     assert find_task_contract_mismatch(pool_view, NODE, TASK) == "Not called by the task contract"
 
 
-def test_task_contract_check_without_revert_finds_no_mismatch():
+def test_task_contract_check_that_does_not_revert_is_a_mismatch():
     assert find_task_contract_mismatch(RecordingEndpoint(), NODE, TASK) == ""
 
 
-def test_wrong_qos_contract_returns_revert_reason_of_node_contract():
+def test_wrong_qos_contract_is_reported_with_the_revert_reason():
     assert find_qos_contract_mismatch(RecordingEndpoint(), NODE, QOS) is None
     wrong = RecordingEndpoint(refusal="x", data=error("Not called by the node contract"))
     assert find_qos_contract_mismatch(wrong, NODE, QOS) == "Not called by the node contract"
@@ -146,7 +146,7 @@ def test_owner_mismatch_ignores_address_case():
     assert find_node_owner_mismatch(RecordingEndpoint(owner_word), NODE, ADAPTER) == mixed.lower()
 
 
-def test_staking_admin_check_passes_only_on_not_staked_error():
+def test_staking_admin_check_passes_only_if_error_is_not_staked():
     assert (
         find_staking_admin_mismatch(
             RecordingEndpoint(refusal="x", data=error("Node not staked")), NODE, ADAPTER
@@ -159,7 +159,7 @@ def test_staking_admin_check_passes_only_on_not_staked_error():
     assert mismatch == "0x1234"
 
 
-def test_wrong_oracle_of_task_network_is_reported_as_mismatch():
+def test_task_network_with_another_oracle_is_reported():
     wiring = TASK_NETWORK, NODE, ORACLE, dict[str, str]()
     zero_padding = "0x" + 24 * "0"
     assert find_kick_target_mismatches(RecordingEndpoint(zero_padding + ORACLE[2:]), *wiring) == []

@@ -77,12 +77,12 @@ def find(calldata: str, event: ReceiptLog) -> str | None:
 
 
 @pytest.mark.parametrize(("calldata", "case"), CASES.items())
-def test_event_matching_call_values_is_found(calldata: str, case: tuple[str, str, Values]):
+def test_event_with_the_values_of_the_call_is_found(calldata: str, case: tuple[str, str, Values]):
     assert find(calldata, make_event(*case)) is None
 
 
 @pytest.mark.parametrize(("calldata", "case"), CASES.items())
-def test_event_with_one_differing_value_is_not_found(calldata: str, case: tuple[str, str, Values]):
+def test_event_with_one_different_value_is_not_found(calldata: str, case: tuple[str, str, Values]):
     contract, name, values = case
     for field, value in values.items():
         other = {int: 9, bytes: bytes(32), str: OTHER}[type(value)]

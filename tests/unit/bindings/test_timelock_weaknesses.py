@@ -38,7 +38,7 @@ def find(
     }
 
 
-def test_timelock_as_deployed_has_no_weakness():
+def test_deployed_timelock_has_no_weakness():
     assert find() == find(expected_proposers=(OWNER,)) == {}
 
 
@@ -47,7 +47,7 @@ def test_extra_role_holder_is_reported(role: str):
     assert find(RoleHolder(role, STRANGER)) == {f"{role} of the timelock": STRANGER}
 
 
-def test_deployer_that_remains_admin_is_reported():
+def test_deployer_that_is_still_admin_is_reported():
     assert find(RoleHolder("admin", OWNER)) == {"admin of the timelock": OWNER}
 
 

@@ -26,7 +26,7 @@ def iterate_covers(indexes: set[int], first: int, count: int) -> Iterator[list[t
 
 
 @given(INDEXES, MAX_WORDS)
-def test_every_word_is_in_exactly_one_run(indexes: set[int], max_words: int):
+def test_each_word_is_covered_by_exactly_one_run(indexes: set[int], max_words: int):
     runs = group_words_into_runs(indexes, max_words)
     covered = [index for first, count in runs for index in range(first, first + count)]
     assert indexes <= set(covered)
@@ -34,7 +34,7 @@ def test_every_word_is_in_exactly_one_run(indexes: set[int], max_words: int):
 
 
 @given(INDEXES, MAX_WORDS)
-def test_run_is_aligned_and_within_max_length(indexes: set[int], max_words: int):
+def test_runs_are_aligned_and_not_longer_than_the_maximum(indexes: set[int], max_words: int):
     for first, count in group_words_into_runs(indexes, max_words):
         assert count <= max_words
         assert count & (count - 1) == 0
@@ -42,14 +42,14 @@ def test_run_is_aligned_and_within_max_length(indexes: set[int], max_words: int)
 
 
 @given(st.sets(st.integers(0, 7)))
-def test_runs_have_minimal_gas_cost(indexes: set[int]):
+def test_chosen_runs_cost_the_least_gas(indexes: set[int]):
     def cost(runs: list[tuple[int, int]]) -> int:
         return sum(CALL_WORDS + count for _, count in runs)
 
     assert cost(group_words_into_runs(indexes, 8)) == min(map(cost, iterate_covers(indexes, 0, 8)))
 
 
-def test_older_word_with_different_lanes_is_outdated():
+def test_older_word_is_outdated_if_its_lanes_differ():
     stored = [
         StoredWord(0, 0),
         StoredWord(0, 0),

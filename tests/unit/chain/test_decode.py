@@ -144,7 +144,7 @@ KINDS += ["string", "bytes", "uint16[]", "int64[]", "bytes32[]", "string[]", "by
 
 @examples(200)
 @given(drawn=st.data(), kinds=st.lists(st.sampled_from(KINDS), max_size=5))
-def test_every_type_decodes_in_any_combination(drawn: st.DataObject, kinds: list[str]):
+def test_any_combination_of_types_is_decoded(drawn: st.DataObject, kinds: list[str]):
     signature = AbiSignature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
     values = [drawn.draw(values_of(kind)) for kind in kinds]
     topics, data = encode_event(signature, values)
@@ -159,7 +159,7 @@ def test_every_type_decodes_in_any_combination(drawn: st.DataObject, kinds: list
 @given(
     drawn=st.data(), kind=st.sampled_from(["uint8", "uint72", "int8", "bool", "address", "bytes4"])
 )
-def test_indexed_values_decode(drawn: st.DataObject, kind: str):
+def test_indexed_values_are_decoded(drawn: st.DataObject, kind: str):
     signature = AbiSignature("E", (Parameter("p", kind, True),))
     value = drawn.draw(values_of(kind))
     topics, _ = encode_event(signature, [value])
@@ -232,7 +232,7 @@ def test_indexed_address_with_dirty_high_bytes_is_rejected():
         decode_log(signature, [*topics[:2], "0x01" + topics[2][4:], topics[3]], data)
 
 
-def test_only_selected_inputs_are_decoded_in_given_order():
+def test_selected_inputs_are_decoded_in_the_requested_order():
     signature, topics, data = of_created()
 
     assert decode_log(signature, topics, data, ["timeout", "models"]) == (300, ("a", "b"))
@@ -255,14 +255,14 @@ def test_invalid_utf8_and_nul_are_replaced(written_by_a_node: bytes):
     assert "\0" not in read
 
 
-def test_large_string_decodes():
+def test_large_string_is_decoded():
     signature = AbiSignature("E", (Parameter("p", "string", False),))
     topics, data = encode_event(signature, ["é" * 50_000])
 
     assert decode_log(signature, topics, data) == ("é" * 50_000,)
 
 
-def test_structs_and_nested_arrays_decode():
+def test_structs_and_nested_arrays_are_decoded():
     kinds = ["uint8[3]", "uint8[][]", "(uint8,string)[2]"]
     signature = AbiSignature("E", tuple(Parameter(f"p{n}", k, False) for n, k in enumerate(kinds)))
     topics, data = encode_event(signature, [[1, 2, 3], [[4], []], [(5, "a"), (6, "b")]])

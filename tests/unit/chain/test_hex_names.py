@@ -51,7 +51,7 @@ def test_hash_in_any_case_is_accepted(raw: bytes):
 
 
 @pytest.mark.parametrize("text", ["", "0x", "abc", "0xg" + "1" * 39, "0x" + "1" * 41, "1" * 40])
-def test_error_for_malformed_address_does_not_contain_it(text: str):
+def test_error_for_malformed_address_omits_the_address(text: str):
     with pytest.raises(HexNameError) as error:
         parse_address(text)
     assert str(error.value) == "not an address; expected 0x and 40 hex digits"

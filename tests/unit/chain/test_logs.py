@@ -138,7 +138,7 @@ def test_log_with_invalid_block_timestamp_has_unknown_time(written: object):
     assert log.time == NO_TIME
 
 
-def test_conflicting_block_timestamps_give_unknown_time():
+def test_conflicting_block_timestamps_are_treated_as_unknown():
     logs = validate_logs([answer(), answer(logIndex="0x4", blockTimestamp="0x65")], BLOCKS, WANTED)
 
     assert [log.time for log in logs] == [100, NO_TIME]

@@ -48,7 +48,7 @@ def test_objection_is_decoded():
 
 @given(words=st.binary(max_size=280))
 @examples(100)
-def test_objection_with_arbitrary_text_is_not_dead_letter(words: bytes):
+def test_objection_with_any_text_is_decoded(words: bytes):
     """A dead letter after the scores would prevent the kickout of the objecting node."""
     decoded = open_reader().decode_rows([objection_log(words)], [])
     (event,) = decoded.contract_events

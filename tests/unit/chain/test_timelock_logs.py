@@ -60,13 +60,13 @@ def read(log: UnminedLog) -> Sequence[ContractEvent]:
     return READER_BY_TOPIC[log.topics[0]](to_mined_log(log))
 
 
-def test_scheduled_rules_are_announced_with_their_earliest_time():
+def test_scheduled_rules_are_decoded_with_their_earliest_time():
     assert read(build_scheduled_log(delay=600)) == [
         RulesScheduled(AT, TIME, OPERATION, NEXT_RULES, TIME + 600)
     ]
 
 
-def test_executed_cancelled_and_salted_operations_are_read():
+def test_executed_cancelled_and_salted_operations_are_decoded():
     executed = timelock(
         "CallExecuted",
         id=OPERATION,
@@ -94,17 +94,17 @@ def test_executed_cancelled_and_salted_operations_are_read():
         pytest.param(build_scheduled_log(value=1), id="with ether, which the contract rejects"),
     ],
 )
-def test_other_scheduled_calls_announce_no_rules(log: UnminedLog):
+def test_unrelated_scheduled_call_is_ignored(log: UnminedLog):
     assert not read(log)
 
 
-def test_trailing_calldata_is_ignored_as_by_contract():
+def test_trailing_calldata_is_ignored():
     (event,) = read(build_scheduled_log(data=SET_RULES + "ff"))
     assert isinstance(event, RulesScheduled)
     assert event.rules_hash == NEXT_RULES
 
 
-def test_unlimited_delay_fits_json_number():
+def test_unlimited_delay_is_capped_to_a_json_number():
     (event,) = read(build_scheduled_log(delay=2**256 - 1))
     assert isinstance(event, RulesScheduled)
     assert event.ready_at == 2**53 - 1

@@ -27,7 +27,7 @@ def made_of(kind: type, values: dict[str, Any], row: Log | Call = LOG) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_unvalidated_event_equals_constructor_result(kind: type):
+def test_unvalidated_event_equals_constructed_event(kind: type):
     names = [field.name for field in fields(kind) if field.name not in POSITION_FIELDS]
     values = {name: place for place, name in enumerate(names)}
 
@@ -61,7 +61,7 @@ def test_missing_or_unexpected_event_values_are_rejected(values: dict[str, int],
         made_of(TaskStarted, values)
 
 
-def test_unvalidated_event_is_frozen():
+def test_unvalidated_event_is_immutable():
     event = made_of(TaskStarted, {"task": make_task_key(1), "node": make_node_address(2)})
 
     with pytest.raises(FrozenInstanceError):

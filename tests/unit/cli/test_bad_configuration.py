@@ -46,14 +46,16 @@ def test_number_exceeding_database_column_is_rejected(capsys, offline_settings, 
     ("section", "setting"),
     [("chain", "finality_depth"), ("oracle", "min_change"), ("chain", "poll_seconds")],
 )
-def test_boolean_for_a_number_is_rejected(capsys, offline_settings, tmp_path, section, setting):
+def test_boolean_instead_of_a_number_is_rejected(
+    capsys, offline_settings, tmp_path, section, setting
+):
     offline_settings.setdefault(section, {})[setting] = True
     path = write_config(offline_settings, tmp_path / "config.toml")
     line = run_refused_command(capsys, "status", "--config", path)
     assert f"{section}.{setting}: expected a number, not true or false" in line
 
 
-def test_error_for_unknown_key_names_it(capsys, offline_settings, tmp_path):
+def test_unknown_key_is_named_in_the_error(capsys, offline_settings, tmp_path):
     offline_settings["chain"]["finality"] = 5
     path = write_config(offline_settings, tmp_path / "config.toml")
     assert "chain.finality: unknown setting" in run_refused_command(
@@ -165,7 +167,7 @@ def test_unknown_rule_set_error_lists_available_sets(capsys, offline_settings, t
         ),
     ],
 )
-def test_error_for_invalid_rule_change_names_setting(
+def test_error_for_invalid_rule_change_names_the_setting(
     capsys, offline_settings, tmp_path, rules, complaint
 ):
     offline_settings["rules"] = rules
@@ -190,7 +192,7 @@ def test_error_for_invalid_rule_change_names_setting(
         (("web", {"header_timeout_seconds": 0}), "web.header_timeout_seconds: Input should be"),
     ],
 )
-def test_error_for_invalid_listener_setting_names_it(
+def test_invalid_listener_setting_is_named_in_the_error(
     capsys, offline_settings, tmp_path, expected_error, complaint
 ):
     section, changed = expected_error
@@ -201,14 +203,16 @@ def test_error_for_invalid_listener_setting_names_it(
     )
 
 
-def test_peers_without_statements_port_cause_warning(capsys, offline_settings, tmp_path):
+def test_peers_without_a_statements_port_cause_a_warning(capsys, offline_settings, tmp_path):
     offline_settings["reporters"] = {"peers": ["https://b.example"]}
     path = write_config(offline_settings, tmp_path / "config.toml")
     run(["config", "check", "--offline", "--config", str(path)])
     assert "statements.port: missing" in capsys.readouterr().out
 
 
-def test_environment_variable_changes_rule(capsys, offline_settings, tmp_path, monkeypatch):
+def test_rule_can_be_changed_by_environment_variable(
+    capsys, offline_settings, tmp_path, monkeypatch
+):
     monkeypatch.setenv("QOS_ORACLE_RULES__CHANGE", '{"tau_seconds": 0}')
     path = write_config(offline_settings, tmp_path / "config.toml")
     line = run_refused_command(capsys, "nodes", "--config", path)
@@ -279,7 +283,7 @@ STAKES = {"NodeStaking": "0x" + "0a" * 20}
         pytest.param({}, False, id="groups that are compared"),
     ],
 )
-def test_legacy_rules_without_scored_tasks_cause_warning(
+def test_legacy_rules_without_scored_tasks_cause_a_warning(
     capsys, offline_settings, tmp_path, profile, is_warned
 ):
     chosen = {

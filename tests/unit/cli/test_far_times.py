@@ -10,7 +10,7 @@ from tests.support.histories import GENESIS_TIME, History
 
 
 @pytest.mark.parametrize("seconds", [1_795_000_000_000, 2**63 - 1])
-def test_timestamp_beyond_calendar_is_shown_in_seconds(seconds):
+def test_timestamp_beyond_year_9999_is_shown_in_seconds(seconds):
     texts = {format_block_time(seconds), format_axis_time(seconds), format_time_to_second(seconds)}
     assert texts == {f"{seconds} s"}
 

@@ -16,9 +16,7 @@ def dry_run(file: Path) -> int:
 
 
 @pytest.mark.parametrize("line", ["not JSON", "[]", '{"id": 1, "t": 5}', '{"id": 0, "t": 5}'])
-def test_malformed_witness_file_fails_dry_run_with_one_line_error(
-    tmp_path: Path, capsys, line: str
-):
+def test_malformed_witness_file_causes_a_one_line_error(tmp_path: Path, capsys, line: str):
     file = tmp_path / "times.jsonl"
     file.write_text(f"{ROW}\n{line}\n", "utf-8")
     assert dry_run(file) == 2

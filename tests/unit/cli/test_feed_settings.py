@@ -30,7 +30,7 @@ def complaint(capsys, offline_settings: Settings, tmp_path, **feed: object) -> s
         ({"url": URL, "interval": 3}, "feed.interval: unknown setting"),
     ],
 )
-def test_invalid_feed_setting_fails_with_one_line_error(
+def test_invalid_feed_setting_causes_a_one_line_error(
     capsys, offline_settings, tmp_path, feed: Settings, line: str
 ):
     assert line in complaint(capsys, offline_settings, tmp_path, **feed)

@@ -55,7 +55,7 @@ def test_call_details_show_amounts_in_ether_and_sent_transactions(capsys):
     )
 
 
-def test_underpriced_call_advice_names_limiting_setting():
+def test_advice_for_underpriced_call_names_the_setting_to_raise():
     advice = recommend_intent_action(LIVE_PUSH, SentState(None, [DEAR], None))
 
     assert advice.waits_for is not None
@@ -70,19 +70,19 @@ def test_call_without_error_needs_no_action():
     ).what_to_do.startswith("nothing: ")
 
 
-def test_intent_list_shows_wait_reason_of_live_call(capsys):
+def test_intent_list_shows_why_a_live_call_waits(capsys):
     show_intents([(LIVE_PUSH, SentState(None, [DEAR], None))], now=5)
 
     assert capsys.readouterr().out.splitlines()[1].endswith("underpriced")
 
 
-def test_sender_paused_for_funds_is_shown_as_self_resuming():
+def test_sender_without_funds_is_shown_as_resuming_automatically():
     assert "resumes automatically" in format_resume_action(
         SENDER, Pause(PauseKind.FUNDS, "no ether")
     )
 
 
-def test_sender_paused_for_foreign_nonce_lists_both_remedies():
+def test_pause_for_a_foreign_nonce_lists_the_remedies():
     action = format_resume_action(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
     assert "`outbox rebuild --from-chain --yes`, `outbox release 0x11" in action
     assert action.endswith("or rotate the key")

@@ -69,7 +69,7 @@ def test_new_sqlite_database_files_are_private(tmp_path):
         )
 
 
-def test_opening_existing_sqlite_database_makes_it_private(tmp_path):
+def test_existing_sqlite_database_becomes_private_when_opened(tmp_path):
     path = tmp_path / "old.sqlite"
     with Store.open(f"sqlite:///{path}", create=True):
         path.chmod(0o644)

@@ -82,7 +82,7 @@ def test_token_bucket_is_capped_at_capacity():
     assert [bucket.try_acquire() for _ in range(3)] == [True, True, False]
 
 
-def test_concurrency_slot_is_free_after_release():
+def test_released_concurrency_slot_can_be_taken_again():
     seats = ConcurrencyLimit(1)
     with seats.try_enter() as first, seats.try_enter() as second:
         assert (first, second) == (True, False)

@@ -105,7 +105,7 @@ def test_queue_groups_without_required_gpu_are_listed_last(capsys, events):
     ]
 
 
-def test_running_task_is_not_in_queue(capsys, events):
+def test_running_task_is_not_in_the_queue(capsys, events):
     answer = run_json(capsys, "--events", events)
 
     assert answer["waiting"] == 12
@@ -113,7 +113,7 @@ def test_running_task_is_not_in_queue(capsys, events):
     assert order_of(answer)[0] == make_task_key("24 a")
 
 
-def test_freed_node_takes_most_valuable_queue_head_it_can_run(capsys, events):
+def test_freed_node_takes_the_most_valuable_task_that_fits(capsys, events):
     offer = run_json(capsys, "--events", events, "--node", make_node_address("N"))["offer"]
 
     # Heads 30, 30 and 20: of the equal ones, the older, which requires this GPU.
@@ -150,7 +150,7 @@ def test_queue_over_capacity_drops_least_valuable_tasks(capsys, events):
     assert capacity["dropped_next"] == [make_task_key("8 c"), make_task_key("8 b")]
 
 
-def test_full_queue_drops_only_entire_unstarted_groups(capsys, tmp_path):
+def test_full_queue_drops_only_whole_groups_not_yet_started(capsys, tmp_path):
     """The dispatcher drops a group with all its tasks, but not after one has started."""
     history = History().joins("A", gpu_vram=8).creates("1", "2", of="g", fee=1)
     history.creates("3", fee=9).creates("4", "5", of="h", fee=5).starts("4", "A")
@@ -266,7 +266,7 @@ def test_pocket_policies_offer_first_task_that_fits_node(capsys, tmp_path, polic
     }
 
 
-def test_error_for_missing_price_seconds_names_settings(capsys, events):
+def test_error_for_missing_price_names_the_settings(capsys, events):
     line = run_refused_command(capsys, "queue", "--events", events, "--fixed", "sd=1")
 
     assert "dispatch.fixed_seconds and dispatch.unit_seconds" in line

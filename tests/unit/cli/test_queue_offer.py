@@ -117,7 +117,7 @@ def next_draws(
 @pytest.mark.parametrize("name", ["crynux", "legacy", "article", "portal_api_head"])
 @examples(60)
 @given(st.data())
-def test_offer_matches_planner_draw_for_freed_node(name: str, data: st.DataObject):
+def test_offer_for_freed_node_matches_the_planned_draw(name: str, data: st.DataObject):
     policy = get_policy(name)
     other_nodes = [
         made_node(f"o{n}", attributes)

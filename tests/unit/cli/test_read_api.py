@@ -40,7 +40,7 @@ def api(indexed: IndexedHistory) -> TestClient:
     return indexed.client()
 
 
-def test_every_response_names_block_finality_and_lag(api, indexed):
+def test_every_response_states_block_finality_and_lag(api, indexed):
     paths = [path for path in api.get("/v1/openapi.json").json()["paths"] if "{" not in path]
     answers = [api.get(path) for path in paths if path not in NOT_FOR_GET]
     assert {answer.status_code for answer in answers} == {200}
@@ -55,7 +55,7 @@ def test_every_response_names_block_finality_and_lag(api, indexed):
 NOT_FOR_GET = {"/v1/select", "/v1/events"}
 
 
-def test_schema_is_openapi_31_with_every_response_described(api):
+def test_openapi_schema_describes_every_response(api):
     schema = api.get("/v1/openapi.json").json()
     assert schema["openapi"].startswith("3.1")
     for path, methods in schema["paths"].items():
@@ -273,7 +273,7 @@ def test_cors_headers_are_sent_to_configured_origins_only(indexed):
     assert opened.headers["access-control-allow-origin"] == "https://example.org"
 
 
-def test_displayed_first_places_would_improve_node_rank(api, indexed):
+def test_suggested_first_places_improve_the_rank(api, indexed):
     body = api.get(f"/v1/nodes/{make_node_address('B')}").json()
     needed = body["lift"]["first_places"]
     assert needed is not None

@@ -44,7 +44,7 @@ def test_disputed_reports_are_merged_into_one_line(held: str, capsys, sqlite_url
     assert "with the other reporter's" in disputed
 
 
-def test_released_report_records_operator(held: str, capsys, sqlite_url: str):
+def test_releasing_a_report_records_the_operator(held: str, capsys, sqlite_url: str):
     command = ["report", "release", str(PERIOD), "--config", held]
     assert run([*command, "--dry-run"]) == 0
     assert "would be released" in capsys.readouterr().out
@@ -72,7 +72,7 @@ def test_release_is_refused_while_daemon_holds_lease(held: str, capsys, sqlite_u
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
 
-def test_held_report_older_than_landed_report_is_not_listed(held: str, capsys, sqlite_url: str):
+def test_held_report_is_not_listed_after_a_later_one_lands(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         block = BlockRef(90, ZERO_HASH, ZERO_HASH, 60 * (PERIOD + 2))
         deadline = block.time + 600

@@ -68,7 +68,7 @@ def test_rules_reloaded_from_json_give_identical_scores(capsys, tmp_path, name, 
     assert [system["name"] for system in compared["systems"]] == ["mine.json", "crynux"]
 
 
-def test_changed_rule_is_shown_next_to_published_value(capsys):
+def test_changed_rule_is_shown_with_its_published_value(capsys):
     output = run_and_read_output(capsys, "rules", "show", "relay", "--set", "tau_seconds=900")
     assert identify_rules(build_rules("relay", {"tau_seconds": "900"})).sha256 in output
     (line,) = [line for line in output.splitlines() if line.startswith("tau_seconds")]

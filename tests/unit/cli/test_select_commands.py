@@ -54,7 +54,7 @@ def by_node(answer):
     return {row["node"]: row for row in answer["nodes"]}
 
 
-def test_every_member_is_candidate_or_has_ineligibility_reason(capsys, events, task_path):
+def test_member_is_a_candidate_or_has_an_ineligibility_reason(capsys, events, task_path):
     rows = by_node(run_json(capsys, "--task", task_path, "--events", events))
 
     assert {name: rows[make_node_address(name)]["why_not"] for name in "ABCDE"} == {
@@ -108,7 +108,7 @@ def test_select_without_seed_draws_no_node(capsys, events, task_path):
     assert answer["draws"] == []
 
 
-def test_draw_count_above_candidate_count_is_reported(capsys, events, task_path):
+def test_requesting_more_draws_than_candidates_is_reported(capsys, events, task_path):
     text = run_and_read_output(
         capsys, "--task", task_path, "--events", events, "--seed", SEED, "--draws", "3"
     )
@@ -128,7 +128,7 @@ def test_nodes_with_task_of_same_group_are_ineligible(capsys, tmp_path):
     assert rows[make_node_address("B")]["candidate"]
 
 
-def test_at_option_selects_as_of_earlier_time(capsys, events, task_path):
+def test_at_option_evaluates_nodes_at_an_earlier_time(capsys, events, task_path):
     answer = run_json(capsys, "--task", task_path, "--events", events, "--at", "1005")
 
     assert answer["as_of"] == {"block": 1, "time": 1005}
@@ -169,7 +169,7 @@ def test_changed_rules_are_named_in_header_and_json(capsys, events, task_path):
     assert head[2] == "changed: tau_seconds=900, weight_floor=0.02"
 
 
-def test_zero_weight_node_can_be_drawn_with_weight_floor(capsys, tmp_path, task_path):
+def test_weight_floor_gives_a_node_without_stake_a_chance(capsys, tmp_path, task_path):
     history = network().joins("G", stake=0, models=("base",), **GPU)
     options = ["--task", task_path, "--events", write_events(tmp_path, history)]
 

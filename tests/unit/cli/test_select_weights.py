@@ -8,7 +8,7 @@ from tests.unit.cli.test_select_commands import SEED, TOKENS, run_and_read_outpu
 UNFLOORED = ("--set", "weight_floor=0")
 
 
-def test_candidates_with_only_zero_weights_are_equally_likely(capsys, tmp_path):
+def test_candidates_are_equally_likely_if_all_weights_are_zero(capsys, tmp_path):
     events = write_events(tmp_path, History().joins("A").joins("B").joins("C"))
     options = [*UNFLOORED, "--task", write_task(tmp_path), "--events", events, "--seed", SEED]
     answer = run_json(capsys, *options)
@@ -19,7 +19,7 @@ def test_candidates_with_only_zero_weights_are_equally_likely(capsys, tmp_path):
     assert "all have the same probability" in run_and_read_output(capsys, *options)
 
 
-def test_zero_weight_gives_zero_probability_beside_weighted_node(capsys, tmp_path):
+def test_zero_weight_stays_zero_if_another_node_has_weight(capsys, tmp_path):
     events = write_events(tmp_path, History().joins("A", stake=TOKENS).joins("B"))
     options = [*UNFLOORED, "--task", write_task(tmp_path), "--events", events]
     weights = {row["node"]: int(row["weight"]) for row in run_json(capsys, *options)["nodes"]}

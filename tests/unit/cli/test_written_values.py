@@ -57,14 +57,14 @@ def test_contract_name_without_address_is_rejected():
         ["set-signers", f"{FIRST},,{SECOND}", "2"],
     ],
 )
-def test_calldata_with_empty_address_fails_with_one_line_error(action: list[str], capsys):
+def test_calldata_with_empty_address_causes_a_one_line_error(action: list[str], capsys):
     assert run(["contract", "calldata", *action, *NO_CONFIG]) == 2
     stderr = capsys.readouterr().err
     assert "address is empty" in stderr
     assert stderr.count("\n") == 1
 
 
-def test_blank_contract_address_fails_with_one_line_error(monkeypatch, capsys, tmp_path: Path):
+def test_blank_contract_address_causes_a_one_line_error(monkeypatch, capsys, tmp_path: Path):
     monkeypatch.setattr("sys.stdin", StringIO("  \n"))
     options = ["--endpoint", "http://127.0.0.1:1", "--profile", "reference"]
     assert run(["init", *options, "--config", str(tmp_path / "config.toml")]) == 2

@@ -137,7 +137,7 @@ def test_non_200_response_is_not_cached(client: CacheClient):
     assert [client.get_text(), client.get_text()] == ["1", "2"]
 
 
-def test_only_cached_responses_are_served_without_free_slot(client: CacheClient):
+def test_cached_response_is_served_even_if_no_slot_is_free(client: CacheClient):
     assert client.get_text() == "1"
     full = AnswerFlights(0)
     assert client.get_response("/nodes", "", full) is None

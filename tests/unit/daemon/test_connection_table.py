@@ -36,7 +36,7 @@ def test_connection_table_stays_within_limits_and_keeps_newest(
             del here[number]
 
 
-def test_only_connection_of_address_is_evicted_at_total_limit():
+def test_oldest_connection_is_evicted_at_the_total_limit():
     table = ConnectionTable[str](3, 2)
     for at, address in enumerate("abc"):
         assert table.add_connection(address, address, at) is None

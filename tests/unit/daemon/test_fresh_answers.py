@@ -49,7 +49,7 @@ def test_fresh_response_with_matching_etag_returns_304(indexed, unasked):
     assert client.get("/v1/network", headers={"if-none-match": tag}).status_code == 304
 
 
-def test_request_with_other_method_query_or_path_bypasses_fresh_response(indexed):
+def test_fresh_response_is_not_used_for_a_different_request(indexed):
     client = indexed.client()
     client.get("/v1/network")
     assert client.delete("/v1/network").status_code == 405

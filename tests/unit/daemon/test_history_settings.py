@@ -23,7 +23,7 @@ def test_configured_worker_count_is_used():
     assert resolve_worker_count(HistorySection(executor="processes", workers=3)) == 3
 
 
-def test_process_executor_worker_count_is_positive():
+def test_process_executor_has_at_least_one_worker():
     assert resolve_worker_count(HistorySection(executor="processes")) >= 1
 
 

@@ -105,7 +105,7 @@ def test_lease_is_lost_after_20_seconds_without_renewal(moody: FailingWrites, cl
     assert holder(moody) == "one"
 
 
-def test_hanging_renewal_loses_lease(moody: FailingWrites, clock: Clock):
+def test_lease_is_lost_if_its_renewal_hangs(moody: FailingWrites, clock: Clock):
     epoch = acquire_and_get_epoch(moody)
     lost = threading.Event()
     answered = threading.Event()

@@ -60,7 +60,7 @@ def find_reason(index: Index, rules_hash: Hash) -> str | None:
     return RulesSwitcher(index, 0, lambda: None).switch_rules_if_due()
 
 
-def test_rules_equal_to_database_rules_need_no_switch(index: Index):
+def test_no_switch_is_needed_if_rules_are_unchanged(index: Index):
     assert RulesSwitcher(index, 0, lambda: None).switch_rules_if_due() is None
 
 

@@ -93,7 +93,7 @@ def test_repeated_failure_is_logged_with_backoff():
 
 
 @pytest.mark.parametrize("failure", [FatalError("wrong chain"), KeyError("a bug")])
-def test_failure_that_is_not_transient_propagates_unchanged(failure):
+def test_non_transient_failure_is_raised_unchanged(failure):
     def turn():
         raise failure
 
@@ -103,7 +103,7 @@ def test_failure_that_is_not_transient_propagates_unchanged(failure):
     assert raised.value is failure
 
 
-def test_job_with_remaining_work_runs_again_without_waiting():
+def test_job_with_remaining_work_runs_again_immediately():
     stop = threading.Event()
     turns = list[None]()
 
@@ -194,7 +194,7 @@ def test_run_once_repeats_every_job_until_idle():
     assert order == ["index", "index", "publish"]
 
 
-def test_run_once_keeps_periods_of_earlier_jobs_during_long_work():
+def test_run_once_runs_periodic_jobs_during_long_work():
     seconds = [0.0]
     left = [30]
     renewals = list[float]()
@@ -221,7 +221,7 @@ def test_run_once_stops_at_first_failure():
         run_until_idle([step(turn)], threading.Event())
 
 
-def test_ended_job_is_not_reported_as_silent():
+def test_job_no_longer_monitored_is_not_reported_as_silent():
     now = 0.0
     beats = JobLiveness(lambda: now)
     beats.start_monitoring_jobs([step(lambda: None, "chain")])

@@ -46,7 +46,7 @@ def test_concurrent_identical_requests_share_one_response():
     assert (responses, makes) == (["the page"] * 20, [1])
 
 
-def test_different_request_returns_none_without_free_slot():
+def test_request_returns_none_if_no_slot_is_free():
     flights = SingleFlight[str](1, PATIENCE_SECONDS)
     is_made = Event()
     goes_on = Event()
@@ -65,7 +65,7 @@ def test_different_request_returns_none_without_free_slot():
     assert flights.get_or_make("/other", lambda: "now") == "now"
 
 
-def test_waiting_request_retries_alone_after_failure():
+def test_waiting_request_retries_after_the_shared_one_fails():
     flights = SingleFlight[str](2, PATIENCE_SECONDS)
     is_made = Event()
     goes_on = Event()

@@ -25,7 +25,7 @@ UPHELD = {"verdict": "supported", "is_accepted": True}
         ("supported", UPHELD | {"is_accused": True}, True),
     ],
 )
-def test_objection_with_unexpected_outcome_is_demo_fault(
+def test_demo_reports_an_unexpected_objection_outcome(
     expected: str, outcome: dict[str, Any], *, is_fault: bool
 ):
     objection = ObjectionInApi("fermi", ObjectionVerdict(expected), **outcome)

@@ -36,7 +36,7 @@ def test_logs_are_filtered_by_address_and_topics():
     assert logs(provider, **full_range, topics=[FIRST, None, None]) == []
 
 
-def test_range_beyond_head_returns_existing_logs():
+def test_log_range_beyond_the_head_returns_existing_logs():
     assert len(logs(Provider(grown(3)), fromBlock="0x3", toBlock="0x99")) == 2
 
 
@@ -74,7 +74,7 @@ def test_orphan_block_is_returned_by_hash_only_if_kept():
     assert provider.handle_call("eth_getBlockByHash", [trunk.hash, False]) is None
 
 
-def test_transaction_receipt_follows_provider_head():
+def test_receipt_is_taken_from_the_branch_of_the_provider():
     tree = BlockTree()
     first = tree.mine_block_with_logs(make_log(1))
     again = tree.mine(first.txs, parent_block=tree.mine(parent_block=tree.genesis))
@@ -85,7 +85,7 @@ def test_transaction_receipt_follows_provider_head():
         assert receipt["blockHash"] == head.hash
 
 
-def test_block_tags_resolve_to_number_block_null_or_error():
+def test_block_tag_resolves_to_its_configured_target():
     tree = grown()
     provider = Provider(tree)
     provider.tag_targets = {

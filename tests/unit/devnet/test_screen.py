@@ -91,7 +91,7 @@ def test_demo_act_number_never_decreases():
     assert act_numbers == [1, 2, 3, 4, 5, 5]
 
 
-def test_opened_and_closed_kickout_intervals_are_announced():
+def test_start_and_end_of_due_kickout_are_announced():
     now = snapshot(nodes=1)
     node = now.rows[0]
     due = replace(now, due_kickouts=(KickoutDue(node.address, Position(1, 1, 1), None),))

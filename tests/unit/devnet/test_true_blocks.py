@@ -63,7 +63,7 @@ def test_block_mined_on_older_block_starts_fork():
     assert trunk.hash not in {block.hash for block in get_branch(fork)}
 
 
-def test_two_empty_blocks_with_same_parent_differ():
+def test_empty_sibling_blocks_have_different_hashes():
     tree = BlockTree()
     first_block = tree.mine(parent_block=tree.genesis)
     second_block = tree.mine(parent_block=tree.genesis)

@@ -68,7 +68,7 @@ def at(number: int, time: int = NOW) -> BlockRef:
     seconds=st.integers(0, 2000),
     weighting=st.sampled_from([CRYNUX_WEIGHTING, RELAY_WEIGHTING]),
 )
-def test_task_is_armed_exactly_if_reference_policy_has_candidate(
+def test_task_is_armed_if_and_only_if_it_has_a_candidate(
     before: list[Node], after: list[Node], task: Task, seconds: int, weighting: Weighting
 ):
     drawer = BlockDrawer(build_dispatch_settings(weighting=weighting))
@@ -103,7 +103,7 @@ def test_arming_many_tasks_does_not_evaluate_each_node(
 
 
 @given(before=networks(), after=networks(), task=requests(), policy=POCKET)
-def test_task_is_armed_exactly_if_pocket_policy_has_candidate(
+def test_pocket_task_is_armed_if_and_only_if_it_has_a_candidate(
     before: list[Node], after: list[Node], task: Task, policy: PocketPolicy
 ):
     drawer = BlockDrawer(build_dispatch_settings(policy=policy.name))

@@ -77,14 +77,14 @@ def ledger(opened: Store) -> Ledger:
     return Ledger(opened)
 
 
-def test_task_start_plans_downloads_for_nodes_lacking_model(ledger: Ledger):
+def test_task_start_plans_downloads_for_nodes_without_its_model(ledger: Ledger):
     ledger.end_block()
     assert ledger.list_planned() == []
     ledger.starts("1", "A")
     assert ledger.list_planned() == ["B", "C", "D"]
 
 
-def test_planned_download_is_not_planned_again(ledger: Ledger):
+def test_download_is_planned_only_once(ledger: Ledger):
     ledger.starts("1", "A")
     ledger.starts("2", "B")
     # The node of the first task is the only one left.

@@ -19,7 +19,7 @@ from oracle.domain.state import create_task
         (Position(7, 3, 5), None, False),
     ],
 )
-def test_task_created_and_started_in_same_transaction_needs_no_draw(created, started, is_given):
+def test_task_started_at_creation_needs_no_draw(created, started, is_given):
     task = create_task(TaskKey("0x" + 64 * "1"))
     task.created_at, task.started_at = created, started
     assert is_started_at_creation(task) is is_given

@@ -47,7 +47,7 @@ def test_unreadable_result_file_is_logged_with_reason(tmp_path: Path):
     assert [entry["reason"] for entry in logs] == ["Is a directory"]
 
 
-def test_missing_results_folder_is_rejected_in_one_line(tmp_path: Path):
+def test_missing_results_folder_raises_input_error(tmp_path: Path):
     (tmp_path / "file").write_text(RESULT)
     for name in ("missing", "file"):
         with pytest.raises(InputError) as refused:

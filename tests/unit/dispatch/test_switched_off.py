@@ -142,7 +142,7 @@ def decode_task_name(key: str) -> str:
     return bytes.fromhex(key[2:]).lstrip(b"\0").decode()
 
 
-def test_unresponsive_node_is_drawn_until_due_for_kickout():
+def test_unresponsive_node_is_drawn_until_it_is_due_for_kickout():
     play = Play()
     waves = 0
     while waves < 60 and not is_kickout_due(play.network.node(OFF), CRYNUX):

@@ -13,14 +13,14 @@ def health(*conditions: Condition) -> HealthReport:
 
 
 @given(FINDINGS)
-def test_report_severity_is_at_least_severity_of_every_finding(findings: list[HealthFinding]):
+def test_health_report_is_at_least_as_severe_as_each_finding(findings: list[HealthFinding]):
     report = HealthReport.from_findings(findings)
     assert all(report.severity >= finding.condition.severity for finding in findings)
     assert (report.severity is Severity.WELL) == (not findings)
 
 
 @given(FINDINGS, FINDINGS)
-def test_merge_appends_only_conditions_not_yet_reported(
+def test_merging_keeps_existing_findings_and_adds_new_conditions(
     first: list[HealthFinding], more: list[HealthFinding]
 ):
     before = HealthReport.from_findings(first)
@@ -39,7 +39,7 @@ def test_merge_appends_only_conditions_not_yet_reported(
         ((Condition.REPORT_LATE, Condition.NO_ENDPOINT), Severity.DOWN),
     ],
 )
-def test_severity_is_worst_condition_or_down_without_leader(
+def test_severity_follows_the_worst_condition(
     conditions: tuple[Condition, ...], severity: Severity
 ):
     assert health(*conditions).severity is severity

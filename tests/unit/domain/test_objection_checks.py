@@ -50,7 +50,7 @@ def check(reason: ObjectionReason, scores: KickoutScores) -> Verdict:
     return check_objection(reason, scores, RULES).verdict
 
 
-def test_verified_blocks_refute_missing_events_objection():
+def test_verified_blocks_refute_an_objection_about_missing_events():
     scores = build_scores()
     assert check(ObjectionReason.NOT_ON_CHAIN, scores) is Verdict.REFUTED
     unverified = replace(scores, unverified="3 blocks are not yet verified")
@@ -64,7 +64,9 @@ def test_verified_blocks_refute_missing_events_objection():
     ("incidents", "verdict"),
     [(0, Verdict.OPEN), (1, Verdict.SUPPORTED), (5, Verdict.SUPPORTED)],
 )
-def test_incidents_behind_one_fifth_of_scores_support_objection(incidents: int, verdict: Verdict):
+def test_objection_is_supported_if_a_fifth_of_scores_are_in_incidents(
+    incidents: int, verdict: Verdict
+):
     assert check(ObjectionReason.APPLICATION, build_scores(incidents=incidents)) is verdict
 
 
@@ -86,10 +88,12 @@ def test_creator_objection_is_decided_by_creator_share(
 
 
 @pytest.mark.parametrize(("score", "verdict"), [(0, Verdict.OPEN), (9, Verdict.SUPPORTED)])
-def test_scores_not_justifying_kickout_support_objection(score: int, verdict: Verdict):
+def test_objection_is_supported_if_the_scores_do_not_justify_a_kickout(
+    score: int, verdict: Verdict
+):
     assert check(ObjectionReason.RULES, build_scores(score=score)) is verdict
 
 
-def test_objection_with_other_reason_requires_operator():
+def test_objection_for_another_reason_requires_the_operator():
     assert check(ObjectionReason.from_number(0), build_scores()) is Verdict.OPEN
     assert ObjectionReason.from_number(255) is ObjectionReason.OTHER

@@ -46,7 +46,7 @@ def test_counters_are_never_reused_within_epoch():
     assert len({epoch for epoch, _ in reservations}) == 1
 
 
-def test_draw_after_end_of_epoch_uses_next_committed_epoch():
+def test_draw_after_the_end_of_an_epoch_uses_the_next_committed_one():
     draw_seeds, _ = seeds()
     draw_seeds.reserve_counters(1, T0)
     _, (_, following) = draw_seeds.list_ended_and_open_epochs(T0)
@@ -54,7 +54,7 @@ def test_draw_after_end_of_epoch_uses_next_committed_epoch():
     assert (epoch, counter) == (following, 0)
 
 
-def test_seeds_from_before_restart_are_published_but_not_reused():
+def test_seeds_of_the_previous_run_are_published_but_not_reused():
     before, written = seeds()
     before.reserve_counters(1, T0)
     after, _ = seeds()

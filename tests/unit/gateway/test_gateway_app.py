@@ -94,7 +94,7 @@ def test_wrong_path_or_method_returns_error(
     assert answer.json()["error"]
 
 
-def test_batch_with_invalid_row_is_rejected_entirely(client: TestClient):
+def test_batch_with_an_invalid_row_is_rejected_as_a_whole(client: TestClient):
     answer = client.post("/v1/outcomes", json=outcomes(ROW, BAD_ROW))
     assert answer.status_code == 400
     assert answer.json() == {

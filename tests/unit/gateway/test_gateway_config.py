@@ -45,7 +45,7 @@ def test_omitted_policy_settings_default_to_article_profile(tmp_path: Path):
     assert config.gateway.body_bytes == 1024 * 1024
 
 
-def test_profile_setting_selects_portal_api_head(tmp_path: Path):
+def test_portal_api_head_is_selected_by_the_profile_setting(tmp_path: Path):
     text = WHOLE + '[policy]\nprofile = "portal_api_head"\n'
     assert read_gateway_config(write_config(tmp_path, text)).policy.rules.params == PORTAL_API_HEAD
 
@@ -66,7 +66,7 @@ def test_profile_setting_selects_portal_api_head(tmp_path: Path):
         ("[", "invalid TOML"),
     ],
 )
-def test_error_for_invalid_configuration_names_setting(tmp_path: Path, text: str, named: str):
+def test_configuration_error_names_the_setting(tmp_path: Path, text: str, named: str):
     with pytest.raises(InputError, match=named):
         read_gateway_config(write_config(tmp_path, text))
 
@@ -99,7 +99,7 @@ def test_token_file_takes_precedence_over_environment_variable(tmp_path: Path):
 
 
 @pytest.mark.parametrize("message", ["", "short", "fifteen letters", "a b" * 10, "\u00e9" * 20])
-def test_error_for_invalid_token_does_not_contain_token(message: str):
+def test_error_for_invalid_token_omits_the_token(message: str):
     with pytest.raises(InputError, match=TOKEN_VARIABLE) as error:
         read_token(GatewaySection(), {TOKEN_VARIABLE: message})
     assert not message or message not in str(error.value)

@@ -41,7 +41,7 @@ def test_outcome_older_than_window_is_ignored():
     assert [reported_outcome.outcome.node for reported_outcome in stored] == ["b"]
 
 
-def test_outcome_slightly_in_future_is_stored_with_current_time():
+def test_outcome_from_the_near_future_gets_the_current_time():
     gateway_records = records()
     _, stored = gateway_records.record_outcomes([make_outcome("a", T0 + 4_000)], T0)
     assert [reported_outcome.outcome.t_ms for reported_outcome in stored] == [T0]
@@ -70,7 +70,7 @@ def test_outcomes_not_caused_by_node_are_not_counted(kind: OutcomeKind):
         ({"max_ids": 2}, [make_outcome("a", outcome_id=str(n)) for n in range(3)]),
     ],
 )
-def test_batch_beyond_capacity_is_rejected_entirely(rules, batch):
+def test_batch_beyond_the_capacity_is_rejected_as_a_whole(rules, batch):
     gateway_records = records(**rules)
     with pytest.raises(TooManyRecordsError):
         gateway_records.record_outcomes(batch, T0)
@@ -86,7 +86,7 @@ def test_capacity_is_freed_when_outcomes_expire():
         assert gateway_records.record_outcomes(batch, t)[0].taken == 2
 
 
-def test_failing_node_loses_tickets_only_under_article():
+def test_failing_node_loses_its_tickets_only_under_article_rules():
     # docs/explanation/pocket.md#code-against-article, 1.
     head = GatewayRecords(GatewayRules(params=PORTAL_API_HEAD))
     article = records()
@@ -100,6 +100,6 @@ def test_failing_node_loses_tickets_only_under_article():
 
 
 @pytest.mark.parametrize("name", ["id_ms", "max_nodes", "epoch_ms", "max_rankings"])
-def test_error_for_gateway_rule_of_zero_names_it(name: str):
+def test_gateway_rule_of_zero_is_named_in_the_error(name: str):
     with pytest.raises(ValueError, match=name):
         GatewayRules(**{name: 0})  # type: ignore[arg-type]

@@ -34,20 +34,22 @@ def at(*heights: int) -> dict[str, ProbeAnswer]:
         (ProbeAnswer(1, 10**9), "beyond"),
     ],
 )
-def test_node_failing_check_is_ineligible_with_its_reason(answer: ProbeAnswer, why: str | None):
+def test_node_that_fails_its_check_is_ineligible_with_a_reason(
+    answer: ProbeAnswer, why: str | None
+):
     reason_by_node = reasons(checks(), {**at(100, 100, 100), "it": answer})
     assert reason_by_node == ({} if why is None else {"it": why})
 
 
 @given(st.lists(st.integers(0, 2**62), min_size=1), st.integers(2**62, 2**63 - 1))
 @examples(100)
-def test_one_inflated_height_does_not_exclude_honest_nodes(heights, boast):
+def test_single_inflated_height_does_not_exclude_honest_nodes(heights, boast):
     # Beside at least three honest nodes that agree.
     honest = at(1000, 1000, 1000, *[1000 for _ in heights])
     assert reasons(checks(), {**honest, "liar": ProbeAnswer(1, boast)}) == {"liar": "beyond"}
 
 
-def test_heights_from_nodes_on_wrong_chain_are_ignored():
+def test_heights_of_nodes_on_a_wrong_chain_are_ignored():
     wrong_chain_answers = {f"x{n}": ProbeAnswer(2, 10**6) for n in range(5)}
     assert set(reasons(checks(), {**at(10, 10, 10), **wrong_chain_answers})) == set(
         wrong_chain_answers
@@ -65,7 +67,7 @@ def test_check_result_expires_after_five_minutes(unchecked: UncheckedPolicy, why
     assert node_checks.find_exclusion_reason("n0", T0 + 300_000) == why
 
 
-def test_failed_node_stays_ineligible_until_check_passes():
+def test_failed_node_stays_ineligible_until_it_passes_a_check():
     node_checks = checks()
     node_checks.apply_probe_answers({"a": ProbeAnswer(fault="probe_slow")}, T0)
     assert node_checks.find_exclusion_reason("a", T0 + 3_600_000) == "probe_slow"

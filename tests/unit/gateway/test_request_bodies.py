@@ -58,7 +58,7 @@ def test_invalid_row_is_reported_with_index_and_field(field: str, value: object)
 
 
 @pytest.mark.parametrize("field", ["node", "chain", "t_ms", "ok", "latency_ms"])
-def test_error_for_missing_field_names_it(field: str):
+def test_missing_field_is_named_in_the_error(field: str):
     lacking = {name: value for name, value in GOOD.items() if name != field}
     assert post_rejected(body(lacking)) == {"row": 0, "field": field}
 
@@ -71,7 +71,7 @@ def test_error_for_missing_field_names_it(field: str):
         ({"ok": True, "kind": "timeout"}, "ok"),
     ],
 )
-def test_row_with_inconsistent_ok_and_kind_is_rejected(changed, field: str):
+def test_row_is_rejected_if_ok_contradicts_kind(changed, field: str):
     assert post_rejected(body({**GOOD, **changed})) == {"row": 0, "field": field}
 
 
@@ -105,7 +105,7 @@ def test_malformed_batch_is_rejected(sent: bytes, answer: dict[str, object]):
         ({"seed": "00"}, "seed"),
     ],
 )
-def test_error_for_invalid_selection_field_names_it(changed, field: str):
+def test_invalid_selection_field_is_named_in_the_error(changed, field: str):
     with pytest.raises(BodyError) as error:
         parse_select_body(json.dumps({**ASKED, **changed}).encode())
     assert error.value.field == field

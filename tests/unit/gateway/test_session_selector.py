@@ -107,7 +107,7 @@ def test_failed_node_is_not_selected_for_six_seconds():
         assert selected_nodes == drawn
 
 
-def test_ranking_is_degraded_with_equal_chances_when_all_nodes_failed():
+def test_all_nodes_have_equal_chances_when_all_of_them_failed():
     session_selector = selector()
     session_selector.record_outcomes([build_failure("a"), build_failure("b")], T0)
     done = session_selector.select_nodes(build_request("a", "b"), T0)
@@ -121,7 +121,7 @@ def test_excluded_node_is_not_selected_on_retry():
     assert {session_selector.select_nodes(request, T0).nodes[0] for _ in range(50)} == {"b"}
 
 
-def test_retry_with_only_failed_nodes_makes_degraded_draw():
+def test_retry_with_only_failed_nodes_left_is_degraded():
     session_selector = selector()
     session_selector.record_outcomes([build_failure("b"), build_failure("c")], T0)
     done = session_selector.select_nodes(build_request("a", "b", "c")._replace(exclude=("a",)), T0)
@@ -129,7 +129,7 @@ def test_retry_with_only_failed_nodes_makes_degraded_draw():
     assert done.ranking.degraded
 
 
-def test_request_without_remaining_candidates_selects_no_node():
+def test_no_node_is_selected_if_all_candidates_are_excluded():
     request = build_request("a")._replace(exclude=("a",))
     assert selector().select_nodes(request, T0).nodes == []
 
@@ -174,24 +174,24 @@ def build_checked_selector(*, all_where_none_passes: bool = True) -> SessionSele
     return SessionSelector(GatewayRules(ranking_ms=0), {CHAIN: checks}, return_counting_seeds())
 
 
-def test_node_failing_check_is_left_out_with_reason():
+def test_node_that_fails_its_check_is_left_out_with_a_reason():
     session_ranking = build_checked_selector().get_ranking(build_request("a", "b"), T0)
     assert session_ranking.chances == (("a", 10),)
     assert session_ranking.ranking.left_out == {"b": "wrong_chain"}
 
 
-def test_degraded_draw_includes_all_nodes_when_none_passes_its_check():
+def test_draw_is_degraded_if_no_node_passes_its_check():
     session_ranking = build_checked_selector().get_ranking(build_request("b"), T0)
     assert session_ranking.chances == (("b", 10),)
     assert session_ranking.degraded
 
 
-def test_no_node_is_drawn_when_degraded_draws_are_disabled():
+def test_no_node_is_drawn_if_degraded_draws_are_disabled():
     with pytest.raises(NoCandidatePassesError):
         build_checked_selector(all_where_none_passes=False).get_ranking(build_request("b"), T0)
 
 
-def test_unstaked_node_is_not_drawn_in_degraded_draw():
+def test_node_without_stake_is_not_drawn_even_if_degraded():
     checks = NodeChecks(CheckRules(chain_id=1, needs_stake=True))
     checks.apply_probe_answers({"a": ProbeAnswer(2, 1), "b": ProbeAnswer(2, 1)}, T0)
     session_selector = SessionSelector(
@@ -221,7 +221,7 @@ def test_passed_check_restores_node_and_is_stored():
     assert stored == [(CHAIN, ["a"], T0 + 3_000)]
 
 
-def test_ranking_of_unseen_chain_stores_nothing():
+def test_ranking_an_unseen_chain_stores_nothing():
     session_selector = selector()
     for number in range(100):
         session_selector.get_ranking(SelectionRequest(f"chain-{number}", "s", ("a",)), T0)

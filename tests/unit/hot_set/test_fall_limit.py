@@ -31,14 +31,16 @@ LANES = st.lists(st.sampled_from([0, 1, 2, 2_501, 5_001, 7_500, 10_002]), min_si
         (1, 0, 0),
     ],
 )
-def test_closed_or_sharply_lower_lane_counts_as_drop(before: int, after: int, falls: int) -> None:
+def test_lane_that_closes_or_falls_sharply_counts_as_drop(
+    before: int, after: int, falls: int
+) -> None:
     others = [7_002] * 15
     previous_word, word = (pack_lanes([lane, *others]) for lane in (before, after))
     assert count_falls(previous_word, word, BIG_FALL) == falls
 
 
 @given(st.lists(st.tuples(LANES, LANES), max_size=8), st.integers(0, 20), st.integers(0, 20))
-def test_words_are_written_in_order_within_drop_limit(pairs, falls: int, left: int) -> None:
+def test_words_are_written_in_order_up_to_the_drop_limit(pairs, falls: int, left: int) -> None:
     stored = [StoredWord(pack_lanes(before), 1) for before, _ in pairs]
     lane_words = [pack_lanes(after) for _, after in pairs]
     within, beyond = split_by_fall_limit(

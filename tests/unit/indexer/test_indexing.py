@@ -58,7 +58,7 @@ def test_window_size_does_not_change_state(new_store: NewStore, rules: Rules):
 
 
 @pytest.mark.slow
-def test_following_head_equals_backfill(new_store: NewStore):
+def test_following_the_head_gives_the_same_state_as_backfill(new_store: NewStore):
     with new_store() as store:
         follower = Follower(ScriptedChain(), store)
         for block_args in BLOCKS[:60]:
@@ -68,7 +68,7 @@ def test_following_head_equals_backfill(new_store: NewStore):
         assert follower.dump() == dump_after(new_store, follower.chain)
 
 
-def test_restart_after_every_transaction_keeps_state(new_store: NewStore):
+def test_restarting_after_every_transaction_does_not_change_state(new_store: NewStore):
     chain = mine_blocks(BLOCKS)
     chain.most_blocks = 5
 
@@ -136,7 +136,7 @@ def test_no_report_is_built_without_oracle_contract(store: Store):
         assert uow.reports.list_newest(99) == []
 
 
-def test_step_at_head_returns_none(store: Store):
+def test_indexing_step_at_the_head_returns_none(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
 
@@ -198,7 +198,7 @@ def test_journal_reaches_back_to_final_block(store: Store):
         assert uow.undo.find_lowest_reachable_block() == 120 - follower.chain.finality_depth
 
 
-def test_final_block_moving_without_new_block_is_stored(store: Store):
+def test_new_final_block_is_stored_even_without_a_new_head(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.finality_depth = 2
@@ -214,7 +214,7 @@ def test_final_block_moving_without_new_block_is_stored(store: Store):
     assert follower.catch_up()
 
 
-def test_writer_overtaken_by_other_process_writes_nothing(store: Store):
+def test_writer_overtaken_by_another_process_writes_nothing(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.chain.most_blocks = 10
     follower.step()
@@ -267,7 +267,7 @@ def test_undecodable_log_stops_indexer_before_write(store: Store):
     assert follower.dump() == before
 
 
-def test_events_of_window_are_counted_under_their_documented_names(store: Store):
+def test_events_are_counted_under_their_documented_names(store: Store):
     chain = mine_blocks(
         [[NodeJoined(AT, TIME, make_address(1)), NodePaused(AT, TIME, make_address(2))]]
     )

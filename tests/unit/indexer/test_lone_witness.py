@@ -24,7 +24,7 @@ def leave_alone(chain: ScriptedChain) -> None:
     chain.other.lag = 90
 
 
-def test_fork_claim_of_single_witness_must_repeat_before_rewind(store: Store):
+def test_fork_reported_by_one_witness_must_persist_before_rewind(store: Store):
     clock = ManualClock()
     follower = Follower(mine_blocks(BLOCKS), store, ingest=IngestState(clock))
     follower.catch_up()
@@ -40,7 +40,7 @@ def test_fork_claim_of_single_witness_must_repeat_before_rewind(store: Store):
     assert isinstance(follower.step(), RewindResult)
 
 
-def test_different_fork_claim_of_single_witness_restarts_count(store: Store):
+def test_another_fork_reported_by_the_witness_restarts_the_wait(store: Store):
     clock = ManualClock()
     follower = Follower(mine_blocks(BLOCKS), store, ingest=IngestState(clock))
     follower.catch_up()
@@ -52,7 +52,7 @@ def test_different_fork_claim_of_single_witness_restarts_count(store: Store):
         clock.now += 20.0
 
 
-def test_single_witness_returning_to_chain_closes_fork_watch(store: Store):
+def test_fork_watch_ends_if_the_witness_returns_to_the_chain(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store, ingest=IngestState(ManualClock()))
     follower.catch_up()
     leave_alone(follower.chain)

@@ -59,7 +59,7 @@ def test_rebuild_produces_identical_state_and_reports(store: Store):
     assert rebuilt.log_count == sum(len(block.logs) for block in follower.chain.blocks)
 
 
-def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.MonkeyPatch):
+def test_rebuild_folds_many_rows_in_batches(store: Store, monkeypatch: pytest.MonkeyPatch):
     follower = follow_in_steps(store)
     monkeypatch.setattr(stored_events, "LOGS_AT_ONCE", 7)
     reached: list[int] = []
@@ -74,7 +74,7 @@ def test_many_rows_are_folded_batch_by_batch(store: Store, monkeypatch: pytest.M
     assert reached == sorted(reached)
 
 
-def test_window_fetched_before_rebuild_is_not_committed_after_it(store: Store):
+def test_window_fetched_before_a_rebuild_is_not_committed(store: Store):
     follower = follow_in_steps(store)
     follower.chain.mine()
     window = follower.chain.fetch_window
@@ -113,7 +113,7 @@ def test_dry_run_of_rebuild_reports_but_repairs_nothing(store: Store):
     assert follower.dump() == spoilt
 
 
-def test_report_that_differs_after_rebuild_is_named_and_kept(store: Store):
+def test_rebuild_lists_a_differing_report_and_keeps_it(store: Store):
     follow_in_steps(store)
     with store.read_transaction() as uow:
         before = uow.reports.list_newest(1000)

@@ -53,7 +53,7 @@ def levels(follower: Follower) -> list[tuple[BlockRange, VerificationLevel]]:
         return [(span.blocks, span.level) for span in spans]
 
 
-def test_blocks_are_not_reread_unless_verification_level_rises(follower: Follower):
+def test_blocks_are_not_reread_if_the_verification_level_is_unchanged(follower: Follower):
     assert reread_all(follower, Rereader()) == []
 
 
@@ -72,7 +72,7 @@ def test_raised_verification_level_rereads_final_blocks_in_order(
     assert reread_all(follower, Rereader()) == []
 
 
-def test_block_without_raised_level_is_not_reread_by_same_process(follower: Follower):
+def test_blocks_are_reread_only_once_per_process(follower: Follower):
     rereader = Rereader()
     follower.chain.history_level = VerificationLevel.BLOOMED
 

@@ -217,7 +217,7 @@ def test_report_on_orphaned_block_is_rebuilt(store: Store):
     assert again.report.as_of == follower.chain.blocks[again.report.as_of.number].ref
 
 
-def test_changed_final_block_halts_and_names_both_hashes(store: Store):
+def test_change_of_a_final_block_halts_indexing_and_names_both_hashes(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()

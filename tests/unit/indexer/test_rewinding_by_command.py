@@ -15,7 +15,7 @@ from tests.support.txmgr.stores import NewStore
 from tests.unit.indexer.test_rewinding import BLOCKS, fresh_dump
 
 
-def test_rewind_by_command_uses_journal_if_block_is_within_its_reach(
+def test_rewind_command_uses_the_journal_if_it_reaches_the_block(
     store: Store, new_store: NewStore
 ):
     follower = Follower(mine_blocks(BLOCKS), store)
@@ -30,7 +30,7 @@ def test_rewind_by_command_uses_journal_if_block_is_within_its_reach(
     assert follower.dump() == full_dump
 
 
-def test_rewind_by_command_rebuilds_beyond_journal(store: Store, new_store: NewStore):
+def test_rewind_command_rebuilds_if_the_journal_is_too_short(store: Store, new_store: NewStore):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     full_dump = follower.dump()
@@ -71,7 +71,7 @@ def test_rewind_of_empty_database_is_rejected(store: Store):
         rewind_to_block(ScriptedChain(), store, folder(), 3, RebuildOptions())
 
 
-def test_fork_of_final_blocks_is_repaired_by_rewind_below_it(store: Store, new_store: NewStore):
+def test_rewind_below_a_fork_repairs_final_blocks(store: Store, new_store: NewStore):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(15)

@@ -12,7 +12,7 @@ US = Account(1, make_address(0xAB))
 
 
 @pytest.mark.slow
-def test_push_planned_on_orphaned_block_expires(store: Store):
+def test_push_planned_at_an_orphaned_block_expires(store: Store):
     follower = Follower(mine_blocks(Traffic(3).blocks(100)), store)
     follower.catch_up()
     with store.transaction() as uow:

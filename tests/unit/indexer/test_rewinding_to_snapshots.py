@@ -220,7 +220,7 @@ def note_mismatch(uow: UnitOfWork) -> None:
 
 
 @pytest.mark.parametrize("distrust", [damage_snapshots, note_mismatch, mark_fold_stale])
-def test_rewind_ignores_distrusted_state_or_snapshot(
+def test_rewind_ignores_snapshots_that_may_be_wrong(
     store: Store, new_store: NewStore, distrust: Callable[[UnitOfWork], None]
 ):
     with small_snapshots(7):
@@ -235,7 +235,7 @@ def test_rewind_ignores_distrusted_state_or_snapshot(
     assert follower.dump() == fresh_dump(new_store, mine_blocks(BLOCKS[:DEEP]), RULES)
 
 
-def test_rewind_with_damaged_logs_below_snapshot_is_rejected(store: Store):
+def test_rewind_with_damaged_logs_below_the_snapshot_is_rejected(store: Store):
     with small_snapshots(7):
         follower = caught_up(store, BLOCKS)
         make_snapshots(follower)
@@ -250,7 +250,7 @@ def test_rewind_with_damaged_logs_below_snapshot_is_rejected(store: Store):
 
 
 @pytest.mark.slow
-def test_rewind_skips_snapshot_that_lacks_changed_task(
+def test_rewind_skips_a_snapshot_without_a_changed_task(
     store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ):
     real = snapshot_repository.encode_state

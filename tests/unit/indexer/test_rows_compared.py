@@ -80,7 +80,7 @@ def test_identical_rows_have_no_difference(store: Store):
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Log)])
-def test_changed_log_field_is_difference(store: Store, name: str):
+def test_changed_log_field_is_found(store: Store, name: str):
     with store.read_transaction() as uow:
         assert compare_window_with_database(
             uow, make_window([change_field(A_LOG, name)], [A_CALL])
@@ -88,7 +88,7 @@ def test_changed_log_field_is_difference(store: Store, name: str):
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Call)])
-def test_changed_call_field_is_difference(store: Store, name: str):
+def test_changed_call_field_is_found(store: Store, name: str):
     with store.read_transaction() as uow:
         assert compare_window_with_database(
             uow, make_window([A_LOG], [change_field(A_CALL, name)])
@@ -111,7 +111,7 @@ COLUMNS = [
 @pytest.mark.parametrize(
     "column", COLUMNS, ids=lambda table_column: f"{table_column.table}.{table_column.name}"
 )
-def test_changed_row_column_is_difference(store: Store, column: Column[Any]):
+def test_changed_row_column_is_found(store: Store, column: Column[Any]):
     """A new column that is not read into the row is compared by nothing."""
     with store.transaction() as uow:
         connection = uow.logs._connection
@@ -147,7 +147,7 @@ def test_log_with_any_wrong_field_is_repaired(store: Store, name: str):
         assert list(uow.logs.iterate_between(0, 9)) == [A_LOG]
 
 
-def test_stored_block_missing_from_window_is_conflict(store: Store):
+def test_stored_block_missing_from_the_window_is_a_conflict(store: Store):
     window = make_window([], [])
     linked = replace(window, headers=[BlockRef(4, make_hash(4), make_hash(3), 48), window.last])
 
@@ -156,7 +156,7 @@ def test_stored_block_missing_from_window_is_conflict(store: Store):
         assert find_conflicting_block(uow, linked) == 5
 
 
-def test_window_above_newest_block_is_not_compared(store: Store):
+def test_window_above_the_newest_block_raises_transient_error(store: Store):
     """The window shows no block at the stored height, and logs above it that were not read."""
     cursor = Cursor(8, make_hash(88), 90, 6, make_hash(6), 0)
 

@@ -39,7 +39,7 @@ def test_other_rules_are_rejected_with_remedy(store: Store, other):
             bind_or_check_rules(uow, other)
 
 
-def test_rules_mismatch_names_both_rule_sets(store: Store):
+def test_error_for_other_rules_names_both_rule_sets(store: Store):
     with store.transaction() as uow:
         bind_or_check_rules(uow, CRYNUX)
         changed = replace(CRYNUX, tau_seconds=900)
@@ -109,7 +109,7 @@ def test_empty_database_accepts_any_rules(store: Store):
         assert not is_folded_with_rules(uow, RELAY)
 
 
-def test_database_stores_rules_it_was_folded_with(store: Store):
+def test_database_stores_the_rules_of_its_fold(store: Store):
     with store.transaction() as uow:
         bind_or_check_rules(uow, RELAY)
         assert get_bound_rules(uow) == identify_rules(RELAY)

@@ -150,7 +150,7 @@ def test_kickout_of_node_failing_for_all_creators_is_not_held():
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 2, 5])), min_size=1, max_size=60))
-def test_unheld_kickout_is_near_line_without_any_one_creator(scores):
+def test_kickout_not_held_is_nearly_due_without_any_single_creator(scores):
     named = [(make_node_address(f"creator {n}"), score) for n, score in scores]
     if compute_creator_spread(named, CRYNUX).find_hold_reason(CRYNUX) is not None:
         return

@@ -69,15 +69,15 @@ def store(new_sqlite_store):
         yield store
 
 
-def test_kickout_on_timeouts_in_incident_is_held(store):
+def test_kickout_is_held_if_many_scores_are_timeouts_in_incidents(store):
     assert hold_reason(store, zeros(2, 3)) == "2 of its 5 scores are timeouts in incidents"
 
 
-def test_kickout_with_exactly_allowed_share_is_not_held(store):
+def test_kickout_with_exactly_the_allowed_share_is_not_held(store):
     assert hold_reason(store, zeros(1, 4)) is None
 
 
-def test_kickout_is_not_held_when_gate_is_off(store):
+def test_kickout_is_not_held_if_the_incident_rule_is_off(store):
     assert hold_reason(store, zeros(5, 0), OPEN) is None
 
 
@@ -89,7 +89,7 @@ def test_kickout_review_does_not_change_after_incident_ends(store):
         assert incident.over_at is not None
 
 
-def test_incident_found_after_kickout_became_due_does_not_hold_it():
+def test_incident_found_later_does_not_hold_a_due_kickout():
     at = Position(10, 0, 0)
     later = Incident(1, None, Position(11, 0, 0), 1100, 100, 1199, 9, 9)
     scores = [UnansweredScore(1000, None), UnansweredScore(50, None)]
@@ -98,7 +98,7 @@ def test_incident_found_after_kickout_became_due_does_not_hold_it():
     assert count_incident_scores(scores, [known], at) == 1
 
 
-def test_score_of_answer_during_incident_is_no_timeout(store):
+def test_wrong_answer_in_an_incident_does_not_count_as_timeout(store):
     history = zeros(1, 3)
     names = ["slow", "fast", "faster"]
     history.creates(*names, of="last", creator=make_node_address("burst"))
@@ -110,14 +110,14 @@ def test_score_of_answer_during_incident_is_no_timeout(store):
     assert hold_reason(store, history) is None
 
 
-def test_evidence_contains_incident_scores_only_with_gate(store, new_sqlite_store):
+def test_evidence_counts_incident_scores_if_the_rule_is_on(store, new_sqlite_store):
     with store_history(store, zeros(2, 3), GATED) as uow:
         (interval,) = uow.kickouts.list_open()
         text = load_kickout_evidence(uow, KickoutPolicy(GATED), interval)
     assert json.loads(text)["scores_in_incidents"] == 2
 
 
-def test_evidence_is_unchanged_without_gate(store):
+def test_evidence_omits_incident_scores_if_the_rule_is_off(store):
     with store_history(store, zeros(2, 3), OPEN) as uow:
         (interval,) = uow.kickouts.list_open()
         text = load_kickout_evidence(uow, KickoutPolicy(OPEN), interval)
@@ -133,7 +133,7 @@ def test_kickout_above_incident_share_is_held(share, incident_score_count):
 
 
 @pytest.mark.parametrize("rules", [CRYNUX, CRYNUX_DOCS, RELAY])
-def test_published_rule_sets_omit_incident_gate(rules):
+def test_published_rule_sets_omit_the_incident_rule(rules):
     assert rules.kick_incident_share == UNIT
     assert "kick_incident_share" not in rules.to_json()
     assert '"kick_incident_share":"0.2"' in replace(rules, kick_incident_share=UNIT // 5).to_json()

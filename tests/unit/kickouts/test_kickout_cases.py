@@ -96,7 +96,7 @@ def test_node_with_lane_above_kickout_line_is_not_accused(store, nodes):
 @pytest.mark.parametrize(
     ("allowed", "is_accusable"), [(0, False), (DUE_SINCE - 1, False), (DUE_SINCE, True)]
 )
-def test_held_node_is_accused_only_of_allowed_interval(store, nodes, allowed, is_accusable):
+def test_held_node_is_accused_only_for_the_allowed_interval(store, nodes, allowed, is_accusable):
     kick = NodeKick(DUE).allow(allowed)
     obstacle = find_obstacle(store, build_leaves(nodes, [DUE], held_nodes=[DUE]), kick)
     assert (obstacle is None) is is_accusable
@@ -145,14 +145,14 @@ def test_veto_does_not_protect_later_interval(store, nodes):
     assert case.obstacle is None
 
 
-def test_node_accused_of_earlier_interval_is_accused_of_current(store, nodes):
+def test_node_accused_for_an_earlier_interval_is_accused_again(store, nodes):
     accused = NodeKick(DUE).accuse(
         KickAccused(OPENED, 0, DUE, 1, DUE_SINCE - 60, ZERO_HASH, ready_at=5000)
     )
     assert find_obstacle(store, build_leaves(nodes, [DUE]), accused) is None
 
 
-def test_no_node_is_accused_by_struck_round(store, nodes):
+def test_node_is_not_accused_with_a_struck_round(store, nodes):
     accepted_round = store_round(store, 1, build_leaves(nodes, [DUE]))
     with store.transaction() as uow:
         strike = RoundsStruck(Position(50, 0, 0), 3000, 1, accepted_round.round)
@@ -162,7 +162,7 @@ def test_no_node_is_accused_by_struck_round(store, nodes):
     assert case.proof is None
 
 
-def test_no_node_is_accused_by_root_of_other_leaves(store, nodes):
+def test_node_is_not_accused_if_the_leaves_of_the_root_are_unknown(store, nodes):
     """A round that other reporters signed has leaves that this database does not hold."""
     accepted_round = store_round(store, 1, build_leaves(nodes, [DUE]))
     other = replace(
@@ -175,7 +175,7 @@ def test_no_node_is_accused_by_root_of_other_leaves(store, nodes):
     assert "its leaves are not stored" in str(case.obstacle)
 
 
-def test_accused_node_with_closed_interval_stays_open_case(store, nodes):
+def test_accused_node_remains_a_case_after_its_interval_closes(store, nodes):
     store_round(store, 1, build_leaves(nodes, []))
     store_kicks(store, build_accused_kickout(DUE))
     with store.transaction() as uow:

@@ -141,7 +141,7 @@ def test_accusation_is_planned_once_with_its_evidence_file(context):
     assert list_obstacles(context) == [None]
 
 
-def test_accusation_is_not_planned_before_round_contains_it(context):
+def test_accusation_is_not_planned_before_a_round_contains_it(context):
     state_round(context, 1)
     assert plan_accusation(context, *load_case(context)) is None
     assert not context.evidence_folder.exists()
@@ -224,7 +224,7 @@ def test_execution_is_not_planned_if_last_round_lacks_interval(context, stated_n
     assert plan_execution(context, case, last_round, build_status(9, READY_AT)) is None
 
 
-def test_execution_is_not_planned_for_unaccused_interval(context):
+def test_execution_is_not_planned_for_an_interval_not_accused(context):
     store_kicks(
         context.account_context.store,
         NodeKick(DUE).accuse(KickAccused(OPENED, 0, DUE, 1, DUE_SINCE - 60, ZERO_HASH, READY_AT)),
@@ -246,7 +246,7 @@ def test_accusation_is_cleared_if_last_round_lacks_interval(context):
     assert list_obstacles(context) == [None]
 
 
-def test_clearing_is_not_planned_for_unaccused_node(context):
+def test_clearing_is_not_planned_for_a_node_that_is_not_accused(context):
     state_round(context, 1)
     assert plan_accusation_clearing(context, *load_case(context)) is None
 

@@ -161,7 +161,7 @@ def test_accepted_objection_blocks_accusation_permanently(store: Store, time: in
     assert (case.delay.until, case.delay.objection is None) == (None, False)
 
 
-def test_answer_to_other_kickout_is_ignored(store: Store):
+def test_answer_to_another_kickout_is_ignored(store: Store):
     object_to(store)
     submit_result(store)
     answer(store, is_accepted=True, due_since=DUE_SINCE + 1)
@@ -177,7 +177,7 @@ def test_second_objection_after_rejection_does_not_delay_accusation(store: Store
     assert load_case(store).obstacle is None
 
 
-def test_only_first_objection_to_kickout_counts(store: Store):
+def test_only_the_first_objection_to_a_kickout_counts(store: Store):
     object_to(store, time=DUE_SINCE + 1)
     object_to(store, seq=1)
     submit_result(store)
@@ -194,7 +194,7 @@ def test_objection_does_not_delay_existing_accusation(store: Store):
     assert (case.obstacle, case.delay) == ("the node is accused already", None)
 
 
-def test_objection_changes_neither_leaf_nor_hold(store: Store):
+def test_objection_does_not_change_the_leaf_or_the_hold(store: Store):
     before = load_case(store)
     object_to(store)
     submit_result(store)

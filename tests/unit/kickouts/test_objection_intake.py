@@ -108,7 +108,7 @@ def test_rejected_objection_returns_reason_and_is_not_stored(
     assert count_stored(store) == 0
 
 
-def test_objection_signed_for_other_contract_is_rejected(store: Store):
+def test_objection_signed_for_another_contract_is_rejected(store: Store):
     elsewhere = replace(SETTINGS, domain=replace(DOMAIN, chain_id=1))
     assert refusal_of(store, settings=elsewhere) is ObjectionRefusal.NOT_SIGNED_BY_NODE
 
@@ -124,7 +124,7 @@ def test_objection_is_rejected_if_one_is_already_on_chain(store: Store):
     assert refusal_of(store, seq=1) is ObjectionRefusal.ALREADY_OBJECTED
 
 
-def test_next_objection_number_follows_chain(store: Store):
+def test_next_objection_number_follows_the_one_on_chain(store: Store):
     object_on_chain(store, 6, DUE_SINCE - 100)
     assert refusal_of(store, seq=0) is ObjectionRefusal.WRONG_SEQ
     assert refusal_of(store, seq=7) is None

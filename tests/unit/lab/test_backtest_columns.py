@@ -41,7 +41,7 @@ def test_system_name_selects_rule_set_and_its_policy():
     assert notes == []
 
 
-def test_at_sign_in_system_name_selects_policy():
+def test_policy_can_be_selected_with_an_at_sign():
     (column,), _ = columns("crynux@relay")
     assert (column.name, column.rules, column.policy) == ("crynux@relay", CRYNUX, "relay")
 
@@ -51,7 +51,7 @@ def test_json_rule_set_uses_policy_of_same_name_or_crynux():
     assert SystemBase.from_rules_json('{"name": "ours", "version": 1}').policy == "crynux"
 
 
-def test_change_applies_to_every_rule_set_and_marks_its_name():
+def test_change_applies_to_all_rule_sets_and_marks_their_names():
     (crynux, relay), notes = columns("crynux", "relay", changes=["penalty=0.5"])
     assert crynux.rules.penalty == relay.rules.penalty == UNIT // 2
     assert (crynux.name, relay.name) == ("crynux*", "relay*")
@@ -93,7 +93,7 @@ def test_system_without_rules_has_policy_parameters():
     assert article.rules == CRYNUX
 
 
-def test_system_can_be_compared_with_changed_copy_of_itself():
+def test_system_can_be_compared_with_a_changed_copy_of_itself():
     bases = [
         SystemBase.from_name("crynux"),
         SystemBase.from_name("crynux").with_changes(["weight_floor=0.01", "boost=1"]),
@@ -104,7 +104,7 @@ def test_system_can_be_compared_with_changed_copy_of_itself():
     assert (floored.rules.boost, floored.policy_changes) == (UNIT, {"weight_floor": "0.01"})
 
 
-def test_column_change_overrides_system_change():
+def test_own_change_of_a_column_overrides_a_change_by_name():
     bases = [
         SystemBase.from_name("crynux"),
         SystemBase.from_name("crynux").with_changes(["penalty=0.5"]),
@@ -126,7 +126,7 @@ def test_grid_can_vary_policy_settings():
     assert [column.policy_parameters["weight_floor"] for column in built_columns] == ["0", "0.01"]
 
 
-def test_grid_over_overridden_setting_is_rejected():
+def test_grid_over_a_setting_with_its_own_value_is_rejected():
     tried = Grid([SystemBase.from_name("crynux").with_changes(["boost=1"])], {"boost": ["0.1"]})
     with pytest.raises(ValueError, match="grid: boost: crynux boost=1 already has its own value"):
         build_columns([], [], tried)
@@ -157,7 +157,7 @@ def test_legacy_rules_can_be_changed_by_dotted_names():
     assert column.rules.legacy.kickout_tasks == 10
 
 
-def test_change_of_missing_rule_is_noted():
+def test_change_of_a_rule_that_does_not_exist_is_noted():
     _, notes = columns("crynux", "legacy", changes=[*LEGACY, "legacy.window_seconds=3600"])
     assert notes == [
         "crynux has no rule legacy.window_seconds: it is compared without that change"

@@ -99,7 +99,7 @@ def test_comparison_without_draws_has_no_expected_shares():
     assert side.compute_actual_share(make_node_address("A")) == UNIT
 
 
-def test_evaluated_starts_match_requested_sample_size():
+def test_number_of_evaluated_starts_matches_the_request():
     history = History().joins("A", "B")
     for name in map(str, range(20)):
         history.starts(name, "A").aborts(name)
@@ -140,7 +140,7 @@ def silent_after_joining():
     return history.scores("A", 0).after(90_000).starts("1", "B")
 
 
-def test_zero_mean_node_has_share_only_with_weight_floor():
+def test_node_with_zero_mean_gets_a_share_only_with_a_weight_floor():
     bases = [
         SystemBase.from_name("crynux").with_changes(["weight_floor=0"]),
         SystemBase.from_name("crynux"),

@@ -117,7 +117,7 @@ def test_no_kickout_is_measured_if_none_is_due(bench):
     assert bench.measure(third_for_ever(2), build_changed_rules(pool_size=3)).kickouts == ()
 
 
-def test_measured_kickout_contains_time_of_network_kick(bench):
+def test_measured_kickout_states_when_the_network_kicked_the_node(bench):
     history = third_for_ever(3).after(10).is_kicked_out("A")
     measured = bench.measure(history, build_changed_rules(pool_size=3))
     (due,) = measured.kickouts
@@ -152,7 +152,7 @@ def test_expected_shares_are_weights_divided_by_their_sum(bench):
     assert spread.actual == {make_node_address("B"): 1}
 
 
-def test_busy_node_is_no_candidate(bench):
+def test_busy_node_is_not_a_candidate(bench):
     history = History().joins("A", "B").starts("1", "A").after(1).starts("2", "B")
     spread = bench.measure(history).spread
     half = CHANCE_UNIT // 2
@@ -177,7 +177,7 @@ def test_start_without_candidate_is_counted_as_unplaced(bench):
     assert (spread.judged, spread.unplaced) == (2, 1)
 
 
-def test_node_with_task_of_same_group_is_no_candidate(bench):
+def test_node_with_a_task_of_the_group_is_not_a_candidate(bench):
     history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").submits("1")
     history.aborts("1").starts("2", "B")
     spread = bench.measure(history).spread

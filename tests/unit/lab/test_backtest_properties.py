@@ -50,7 +50,7 @@ def measure_history(events, rules, policy, measurement_plan, blocks=(0, None)):
 
 @given(legal_histories().filter(bool), st.sampled_from([HARD, REMEMBERED]), st.data())
 @examples(60)
-def test_exclusion_intervals_contain_exactly_seconds_of_exclusion(events, rules, data):
+def test_node_is_excluded_exactly_within_its_exclusion_intervals(events, rules, data):
     history, measurement = measure_history(
         events, rules, CRYNUX_POLICY, MeasurementPlan(judges_starts=False)
     )

@@ -36,7 +36,7 @@ def test_simulated_network_produces_only_legal_events(name, rules, seed):
 
 @examples(20)
 @given(NAMES, SYSTEMS, st.integers(0, 10**6))
-def test_total_node_earnings_equal_total_creator_payments(name, rules, seed):
+def test_nodes_earn_exactly_what_creators_pay(name, rules, seed):
     result = run_loop(name, rules, build_small_plan(tasks=200, seed=seed))
     money = [owner.money for owner in result.owners.values()]
     assert (
@@ -106,7 +106,7 @@ def test_stopped_node_is_kicked_out_after_report_and_veto_delay():
     assert out_after >= loop.economics.report_seconds + loop.economics.veto_delay
 
 
-def test_nodes_that_share_gpu_have_lower_hosting_costs():
+def test_nodes_that_share_a_gpu_have_lower_hosting_costs():
     loop = build_small_plan()
     own = build_average_attacker_role(loop)
     apart = run_closed_loop(

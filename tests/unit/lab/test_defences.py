@@ -29,7 +29,7 @@ def test_instant_errors_get_more_tasks_when_errors_rank_by_time():
 
 
 @pytest.mark.slow
-def test_rejoining_brings_no_gain_without_reliability_reset():
+def test_rejoining_pays_only_if_it_resets_reliability():
     loop = build_small_plan("rejoin_delay=1", **LONG)
     unhealed = simulate_strategy("leave-and-return", "crynux rejoin_heals=false", loop)
     healed = simulate_strategy("leave-and-return", "crynux rejoin_heals=true", loop)
@@ -90,7 +90,7 @@ def test_silent_node_is_drawn_more_often_with_weight_floor():
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_quitting_during_pending_kickout_does_not_avoid_it():
+def test_node_cannot_avoid_a_pending_kickout_by_quitting():
     free = ("veto_delay=600", "rejoin_delay=1", "quit_is_kickout=false")
     bound = simulate_strategy(
         "kickout-wash", "crynux", build_small_plan("veto_delay=600", **LONGER)

@@ -20,7 +20,7 @@ def test_min_fee_covers_gpu_time_of_min_timeout():
         )
 
 
-def test_timeout_toll_is_min_fee_but_not_more_than_fee():
+def test_timeout_toll_is_the_min_fee_capped_at_the_fee():
     economics = Economics(base_fee=10, unit_fee=0)
     assert economics.compute_toll(1, 500) == 10
     assert economics.compute_toll(1, 4) == 4
@@ -45,6 +45,6 @@ def test_hosting_cost_is_proportional_to_time():
         ({"base_fee": "1.5"}, "base_fee: must be a whole number"),
     ],
 )
-def test_error_for_invalid_network_setting_names_it(changes, message):
+def test_invalid_network_setting_is_named_in_the_error(changes, message):
     with pytest.raises(ValueError, match=message):
         Economics().with_changes(changes)

@@ -42,7 +42,7 @@ def test_distance_for_goal_is_weighted_mean_of_its_measures():
         ("gini=0.5", "gini: the weight must be"),
     ],
 )
-def test_error_for_invalid_goal_names_it(text, message):
+def test_invalid_goal_is_named_in_the_error(text, message):
     with pytest.raises(ValueError, match=message):
         Goal.parse(text)
 

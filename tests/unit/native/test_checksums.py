@@ -31,7 +31,7 @@ def test_native_checksums_of_rows_match_python(native: Native, chance: Random, s
     assert checksums[0] == checksums[1]
 
 
-def test_native_hash_of_row_matches_library_for_every_size(native: Native):
+def test_native_row_hash_matches_library_for_every_size(native: Native):
     for size in range(300):
         data = bytes(place % 251 for place in range(size))
         ((span, rows, total),) = native.sum_row_hashes(
@@ -57,6 +57,6 @@ ROW = (77 << 24, 1, 0, b"", b"", b"")
         list(ROW),
     ],
 )
-def test_unusual_row_falls_back_to_python(native: Native, row: Any):
+def test_native_code_leaves_unusual_rows_to_python(native: Native, row: Any):
     assert native.sum_row_hashes([ROW], {77: b""}, [b""], 10) is not None
     assert native.sum_row_hashes([ROW, row], {77: b""}, [b""], 10) is None

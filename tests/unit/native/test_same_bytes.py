@@ -118,7 +118,7 @@ def test_native_stake_scores_match_python(native: Native, chance: Random):
 
 
 @pytest.mark.parametrize("stakes", [[-1], [2**128], [0, 2**300], [5]])
-def test_oversized_stake_returns_false(native: Native, stakes: list[int]):
+def test_native_code_returns_false_for_an_oversized_stake(native: Native, stakes: list[int]):
     scores = array("Q", bytes(8 * len(stakes)))
     assert native.compute_stake_scores(stakes, 4, scores) is False
 
@@ -320,7 +320,7 @@ READ_ONLY: Any = memoryview(bytes(4)).cast("H")
         ((bytearray(128), bytearray(2), [0], bytes(32)), TypeError),
     ],
 )  # fmt: skip
-def test_leaves_not_matching_tree_are_rejected(
+def test_leaves_that_do_not_fit_the_tree_are_rejected(
     native: Native, arguments: Any, error: type[Exception]
 ):
     with pytest.raises(error):
@@ -338,7 +338,7 @@ def test_leaves_not_matching_tree_are_rejected(
         ((READ_ONLY, array("I", [0]), array("H", [1])), BufferError),
     ],
 )
-def test_lanes_not_matching_round_are_rejected(
+def test_lanes_that_do_not_fit_the_round_are_rejected(
     native: Native, arguments: Any, error: type[Exception]
 ):
     with pytest.raises(error):
@@ -358,7 +358,7 @@ def test_word_without_lanes_is_rejected(native: Native):
 @pytest.mark.parametrize(
     ("tree_bytes", "flags"), [(64, 0), (0, 0), (192, 3), (128, 1), (127, 2), (64, 2), (129, 2)]
 )
-def test_tree_or_flags_of_wrong_size_are_rejected(native: Native, tree_bytes: int, flags: int):
+def test_tree_or_flags_of_the_wrong_size_are_rejected(native: Native, tree_bytes: int, flags: int):
     with pytest.raises(ValueError, match="a flag for each of 2\\^n leaves"):
         native.hash_changed_parents(bytearray(tree_bytes), bytearray(flags))
 

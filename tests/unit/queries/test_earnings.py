@@ -43,7 +43,7 @@ def test_winner_gets_full_fee_if_fee_is_not_shared():
 
 
 @given(st.integers(1, 2**100))
-def test_fee_split_matching_points_is_reported(fee: int):
+def test_fee_split_that_matches_the_points_is_reported(fee: int):
     shares = split_fee_by_scores(fee, [10, 5, 2])
     earned, _ = compare_earnings(dict(zip("123", shares, strict=True)), fee=fee)
     points = [(earning.points, earning.of_points) for earning in earned if earning is not None]
@@ -53,20 +53,20 @@ def test_fee_split_matching_points_is_reported(fee: int):
     )
 
 
-def test_fee_split_that_differs_from_points_is_reported():
+def test_fee_split_that_differs_from_the_points_is_reported():
     earned, _ = compare_earnings({"1": 10, "2": 10, "3": 10})
     text = [earning.to_text(Token("CNX", 0)) for earning in earned if earning is not None]
     assert text[0] == "earned 10 CNX of 30 CNX: 10 of 17 points, BUT THE POINTS GIVE 7 CNX MORE"
     assert text[2].endswith("BUT THE POINTS GIVE 5 CNX LESS")
 
 
-def test_difference_below_displayed_precision_is_reported():
+def test_difference_below_the_displayed_precision_is_reported():
     earned, _ = compare_earnings({"1": 10, "2": 10, "3": 10})
     assert earned[0] is not None
     assert earned[0].to_text(Token("CNX", 18)).endswith("GIVE < 0.000001 CNX MORE")
 
 
-def test_earning_of_task_without_fee_or_ending_is_none():
+def test_task_without_a_fee_or_an_ending_has_no_earning():
     _, (row, *_) = compare_earnings({})
     for without in (replace(row, fee=None), replace(row, ending=None)):
         assert compute_task_earning(row.key, (), {row.key: without}) is None

@@ -155,7 +155,7 @@ def test_file_with_other_columns_is_rejected(tmp_path):
 
 
 @pytest.mark.parametrize("kept", [0, 100, -1])
-def test_error_for_damaged_file_names_it(tmp_path, kept):
+def test_damaged_file_is_named_in_the_error(tmp_path, kept):
     parquet_events = write_export(tmp_path / "out", build_event_batch(EVENTS))
     (path,) = parquet_events.paths
     path.write_bytes(path.read_bytes()[:kept])

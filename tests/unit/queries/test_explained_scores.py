@@ -113,7 +113,7 @@ def test_headline_reports_that_node_was_always_first():
     )
 
 
-def test_headline_names_majority_rank():
+def test_headline_states_the_rank_of_most_tasks():
     history = build_race(3, 3, 3, 1)
     summary = standing(history)
     assert format_headline(summary) == "Third of three in three of its last four tasks."
@@ -122,7 +122,7 @@ def test_headline_names_majority_rank():
     ]
 
 
-def test_headline_counts_ranks_if_none_has_majority():
+def test_headline_counts_ranks_if_none_has_a_majority():
     headline = format_headline(standing(build_race(1, 1, 2, 2, 3)))
     assert (
         headline == "Of its last five tasks it was first in two, second in two, and third in one."
@@ -162,7 +162,7 @@ def test_each_node_status_has_its_own_headline():
     )
 
 
-def test_improvement_advice_gives_first_places_needed():
+def test_advice_states_the_number_of_first_places_needed():
     summary = standing(History().joins("A").scores("A", *[0] * 40, *[5] * 10))
     assert format_headline(summary).startswith("A kickout is due: its last 50 tasks brought 1.00")
     assert format_secondary_details(summary).startswith("At least 2.00 are needed.")

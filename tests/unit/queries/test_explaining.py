@@ -58,7 +58,7 @@ def test_error_ranked_behind_slower_result_is_labelled(explain):
     assert entry["creator"] == make_node_address("C")
 
 
-def test_void_timeout_does_not_interrupt_explained_recovery(explain):
+def test_void_timeout_does_not_interrupt_the_explained_recovery(explain):
     history = History().joins("A").starts("0", "A").times_out("0")
     history.creates("1", timeout=5).starts("1", "A").after(600).times_out("1")
     explanation = explain(history.after(1200).starts("2", "A").times_out("2"), DOUBTING)
@@ -75,7 +75,7 @@ def test_void_timeout_does_not_interrupt_explained_recovery(explain):
     assert changes[2]["before"] == changes[2]["after"] != format_decimal(UNIT)
 
 
-def test_member_with_void_timeout_is_not_shown_as_possible_member(explain):
+def test_void_timeout_is_not_shown_as_a_possible_rank(explain):
     history = History().joins("A", "B", "C").creates("1", "2", "3", timeout=59)
     history.starts("1", "A").starts("2", "B").starts("3", "C").after(1).submits("1").submits("2")
     history.after(1).times_out("3").closes("g", "1", "2", "3")
@@ -84,7 +84,7 @@ def test_member_with_void_timeout_is_not_shown_as_possible_member(explain):
     assert others == {make_node_address("B"): (2, False), make_node_address("C"): (None, False)}
 
 
-def test_held_kickout_is_explained_with_creator_counts(explain):
+def test_explanation_of_held_kickout_states_scores_per_creator(explain):
     history = History().joins("A", "B")
     for n in range(50):
         names = (f"{n} a", f"{n} b", f"{n} c")
@@ -148,7 +148,7 @@ def test_paused_node_shows_pause_time_despite_later_requests(explain):
 
 
 @pytest.mark.parametrize("rules", [CRYNUX, LEGACY_RULES], ids=lambda rules: rules.name)
-def test_explanation_from_ranking_equals_one_from_database(store, monkeypatch, rules):
+def test_explanation_is_the_same_from_ranking_and_from_database(store, monkeypatch, rules):
     history = History().joins("A", "B", "C", "D").scores("A", 10, 5, 0).scores("B", 5).pauses("C")
     indexed = IndexedHistory(store, rules).whole(history)
     nodes = ["A", "B", "C", "D"]

@@ -41,7 +41,7 @@ def test_export_contains_events_in_order_of_position(store):
     assert events == sorted(events, key=lambda event: event.at)
 
 
-def test_export_is_independent_of_batch_size(store, monkeypatch):
+def test_export_does_not_depend_on_the_batch_size(store, monkeypatch):
     Follower(mine_blocks(TRAFFIC), store).catch_up()
     full_export = export_blocks(store)
     monkeypatch.setattr(stored_events, "LOGS_AT_ONCE", 1)
@@ -66,7 +66,7 @@ def test_export_without_events_is_empty(store):
 
 
 @pytest.mark.parametrize("blocks", [20, 60])
-def test_replay_of_export_reproduces_daemon_state(store, blocks):
+def test_replaying_an_export_reproduces_the_state_of_the_daemon(store, blocks):
     Follower(mine_blocks(TRAFFIC[:blocks]), store).catch_up()
     printed = json.loads(replay_events(export_blocks(store), RULES, None, None))
     time = printed["as_of"]["time"]

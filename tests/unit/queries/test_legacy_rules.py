@@ -92,7 +92,7 @@ def test_larger_gpu_lowers_other_scores_in_next_report(new_sqlite_store):
     assert lanes_of_a == [5002, 3335]
 
 
-def test_new_window_changes_next_report_without_events(new_sqlite_store):
+def test_new_window_changes_the_next_report_even_without_events(new_sqlite_store):
     history = low()
     stops = [block(history.block, history.time), block(history.block + 1, history.time + 3600)]
     with new_sqlite_store() as store, new_sqlite_store() as empty_store:
@@ -127,7 +127,7 @@ def store_history(uow, history: History, later: int = 0, rules: Rules = RULES):
 
 
 @pytest.mark.parametrize("later", [0, MONTH])
-def test_kickout_is_not_due_after_end_of_window(new_sqlite_store, later):
+def test_kickout_is_not_due_after_the_end_of_its_window(new_sqlite_store, later):
     with new_sqlite_store() as store, store.transaction() as uow:
         store_history(uow, low(), later)
         open_ = uow.kickouts.list_open()
@@ -141,7 +141,7 @@ def test_kickout_is_not_due_after_end_of_window(new_sqlite_store, later):
 
 
 @pytest.mark.parametrize("later", [0, MONTH])
-def test_due_kickouts_are_counted_for_current_window_only(new_sqlite_store, later):
+def test_due_kickouts_are_counted_only_for_the_current_window(new_sqlite_store, later):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             bind_rules(uow, RULES)
@@ -163,7 +163,7 @@ def test_evidence_covers_scores_of_its_window(new_sqlite_store):
     assert (evidence["sum"], evidence["kickout_below"]) == (12, "7.000000000000000000")
 
 
-def test_evidence_of_window_includes_scores_before_network_kick(new_sqlite_store):
+def test_evidence_includes_scores_before_a_kick_by_the_network(new_sqlite_store):
     history = History().joins("A", "B", "C")
     for name in "12":
         ran(history, name, "CBA", "CBA")
@@ -176,7 +176,7 @@ def test_evidence_of_window_includes_scores_before_network_kick(new_sqlite_store
     assert [entry["seq"] for entry in evidence["entries"]] == [1, 2, 3]
 
 
-def test_evidence_covers_window_in_which_kickout_became_due(new_sqlite_store):
+def test_evidence_covers_the_window_in_which_kickout_became_due(new_sqlite_store):
     history = ran(History().joins("A", "B", "C"), "0", "ABC", "ABC").after(MONTH)
     for name in "123":
         ran(history, name, "CBA", "CBA")
@@ -209,7 +209,7 @@ def test_due_kickout_in_next_window_has_its_own_evidence(new_sqlite_store):
     assert [entry["seq"] for entry in evidence["entries"]] == [2]
 
 
-def test_legacy_node_is_explained_by_rounds_and_peers(new_sqlite_store):
+def test_legacy_explanation_lists_rounds_and_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             as_of = store_history(uow, low())
@@ -243,7 +243,7 @@ def test_legacy_node_is_explained_by_rounds_and_peers(new_sqlite_store):
     assert f"QoS = Q = {legacy['Q']}" in text
 
 
-def test_departed_node_is_explained_without_peers(new_sqlite_store):
+def test_explanation_of_a_departed_node_lists_no_peers(new_sqlite_store):
     with new_sqlite_store() as store:
         with store.transaction() as uow:
             as_of = store_history(uow, low().quits("B"), MONTH)

@@ -95,7 +95,7 @@ def test_proofs_from_stored_leaves_equal_proofs_from_logs(
                     assert proof == prove_by_refold(store, monkeypatch, address, number)
 
 
-def test_node_is_proven_absent_in_round_before_its_join(store: Store):
+def test_node_is_proven_absent_in_a_round_before_it_joined(store: Store):
     follower = Follower(mine_blocks([[join(0xA0), join(0xB0)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower)
@@ -137,7 +137,7 @@ def test_report_that_was_not_accepted_is_not_proven(store: Store):
     assert (newest.summary.as_of, newest.is_absent) == (first.as_of, True)
 
 
-def test_proof_is_unchanged_after_seats_are_repaired(store: Store):
+def test_repairing_seats_does_not_change_proofs(store: Store):
     follower = Follower(mine_blocks([[join(0xA0), join(0xA1), join(0xA2)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower)
@@ -156,7 +156,7 @@ def test_proof_is_unchanged_after_seats_are_repaired(store: Store):
     ]
 
 
-def test_logs_giving_other_root_prove_nothing(store: Store, monkeypatch):
+def test_no_proof_is_given_if_the_logs_yield_another_root(store: Store, monkeypatch):
     traffic = Traffic(5)
     follower = Follower(mine_blocks(remove_contract_events(traffic.blocks(40))), store)
     follower.catch_up()
@@ -184,7 +184,7 @@ def test_empty_round_has_no_proof(store: Store):
         prove_node(archive_of(store), LeafCache(), join(0xA0).node, 1)
 
 
-def test_round_with_other_as_of_block_is_not_refolded(store: Store, monkeypatch):
+def test_no_proof_is_given_if_the_block_of_the_round_differs(store: Store, monkeypatch):
     follower = Follower(mine_blocks([[join(0xA0)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower, as_of_hash=Hash("0x" + 64 * "e"))

@@ -93,7 +93,7 @@ def test_headline_matches_node_state(changes, expected):
     assert format_headline(calm_but(**changes)) == expected
 
 
-def test_improvement_text_of_excluded_node_starts_with_wait():
+def test_improvement_text_of_an_excluded_node_starts_with_waiting():
     lift = NO_LIFT.model_copy(update={"first_places": 1, "place_then": 11})
     summary = calm_but(state="excluded", back_at=NOW + 41, place=12, lift=lift)
     assert format_improvement(summary) == (
@@ -101,7 +101,7 @@ def test_improvement_text_of_excluded_node_starts_with_wait():
     )
 
 
-def test_details_mention_reliability_if_as_costly_as_ranks():
+def test_details_mention_reliability_if_it_costs_as_much_as_ranks():
     summary = calm_but(reliability=UNIT // 2)
     assert format_secondary_details(summary) == (
         "Reliability, which timeouts lower, is down to 0.50 and recovers by itself. "

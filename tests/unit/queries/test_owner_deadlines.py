@@ -64,17 +64,17 @@ def test_all_deadlines_are_listed_earliest_first():
     ]
 
 
-def test_deadlines_in_past_are_not_listed():
+def test_past_deadlines_are_not_listed():
     summary = replace(CALM, kick_at=NOW - 1)
     view = view_with(object_until=NOW - 1)
     assert list_owner_deadlines(summary, view, None, [NOW - 1]) == []
 
 
-def test_kickout_no_longer_due_has_no_deadlines():
+def test_kickout_that_is_no_longer_due_has_no_deadlines():
     assert list_steps(calm_but(is_kickout_due=False), view_with(due_since=NOW - 50)) == []
 
 
-def test_objection_in_any_state_replaces_objection_deadline():
+def test_filed_objection_replaces_the_objection_deadline():
     due = calm_but(is_kickout_due=True)
     open_view = view_with(due_since=NOW - 50, object_until=NOW + 100)
     assert list_steps(due, open_view)[1:] == [("Until", 100, "objections")]
@@ -135,7 +135,7 @@ def test_every_kickout_state_starts_with_action_and_deadline(summary, view, begi
     assert due.obstacle is None or "is due" not in format_headline(due)
 
 
-def test_only_undecided_objection_awaits_answer():
+def test_only_an_undecided_objection_awaits_an_answer():
     due = calm_but(is_kickout_due=True)
     texts = [
         deadline.text
@@ -164,13 +164,13 @@ def test_executed_kickout_shows_end_of_expulsion():
     assert len(texts) == 5
 
 
-def test_due_kickout_never_shows_no_action_needed():
+def test_no_action_needed_is_never_shown_for_a_due_kickout():
     view = view_with(due_since=NOW - 50)
     calm_text = describe_owner_action(CALM, view_with())
     assert describe_owner_action(calm_but(is_kickout_due=True), view) not in {"", calm_text}
 
 
-def test_first_places_after_deadline_are_shown_as_too_late():
+def test_improvement_after_the_deadline_is_shown_as_too_late():
     lift = NO_LIFT.model_copy(update={"over_line": 10})
     late, in_time = (
         describe_owner_action(

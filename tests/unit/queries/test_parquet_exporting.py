@@ -115,7 +115,7 @@ def test_nodes_table_matches_state_at_final_block(new_store, tmp_path):
         assert (row["membership"], row["block"]) == (node.membership.value, node.changed_at)
 
 
-def test_recent_blocks_are_exported_on_request_and_replaced_later(follower, store, tmp_path):
+def test_recent_blocks_are_exported_on_request_and_later_replaced(follower, store, tmp_path):
     path = tmp_path / "out"
     export(store, path, recent=True)
     newest = follower.chain.newest.number
@@ -165,7 +165,7 @@ def test_next_export_repairs_interrupted_export(follower, store, tmp_path, monke
         assert all_rows(folder) == all_rows(tmp_path / "whole"), written
 
 
-def test_folder_that_is_not_export_is_rejected(follower, store, tmp_path):
+def test_folder_that_is_not_an_export_is_rejected(follower, store, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="neither an export nor an empty folder"):
         export(store, tmp_path)

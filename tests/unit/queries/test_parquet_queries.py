@@ -62,14 +62,14 @@ def test_scores_by_node_match_store(nodes):
     assert score_count_by_node == {node.address: node.scored for node in nodes if node.scored}
 
 
-def test_newest_rows_match_current_nodes(nodes):
+def test_documented_query_returns_the_current_nodes(nodes):
     newest_rows = [(row[0], row[1], row[2]) for row in answers(1)]
     assert newest_rows == [
         (node.changed_at, node.address, node.membership.value) for node in nodes
     ]
 
 
-def test_timeouts_query_lists_reliability_losses(nodes):
+def test_documented_query_returns_losses_of_reliability(nodes):
     loss_rows = answers(2)
     assert loss_rows
     assert all(lost > 0 for *_, lost in loss_rows)

@@ -59,7 +59,7 @@ def test_unmatched_prefix_is_rejected(filled_store):
 
 
 @given(digits=st.text("0123456789abcdef", min_size=1, max_size=39))
-def test_prefix_resolves_only_if_it_is_unique_among_addresses(digits):
+def test_address_prefix_resolves_only_if_it_is_unique(digits):
     addresses = [make_node_address(name) for name in NAMES]
     fitting = [address for address in addresses if address.startswith(f"0x{digits}")]
     if len(fitting) == 1:
@@ -69,6 +69,6 @@ def test_prefix_resolves_only_if_it_is_unique_among_addresses(digits):
             find_address(addresses, "sender", f"0x{digits}")
 
 
-def test_full_address_resolves_without_stored_match():
+def test_full_address_resolves_even_if_it_is_not_stored():
     full_address = Address("0x" + "a" * 40)
     assert find_address([], "sender", full_address.upper().replace("0X", "0x")) == full_address

@@ -21,7 +21,7 @@ def quality(long_term: float, health: float, seconds: float) -> float:
     return long_term * (1 - (1 - health) * math.exp(-seconds / TAU))
 
 
-def test_documented_separation_example_is_reproduced():
+def test_documented_example_of_separated_factors_is_reproduced():
     factors = derive_quality_factors(figure(0.302697, 100), figure(0.315722, 160))
 
     assert factors is not None
@@ -30,7 +30,9 @@ def test_documented_separation_example_is_reproduced():
 
 
 @given(long_term=st.floats(0.02, 1), health=st.floats(0.01, 1), seconds=st.floats(30, 7200))
-def test_separation_recovers_long_term_and_health(long_term: float, health: float, seconds: float):
+def test_two_qos_figures_reveal_long_term_score_and_health(
+    long_term: float, health: float, seconds: float
+):
     second = quality(long_term, health, seconds)
     factors = derive_quality_factors(
         figure(quality(long_term, health, 0), 0), figure(second, seconds)
@@ -42,7 +44,9 @@ def test_separation_recovers_long_term_and_health(long_term: float, health: floa
 
 
 @given(health=st.floats(0.05, 0.95), late=st.floats(-0.2, 0.2), seconds=st.floats(30, 600))
-def test_separation_slack_covers_clock_error(health: float, late: float, seconds: float):
+def test_slack_of_the_long_term_score_covers_clock_errors(
+    health: float, late: float, seconds: float
+):
     first = figure(quality(0.7, health, 0), 0, slack=0.1)
     second = figure(quality(0.7, health, seconds + late), seconds, slack=0.1)
     factors = derive_quality_factors(first, second)
@@ -52,5 +56,5 @@ def test_separation_slack_covers_clock_error(health: float, late: float, seconds
 
 
 @pytest.mark.parametrize(("quality_then", "at"), [(0.2, 60.0), (0.4, 0.0), (0.9999, 1.0)])
-def test_falling_or_jumping_qos_yields_no_separation(quality_then: float, at: float):
+def test_falling_or_jumping_qos_reveals_no_factors(quality_then: float, at: float):
     assert derive_quality_factors(figure(0.3, 0), figure(quality_then, at)) is None

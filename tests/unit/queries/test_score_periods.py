@@ -45,7 +45,7 @@ def list_periods(history: NodeHistory) -> list[ScorePeriod]:
     return list_score_periods(history, list_points(history))
 
 
-def test_totals_cover_last_day_and_full_history(history):
+def test_totals_cover_the_last_day_and_the_full_history(history):
     last_day, whole = list_total_periods(history, list_points(history))
     (period,) = (period for period in list_periods(history) if period.start == last_day.start)
     assert last_day._replace(seconds=_DAY) == period
@@ -55,7 +55,7 @@ def test_totals_cover_last_day_and_full_history(history):
     assert len(whole.falls) == sum(len(period.falls) for period in list_periods(history))
 
 
-def test_changes_of_all_days_sum_to_change_of_score(history):
+def test_daily_changes_sum_to_the_total_change_of_the_score(history):
     qos_values = [int(qos.replace(".", "")) for _, qos, *_ in history.rows]
     start, end = (qos // _HUNDREDTH * _HUNDREDTH for qos in (qos_values[0], qos_values[-1]))
     periods = list_periods(history)
@@ -65,7 +65,7 @@ def test_changes_of_all_days_sum_to_change_of_score(history):
     )
 
 
-def test_parts_of_each_day_sum_to_daily_change(history):
+def test_parts_of_a_day_sum_to_its_change(history):
     for period in list_periods(history):
         assert sum(part for _, part in period.parts) == period.change
 
@@ -77,7 +77,7 @@ def test_day_with_timeouts_lists_each_of_them_and_its_lowest_score(history):
     assert bad_day.lowest_qos <= min(bad_day.qos_before, bad_day.qos_after)
 
 
-def test_reliability_drop_recovered_within_day_costs_nothing():
+def test_drop_of_reliability_costs_nothing_if_recovered_the_same_day():
     full, low, fifth = "1.000000000000000000", "0.300000000000000000", "0.200000000000000000"
     rows = [(time, qos, full, qos) for time, qos in ((_DAY, full), (_DAY + 60, low))]
     rows += [(_DAY + 3_600, fifth, fifth, full), (3 * _DAY, fifth, fifth, full)]

@@ -69,7 +69,7 @@ def archive(store):
     return index_events(store, HISTORY.events)
 
 
-def test_store_snapshot_equals_snapshot_of_events(store):
+def test_snapshot_from_store_equals_snapshot_from_events(store):
     Follower(mine_blocks(Traffic(5).blocks(40)), store).catch_up()
     archive = EventArchive(store, ScriptedReader(), RULES)
     stored = load_snapshot(archive, SnapshotQuery(RULES))
@@ -85,7 +85,7 @@ def test_store_snapshot_equals_snapshot_of_events(store):
     assert len(stored.nodes) > 3
 
 
-def test_snapshot_lists_tasks_not_yet_started_or_ended_as_waiting(archive):
+def test_snapshot_lists_tasks_that_wait_for_a_start(archive):
     survey = load_snapshot(archive, SnapshotQuery(RULES))
 
     assert [waiting_task.key for waiting_task in survey.waiting] == [
@@ -126,7 +126,7 @@ def test_snapshot_at_earlier_time_is_folded_from_store(archive):
     assert (then.block, now.block) == (3, 4)
 
 
-def test_snapshot_at_later_time_changes_only_clock(archive):
+def test_snapshot_at_a_later_time_differs_only_in_its_time(archive):
     now = load_snapshot(archive, SnapshotQuery(RULES))
     later = load_snapshot(archive, SnapshotQuery(RULES, max_time=now.time + 500))
 
@@ -144,7 +144,7 @@ def test_snapshot_under_other_rules_refolds_events(archive):
     assert refolded_node.base == harsh.penalty
 
 
-def test_policy_follower_receives_events_up_to_snapshot_time(archive):
+def test_policy_follower_gets_events_up_to_the_snapshot_time(archive):
     witness = Witness()
     late = Witness()
     events = export_and_parse(archive)

@@ -7,7 +7,7 @@ ONE = Hash("0x" + 64 * "1")
 OTHER = Hash("0x" + 64 * "2")
 
 
-def test_missing_signatures_keep_first_recorded_time():
+def test_missing_signatures_are_counted_from_the_first_statement():
     lack = MissingSignatures()
     assert [lack.record_statement_without_quorum(ONE, now) for now in (100, 160, 220)] == [
         100,
@@ -18,7 +18,7 @@ def test_missing_signatures_keep_first_recorded_time():
     assert lack.record_statement_without_quorum(ONE, 240) == 240
 
 
-def test_complete_signatures_reset_waiting_time():
+def test_complete_quorum_resets_the_waiting_time():
     lack = MissingSignatures()
     lack.record_statement_without_quorum(ONE, 100)
     lack.missing_reason = "0x1 has not signed round 7"
@@ -27,7 +27,7 @@ def test_complete_signatures_reset_waiting_time():
     assert lack.record_statement_without_quorum(ONE, 300) == 300
 
 
-def test_contract_status_takes_precedence_over_missing_signatures():
+def test_unlisted_signer_is_reported_before_missing_signatures():
     lack = MissingSignatures(missing_reason="0x1 has not signed round 7")
     assert lack.reason == "0x1 has not signed round 7"
     lack.signer_reason = "our key is no signer"

@@ -73,7 +73,7 @@ def find_unverified(store: Store, report: Report, *, requires_proof: bool = True
 
 
 @pytest.mark.parametrize("head_round", [0, 1])
-def test_newly_due_kickout_is_not_signed_until_its_blocks_are_verified(store, nodes, head_round):
+def test_due_kickout_is_not_signed_until_its_blocks_are_verified(store, nodes, head_round):
     if head_round:
         store_round(store, head_round, build_leaves(nodes, []))
     report = store_report(store, build_leaves(nodes, [DUE]), head_round)
@@ -83,24 +83,24 @@ def test_newly_due_kickout_is_not_signed_until_its_blocks_are_verified(store, no
     assert find_unverified(store, report) is None
 
 
-def test_unverified_kickout_is_signed_if_no_proof_is_required(store, nodes):
+def test_unverified_kickout_is_signed_if_proofs_are_not_required(store, nodes):
     report = store_report(store, build_leaves(nodes, [DUE]), head_round=0)
     assert find_unverified(store, report, requires_proof=False) is None
 
 
-def test_kickout_in_last_round_is_not_verified_again(store, nodes):
+def test_kickout_of_the_last_round_is_not_verified_again(store, nodes):
     store_round(store, 1, build_leaves(nodes, [DUE]))
     report = store_report(store, build_leaves(nodes, [DUE]))
     assert find_unverified(store, report) is None
 
 
-def test_different_interval_than_in_last_round_is_newly_due(store, nodes):
+def test_kickout_with_another_interval_is_verified_again(store, nodes):
     store_round(store, 1, build_leaves(nodes, [DUE], due_since=DUE_SINCE - 60))
     report = store_report(store, build_leaves(nodes, [DUE]))
     assert find_unverified(store, report) == DUE
 
 
-def test_every_kickout_is_newly_due_without_last_leaves(store, nodes):
+def test_every_kickout_is_verified_if_the_last_leaves_are_unknown(store, nodes):
     """Other reporters signed a round whose leaves this database does not hold."""
     accepted_round = store_round(store, 1, build_leaves(nodes, [DUE]))
     other_round = replace(
@@ -118,7 +118,7 @@ def test_report_without_stored_leaves_is_not_signed(store, nodes):
         find_unverified(store, replace(report, root=ZERO_HASH))
 
 
-def test_due_leaf_without_stored_interval_is_not_signed(store, nodes):
+def test_due_kickout_that_is_not_in_the_index_is_not_signed(store, nodes):
     report = store_report(store, build_leaves(nodes, [nodes[1]]), head_round=0)
     with pytest.raises(TransientError, match="but not in the index"):
         find_unverified(store, report)

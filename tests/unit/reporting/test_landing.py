@@ -73,7 +73,7 @@ def load_outcome(context: ReportingContext) -> tuple[ReportState, str | None]:
     return stored.state, stored.reason
 
 
-def test_report_lands_once_its_round_is_final(context):
+def test_report_lands_when_its_round_is_final(context):
     cuts = accept(context, SIGNED.root)
     with context.account_context.store.read_transaction() as uow:
         assert is_report_accepted(uow, cuts[0])
@@ -85,7 +85,7 @@ def test_report_lands_once_its_round_is_final(context):
     assert load_outcome(context) == (ReportState.LANDED, None)
 
 
-def test_report_is_missed_once_other_root_is_final(context):
+def test_report_is_missed_when_another_root_is_final(context):
     cuts = accept(context, make_hash(99))
     with context.account_context.store.read_transaction() as uow:
         assert not is_report_accepted(uow, cuts[0])

@@ -151,7 +151,7 @@ KEPT_SEATS = {"none": 0, "complete": PIECE_LEAVES, "running": 0}
     st.sampled_from(sorted(UPDATES)),
     st.sampled_from([0, PIECE_LEAVES]),
 )
-def test_stored_leaves_equal_refolded_leaves_after_any_steps(
+def test_stored_leaves_equal_refolded_leaves_after_random_steps(
     new_sqlite_store, seed, steps, max_blocks, update, kept_seats
 ):
     traffic = Traffic(seed)
@@ -219,7 +219,7 @@ def build_member(seat: int) -> Node:
 
 
 @pytest.mark.slow
-def test_only_chunk_of_changed_leaf_is_rewritten(new_sqlite_store, monkeypatch):
+def test_only_the_chunk_of_a_changed_leaf_is_rewritten(new_sqlite_store, monkeypatch):
     # The leaves of the second piece are computed again when the first cut stores them.
     monkeypatch.setattr(leaf_tree, "_MAX_KEPT_SEATS", PIECE_LEAVES)
     cutter = ReportCutter(ScriptedReader(), RULES, SETTINGS, DOMAIN, anchor_window=ANCHOR_WINDOW)

@@ -109,7 +109,7 @@ def evaluated_seats(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seats
 
 
-def test_report_computes_only_leaves_missed_by_background_update(store: Store, evaluated_seats):
+def test_report_computes_only_leaves_changed_since_the_update(store: Store, evaluated_seats):
     members = [build_member(seat) for seat in range(9)]
     members[4].base = UNIT // 2
     members[4].since = 1_000
@@ -135,7 +135,7 @@ def test_report_computes_only_leaves_missed_by_background_update(store: Store, e
     assert root == compute_root(new_tree(), store, 3)
 
 
-def test_fully_recovered_node_has_current_leaf(store: Store):
+def test_leaf_of_a_fully_recovered_node_is_up_to_date(store: Store):
     # So slow that the last second of the recovery changes the reliability noticeably.
     slow = replace(CRYNUX, tau_seconds=10**7)
     members = [build_member(seat) for seat in range(3)]
@@ -151,7 +151,7 @@ def test_fully_recovered_node_has_current_leaf(store: Store):
     assert root != first_root
 
 
-def test_report_evaluates_recovering_node_until_its_recovery_ends(store: Store, evaluated_seats):
+def test_recovering_node_is_evaluated_until_its_recovery_ends(store: Store, evaluated_seats):
     members = [build_member(seat) for seat in range(2)]
     recovery_seconds = compute_decay_end(CRYNUX.tau_seconds)
     # The reliability is below 1 at block 1, and 1 from block 2 on.
@@ -170,7 +170,7 @@ def test_report_evaluates_recovering_node_until_its_recovery_ends(store: Store, 
     assert root == compute_root(new_tree(), store, 4)
 
 
-def test_only_report_waits_for_running_background_update(store: Store):
+def test_only_a_report_waits_for_a_running_background_update(store: Store):
     members = [build_member(seat) for seat in range(3)]
     save(store, members, 1)
     tree = new_tree()
@@ -182,7 +182,7 @@ def test_only_report_waits_for_running_background_update(store: Store):
     assert compute_root(tree, store, 1) == compute_root(new_tree(), store, 1)
 
 
-def test_report_after_failed_background_update_evaluates_all_nodes(store: Store, evaluated_seats):
+def test_report_evaluates_all_nodes_after_a_failed_update(store: Store, evaluated_seats):
     save(store, [build_member(seat) for seat in range(3)], 1)
     tree = new_tree()
     gate = Gate(store, TransientError("no database"))
@@ -193,7 +193,7 @@ def test_report_after_failed_background_update_evaluates_all_nodes(store: Store,
     assert root == compute_root(new_tree(), store, 1)
 
 
-def test_background_update_bug_propagates(store: Store):
+def test_bug_in_background_update_is_raised(store: Store):
     tree = new_tree()
     gate = Gate(store, KeyError("a bug"))
     gate.is_open.set()
@@ -260,7 +260,7 @@ def store_wrong_cut(store: Store, number: int, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("in_background", [False, True])
-def test_restart_corrects_wrong_stored_leaves(
+def test_wrong_stored_leaves_are_corrected_after_a_restart(
     store: Store, monkeypatch: pytest.MonkeyPatch, *, in_background: bool
 ):
     members = [build_member(seat) for seat in range(9)]
@@ -282,7 +282,7 @@ def test_restart_corrects_wrong_stored_leaves(
     assert [(log["event"], log["leaves"]) for log in logs] == [("stored_leaves_corrected", 7)]
 
 
-def test_rewind_to_faulty_report_corrects_stored_leaves(
+def test_wrong_stored_leaves_are_corrected_after_a_rewind(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     save(store, [build_member(seat) for seat in range(3)], 1)
@@ -315,7 +315,7 @@ def replace_block(uow: UnitOfWork, member: Node) -> None:
 
 
 @pytest.mark.parametrize("change", [refold, damage_leaves, replace_block])
-def test_stored_leaves_not_matching_state_are_ignored(store: Store, change):
+def test_stored_leaves_that_do_not_match_the_state_are_ignored(store: Store, change):
     members = [build_member(seat) for seat in range(3)]
     save(store, members, 1)
     tree = store_cut(store, 1)

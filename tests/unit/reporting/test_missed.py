@@ -7,7 +7,7 @@ from oracle.store.report_repository import SUPERSEDED_REASON, ReportState, Store
 from tests.unit.store.test_reports import report
 
 
-def test_missed_periods_of_same_reason_are_merged():
+def test_missed_periods_with_the_same_reason_are_merged():
     late, gone = "its deadline passed", "another round came before it"
     assert format_missed_periods([(7, late)]) == "period 7: its deadline passed"
     assert format_missed_periods([(3, gone), (5, late), (6, late), (9, late), (10, gone)]) == (

@@ -117,7 +117,7 @@ def test_incremental_report_equals_full_report(new_sqlite_store, events, cuts, w
     assert played.reports == reports
 
 
-def test_relay_restart_ending_due_kickout_changes_root(new_sqlite_store):
+def test_relay_restart_that_ends_a_kickout_changes_the_root(new_sqlite_store):
     # Scores of 2 make the kickout due, but lower no H, so that no node is recovering.
     history = History().joins("A").scores("A", 2, 2)
     rules = replace(QUICKLY_DUE, restarts=(history.time + 30,))
@@ -136,7 +136,7 @@ def test_relay_restart_ending_due_kickout_changes_root(new_sqlite_store):
     assert without_restart.root != played.reports[1].root
 
 
-def test_every_report_changes_during_node_recovery(new_sqlite_store):
+def test_every_report_differs_while_a_node_recovers(new_sqlite_store):
     history = History().joins("A").starts("1", "A").after(60).times_out("1")
     cutter = reporter_at()
     state = build_contract_state()
@@ -160,7 +160,7 @@ def reporter_at(length: int = 60) -> ReportCutter:
     )
 
 
-def test_first_block_of_later_period_makes_report_due():
+def test_report_is_due_at_the_first_block_of_a_later_period():
     reporter = reporter_at()
 
     assert not reporter.is_due(block(7, 119), block(8, 119), newest_block=8)
@@ -168,14 +168,14 @@ def test_first_block_of_later_period_makes_report_due():
     assert reporter.is_due(block(7, 119), block(8, 1000), newest_block=8)
 
 
-def test_block_outside_anchor_window_makes_no_report_due():
+def test_report_is_not_due_outside_the_anchor_window():
     reporter = reporter_at()
 
     assert reporter.is_due(block(7, 119), block(8, 120), newest_block=107)
     assert not reporter.is_due(block(7, 119), block(8, 120), newest_block=108)
 
 
-def test_one_report_is_built_per_period_if_time_decreases(new_sqlite_store):
+def test_period_has_only_one_report_even_if_time_decreases(new_sqlite_store):
     reporter = reporter_at()
     with new_sqlite_store() as store, store.transaction() as uow:
         first = reporter.on_block(uow, build_contract_state(), block(7, 119), -1)
@@ -188,7 +188,7 @@ def test_one_report_is_built_per_period_if_time_decreases(new_sqlite_store):
     assert stored.report.as_of == block(7, 119)
 
 
-def test_unsent_report_outside_anchor_window_is_missed(new_sqlite_store):
+def test_unsent_report_is_missed_outside_the_anchor_window(new_sqlite_store):
     cutter = ReportCutter(Unread(), CRYNUX, SETTINGS, DOMAIN, anchor_window=256)
     with new_sqlite_store() as store:
         IndexedHistory(store).whole(History().joins("A").scores("A", 10))

@@ -172,7 +172,7 @@ def test_roots_of_followed_chain_equal_recomputed_roots(new_sqlite_store, seed, 
 
 
 @pytest.mark.parametrize("rules", [SPREAD, LEGACY], ids=["pool", "window"])
-def test_reviews_from_database_snapshot_and_fold_are_equal(
+def test_kickout_reviews_are_equal_from_database_snapshot_and_fold(
     new_sqlite_store, monkeypatch: pytest.MonkeyPatch, rules
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 40)
@@ -225,7 +225,7 @@ def test_kickout_caused_by_one_creator_is_held_in_leaf(new_sqlite_store):
     assert (held.flags, free.flags) == (LeafFlag.MEMBER | LeafFlag.HELD, LeafFlag.MEMBER)
 
 
-def test_creator_recorded_after_interval_opened_keeps_leaf(new_sqlite_store):
+def test_creator_recorded_later_does_not_change_the_leaf(new_sqlite_store):
     history = two_low_scores(None, "mallory")
     due_count = len(history.events)
     history.creates("0A", creator=make_node_address("mallory")).joins("D").pauses("D")
@@ -245,7 +245,7 @@ def test_creator_recorded_after_interval_opened_keeps_leaf(new_sqlite_store):
     assert after == before
 
 
-def test_reorg_replacing_creator_updates_leaf(new_sqlite_store):
+def test_reorg_that_replaces_the_creator_updates_the_leaf(new_sqlite_store):
     """Both forks open the interval at the same position, and no report is cut before it."""
     chain = ScriptedChain(finality_depth=50, seconds_per_block=1)
     chain.mine(after=20)
@@ -333,7 +333,7 @@ def test_dead_letter_after_interval_opened_keeps_kickout_due(new_sqlite_store):
     assert leaf.kickout_due_since > 0
 
 
-def test_profile_holding_kickouts_flags_every_due_leaf(new_sqlite_store):
+def test_every_due_leaf_is_flagged_if_profile_holds_kickouts(new_sqlite_store):
     history = two_low_scores("mallory", "alice")
     with new_sqlite_store() as store:
         follower = follow(store, history.events, holds_kickouts=True)
@@ -344,7 +344,7 @@ def test_profile_holding_kickouts_flags_every_due_leaf(new_sqlite_store):
     assert [leaf.kickout_due_since > 0 for leaf in leaves] == [True, False]
 
 
-def test_kickout_due_to_copied_means_is_held():
+def test_kickout_caused_by_copied_means_is_held():
     """After a restart the pool contains copies of the truncated mean,
     which is below the real one.
     """

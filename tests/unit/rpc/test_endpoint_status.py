@@ -29,7 +29,7 @@ def test_failing_endpoint_shows_reason_and_duration(kind: ErrorKind, words: str)
     assert standing.describe(3_700.0) == expected
 
 
-def test_pruned_history_error_does_not_mark_endpoint_failing():
+def test_endpoint_with_pruned_history_is_not_failing():
     standing = EndpointStatus()
     record_failures(standing, ErrorKind.PRUNED, "no history", 100.0)
 
@@ -46,7 +46,7 @@ def test_recovered_endpoint_is_deprioritised_until_stable():
     assert descriptions == ["deprioritised", "ok"]
 
 
-def test_failure_after_success_starts_new_failure_period():
+def test_failure_after_a_success_starts_a_new_period():
     standing = EndpointStatus()
     record_failures(standing, ErrorKind.THROTTLED, "HTTP 429", 100.0)
     standing.record_success()

@@ -103,7 +103,7 @@ def test_suggested_block_range_is_parsed(words: str, suggested: object):
     assert parse_suggested_range(words) == suggested
 
 
-def test_throttling_page_is_recognised():
+def test_rate_limit_page_is_recognised():
     assert is_rate_limit_page(b"<h1>429 Too Many Requests</h1>")
     assert is_rate_limit_page(b'{"message":"API rate limit exceeded"}')
     assert not is_rate_limit_page(b"<h1>502 Bad Gateway</h1>")

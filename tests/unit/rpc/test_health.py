@@ -54,7 +54,7 @@ def test_half_open_breaker_admits_only_one_request():
     assert breaker.get_state(INITIAL_BREAKER_WAIT_SECONDS) is BreakerState.CLOSED
 
 
-def test_failed_trial_request_doubles_wait_up_to_five_minutes():
+def test_failed_trial_doubles_the_wait_up_to_five_minutes():
     breaker = open_breaker()
     now = 0.0
     waits = []
@@ -97,7 +97,7 @@ def test_token_bucket_without_throttling_is_unlimited():
     assert (full.rate, full.get_wait_seconds()) == (math.inf, 0.0)
 
 
-def test_throttling_without_retry_after_doubles_wait_to_30_s():
+def test_throttling_doubles_the_wait_up_to_30_seconds():
     clock = VirtualClock()
     token_bucket = bucket(clock)
     waits = []
@@ -113,7 +113,7 @@ def test_throttling_without_retry_after_doubles_wait_to_30_s():
 @given(
     st.lists(st.one_of(st.just("refused"), st.integers(1, 200), st.floats(0.1, 20)), max_size=40)
 )
-def test_limited_bucket_admits_at_most_its_rate(history):
+def test_throttled_bucket_never_exceeds_its_rate(history):
     """Work that has begun may overdraw the bucket; the debt is paid before the next call."""
     clock = VirtualClock()
     token_bucket = bucket(clock)
@@ -183,13 +183,15 @@ def failure(kind: ErrorKind) -> RpcError:
         (ErrorKind.REFUSED, [None] * 4),
     ],
 )
-def test_retry_of_fast_failure_depends_on_error_kind(kind: ErrorKind, pauses: list[float | None]):
+def test_fast_failure_is_retried_depending_on_its_kind(
+    kind: ErrorKind, pauses: list[float | None]
+):
     budget = RetryBudget()
 
     assert [budget.record_failure(failure(kind), tries, 0.0) for tries in range(4)] == pauses
 
 
-def test_unreachable_endpoint_exhausts_retry_budget_until_success():
+def test_retry_budget_is_exhausted_until_requests_succeed():
     budget = RetryBudget()
     away = [budget.record_failure(failure(ErrorKind.UNREACHABLE), 0, 0.0) for _ in range(20)]
     for _ in range(7):

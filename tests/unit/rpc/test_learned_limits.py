@@ -29,7 +29,7 @@ def test_block_range_doubles_first_and_then_grows_by_10_percent():
     assert sizes(RangeSizer(), 6) == [100, 200, 400, 800, 880, 968]
 
 
-def test_dense_logs_limit_range_to_target_log_count():
+def test_block_range_shrinks_to_the_target_number_of_logs():
     cut = sizes(RangeSizer(), 20, logs_a_block=24)
     assert cut[0] == INITIAL_BLOCKS
     assert max(cut) * 24 <= TARGET_LOGS
@@ -42,7 +42,7 @@ def test_rejected_block_range_is_halved_and_grows_slowly():
     assert sizes(sizer, 3) == [50, 100, 150]
 
 
-def test_late_response_shrinks_range_and_stops_doubling():
+def test_slow_response_shrinks_the_range_and_stops_doubling():
     sizer = RangeSizer()
     sizer.record_response(sizer.limit_range(HISTORY, max_blocks=MAX_BLOCKS), 0, LATE)
     assert sizes(sizer, 3) == [80, 130, 180]
@@ -55,7 +55,7 @@ def test_late_response_shrinks_range_and_stops_doubling():
         )
     )
 )
-def test_announced_limit_is_kept_and_range_is_never_empty(answers):
+def test_block_range_respects_the_reported_limit_and_is_never_empty(answers):
     sizer = RangeSizer()
     stated = MAX_BLOCKS
     for what, density, limit in answers:

@@ -32,7 +32,7 @@ labels = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
         ("http://10.0.0.7:8545", "http://[::ffff:10.0.0.7]:8545"),
     ],
 )
-def test_urls_of_same_domain_or_machine_share_provider(first: str, second: str):
+def test_urls_with_the_same_domain_or_machine_have_one_provider(first: str, second: str):
     assert get_provider(first) == get_provider(second)
 
 
@@ -47,7 +47,7 @@ def test_urls_of_same_domain_or_machine_share_provider(first: str, second: str):
         ("http://localhost:8545", "http://localhost:8546"),
     ],
 )
-def test_urls_of_different_domains_or_machines_have_different_providers(first: str, second: str):
+def test_urls_with_different_domains_have_different_providers(first: str, second: str):
     assert get_provider(first) != get_provider(second)
 
 
@@ -60,12 +60,12 @@ def test_urls_of_different_domains_or_machines_have_different_providers(first: s
         "https://127.1:8545//",
     ],
 )
-def test_same_address_in_another_spelling_is_a_repeated_url(second: str):
+def test_url_of_the_same_address_counts_as_repeated(second: str):
     urls = ["http://rpc.test", "http://127.0.0.1:8545", "http://127.0.0.1:8546", second]
     assert find_repeated_url(urls, {}) == (2, 4)
 
 
-def test_default_port_is_a_repeated_url():
+def test_url_with_explicit_default_port_counts_as_repeated():
     assert find_repeated_url(["https://rpc.test/key", "https://RPC.test:443/key/"], {}) == (1, 2)
 
 
@@ -78,16 +78,16 @@ def test_default_port_is_a_repeated_url():
         "https://rpc.test:8545/key",
     ],
 )
-def test_another_key_or_port_is_no_repeated_url(second: str):
+def test_url_with_another_key_or_port_is_not_repeated(second: str):
     assert find_repeated_url(["https://rpc.test/key", second], {}) is None
 
 
-def test_another_spelling_with_configured_provider_is_no_repeated_url():
+def test_url_with_a_configured_provider_is_not_repeated():
     urls = ["http://127.0.0.1:8545", "http://localhost:8545"]
     assert find_repeated_url(urls, {"localhost": "second"}) is None
 
 
-def test_configured_host_has_configured_provider():
+def test_host_belongs_to_its_configured_provider():
     named = {"eth.example.com": "one", "gateway.net": "one", "b.example.com": "two"}
 
     assert get_provider("https://eth.example.com/KEY", named) == "one"
@@ -97,7 +97,7 @@ def test_configured_host_has_configured_provider():
 
 
 @given(host=st.lists(labels, min_size=2, max_size=5).map(".".join), key=labels)
-def test_provider_ignores_key_in_url(host: str, key: str):
+def test_key_in_url_does_not_change_the_provider(host: str, key: str):
     url = f"https://{host}/{key}?token={key}"
 
     assert get_provider(url) == get_provider(f"https://{host}")
@@ -116,7 +116,7 @@ def test_provider_ignores_key_in_url(host: str, key: str):
         (["one", "two"], [], False),
     ],
 )
-def test_quorum_needs_two_providers_or_two_endpoints_of_one(
+def test_quorum_needs_two_providers_or_two_endpoints(
     providers: list[str], agreeing: list[int], *, expected: bool
 ):
     names = [f"https://{place}.test" for place in range(len(providers))]
@@ -141,7 +141,7 @@ def test_removed_endpoint_counts_as_witness_of_its_domain():
     assert quorum.list_endpoints_of_same_witness(names[1]) == {names[1]}
 
 
-def test_endpoints_of_only_provider_are_separate_witnesses():
+def test_endpoints_are_separate_witnesses_if_there_is_one_provider():
     names = ["https://a.example.com", "https://b.example.com"]
     quorum = WitnessQuorum(dict.fromkeys(names, "example.com"))
 

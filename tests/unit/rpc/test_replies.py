@@ -25,7 +25,7 @@ def test_mismatched_response_id_is_rejected(returned_id: object):
 
 
 @pytest.mark.parametrize("is_error", [True, False])
-def test_missing_id_is_accepted_only_for_errors(*, is_error: bool):
+def test_response_without_id_is_accepted_only_for_errors(*, is_error: bool):
     assert matches_request_id(None, 7, is_error=is_error) is is_error
 
 
@@ -64,7 +64,9 @@ def test_batch_with_unmatched_or_duplicate_ids_is_rejected(ids: list[object]):
         (True, 1, ""),
     ],
 )
-def test_error_code_and_message_are_extracted_from_any_shape(error: object, code: int, words: str):
+def test_error_code_and_message_are_read_from_any_error_format(
+    error: object, code: int, words: str
+):
     assert parse_error_body(error) == JsonRpcErrorBody(code, words)
 
 

@@ -119,7 +119,7 @@ def test_world_readable_key_file_is_rejected(
         unlock_keystore(*copies)
 
 
-def test_wrong_password_is_reported_in_one_line(files: KeyFiles, tmp_path: Path):
+def test_wrong_password_causes_a_one_line_error(files: KeyFiles, tmp_path: Path):
     copies = copy_key_files(files, tmp_path)
     copies.password_file.write_text("hunter2\n")
     with pytest.raises(InputError, match=r"keystore.json: the password in .*password is wrong"):
@@ -127,14 +127,14 @@ def test_wrong_password_is_reported_in_one_line(files: KeyFiles, tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"version": 1}', '{"version": 3}'])
-def test_malformed_keystore_is_reported_in_one_line(files: KeyFiles, tmp_path: Path, text: str):
+def test_malformed_keystore_causes_a_one_line_error(files: KeyFiles, tmp_path: Path, text: str):
     copies = copy_key_files(files, tmp_path)
     copies.keystore.write_text(text)
     with pytest.raises(InputError, match="not a keystore"):
         unlock_keystore(*copies)
 
 
-def test_error_for_missing_key_file_names_it(tmp_path: Path):
+def test_missing_key_file_is_named_in_the_error(tmp_path: Path):
     with pytest.raises(InputError, match="nowhere: key file not found"):
         unlock_keystore(tmp_path / "nowhere", tmp_path / "password")
 

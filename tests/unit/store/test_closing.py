@@ -3,7 +3,7 @@
 from oracle.store.database import Store
 
 
-def test_closing_store_stops_readers_before_it_becomes_unreadable(tmp_path):
+def test_readers_are_stopped_before_the_store_closes(tmp_path):
     cursors: list[object] = []
 
     def stop_reader() -> None:

@@ -38,7 +38,7 @@ def test_own_commit_wakes_reader_once(store: Store):
     assert wait_during(store, lambda: commit_block(store)) == (True, False)
 
 
-def test_foreign_commit_wakes_reader_once(store: Store, database_url: str):
+def test_commit_of_another_store_wakes_reader_once(store: Store, database_url: str):
     with Store.open(database_url) as writer:
         assert wait_during(store, lambda: commit_block(writer)) == (True, False)
 
@@ -50,7 +50,7 @@ def test_commit_before_first_wait_wakes_reader(store: Store, database_url: str):
     assert watch.wait(LONG_SECONDS)
 
 
-def test_commit_between_two_waits_wakes_second_wait(store: Store, database_url: str):
+def test_commit_between_two_waits_ends_the_second_wait(store: Store, database_url: str):
     watch = store.watch_commits()
     while watch.wait(0.05):
         pass

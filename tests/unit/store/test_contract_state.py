@@ -86,7 +86,7 @@ def test_rollback_to_block_equals_state_at_block(
 
 @thorough
 @given(events=contract_histories(), stop=st.integers(0, _LAST_BLOCK))
-def test_reloaded_contract_state_folds_to_same_state(
+def test_reloaded_contract_state_folds_to_the_same_state(
     store: Store, events: list[ContractEvent], stop: int
 ):
     with store.transaction() as uow:
@@ -110,7 +110,7 @@ def test_empty_contract_state_has_no_round(store: Store):
         assert uow.rounds.find_accepted_round(1) is None
 
 
-def test_accepted_rounds_are_listed_in_every_order(store: Store):
+def test_accepted_rounds_are_listed_up_to_a_block_or_round(store: Store):
     highest_bits = build_accepted_round(9, bitmap=2**256 - 1)
     events = [*map(build_accepted_round, range(1, 9)), highest_bits]
     with store.transaction() as uow:

@@ -95,7 +95,7 @@ def test_audited_blocks_are_tracked_separately(store: Store):
         assert uow.coverage.find_lowest_unaudited_interval(ASKED.id, BlockRange(0, 19), 99) is None
 
 
-def test_unaudited_range_spans_all_levels_of_same_endpoint(store: Store):
+def test_unaudited_range_includes_all_levels_of_its_endpoint(store: Store):
     levels = (
         VerificationLevel.PROVEN,
         VerificationLevel.BLOOMED,
@@ -116,7 +116,7 @@ def test_unaudited_range_spans_all_levels_of_same_endpoint(store: Store):
         ) == build_interval(3, 3, VerificationLevel.PINNED)
 
 
-def test_delete_above_block_applies_to_every_scope(store: Store):
+def test_deleting_above_a_block_applies_to_every_scope(store: Store):
     with store.transaction() as uow:
         uow.coverage.store_interval(ASKED.id, build_interval(0, 29))
         uow.coverage.store_interval(MORE.id, build_interval(20, 29))
@@ -125,7 +125,7 @@ def test_delete_above_block_applies_to_every_scope(store: Store):
         assert uow.coverage.list_intervals(MORE.id) == []
 
 
-def test_coverage_of_unnamed_scope_is_assigned_to_first_named_scope(store: Store):
+def test_first_named_scope_inherits_the_unnamed_coverage(store: Store):
     with store.transaction() as uow:
         uow.coverage.store_interval(
             UNNAMED_SCOPE_ID, build_interval(3, 9, VerificationLevel.NOTHING, "")

@@ -80,7 +80,7 @@ def test_second_active_draw_of_task_is_rejected(store: Store):
         draw(uow, task=1, seed=6, node=8)
 
 
-def test_voiding_inactive_draw_raises_error(store: Store):
+def test_voiding_an_inactive_draw_raises_value_error(store: Store):
     with store.transaction() as uow:
         draw(uow, task=1, seed=5, node=7)
         uow.draws.void(task_key(1), 6)

@@ -43,7 +43,7 @@ def test_rollback_to_any_phase_of_incident_equals_fold_up_to_it(store: Store, an
         assert refolded == dump_of(uow, LAST, final=LAST)
 
 
-def test_incident_is_open_and_closed_at_its_positions(store: Store):
+def test_incident_opens_and_closes_at_its_positions(store: Store):
     with store.transaction() as uow:
         dump_of(uow, BLOCKS[-2], final=0)
         incident = load_single_incident(uow)

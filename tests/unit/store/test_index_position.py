@@ -95,7 +95,7 @@ def test_cursor_moved_without_final_block_has_no_final_block(store: Store):
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 3])
-def test_cursor_moved_by_other_process_cannot_be_moved(store: Store, epoch: int):
+def test_cursor_cannot_be_moved_with_a_stale_epoch(store: Store, epoch: int):
     with store.transaction() as uow:
         uow.cursor.move_to(block(5), None, uow.cursor.move_to(block(4), None, 0))
     with pytest.raises(FatalError, match="another process moved"), store.transaction() as uow:
@@ -131,7 +131,7 @@ def test_second_canonical_block_at_same_height_is_rejected(store: Store):
         uow.blocks.save([block(3, branch=1)])
 
 
-def test_discarded_block_can_be_replaced_and_restored(store: Store):
+def test_orphaned_block_can_be_replaced_and_restored(store: Store):
     with store.transaction() as uow:
         uow.blocks.save([block(1), block(2), block(3)])
         assert uow.blocks.orphan_above(1) == 2
@@ -161,7 +161,7 @@ def test_bookmark_is_kept_until_cleared(store: Store):
         assert uow.bookmarks.get("rebuild") is None
 
 
-def test_newly_set_last_event_replaces_previous_one(store: Store):
+def test_new_last_event_replaces_the_previous_one(store: Store):
     last = LastEvent(Position(2, 1, -1, 3), 50, 7)
     with store.transaction() as uow:
         uow.last_event.set(LastEvent(Position(1, 0, 0), 40, 6))

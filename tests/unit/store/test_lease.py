@@ -35,7 +35,7 @@ def test_released_lease_is_free_immediately(store: Store):
     assert acquire_lease(store, "two") == 2
 
 
-def test_overtaken_holder_cannot_renew_write_or_release(store: Store):
+def test_holder_that_lost_the_lease_cannot_renew_write_or_release(store: Store):
     old = acquire_lease(store, "one", seconds=-1)
     new = acquire_lease(store, "two")
     assert (old, new) == (1, 2)
@@ -53,7 +53,7 @@ def test_overtaken_holder_cannot_renew_write_or_release(store: Store):
         assert uow.lease.get_state().holder == "two"
 
 
-def test_lease_renewal_is_counted_from_current_time(store: Store):
+def test_renewed_lease_lasts_from_the_current_time(store: Store):
     epoch = acquire_lease(store, "one", seconds=5)
     assert epoch is not None
     with store.transaction() as uow:

@@ -162,7 +162,7 @@ def test_nonces_are_assigned_in_order_from_chain_nonce(store: Store):
         assert uow.outbox.accounts.find_next_nonce(ME) == 8
 
 
-def test_stale_intent_state_change_is_rejected(store: Store):
+def test_state_change_of_a_stale_intent_is_rejected(store: Store):
     with store.transaction() as uow:
         stale = plan_intent(uow.outbox)
         uow.outbox.intents.mark_ready(stale, 1, 1, NOW)
@@ -177,7 +177,7 @@ def test_signed_bytes_are_stored_unchanged(store: Store):
     assert (attempt.sends, attempt.last_sent_block, slot.state) == (1, 50, NonceState.LIVE)
 
 
-def test_finalized_receipt_ends_intent_and_slot(store: Store):
+def test_final_receipt_ends_the_intent_and_its_nonce(store: Store):
     with store.transaction() as uow:
         slot, attempt = send_intent(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
@@ -200,7 +200,7 @@ def test_failed_call_ends_as_reverted_with_its_reason(store: Store):
     assert intent.error_text == "Reorged(5)"
 
 
-def test_reorg_returns_mined_call_to_live(store: Store):
+def test_mined_call_is_live_again_after_a_reorg(store: Store):
     with store.transaction() as uow:
         slot, attempt = send_intent(uow.outbox)
         uow.outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
@@ -211,7 +211,7 @@ def test_reorg_returns_mined_call_to_live(store: Store):
         assert load_intent(uow.outbox, slot.intent_id).state is IntentState.LIVE
 
 
-def test_nonce_of_unsigned_ended_call_is_reused(store: Store):
+def test_nonce_of_an_ended_unsigned_call_is_reused(store: Store):
     with store.transaction() as uow:
         slot = assign_nonce(uow.outbox)
         uow.outbox.intents.end_unsent_intent(
@@ -286,7 +286,7 @@ def test_vacant_nonce_reserves_no_cost_until_reused(store: Store):
         assert uow.outbox.slots.sum_committed_wei(ME, later.at) == COST
 
 
-def test_rewind_expires_only_calls_without_nonce(store: Store):
+def test_rewind_expires_only_calls_without_a_nonce(store: Store):
     with store.transaction() as uow:
         slot, _ = send_intent(uow.outbox, request(as_of_block=90))
         doomed = plan_intent(uow.outbox, request("push:2", as_of_block=90))

@@ -60,7 +60,7 @@ def test_page_size_does_not_change_results(
         assert list(uow.logs.iterate_between(1, 2)) == window[4:12]
 
 
-def test_reads_and_writes_interleave_in_same_transaction(
+def test_rows_can_be_written_while_others_are_iterated(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(log_repository, "PAGE_ROWS", 3)

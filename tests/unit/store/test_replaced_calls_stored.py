@@ -38,7 +38,7 @@ from tests.unit.store.test_outbox import (
 DEARER = SignedCall(Hash("0x" + 64 * "9"), b"raw", 2 * COST // GAS, 3, GAS)
 
 
-def test_bump_is_counted_in_budget_and_records_send_block(store: Store):
+def test_fee_bump_counts_in_budget_and_stores_its_send_block(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, _ = send_intent(outbox)
@@ -62,7 +62,7 @@ def test_bump_is_counted_in_budget_and_records_send_block(store: Store):
     )
 
 
-def test_older_call_of_nonce_is_superseded_by_newer(store: Store):
+def test_mined_call_supersedes_the_older_call_of_its_nonce(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, _ = send_intent(outbox)
@@ -81,7 +81,7 @@ def test_older_call_of_nonce_is_superseded_by_newer(store: Store):
         assert slot_of(outbox, slot.nonce).mined_at == NOW.at
 
 
-def test_another_call_with_same_nonce_can_be_mined_after_reorg(store: Store):
+def test_reorg_can_mine_another_call_with_the_same_nonce(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, first = send_intent(outbox)
@@ -116,7 +116,7 @@ def test_kickout_replaced_by_noop_is_mined_after_reorg(store: Store):
         assert load_intent(outbox, first.intent_id).state is IntentState.MINED
 
 
-def test_mined_slot_accepts_no_other_call(store: Store):
+def test_mined_nonce_accepts_no_other_call(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, attempt = send_intent(outbox)

@@ -123,12 +123,12 @@ def test_first_complete_period_never_decreases(store: Store):
         assert uow.reports.get_first_complete_period() == 5
 
 
-def test_marking_missing_report_raises_error(store: Store):
+def test_marking_a_missing_report_raises_value_error(store: Store):
     with pytest.raises(ValueError, match="no report of period 9"), store.transaction() as uow:
         uow.reports.set_state(9, ReportState.MISSED, "why")
 
 
-def test_stored_report_has_same_fingerprint(store: Store):
+def test_stored_report_has_the_same_fingerprint(store: Store):
     with store.transaction() as uow:
         uow.reports.add(report(1))
         stored = uow.reports.get(1)

@@ -96,7 +96,7 @@ def test_downgrade_leaves_no_tables(empty_database_url: str):
     assert inspect_schema(empty_database_url).age is SchemaAge.EMPTY
 
 
-def test_revision_constant_is_newest_migration():
+def test_revision_constant_matches_the_newest_migration():
     assert ScriptDirectory.from_config(migrations()).get_current_head() == REVISION
 
 
@@ -122,7 +122,7 @@ def test_missing_folder_of_database_is_rejected(tmp_path: Path):
     assert not folder.exists()
 
 
-def test_store_opened_with_create_makes_its_tables(empty_database_url: str):
+def test_opening_with_create_creates_the_tables(empty_database_url: str):
     with Store.open(empty_database_url, create=True) as store, store.read_transaction() as uow:
         assert uow.cursor.get() is None
 
@@ -170,7 +170,7 @@ def test_database_from_before_first_release_is_rejected_and_unchanged(
         assert stored_revision == revision
 
 
-def test_database_lacking_table_is_rejected_as_prerelease(database_url: str):
+def test_database_without_a_table_is_rejected_as_prerelease(database_url: str):
     with open_connection(database_url) as connection:
         connection.exec_driver_sql("DROP TABLE membership_change")
 

@@ -95,7 +95,7 @@ def test_released_report_is_not_held_again(store: Store):
     assert (opened.released_at, opened.released_by) == (1100, "somebody")
 
 
-def test_lease_is_verified_only_for_holder_without_extension(store: Store):
+def test_lease_check_requires_the_holder_and_extends_nothing(store: Store):
     with store.transaction() as uow:
         epoch = uow.lease.acquire("one", 30)
         assert epoch is not None

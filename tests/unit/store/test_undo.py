@@ -45,7 +45,7 @@ def test_rollback_to_block_equals_state_at_block(
     ancestor=st.integers(1, LAST_BLOCK - 1),
     branch=histories(first=LAST_BLOCK - 1, last=LAST_BLOCK),
 )
-def test_fold_of_other_branch_after_rollback_equals_fresh_fold(
+def test_folding_another_branch_after_rollback_equals_a_fresh_fold(
     store: Store, events: list[Event], ancestor: int, branch: list[Event]
 ):
     common = [event for event in events if event.at.block <= ancestor]
@@ -68,7 +68,7 @@ def test_fold_of_other_branch_after_rollback_equals_fresh_fold(
     branch=histories(first=LAST_BLOCK - 1, last=LAST_BLOCK),
     again=st.integers(LAST_BLOCK - 2, LAST_BLOCK),
 )
-def test_second_reorg_is_undone_by_journal_of_second_branch(
+def test_second_reorg_is_undone_with_the_journal_of_its_branch(
     store: Store, events: list[Event], ancestor: int, branch: list[Event], again: int
 ):
     common = [event for event in events if event.at.block <= ancestor]
@@ -191,7 +191,7 @@ def test_rollback_below_oldest_journaled_block_is_rejected(store: Store):
         assert stake(uow) == 5
 
 
-def test_journal_reach_never_extends(store: Store):
+def test_pruned_journal_never_reaches_further_back(store: Store):
     with store.transaction() as uow:
         assert uow.undo.find_lowest_reachable_block() is None
         uow.cursor.move_to(block(9), None, 0)
@@ -201,14 +201,14 @@ def test_journal_reach_never_extends(store: Store):
         assert uow.undo.find_lowest_reachable_block() == 7
 
 
-def test_journal_reach_is_limited_to_cursor(store: Store):
+def test_journal_is_never_pruned_beyond_the_cursor(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
         uow.undo.prune_journal_to(100)
         assert uow.undo.find_lowest_reachable_block() == 9
 
 
-def test_kickout_interval_closed_above_ancestor_is_open_again(store: Store):
+def test_rollback_reopens_kickout_intervals_closed_above_the_ancestor(store: Store):
     before = KickoutDue(address(1), Position(3, 0, 0), Position(8, 0, 0))
     after = KickoutDue(address(2), Position(4, 0, 0), Position(5, 0, 0))
     with store.transaction() as uow:

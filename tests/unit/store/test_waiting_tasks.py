@@ -61,7 +61,7 @@ def test_unscored_tasks_are_returned_by_group(store: Store, rows, shared):
     )
 
 
-def test_start_ends_waiting_and_undo_restores_it(store: Store):
+def test_started_task_stops_waiting_until_the_start_is_undone(store: Store):
     waiting = task(1, created_at=Position(7, 0, 0))
     started = replace(waiting, node=address(1), started_at=Position(8, 0, 0))
     ended = replace(waiting, ending=Ending.ABORTED)
@@ -71,7 +71,7 @@ def test_start_ends_waiting_and_undo_restores_it(store: Store):
             assert uow.tasks.list_waiting() == expected
 
 
-def test_empty_or_unmatched_groups_have_no_tasks(store: Store):
+def test_unknown_groups_have_no_unscored_tasks(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(1)])
         assert uow.tasks.list_unscored_in_groups([]) == []

@@ -78,7 +78,7 @@ def test_legacy_rules_without_unpublished_value_are_rejected():
         ({"ranked_answers": "wrong"}, "ranked_answers: must be one of all, right"),
     ],
 )
-def test_error_for_invalid_change_names_rule(changes, complaint):
+def test_error_for_invalid_change_names_the_rule(changes, complaint):
     with pytest.raises(ValueError, match=f"^{complaint}"):
         build_rules("crynux", changes)
 
@@ -92,7 +92,7 @@ def test_error_for_invalid_change_names_rule(changes, complaint):
         ({"legacy.kickout_tasks": "few"}, r"legacy\.kickout_tasks: must be a whole number"),
     ],
 )
-def test_error_for_invalid_legacy_change_names_rule(changes, complaint):
+def test_error_for_invalid_legacy_change_names_the_rule(changes, complaint):
     with pytest.raises(ValueError, match=f"^{complaint}"):
         build_rules("legacy", CHOSEN | changes)
 
@@ -103,7 +103,7 @@ def test_changes_equal_to_published_values_leave_rule_set_unchanged(name):
 
 
 @given(st.sampled_from(["crynux", "relay"]), changed_rules)
-def test_detected_changes_reproduce_rule_set(name, changes):
+def test_detected_changes_reproduce_the_rule_set(name, changes):
     rules = build_rules(name, changes)
     rule_changes = compute_rule_changes(rules)
     assert rule_changes.keys() <= changes.keys()

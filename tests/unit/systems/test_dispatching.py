@@ -141,7 +141,7 @@ def test_task_is_rearmed_when_drawn_node_becomes_unavailable():
     assert world.go(4, waiting, Free({NODES[1]: 1})).plan.active_draws == {key(1): NODES[1]}
 
 
-def test_node_is_barred_from_second_task_of_its_group():
+def test_node_cannot_get_a_second_task_of_its_group():
     fellow = task(9, group=GROUP)
     fellow.node = NODES[0]
     waiting = line(task(1, group=GROUP), fellows=[fellow])
@@ -150,7 +150,7 @@ def test_node_is_barred_from_second_task_of_its_group():
     assert world.go(1, waiting, Free({NODES[0]: 1})).plan.armed_tasks == frozenset()
 
 
-def test_barred_node_is_not_among_candidates():
+def test_node_of_the_group_is_not_among_the_candidates():
     waiting_task = task(1, group=GROUP)
     fellow = task(9, group=GROUP)
     fellow.node = NODES[0]
@@ -161,7 +161,7 @@ def test_barred_node_is_not_among_candidates():
     assert drawn.candidates == ((NODES[1], 1),)
 
 
-def test_draw_ends_when_its_node_gets_another_task_of_group():
+def test_draw_ends_if_its_node_gets_another_task_of_the_group():
     waiting_task = task(1, group=GROUP)
     fellow = task(9, group=GROUP)
     world = World()
@@ -197,7 +197,7 @@ def test_draw_ends_when_another_task_of_group_is_cancelled():
 
 
 @pytest.mark.parametrize(("size", "ended", "waits"), [(2, 1, 0), (3, 1, 1), (3, 2, 0), (4, 2, 0)])
-def test_rest_of_group_waits_while_majority_is_possible(size: int, ended: int, waits: int):
+def test_rest_of_a_group_waits_while_a_majority_is_possible(size: int, ended: int, waits: int):
     tasks = [task(number, group=GROUP) for number in range(1, size + 1)]
     for group_task in tasks:
         group_task.group_size = size
@@ -222,7 +222,7 @@ def test_group_is_dropped_entirely_or_not_at_all():
     assert find_queue_drop(tasks[0], tasks) == QueueDrop((tasks[0].key,), None)
 
 
-def test_incomplete_group_reserves_no_nodes():
+def test_no_node_is_reserved_for_an_incomplete_group():
     tasks = [task(number, group=GROUP) for number in (1, 2, 3)]
     for group_task in tasks:
         group_task.group_size = 3

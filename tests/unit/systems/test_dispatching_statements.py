@@ -86,7 +86,7 @@ def test_task_without_requirements_has_all_free_members_as_candidates():
     assert weights(build_members("4090", "3080").creates("t")).keys() == {"4090", "3080"}
 
 
-def test_required_gpu_limits_candidates_to_that_gpu():
+def test_only_nodes_with_the_required_gpu_are_candidates():
     history = build_members("4090", "4080", "3080 a", "3080 b")
     history.creates("t", required_gpu="RTX 3080", required_gpu_vram=16)
     assert weights(history).keys() == {"3080 a", "3080 b"}

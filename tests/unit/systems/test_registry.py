@@ -21,7 +21,7 @@ def test_system_and_policy_share_name_and_version():
         assert system.version == system.policy.version
 
 
-def test_names_of_systems_with_rules_are_names_of_rule_sets():
+def test_every_system_with_rules_has_a_rule_set_of_its_name():
     assert {name for name, system in get_systems().items() if system.has_rules} == set(
         list_rule_set_names()
     )

@@ -112,6 +112,6 @@ def test_unknown_name_error_lists_rules_and_parameters():
         ("portal_api_head", {"cleared_ttl_ms": "1"}, "cleared_ttl_ms: must be flag_ttl_ms or"),
     ],
 )
-def test_error_for_invalid_parameter_change_names_it(name, changes, message):
+def test_invalid_parameter_change_is_named_in_the_error(name, changes, message):
     with pytest.raises(ValueError, match=message):
         get_policy(name, changes)

@@ -32,7 +32,7 @@ def block(number: int, time: int) -> BlockRef:
     return BlockRef(number, ZERO_HASH, ZERO_HASH, time)
 
 
-def test_lag_gauges_show_distance_of_fold_from_head():
+def test_lag_gauges_show_the_distance_from_the_head():
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
     final = block(1, 1)
     watch.record_folded_block(block(90, 1_000))

@@ -51,7 +51,7 @@ def test_text_format_is_plain_on_terminal():
     assert not stream.getvalue().startswith("{")
 
 
-def test_cleanup_of_lost_database_connection_is_omitted(out):
+def test_cleanup_error_of_a_lost_connection_is_not_logged(out):
     # The logger of a pool is a child of this one.
     logging.getLogger("sqlalchemy.pool.impl.QueuePool").error("Error closing cursor")  # noqa: TID251
     assert out.getvalue() == ""

@@ -39,7 +39,7 @@ def test_nested_spans_share_trace(taken):
     assert step.start_time <= span_by_name["fetch"].start_time <= span_by_name["fetch"].end_time
 
 
-def test_idle_job_span_is_dropped_with_children(taken):
+def test_span_of_an_idle_job_is_dropped_with_its_children(taken):
     with start_span("publish step") as step:
         with start_span("report"):
             pass
@@ -68,14 +68,14 @@ def test_span_attributes_are_redacted(taken):
     }
 
 
-def test_oversized_number_attribute_becomes_text(taken):
+def test_oversized_number_is_exported_as_text(taken):
     with start_span("send", fee=2**200, nonce=7):
         pass
     (span,) = taken.get_finished_spans()
     assert dict(span.attributes) == {"qos.fee": str(2**200), "qos.nonce": 7}
 
 
-def test_step_metric_exemplar_links_to_trace_of_tick(taken):
+def test_metric_exemplar_links_to_the_trace_of_the_tick(taken):
     """The exemplar of the metric is the exported trace; an idle tick has none."""
     job = Job("exemplar", 1.0, lambda: {"blocks": 1})
     idle_job = Job("exemplar_of_nothing", 1.0, lambda: None)

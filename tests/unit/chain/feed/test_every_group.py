@@ -39,7 +39,7 @@ def expected_pools(closed: ClosedGroup) -> list[list[int]]:
     return [[] if score is None else [score] for score in closed.scores]
 
 
-def test_scores_of_every_group_of_three_match_relay():
+def test_scores_of_all_groups_of_three_match_the_relay():
     for outcomes in ALL_GROUPS:
         closed = close_group(outcomes)
         figures = derive_figures_from_rows(rows_of(outcomes, closed), {})

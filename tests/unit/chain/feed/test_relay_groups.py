@@ -48,7 +48,7 @@ def handed_in(scores: Mapping[int, str]) -> dict[str, SubmittedResult]:
 ALIKE = {5: "0xaa", 6: "0xaa", 7: "0xaa"}
 
 
-def test_winner_and_refunds_form_group_in_row_order():
+def test_winner_and_its_refunds_form_a_group():
     rows = [
         row(41, "TaskValidated", 7),
         row(42, "TaskStarted", 9),
@@ -59,7 +59,7 @@ def test_winner_and_refunds_form_group_in_row_order():
     assert list_group_members(rows, ALIKE) == [[7, 5, 6]]
 
 
-def test_invalidated_result_precedes_winner_in_group():
+def test_invalidated_result_before_the_winner_joins_the_group():
     rows = [
         row(50, "TaskEndInvalidated", 1),
         row(51, "TaskValidated", 2),
@@ -70,19 +70,19 @@ def test_invalidated_result_precedes_winner_in_group():
     assert [feed_row.id for feed_row in group.invalid] == [50]
 
 
-def test_single_task_forms_no_group():
+def test_single_task_is_not_a_group():
     assert (
         list_group_members([row(1, "TaskValidated", 7), row(2, "TaskEndSuccess", 7)], ALIKE) == []
     )
 
 
-def test_two_finishers_form_group_of_two():
+def test_two_finishers_form_a_group_of_two():
     assert list_group_members(
         [row(1, "TaskValidated", 7), row(2, "TaskEndGroupRefund", 5)], ALIKE
     ) == [[7, 5]]
 
 
-def test_refund_joins_group_with_same_result():
+def test_refund_joins_the_group_with_the_same_result():
     rows = [
         row(1, "TaskValidated", 7),
         row(2, "TaskValidated", 8),
@@ -107,7 +107,7 @@ def test_adjacent_groups_with_equal_results_are_ambiguous():
     assert {feed_row.id for feed_row in grouping.ambiguous} == {3, 4}
 
 
-def test_refund_beyond_full_group_joins_next_group():
+def test_refund_after_a_full_group_joins_the_next_group():
     rows = [row(1, "TaskValidated", 1), row(4, "TaskValidated", 4)]
     rows += [row(number, "TaskEndGroupRefund", number) for number in (2, 3, 5, 6)]
     assert list_group_members(rows, dict.fromkeys(range(1, 7), "0xaa")) == [[1, 2, 3], [4, 5, 6]]
@@ -120,25 +120,25 @@ def test_similar_image_hashes_match_within_bit_threshold():
     assert list_group_members(rows, {7: first, 5: "0x" + "1f" + "00" * 15}) == []
 
 
-def test_rows_distant_in_id_or_time_form_no_group():
+def test_rows_far_apart_in_id_or_time_are_not_grouped():
     refund = row(2, "TaskEndGroupRefund", 5)
     assert list_group_members([row(1, "TaskValidated", 7, seen=90), refund], ALIKE) == []
     late = row(10, "TaskEndGroupRefund", 5)
     assert list_group_members([row(1, "TaskValidated", 7), late], ALIKE) == []
 
 
-def test_three_invalidated_results_of_one_creator_form_group():
+def test_three_invalidated_results_of_a_creator_form_a_group():
     rows = [wrong(1, 7), wrong(2, 5, status=3), wrong(3, 6), wrong(4, 8, issuer=OTHER)]
     assert list_group_members(rows, {}) == [[7, 5, 6]]
 
 
-def test_four_invalidated_results_of_one_creator_are_ambiguous():
+def test_four_invalidated_results_of_a_creator_are_ambiguous():
     grouping = find_validation_groups([wrong(number, number) for number in range(1, 5)], {})
     assert grouping.groups == []
     assert len(grouping.ambiguous) == 4
 
 
-def test_group_timeout_forms_group_with_single_finisher():
+def test_timed_out_group_can_have_a_single_finisher():
     args = {"abort_reason": 5, "last_status": 4, "abort_issuer": CREATOR}
     assert list_group_members([abort(1, 7, **args)], {}) == [[7]]
 
@@ -150,24 +150,24 @@ def test_result_submitted_after_row_time_is_ignored():
     assert find_validation_groups(rows, late).groups == []
 
 
-def test_two_invalidated_results_of_one_creator_form_group():
+def test_two_invalidated_results_of_a_creator_form_a_group():
     assert list_group_members([wrong(1, 7), wrong(2, 5, status=3)], {7: "0xaa"}) == [[7, 5]]
 
 
-def test_two_equal_invalidated_results_form_no_group():
+def test_matching_invalidated_results_are_ambiguous():
     grouping = find_validation_groups([wrong(1, 7), wrong(2, 5)], handed_in(ALIKE))
     assert grouping.groups == []
     assert len(grouping.ambiguous) == 2
 
 
-def test_two_error_reports_invalidate_result_between_them():
+def test_two_error_reports_outvote_the_result_between_them():
     rows = [wrong(1, 7, status=3), row(2, "TaskEndInvalidated", 5), wrong(3, 6, status=3)]
     (group,) = find_validation_groups(rows, handed_in({5: "0xaa"})).groups
     assert [feed_row.id for feed_row in group.rows] == [1, 2, 3]
     assert [feed_row.id for feed_row in group.invalid] == [2]
 
 
-def test_invalidated_result_joins_adjacent_group():
+def test_invalidated_result_joins_the_adjacent_group():
     rows = [
         row(1, "TaskValidated", 1),
         row(2, "TaskEndGroupRefund", 2),
@@ -188,7 +188,7 @@ KINDS = st.sampled_from(["TaskValidated", "TaskEndGroupRefund", "TaskEndInvalida
     row_specs=st.lists(st.tuples(KINDS, st.integers(1, 4), st.booleans()), max_size=150),
     cut=st.integers(0, 150),
 )
-def test_split_stream_yields_same_groups_as_full_stream(
+def test_splitting_the_stream_does_not_change_the_groups(
     row_specs: list[tuple[str, int, bool]], cut: int
 ):
     rows, scores, number = [], {}, 0

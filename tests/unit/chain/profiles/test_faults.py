@@ -232,7 +232,7 @@ node = "@sender"
     assert "contracts.Register: needs events or calls" in refusal(tmp_path, nothing)
 
 
-def test_semantic_changes_change_profile_identity(tmp_path: Path):
+def test_profile_identity_changes_when_its_meaning_changes(tmp_path: Path):
     identity = open_profile_reader(tmp_path, GOOD).profile.identity
 
     changed = [
@@ -249,7 +249,7 @@ def test_semantic_changes_change_profile_identity(tmp_path: Path):
     assert len({*identities, identity}) == 5
 
 
-def test_comments_and_addresses_do_not_change_profile_identity(tmp_path: Path):
+def test_profile_identity_ignores_comments_and_addresses(tmp_path: Path):
     identity = open_profile_reader(tmp_path, GOOD).profile.identity
     places = f'address = "0x{"1" * 40}"\nstart_block = 9\n'
     placed = GOOD.replace("[contracts.Network]\n", "[contracts.Network]\n" + places)
@@ -264,7 +264,7 @@ def test_comments_and_addresses_do_not_change_profile_identity(tmp_path: Path):
     assert open_profile_reader(tmp_path, symbol_line + GOOD).profile.identity == identity
 
 
-def test_holding_kickouts_changes_profile_identity(tmp_path: Path):
+def test_profile_that_holds_kickouts_has_a_different_identity(tmp_path: Path):
     reader = open_profile_reader(tmp_path, GOOD)
     held = open_profile_reader(tmp_path, 'kickouts = "held"\n' + GOOD)
     stated_default = open_profile_reader(tmp_path, 'kickouts = "automatic"\n' + GOOD)
@@ -274,7 +274,7 @@ def test_holding_kickouts_changes_profile_identity(tmp_path: Path):
     assert (stated_default.holds_kickouts, stated_default.identity) == (False, reader.identity)
 
 
-def test_kickouts_are_held_by_profile_option(tmp_path: Path):
+def test_profile_option_can_hold_kickouts(tmp_path: Path):
     text = 'kickouts = "$kicks"\n' + GOOD.replace(
         "[options]\n", '[options]\nkicks = "automatic"\n'
     )

@@ -169,7 +169,7 @@ def test_list_field_is_built_from_several_arguments(reader: EventReader):
     ]
 
 
-def test_noncanonical_calldata_decodes_to_same_event(reader: EventReader):
+def test_noncanonical_calldata_decodes_to_the_same_event(reader: EventReader):
     usual = build_call(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"proof")
     abi_words = [usual.input[10:][at : at + 64] for at in range(0, len(usual.input) - 10, 64)]
     # 64 zero bytes between the head and the offset that it contains, and extra bytes at the
@@ -187,7 +187,7 @@ def test_noncanonical_calldata_decodes_to_same_event(reader: EventReader):
 
 
 @pytest.mark.parametrize("cut", [1, 31, 32, 64])
-def test_truncated_call_becomes_dead_letter_with_its_name(reader: EventReader, cut: int):
+def test_truncated_call_becomes_a_dead_letter(reader: EventReader, cut: int):
     full_input = build_call(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"").input
 
     decoded = build_decoder(reader, with_input(full_input[: -2 * cut]))

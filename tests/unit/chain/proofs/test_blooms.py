@@ -48,7 +48,7 @@ def test_bloom_contains_every_logged_address(emitted_logs):
     assert all(has_all_bits(bits, compute_bloom_mask(log.address)) for log in emitted_logs)
 
 
-def test_log_is_excluded_if_bloom_lacks_required_bit():
+def test_bloom_without_a_required_bit_excludes_the_log():
     full_bloom = compute_bloom_mask(SPEAKER) | compute_bloom_mask(TRANSFER)
     lowest = compute_bloom_mask(TRANSFER) & -compute_bloom_mask(TRANSFER)
     assert may_contain_log(
@@ -59,7 +59,7 @@ def test_log_is_excluded_if_bloom_lacks_required_bit():
     )
 
 
-def test_log_is_excluded_if_bloom_contains_only_address():
+def test_bloom_with_only_the_address_excludes_the_log():
     assert not may_contain_log(
         compute_bloom_mask(SPEAKER), [compute_bloom_mask(SPEAKER)], [compute_bloom_mask(TRANSFER)]
     )

@@ -99,7 +99,7 @@ def test_receipts_root_matches_library():
     )
 
 
-def test_omitted_bloom_is_computed_from_logs():
+def test_missing_bloom_is_computed_from_the_logs():
     log = {"address": "0x" + "aa" * 20, "topics": [ZEROS], "data": "0x"}
     receipt = {"type": "0x2", "status": "0x1", "cumulativeGasUsed": "0x1", "logs": [log]}
     zeros = add_log_fields(receipt, logsBloom="0x" + "00" * 256).encode_leaf()

@@ -41,20 +41,20 @@ def test_signer_is_recovered_for_every_transaction_type(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_altered_transaction_fails_hash_check(kind):
+def test_tampered_transaction_does_not_match_its_hash(kind):
     with pytest.raises(ValueError, match="do not match its hash"):
         recover_signer(build_signed_transaction(kind, value="0x6"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rehashed_altered_transaction_recovers_another_signer(kind):
+def test_tampered_transaction_with_a_new_hash_has_another_signer(kind):
     assert recover_signer(recompute_hash(build_signed_transaction(kind, value="0x6"))) not in {
         SENDER,
         None,
     }
 
 
-def test_high_s_signature_recovers_signer():
+def test_signer_of_high_s_signature_is_recovered():
     """Homestead forbids a high s only in new transactions."""
     tx = build_signed_transaction("unprotected")
     tx.s, tx.v = hex(ORDER - int(tx.s, 16)), hex(55 - int(tx.v, 16))
@@ -66,7 +66,7 @@ def test_high_s_signature_recovers_signer():
     [{"type": "0x7e"}, {"r": None}, {"s": None}, {"v": None}, {"r": "0x0"}, {"s": "0x0"}],
     ids=str,
 )
-def test_unsigned_or_unknown_transaction_type_has_no_signer(changed):
+def test_unsigned_or_unknown_transaction_has_no_signer(changed):
     assert recover_signer(build_signed_transaction("dynamic fee", **changed)) is None
 
 
@@ -78,14 +78,14 @@ def test_invalid_signature_numbers_are_rejected(kind, changed):
 
 
 @pytest.mark.parametrize("kind", [LEGACY, ACCESS_LIST, DYNAMIC])
-def test_fake_chain_signs_for_accounts_with_keys(kind):
+def test_fake_chain_signs_transactions_of_known_accounts(kind):
     somebody = create_account(1)
     block = BlockTree().mine([Tx(somebody, somebody, "0x12", 3, tx_type=kind)])
     (tx,) = msgspec.convert(block.transactions, list[SignedTransaction])
     assert recover_signer(tx) == somebody
 
 
-def test_fake_chain_signs_no_transaction_of_unknown_accounts():
+def test_fake_chain_does_not_sign_for_unknown_accounts():
     block = BlockTree().mine([Tx(ZEROS[:42], ZEROS[:42])])
     (tx,) = msgspec.convert(block.transactions, list[SignedTransaction])
     assert (tx.compute_hash(), recover_signer(tx)) == (tx.hash, None)

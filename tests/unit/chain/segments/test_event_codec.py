@@ -43,7 +43,7 @@ def test_contract_events_round_trip(history: list[ContractEvent]):
     assert encode_and_decode([*history, highest_bits]) == [*history, highest_bits]
 
 
-def test_out_of_range_number_is_not_encoded():
+def test_out_of_range_number_raises_overflow_error():
     event = KickAccused(AT, 1, NODE, 2**70, 1, Hash("0x" + "00" * 32), 2)
 
     with pytest.raises(OverflowError):

@@ -46,7 +46,7 @@ def test_oversized_frame_length_raises_frame_error():
         read_frame(BytesIO(b"\xff\xff\xff\xffxx"), MOST)
 
 
-def test_worker_startup_repr_hides_endpoint_urls():
+def test_repr_of_worker_setup_hides_endpoint_urls():
     plan = SegmentPlan(1, "reference", {}, None, {}, "x", 4, True, False, 1)
 
     assert "secret" not in repr(WorkerSetup(plan, ("http://host/secret",)))

@@ -39,7 +39,7 @@ class Fetching:
         return self.ahead.take_window(BlockRange(first, LAST)).range.first
 
 
-def test_prefetched_windows_survive_failure_of_earlier_window():
+def test_failed_window_does_not_discard_prefetched_windows():
     fetching = Fetching({20: TransientError("no connection")})
     first_blocks = [fetching.take(0), fetching.take(10)]
     with pytest.raises(TransientError):
@@ -63,7 +63,7 @@ def test_repeated_failure_does_not_refetch_other_windows():
     assert len(fetching.fetched) <= DEFAULT_DEPTH + 1
 
 
-def test_different_window_requested_after_failure_is_returned():
+def test_another_window_can_be_requested_after_a_failure():
     fetching = Fetching({0: TransientError("no connection")})
     with pytest.raises(TransientError):
         fetching.take(0)

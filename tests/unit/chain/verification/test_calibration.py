@@ -33,7 +33,7 @@ def test_feature_is_unsupported_after_enough_wrong_samples(
 
 
 @pytest.mark.parametrize("wrong", [0, 3 * REQUIRED_SAMPLES])
-def test_enough_valid_samples_prove_feature_despite_wrong_ones(wrong: int):
+def test_feature_with_enough_valid_samples_is_proven(wrong: int):
     assert calibrate([False] * wrong + [True] * REQUIRED_SAMPLES).is_proven(FEATURE)
 
 
@@ -42,7 +42,7 @@ judged = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4 * REQUIRED
 
 
 @given(outcomes=judged)
-def test_failed_sample_is_inconclusive_until_every_provider_responds(
+def test_wrong_sample_does_not_count_until_all_providers_respond(
     outcomes: list[tuple[bool, bool]],
 ):
     calibration = Calibration()
@@ -57,7 +57,7 @@ def test_failed_sample_is_inconclusive_until_every_provider_responds(
     assert calibration.is_unsupported(FEATURE) is (right == 0 and heard_wrong >= REQUIRED_SAMPLES)
 
 
-def test_later_sample_resolves_inconclusive_calibration():
+def test_later_valid_sample_resolves_an_inconclusive_one():
     calibration = Calibration()
     calibration.record_sample("0x01", {FEATURE: False}, ["provider"])
     question = calibration.find_undecided_error()
@@ -69,7 +69,7 @@ def test_later_sample_resolves_inconclusive_calibration():
 
 
 @given(outcomes=judged)
-def test_proven_feature_stays_proven_despite_later_samples(outcomes: list[tuple[bool, bool]]):
+def test_proven_feature_is_not_revoked_by_later_samples(outcomes: list[tuple[bool, bool]]):
     calibration = calibrate([True] * REQUIRED_SAMPLES)
     for number, (is_right, is_unheard) in enumerate(outcomes):
         unheard = ["provider"] if is_unheard else []

@@ -109,7 +109,7 @@ def test_every_internal_link_resolves(pages):
     assert f"/tasks/{make_task_key('0A')}" in pages
 
 
-def test_node_page_links_to_draws_of_node(pages):
+def test_node_page_links_to_its_draws(pages):
     assert f"/draws/{make_task_key('0A')}" in pages[f"/nodes/{make_node_address('B')}"]
     assert "Drawn tasks" not in pages[f"/nodes/{make_node_address('A')}"]
 
@@ -219,7 +219,7 @@ def test_accused_node_shows_remaining_veto_time(pages):
     assert "Accused on chain." in pages[f"/nodes/{make_node_address('C')}"]
 
 
-def test_page_of_struck_round_warns_that_root_proves_nothing(new_sqlite_store):
+def test_struck_round_page_warns_that_its_root_was_struck(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = index_network(IndexedHistory(store))
         strike = RoundsStruck(Position(9, 0, 101), 1, first=2, last=2)

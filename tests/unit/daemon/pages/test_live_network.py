@@ -37,7 +37,7 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
     assert f'data-event="{joined.cursor_after}"' not in text
 
 
-def test_no_action_needed_is_shown_only_without_conditions(store, monkeypatch):
+def test_no_action_needed_is_shown_only_if_healthy(store, monkeypatch):
     indexed = IndexedHistory(store).whole(History().joins("A"))
     calming = []
     for condition in (None, Condition.NO_LEADER, Condition.BEHIND, Condition.HALTED):
@@ -59,7 +59,7 @@ def test_page_shows_newest_events_up_to_limit(store, monkeypatch):
     assert [row.event.node for row in rows] == [make_node_address(name) for name in "GFE"]
 
 
-def test_full_page_of_new_events_needs_no_older_events(store, monkeypatch):
+def test_older_events_are_not_read_if_new_events_fill_the_page(store, monkeypatch):
     history = History().joins("old").after(4_000)
     for number in range(30):
         history.joins(f"n{number}").after(20)
@@ -80,7 +80,7 @@ def test_full_page_of_new_events_needs_no_older_events(store, monkeypatch):
 
 
 @pytest.mark.parametrize("event_count", [0, 8, 9, 10])
-def test_few_new_events_are_filled_up_with_older_ones(store, monkeypatch, event_count):
+def test_older_events_fill_up_a_short_event_list(store, monkeypatch, event_count):
     history = History()
     for number in range(12):
         history.joins(f"old{number}").after(20)

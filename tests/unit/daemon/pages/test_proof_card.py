@@ -90,7 +90,7 @@ def test_requested_round_is_shown_with_its_root(index):
     assert '"round": 1' in str(form["data-summary"])
 
 
-def test_unaccepted_round_returns_error_status(index):
+def test_page_for_unknown_or_malformed_round_returns_an_error(index):
     client = index(fold_rounds(2))
     for address in (make_node_address("A"), ABSENT):
         for number, status in (("3", 404), ("x", 422), ("-1", 422)):

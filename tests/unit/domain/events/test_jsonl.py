@@ -81,7 +81,7 @@ def test_event_is_written_in_documented_format():
     )
 
 
-def test_nonzero_tx_and_sub_are_written():
+def test_tx_and_sub_are_written_unless_zero():
     event = network_events.TaskQueued(at=Position(5, 2, -1, 1), time=9, task=make_task_key("1"))
     assert event_to_json(event) == (
         f'{{"type":"task_queued","block":5,"tx":2,"log":-1,"sub":1,"time":9,"task":"{make_task_key("1")}"}}'
@@ -139,7 +139,7 @@ def test_written_events_parse_to_same_events(events):
 
 
 @given(any_histories().filter(bool), st.data())
-def test_file_is_streamed_if_ordered_and_rejected_otherwise(events, data):
+def test_ordered_file_is_streamed_and_unordered_file_is_rejected(events, data):
     lines = [event_to_json(event) for event in events]
     assert list(iter_ordered_events(["\n", *lines])) == events
     moved = data.draw(st.permutations(lines))
@@ -188,7 +188,7 @@ def test_hex_is_read_in_any_case():
     assert (event.node, event.task) == (NODE, TASK)
 
 
-def test_null_field_is_treated_as_absent():
+def test_null_field_is_treated_as_missing():
     event = parse_event(line(START, round=None, tx=None, sub=None))
     assert event == parse_event(json.dumps(START))
 

@@ -65,7 +65,7 @@ def test_timeout_blame_matches_vectors(vector):
     } == {*blamed}
 
 
-def test_cancellation_keeps_reliability_of_blameless_nodes():
+def test_cancellation_lowers_only_reliability_of_the_blamed_node():
     history = cancels(three("AB"), "A", "B", "C")
     fold, _ = fold_history(history)
     assert endings(history) == "aat"
@@ -84,7 +84,7 @@ def test_error_report_counts_as_commitment_and_disclosure():
     assert endings(cancels(history, "A", "B", "C")) == "taa"
 
 
-def test_cancellation_after_three_distinct_results_times_out_no_node():
+def test_cancellation_after_three_different_results_blames_no_node():
     assert endings(cancels(three("ABC", "CBA"), "C", "B", "A")) == "aaa"
 
 

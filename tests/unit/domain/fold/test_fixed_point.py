@@ -54,7 +54,7 @@ def test_decay_is_still_positive_one_second_before_it_ends():
 
 
 @pytest.mark.parametrize("tau", [1, 60, 1800, 86_400])
-def test_decay_is_zero_from_its_end_on_and_positive_shortly_before(tau):
+def test_decay_is_zero_after_its_end_and_positive_before(tau):
     end = compute_decay_end(tau)
     seconds = [*range(end, end + 5_000), *range(end, 2**21 + 10, 997)]
 

@@ -10,13 +10,13 @@ from tests.support.histories import History, fold_history, make_node_address, ma
 BLOCK = History().joins("A").starts("1", "A").events
 
 
-def test_events_of_wrong_block_raise_error():
+def test_events_of_another_block_are_rejected():
     with pytest.raises(ValueError, match="block 2: some of the events"):
         Fold(CRYNUX).fold_block(2, BLOCK, journal=True)
 
 
 @pytest.mark.parametrize("events", [BLOCK[::-1], [*BLOCK, BLOCK[0]], [BLOCK[0], BLOCK[0]]])
-def test_unordered_events_raise_error(events):
+def test_unordered_events_are_rejected_by_the_fold(events):
     with pytest.raises(ValueError, match="is not after"):
         Fold(CRYNUX).fold_events(events)
 
@@ -28,7 +28,7 @@ def test_resumed_fold_rejects_earlier_events():
         fold.fold_events(BLOCK)
 
 
-def test_empty_block_leaves_no_pre_image():
+def test_empty_block_has_no_pre_images():
     fold = Fold(CRYNUX)
     fold.fold_block(7, [], journal=True)
     assert fold.drain_changes().pre_images == []
@@ -49,7 +49,7 @@ def test_pre_images_are_kept_only_when_journaling():
     assert images.last == (LastEvent(BLOCK[-1].at, BLOCK[-1].time, 1),)
 
 
-def test_second_drain_is_empty():
+def test_drained_changes_are_not_returned_again():
     fold, changes = fold_history(BLOCK)
     assert set(changes.nodes) == {make_node_address("A")}
     assert changes.last == fold.last
@@ -57,12 +57,12 @@ def test_second_drain_is_empty():
     assert (again.nodes, again.tasks, again.reliability, again.last) == ({}, {}, [], None)
 
 
-def test_row_stores_block_of_last_change():
+def test_row_stores_the_block_of_its_last_change():
     history = History().joins("A", "B").after(5, blocks=3).pauses("A")
     fold, _ = fold_history(history)
     assert [fold.ledger.nodes[make_node_address(name)].changed_at for name in "AB"] == [4, 1]
 
 
-def test_success_at_full_reliability_records_no_reliability_change():
+def test_success_at_full_reliability_is_not_recorded_as_a_change():
     _, changes = fold_history(History().joins("A").starts("1", "A").succeeds("1"))
     assert [change.cause for change in changes.reliability] == ["joined"]

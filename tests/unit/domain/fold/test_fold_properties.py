@@ -145,7 +145,7 @@ def test_pre_images_restore_state_before_every_block(events, rules):
 
 @quick
 @given(histories, rule_sets)
-def test_collected_rows_suffice_to_fold_block(events, rules):
+def test_block_can_be_folded_with_only_the_rows_it_needs(events, rules):
     """Every block is folded by a fold that contains only the rows that `needs` names."""
     stored = Fold(rules)
     for number, block in groupby(events, key=lambda event: event.at.block):

@@ -25,7 +25,7 @@ def status(history: History) -> str:
 
 
 @pytest.mark.parametrize("kind", [network_events.TaskSubmitted, network_events.TaskErrorReported])
-def test_submission_frees_node_only_with_frees_flag(kind: type):
+def test_submission_frees_the_node_only_if_the_event_says_so(kind: type):
     assert status(build_answered_task(frees=True, kind=kind)) == "available"
     assert status(build_answered_task(frees=None, kind=kind)) == "busy"
 

@@ -211,11 +211,11 @@ def test_terminal_event_with_wrong_last_status_ends_task():
         (LastStatus.VALIDATED, lambda: build_submitted_task().validates("1")),
     ],
 )
-def test_terminal_event_with_matching_status_is_no_anomaly(status, history):
+def test_terminal_event_with_matching_status_is_legal(status, history):
     assert fold_history(history().aborts("1", last_status=status))[1].anomalies == []
 
 
-def test_terminal_event_of_unseen_task_has_no_status_anomaly():
+def test_terminal_event_of_unseen_task_has_no_status_mismatch():
     history = History().aborts("1", last_status=LastStatus.STARTED, by="A")
     assert fold_history(history)[1].anomalies == []
 

@@ -50,13 +50,15 @@ def after(events: list[DomainEvent]) -> tuple[Node, list[str]]:
         ("available", lambda: busy().asks_to_quit("A").joins("A").succeeds("1")),
     ],
 )
-def test_pending_request_takes_effect_when_task_ends(status: str, history: Callable[[], History]):
+def test_pending_request_takes_effect_when_the_task_ends(
+    status: str, history: Callable[[], History]
+):
     final_node, broken = after(history().events)
     assert (get_status(final_node), broken) == (status, [])
 
 
 @pytest.mark.parametrize("asks", [History.asks_to_pause, History.asks_to_quit])
-def test_pending_request_is_kept_until_task_ends(asks: Callable[[History, str], History]):
+def test_request_stays_pending_until_the_task_ends(asks: Callable[[History, str], History]):
     waiting = fold_node(asks(busy(), "A"), "A")
     done = fold_node(asks(busy(), "A").succeeds("1"), "A")
 
@@ -67,7 +69,7 @@ def test_pending_request_is_kept_until_task_ends(asks: Callable[[History, str], 
 @pytest.mark.parametrize(
     ("status", "end"), [("kicked_out", History.is_kicked_out), ("slashed", History.is_slashed)]
 )
-def test_kickout_or_slash_at_task_end_overrides_pending_quit(
+def test_kickout_or_slash_at_task_end_overrides_a_pending_quit(
     status: str, end: Callable[[History, str], History]
 ):
     history = end(busy().asks_to_quit("A").after(5).is_invalidated("1"), "A")
@@ -77,7 +79,7 @@ def test_kickout_or_slash_at_task_end_overrides_pending_quit(
     assert (get_status(final_node), broken) == (status, [])
 
 
-def test_kickout_before_task_end_overrides_pending_quit():
+def test_kickout_before_task_end_overrides_a_pending_quit():
     history = busy().asks_to_quit("A").after(5).is_kicked_out("A").succeeds("1")
 
     final_node, broken = after(in_one_transaction(history, 2))
@@ -91,7 +93,7 @@ def test_node_that_quit_earlier_cannot_be_kicked_out():
     assert (get_status(final_node), broken) == ("quit", ["not_a_member"])
 
 
-def test_node_slashed_after_rejoin_in_transaction_cannot_be_kicked():
+def test_node_slashed_right_after_rejoining_cannot_be_kicked_out():
     history = busy().asks_to_quit("A").after(5).succeeds("1").joins("A")
     history.is_slashed("A").is_kicked_out("A")
 
@@ -100,7 +102,7 @@ def test_node_slashed_after_rejoin_in_transaction_cannot_be_kicked():
     assert (get_status(final_node), broken) == ("slashed", ["not_a_member"])
 
 
-def test_kickout_stays_due_when_pending_quit_takes_effect():
+def test_kickout_stays_due_after_a_pending_quit_takes_effect():
     history = History().joins("A").scores("A", *50 * [0]).starts("x", "A").asks_to_quit("A")
     history.after(3).succeeds("x")
 

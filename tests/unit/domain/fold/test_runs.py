@@ -32,7 +32,7 @@ def test_multi_node_task_has_one_run_per_node():
     assert [run.reported_at is not None for run in runs] == [False, False, True]
 
 
-def test_terminal_event_with_node_ends_only_run_of_node():
+def test_terminal_event_with_a_node_ends_only_that_nodes_run():
     history = three().succeeds("1", "B")
     fold, _ = fold_history(history)
     stored_task = fold.ledger.tasks[make_task_key("1")]

@@ -81,7 +81,7 @@ def test_incident_covers_all_timeouts_of_outage(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_timeouts_of_offline_nodes_are_no_incident(seed):
+def test_timeouts_of_offline_nodes_are_not_an_incident(seed):
     incidents, timeouts = detect(seed, site_down)
     assert sum(end.is_caused for end in timeouts) >= 15
     assert incidents == []
@@ -89,7 +89,7 @@ def test_timeouts_of_offline_nodes_are_no_incident(seed):
 
 @pytest.mark.parametrize("sick_nodes", [0, 8])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_healthy_or_constantly_failing_network_has_no_incident(seed, sick_nodes):
+def test_healthy_or_always_failing_network_has_no_incident(seed, sick_nodes):
     traffic = Traffic(tasks=2_500, nodes=40, applications=10, gap_seconds=2, sick_nodes=sick_nodes)
     incidents, timeouts = detect(seed, never_fails, traffic)
     assert timeouts
@@ -97,7 +97,7 @@ def test_healthy_or_constantly_failing_network_has_no_incident(seed, sick_nodes)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_failures_in_new_network_are_no_incident(seed):
+def test_failures_in_a_new_network_are_not_an_incident(seed):
     traffic = Traffic(tasks=800, nodes=40, applications=10, gap_seconds=2, failures=60)
     incidents, timeouts = detect(seed, never_fails, traffic)
     assert len(timeouts) > 20
@@ -161,7 +161,7 @@ def test_incremental_detection_matches_brute_force(seed):
     assert detector.drain_changes().incidents == find_incidents_naively(ends)
 
 
-def test_random_task_ends_contain_both_kinds_of_incident():
+def test_random_histories_contain_both_kinds_of_incident():
     found = [
         incident.is_network_outage
         for seed in range(40)
@@ -241,11 +241,11 @@ def test_task_end_is_its_first_answer_or_timeout():
     assert end_counts(deepcopy(started).succeeds("1")) == [(1, 0)]
 
 
-def test_abort_without_answer_is_no_task_end():
+def test_abort_without_an_answer_does_not_count_as_task_end():
     assert end_counts(History().joins("A").creates("1").starts("1", "A").aborts("1")) == []
 
 
-def test_run_of_commit_disclose_task_ends_at_commitment():
+def test_run_ends_when_its_node_commits_to_a_result():
     history = History().joins("A", "B").creates("1")
     history.starts("1", "A", place=0).starts("1", "B", place=1).after(1)
     history.commits("1", "A").discloses("1", "A")
@@ -270,7 +270,7 @@ def test_folded_burst_opens_and_closes_incident():
     assert not incident.marks(incident.until + 1, make_node_address("burst"))
 
 
-def test_incident_covers_only_timeouts_known_at_position():
+def test_position_determines_which_timeouts_an_incident_covers():
     place = Position(10, 0, 0)
     incident = Incident(1, make_node_address("c"), place, 1000, 100, 1019, 5, 5)
     earlier = Position(9, 0, 0)

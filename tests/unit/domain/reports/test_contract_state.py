@@ -70,7 +70,7 @@ def test_only_roots_of_retained_rounds_are_returned():
     ]
 
 
-def test_struck_rounds_have_no_root_and_next_report_names_none():
+def test_struck_rounds_have_no_root_and_are_not_built_upon():
     state = fold_events(*rounds(5), RoundsStruck(AT, TIME, 4, 5))
 
     assert state.head_round == 5
@@ -78,7 +78,7 @@ def test_struck_rounds_have_no_root_and_next_report_names_none():
     assert [get_root(state, number) for number in (3, 4, 5)] == [make_root(3), None, None]
 
 
-def test_next_report_names_root_of_round_after_revocation():
+def test_next_report_refers_to_the_round_after_the_struck_ones():
     state = fold_events(*rounds(5), RoundsStruck(AT, TIME, 4, 5), build_accepted_round(6))
 
     assert state.previous_root == make_root(6)
@@ -96,7 +96,7 @@ def test_struck_round_stays_struck_after_loading():
 @pytest.mark.parametrize(
     "event", [build_accepted_round(5), build_accepted_round(3), RoundsStruck(AT, TIME, 2, 4)]
 )
-def test_event_not_following_last_round_raises_fatal_error(event: ContractEvent):
+def test_event_that_skips_a_round_raises_fatal_error(event: ContractEvent):
     with pytest.raises(FatalError, match=r"does not follow round 3; a log is missing"):
         fold_events(*rounds(3), event)
 
@@ -160,7 +160,7 @@ def test_accusation_survives_change_of_signers():
     assert state.kicks[node].is_accused
 
 
-def test_expulsion_lasts_for_cooldown_set_at_execution():
+def test_changed_cooldown_does_not_affect_a_running_expulsion():
     node = make_address(1)
     limits = ContractKickLimits(1, 50, 1, 1, 1)
     state = fold_events(
@@ -177,7 +177,7 @@ def test_expulsion_lasts_for_cooldown_set_at_execution():
 # --- pre-images ---
 
 
-def test_block_without_kickout_leaves_no_pre_image():
+def test_block_without_kickouts_has_no_pre_image():
     state = ContractState(KEPT)
     state.fold_block(1, [build_accepted_round(1), SignersSet(AT, TIME, SIGNERS, 2)], journal=True)
 

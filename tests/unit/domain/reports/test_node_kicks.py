@@ -55,7 +55,7 @@ def refuse(kick: NodeKick, reason: Hash, *, block: int = 8, round_number: int = 
 ACCUSED = accuse(NodeKick(NODE))
 
 
-def test_accusation_names_its_interval_and_round():
+def test_accusation_stores_its_interval_and_round():
     assert ACCUSED.is_accused
     assert ACCUSED.last_round == 7
     accusation = ACCUSED.accusation
@@ -64,7 +64,7 @@ def test_accusation_names_its_interval_and_round():
     assert not ACCUSED.is_expelled(0)
 
 
-def test_veto_protects_interval_and_earlier_intervals():
+def test_veto_protects_the_accused_and_all_earlier_intervals():
     vetoed = cancel(ACCUSED, VETOER)
 
     assert (vetoed.state, vetoed.is_accused) == (KickState.VETOED, False)
@@ -72,14 +72,14 @@ def test_veto_protects_interval_and_earlier_intervals():
     assert spared == [True, True, False]
 
 
-def test_cleared_accusation_protects_no_interval():
+def test_cleared_accusation_does_not_protect_its_interval():
     recovered = cancel(ACCUSED, ZERO_ADDRESS)
 
     assert (recovered.state, recovered.is_accused) == (KickState.RECOVERED, False)
     assert not recovered.is_spared(SINCE)
 
 
-def test_cleared_accusation_keeps_earlier_veto():
+def test_cleared_accusation_keeps_an_earlier_veto():
     vetoed = cancel(ACCUSED, VETOER)
     recovered = cancel(accuse(vetoed, due_since=SINCE + 10), ZERO_ADDRESS)
 
@@ -87,7 +87,7 @@ def test_cleared_accusation_keeps_earlier_veto():
     assert not recovered.is_spared(SINCE + 10)
 
 
-def test_executed_kick_expels_node_and_protects_interval():
+def test_executed_kickout_expels_the_node_and_protects_the_interval():
     kick = execute(ACCUSED)
 
     assert kick.state is KickState.EXPELLED
@@ -105,7 +105,7 @@ def test_expulsion_ends_after_cooldown():
     assert not kick.is_expelled(EXECUTED_AT + 50)
 
 
-def test_executed_kick_without_target_expels_node():
+def test_executed_kickout_without_a_target_expels_the_node():
     kick = execute(ACCUSED, target=NO_TARGET)
 
     assert kick.is_expelled(EXECUTED_AT)
@@ -113,7 +113,7 @@ def test_executed_kick_without_target_expels_node():
     assert kick.expulsion.target == NO_TARGET
 
 
-def test_node_stays_expelled_if_kick_target_rejects():
+def test_node_is_expelled_even_if_the_kick_target_rejects_the_call():
     kick = refuse(ACCUSED, BUSY)
 
     assert (kick.state, kick.is_expelled(EXECUTED_AT)) == (KickState.REFUSED, True)
@@ -131,7 +131,9 @@ def test_node_stays_expelled_if_kick_target_rejects():
         ([BUSY, POOR, POOR], True),
     ],
 )
-def test_two_equal_kick_target_errors_require_operator(reasons: list[Hash], *, is_settled: bool):
+def test_repeated_kick_target_error_requires_the_operator(
+    reasons: list[Hash], *, is_settled: bool
+):
     kick = ACCUSED
     for reason in reasons:
         kick = refuse(kick, reason)
@@ -139,7 +141,7 @@ def test_two_equal_kick_target_errors_require_operator(reasons: list[Hash], *, i
     assert kick.requires_operator is is_settled
 
 
-def test_retry_keeps_evidence_and_end_of_expulsion():
+def test_retry_keeps_the_evidence_and_the_end_of_the_expulsion():
     first = execute(ACCUSED, cooldown=50)
     retried = execute(first, block=12, round_number=14, evidence=ZERO_HASH, cooldown=99)
 
@@ -170,7 +172,7 @@ def test_second_kickout_after_expulsion_expels_node_again():
     assert second.is_spared(SINCE + 10)
 
 
-def test_allowing_held_kickout_changes_no_other_field():
+def test_allowing_a_held_kickout_changes_no_other_field():
     allowed = ACCUSED.allow(SINCE)
 
     assert allowed == replace(ACCUSED, allowed=SINCE)
@@ -184,7 +186,7 @@ def test_node_expelled_by_previous_oracle_stays_expelled():
     assert (kick.last_round, kick.is_spared(1)) == (0, False)
 
 
-def test_rejected_kick_accused_before_first_block_expels_node():
+def test_rejected_kick_of_an_unseen_accusation_expels_the_node():
     event = KickRefused(Position(8, 0, 1), EXECUTED_AT, NODE, NETWORK, BUSY)
 
     kick = NodeKick(NODE).refuse(event, 9)

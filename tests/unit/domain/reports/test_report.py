@@ -49,7 +49,7 @@ def cut(
 
 
 @given(lane_lists)
-def test_equal_lanes_are_no_change(lanes):
+def test_equal_lanes_do_not_count_as_change(lanes):
     assert measure_lane_changes(lanes, lanes, KICK_LINE) == ReportChange()
 
 
@@ -74,12 +74,12 @@ def test_change_counts_each_node_once(old_lanes, new_lanes):
     [(2, 1), (1, 2), (KICK_LINE - 1, KICK_LINE), (KICK_LINE, KICK_LINE - 1)],
     ids=["excluded", "selectable again", "above the kickout line", "below it"],
 )
-def test_lane_step_into_other_band_is_band_crossing(old_lane, new_lane):
+def test_step_into_another_band_is_a_band_crossing(old_lane, new_lane):
     change = measure_lane_changes([5002, old_lane], [5002, new_lane], KICK_LINE)
     assert change == ReportChange(1, 1, 1, crosses_band=True)
 
 
-def test_new_selectable_node_is_band_crossing():
+def test_new_selectable_node_counts_as_band_crossing():
     assert measure_lane_changes([5002], [5002, 6002], KICK_LINE).crosses_band
     assert measure_lane_changes([5002], [5002, DO_NOT_SELECT], KICK_LINE) == ReportChange()
 
@@ -88,7 +88,7 @@ def test_new_selectable_node_is_band_crossing():
 
 
 @pytest.mark.parametrize(("lane", "is_due"), [(5101, False), (5102, True), (4902, True)])
-def test_report_is_due_if_one_node_reaches_deviation_threshold(lane, is_due):
+def test_report_is_due_if_a_node_reaches_the_deviation_threshold(lane, is_due):
     assert cut([lane], last_round([5002])).is_due is is_due
 
 
@@ -96,7 +96,7 @@ def test_report_is_not_due_for_many_small_changes():
     assert not cut([5003] * 400, last_round([5002] * 400)).is_due
 
 
-def test_report_is_due_when_lane_crosses_band_by_one_step():
+def test_report_is_due_if_a_lane_crosses_a_band_by_one_step():
     assert cut([KICK_LINE - 1], last_round([KICK_LINE])).is_due
 
 
@@ -111,7 +111,7 @@ def test_report_without_nodes_is_never_due():
     assert not cut([], last_round([], time=0)).is_due
 
 
-def test_report_is_due_if_last_lanes_are_unknown():
+def test_report_is_due_if_the_last_lanes_are_unknown():
     before = PreviousRound.from_state(
         build_contract_state(build_accepted_round(1, time=AS_OF_TIME - 60))
     )
@@ -121,7 +121,7 @@ def test_report_is_due_if_last_lanes_are_unknown():
 # --- what a report contains ---
 
 
-def test_report_builds_on_last_round_at_as_of_block():
+def test_report_follows_the_last_round_at_its_block():
     report = cut(
         [7002],
         PreviousRound.from_state(
@@ -132,7 +132,7 @@ def test_report_builds_on_last_round_at_as_of_block():
     assert report.deadline == AS_OF_TIME + SETTINGS.ttl_seconds
 
 
-def test_report_after_struck_round_names_no_previous_root():
+def test_report_after_a_struck_round_has_no_previous_root():
     state = build_contract_state(build_accepted_round(1), build_accepted_round(2))
     state.fold_block(3, [RoundsStruck(build_accepted_round(3).at, 0, 2, 2)], journal=False)
     report = cut([7002], PreviousRound.from_state(state))

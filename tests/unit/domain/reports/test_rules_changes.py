@@ -59,7 +59,7 @@ def test_cancelled_change_is_not_pending():
     assert changes[-1].get_state(READY_AT) is RulesState.CANCELLED
 
 
-def test_rescheduled_change_is_separate_change():
+def test_rescheduled_change_is_listed_separately():
     again = replace(SCHEDULED, at=at(30), time=300, ready_at=900)
     changes = fold(SCHEDULED, CANCELLED, again)
 
@@ -70,7 +70,7 @@ def test_rescheduled_change_is_separate_change():
     assert changes[1].scheduled == again
 
 
-def test_executed_change_is_merged_with_announcement():
+def test_executed_change_is_merged_with_its_announcement():
     changes = fold(DEPLOYED, SCHEDULED, SALTED, *EXECUTED)
 
     assert len(changes) == 2
@@ -79,7 +79,7 @@ def test_executed_change_is_merged_with_announcement():
     assert [change.rules_hash for change in list_changes_in_force(changes)] == [OLD, NEW]
 
 
-def test_direct_change_leaves_announcement_pending():
+def test_direct_rules_change_leaves_the_announcement_pending():
     changes = fold(SCHEDULED, RulesSet(at(50), 500, NEW))
 
     assert [change.is_pending for change in changes] == [True, False]
@@ -96,7 +96,7 @@ def test_effective_changes_are_sorted_by_effective_time():
     assert [change.rules_hash for change in list_changes_in_force(changes)] == [OLD, OTHER, NEW]
 
 
-def test_unrelated_timelock_operation_is_no_rules_change():
+def test_unrelated_timelock_operation_is_ignored():
     changes = fold(DEPLOYED, SCHEDULED)
 
     for event in (

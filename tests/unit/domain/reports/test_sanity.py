@@ -18,14 +18,14 @@ lanes = st.integers(min_value=0, max_value=10_002)
 moves = st.lists(st.tuples(lanes, lanes), max_size=MEMBERS)
 
 
-def test_report_with_mass_drop_is_held():
+def test_report_is_held_if_many_lanes_drop():
     fallen = [(9000, 1)] * 60
     assert "60 of 100 members would change" in str(
         find_excessive_change_reason(fallen, MEMBERS, LINE, SanityLimits())
     )
 
 
-def test_report_with_quarter_of_members_below_line_is_held():
+def test_report_is_held_if_a_quarter_would_drop_below_the_line():
     near = (2500, 2001)
     assert find_excessive_change_reason([near] * 25, MEMBERS, LINE, SanityLimits()) is None
     assert "26 of 100 members would drop" in str(
@@ -47,7 +47,7 @@ def test_first_report_of_node_does_not_count_as_change():
     )
 
 
-def test_report_with_mass_recovery_is_held():
+def test_report_is_held_if_many_lanes_recover():
     assert (
         find_excessive_change_reason([(1, 9000)] * 51, MEMBERS, LINE, SanityLimits()) is not None
     )
@@ -63,14 +63,14 @@ def test_report_of_tiny_network_is_never_held(moves, members):
 
 @examples(25)
 @given(moves)
-def test_share_limits_of_1_never_hold_report(moves):
+def test_report_is_never_held_with_share_limits_of_1(moves):
     open_gate = SanityLimits(changed_share=1, kick_share=1)
     assert find_excessive_change_reason(moves, MEMBERS, LINE, open_gate) is None
 
 
 @examples(25)
 @given(moves, st.lists(st.tuples(lanes, lanes), max_size=20))
-def test_report_with_more_changes_than_limit_stays_held(moves, more):
+def test_additional_changes_do_not_release_a_held_report(moves, more):
     if find_excessive_change_reason(moves, MEMBERS, LINE, SanityLimits()) is not None:
         assert (
             find_excessive_change_reason([*moves, *more], MEMBERS, LINE, SanityLimits())
@@ -82,7 +82,7 @@ def quiet(now: Activity, before: list[Activity], **changes: Any) -> str | None:
     return find_quiet_period_reason(now, before, MEMBERS, SanityLimits(**changes))
 
 
-def test_report_is_held_below_half_of_usual_activity():
+def test_report_is_held_if_activity_falls_below_half_of_usual():
     usual = [Activity(tasks, 40) for tasks in (300, 200, 200, 100, 200)]
     assert quiet(Activity(100, 19), usual) is None
     assert quiet(Activity(99, 20), usual) is None
@@ -99,7 +99,7 @@ def test_second_consecutive_quiet_period_is_not_held():
     assert quiet(Activity(3, 2), [*[Activity(200, 40)] * 29, Activity(5, 3)]) is None
 
 
-def test_events_share_of_0_never_holds_report():
+def test_report_is_never_held_with_events_share_of_0():
     assert quiet(Activity(0, 0), [Activity(200, 40)] * 30, events_share=0) is None
 
 

@@ -47,7 +47,7 @@ def test_submission_fee_never_exceeds_cap(change, age, policy, bounds):
 
 @examples(25)
 @given(changes, policies, bounds)
-def test_report_after_heartbeat_is_sent_with_max_fee(change, policy, bounds):
+def test_report_is_sent_with_the_max_fee_after_the_heartbeat(change, policy, bounds):
     decision = decide_submission(change, bounds["heartbeat"], policy, **bounds)
     assert (decision.should_send, decision.max_fee_per_gas) == (True, bounds["cap"])
 
@@ -63,13 +63,13 @@ def test_band_crossing_is_sent_immediately_with_max_fee(change, age, policy, bou
 
 @examples(25)
 @given(changes, seconds, bounds)
-def test_default_policy_sends_any_change_with_max_fee(change, age, bounds):
+def test_default_policy_sends_any_change_with_the_max_fee(change, age, bounds):
     some_change = change._replace(node_count=max(1, change.node_count))
     decision = decide_submission(some_change, age, SubmissionPolicy(), **bounds)
     assert (decision.should_send, decision.max_fee_per_gas) == (True, bounds["cap"])
 
 
-def test_change_of_few_nodes_waits_unless_large_enough():
+def test_small_change_of_few_nodes_is_not_sent_yet():
     policy = SubmissionPolicy(min_nodes=3, min_change=500)
     bounds = {"heartbeat": 3600, "cap": 100}
 

@@ -86,7 +86,9 @@ def list_signed_reports(
 
 @examples(20)
 @given(CHAINS, LOOKS, LOOKS)
-def test_reporters_with_complete_window_sign_same_report(chain, first_reporter, second_reporter):
+def test_reporters_with_a_complete_window_sign_the_same_report(
+    chain, first_reporter, second_reporter
+):
     firsts = []
     for complete_from, moments in (first_reporter, second_reporter):
         by_turn: dict[tuple[int, int], set[ReportHeader]] = {}
@@ -107,7 +109,7 @@ def test_reporters_with_complete_window_sign_same_report(chain, first_reporter, 
 
 @examples(20)
 @given(CHAINS, LOOKS)
-def test_second_report_is_signed_only_after_first_expires(chain, reporter):
+def test_second_report_is_signed_only_after_the_first_expires(chain, reporter):
     complete_from, moments = reporter
     signed = list_signed_reports(chain, complete_from, sorted(moments))
     for time, cut in signed.items():
@@ -119,13 +121,13 @@ def test_second_report_is_signed_only_after_first_expires(chain, reporter):
 
 @examples(20)
 @given(CHAINS, st.integers(0, PERIODS * PERIOD - 1))
-def test_chosen_report_is_due_and_not_expired(chain, time):
+def test_signed_report_is_due_and_not_expired(chain, time):
     turn = list_signed_reports(chain, 0, [time]).get(time)
 
     assert turn is None or (turn.is_due and not chain.moment(time).is_report_expired(turn))
 
 
-def test_reporter_missing_window_start_waits_for_next_window():
+def test_reporter_that_missed_the_window_start_waits_for_the_next():
     chain = Chain([True] * PERIODS, frozenset(), 200)
     middle = LENGTH + 2
     time = (middle + 2) * PERIOD
@@ -136,7 +138,7 @@ def test_reporter_missing_window_start_waits_for_next_window():
     assert list_signed_reports(chain, middle, [later])[later].period == 2 * LENGTH
 
 
-def test_accepted_round_replaces_missing_window_start():
+def test_accepted_round_counts_as_start_of_the_window():
     accepted = LENGTH + 3
     chain = Chain([True] * PERIODS, frozenset({accepted}), 200)
     time = (accepted + 1) * PERIOD

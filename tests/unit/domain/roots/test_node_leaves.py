@@ -61,7 +61,7 @@ def zeros_of(name: str) -> History:
 
 @examples(40)
 @given(any_histories(), LATER)
-def test_lane_is_derived_from_other_leaf_fields(events, later):
+def test_lane_follows_from_the_other_fields_of_the_leaf(events, later):
     folded = fold(events)
     time = max((event.time for event in events), default=0) + later
     context = context_of(folded, time)
@@ -85,7 +85,7 @@ def test_leaf_of_new_member_has_no_score_and_full_reliability():
     assert leaf.pool_hash == keccak(b"")
 
 
-def test_leaf_contains_times_of_last_score_and_due_kickout():
+def test_leaf_contains_the_times_of_its_last_score_and_due_kickout():
     history = zeros_of("A")
     leaf = leaf_of(history, "A", history.time + 5)
 
@@ -95,7 +95,7 @@ def test_leaf_contains_times_of_last_score_and_due_kickout():
     assert leaf.pool_hash == keccak(bytes(CRYNUX.pool_size))
 
 
-def test_departed_node_keeps_leaf_and_seat():
+def test_departed_node_keeps_its_leaf_and_seat():
     history = History().joins("A").scores("A", 10).quits("A")
     leaf = leaf_of(history, "A")
 
@@ -115,7 +115,7 @@ def test_held_kickout_is_flagged_in_leaf():
 
 
 @pytest.mark.parametrize("hold_reason", [None, "why"])
-def test_dead_letter_in_evidence_suspends_kickout(hold_reason):
+def test_kickout_is_not_due_if_its_evidence_has_a_dead_letter(hold_reason):
     history = zeros_of("A")
     free = leaf_of(history, "A")
     review = KickoutReview(hold_reason, has_dead_letter=True)
@@ -133,7 +133,7 @@ def test_only_due_kickouts_are_reviewed():
     assert leaf_of(history, "A", review_kickout=reject).kickout_due_since == 0
 
 
-def test_kickout_of_node_that_quit_stays_due_in_leaf():
+def test_kickout_stays_due_in_the_leaf_of_a_node_that_quit():
     due = leaf_of(zeros_of("A"), "A")
     left = leaf_of(zeros_of("A").quits("A"), "A")
 

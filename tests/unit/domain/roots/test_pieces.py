@@ -145,7 +145,7 @@ def check_word_runs(leaves: Sequence[NodeLeaf], data: st.DataObject) -> None:
 
 
 @given(draw_leaves(), ADDRESSES)
-def test_covering_leaf_is_found_for_every_address(leaves: list[NodeLeaf], stranger) -> None:
+def test_every_address_is_covered_by_exactly_one_leaf(leaves: list[NodeLeaf], stranger) -> None:
     piece = b"".join(leaf.encode() for leaf in leaves)
     tree = PieceTree(piece, keccak, is_only_piece=True)
     leaf_by_node = {leaf.node: leaf for leaf in leaves}
@@ -166,7 +166,7 @@ def test_chunk_of_invalid_size_is_rejected(size: int) -> None:
         compute_piece_digest(0, bytes(size), keccak, is_only_piece=True)
 
 
-def test_chunk_edit_with_missing_leaves_is_rejected() -> None:
+def test_chunk_edit_beyond_its_leaves_is_rejected() -> None:
     edit = PieceEdit(bytearray(LEAF_BYTES))
     edit.add(2, 0)
     with pytest.raises(ValueError, match="leaves are missing"):

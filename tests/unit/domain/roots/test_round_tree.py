@@ -84,21 +84,25 @@ def test_different_counts_of_hashes_and_indexes_are_rejected(hash_bytes: int) ->
 
 
 @given(draw_leaves(min_size=2), st.data())
-def test_missing_seat_is_rejected(leaves: list[NodeLeaf], data: st.DataObject) -> None:
+def test_round_without_a_leaf_for_every_seat_is_rejected(
+    leaves: list[NodeLeaf], data: st.DataObject
+) -> None:
     missing = data.draw(st.integers(0, len(leaves) - 2))
     with pytest.raises(ValueError, match=f"{len(leaves) - 1} leaves must have the seats 0 to "):
         build_round_tree(leaf for leaf in leaves if leaf.seat != missing)
 
 
 @pytest.mark.parametrize("index", [-1, 3, 4])
-def test_index_without_leaf_has_no_proof(index: int) -> None:
+def test_proof_for_an_index_without_leaf_raises_index_error(index: int) -> None:
     tree = MerkleTree(b"\1" * 32 + b"\2" * 32 + b"\3" * 32, keccak)
     with pytest.raises(IndexError, match=f"there is no leaf at index {index}"):
         tree.build_proof(index)
 
 
 @given(draw_leaves(), st.data())
-def test_updated_round_equals_rebuilt_round(leaves: list[NodeLeaf], data: st.DataObject) -> None:
+def test_updated_round_tree_equals_rebuilt_tree(
+    leaves: list[NodeLeaf], data: st.DataObject
+) -> None:
     first_count = data.draw(st.integers(0, len(leaves)))
     first = [replace(leaf, lane=data.draw(LANES)) for leaf in leaves[:first_count]]
     tree = build_round_tree(first)
@@ -116,7 +120,9 @@ def test_updated_round_equals_rebuilt_round(leaves: list[NodeLeaf], data: st.Dat
 
 
 @given(draw_leaves(), st.data())
-def test_modified_leaf_does_not_prove_root(leaves: list[NodeLeaf], data: st.DataObject) -> None:
+def test_tampered_leaf_does_not_prove_the_root(
+    leaves: list[NodeLeaf], data: st.DataObject
+) -> None:
     tree = build_round_tree(leaves)
     summary = tree.summarize(1, ORACLE, 7, 100)
     root = tree.compute_root(summary)
@@ -134,7 +140,7 @@ def test_modified_leaf_does_not_prove_root(leaves: list[NodeLeaf], data: st.Data
 
 
 @given(draw_leaves(min_size=2))
-def test_inner_node_is_not_accepted_as_leaf(leaves: list[NodeLeaf]) -> None:
+def test_inner_tree_node_is_not_accepted_as_a_leaf(leaves: list[NodeLeaf]) -> None:
     """The two hashes below an inner node are 64 bytes like a word leaf, but hashed only once."""
     tree = build_round_tree(leaves)
     summary = tree.summarize(1, ORACLE, 7, 100)
@@ -148,7 +154,7 @@ def test_inner_node_is_not_accepted_as_leaf(leaves: list[NodeLeaf]) -> None:
     "change",
     [{"chain_id": 2}, {"oracle": Address("0x" + "0b" * 20)}, {"round": 8}, {"as_of": 101}],
 )
-def test_equal_leaves_of_other_round_have_different_root(change: dict[str, Any]) -> None:
+def test_same_leaves_in_another_round_have_another_root(change: dict[str, Any]) -> None:
     leaf = build_leaf(ORACLE, ORACLE, 0, 5000)
     tree = build_round_tree([leaf])
     summary = tree.summarize(1, ORACLE, 7, 100)
@@ -156,7 +162,7 @@ def test_equal_leaves_of_other_round_have_different_root(change: dict[str, Any])
 
 
 @given(draw_leaves(), ADDRESSES)
-def test_absence_is_proven_exactly_for_addresses_without_leaf(
+def test_absence_can_be_proven_only_for_addresses_without_leaf(
     leaves: list[NodeLeaf], address: Address
 ) -> None:
     leaf_by_node = {leaf.node: leaf for leaf in leaves}

@@ -58,7 +58,7 @@ def test_equal_amounts_have_zero_gini(amount, count):
     assert compute_gini([amount] * count) == 0
 
 
-def test_gini_of_single_owner_among_four_is_three_quarters():
+def test_gini_is_three_quarters_if_one_of_four_owns_everything():
     assert compute_gini([0, 0, 7, 0]) == 3 * UNIT // 4
 
 
@@ -75,7 +75,7 @@ def test_rank_correlation_equals_pearson_of_mean_ranks(values):
 
 
 @given(st.lists(st.integers(), min_size=2, max_size=30, unique=True))
-def test_rank_correlation_is_1_with_itself_and_minus_1_reversed(values):
+def test_rank_correlation_is_1_with_itself_and_minus_1_with_reverse(values):
     assert compute_rank_correlation(values, values) == UNIT
     assert compute_rank_correlation(values, [-value for value in values]) == -UNIT
 

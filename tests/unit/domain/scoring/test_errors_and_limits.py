@@ -36,7 +36,7 @@ def test_relay_ranks_instant_error_first():
     assert list_ranked_members(failed_first(), RELAY) == [(2, 2, 5), (1, 1, 10), (3, 3, 2)]
 
 
-def test_errors_alone_rank_by_time():
+def test_errors_rank_by_time_if_there_is_no_result():
     history = of_three().after(1).reports_error("2").after(1).reports_error("1").after(9)
     assert list_ranked_members(history.closes("g", *NAMES)) == [
         (2, 2, 5),
@@ -71,7 +71,7 @@ def impossible(limit):
     return history.after(1).times_out("1").closes("g", *NAMES).after(1).times_out("2")
 
 
-def test_timeout_of_task_with_too_short_limit_has_no_effect():
+def test_timeout_with_a_too_short_time_limit_has_no_effect():
     fold, changes = fold_history(impossible(59), DOUBTING)
     assert list_ranked_members(impossible(59), DOUBTING) == [
         (None, None, None),
@@ -92,7 +92,7 @@ def test_timeout_of_task_with_too_short_limit_has_no_effect():
 
 
 @pytest.mark.parametrize("limit", [60, None])
-def test_timeout_of_task_with_sufficient_or_no_limit_counts(limit):
+def test_timeout_with_a_sufficient_or_no_time_limit_counts(limit):
     fold, changes = fold_history(impossible(limit), DOUBTING)
     assert [bytes(fold.ledger.nodes[make_node_address(name)].pool) for name in "ABC"] == [
         bytes([0]),
@@ -102,7 +102,7 @@ def test_timeout_of_task_with_sufficient_or_no_limit_counts(limit):
     assert changes.anomalies == []
 
 
-def test_timeout_with_any_limit_counts_under_default_rules():
+def test_timeout_counts_with_any_time_limit_by_default():
     fold, changes = fold_history(impossible(1))
     assert fold.ledger.nodes[make_node_address("A")].base == 3 * UNIT // 10
     assert changes.anomalies == []

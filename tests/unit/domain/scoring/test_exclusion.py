@@ -19,5 +19,5 @@ def test_node_is_selectable_after_computed_exclusion():
     assert heal_reliability(base, 0, seconds, RELAY) >= RELAY.exclude_exit
 
 
-def test_penalty_factor_of_1_excludes_no_node():
+def test_no_node_is_excluded_with_a_penalty_factor_of_1():
     assert compute_max_exclusion_seconds(replace(CRYNUX, penalty=UNIT)) == 0

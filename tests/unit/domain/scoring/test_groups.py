@@ -46,7 +46,7 @@ def test_fastest_three_members_score_10_5_2():
     assert list_ranked_members(history.closes("g", *NAMES)) == [(2, 8, 5), (3, 9, 2), (1, 7, 10)]
 
 
-def test_rank_beyond_score_table_gets_last_score():
+def test_rank_beyond_the_score_table_gets_its_last_score():
     history = of_three().starts("4", "D").starts("5", "E")
     for name in ("1", "2", "3", "4", "5"):
         history.after(1).submits(name)
@@ -98,7 +98,7 @@ def test_invalidated_result_keeps_score_of_its_rank():
     assert fold_history(history, ALL)[0].ledger.nodes[make_node_address("A")].pool == bytes([10])
 
 
-def test_unstarted_member_gets_no_score():
+def test_member_that_never_started_gets_no_score():
     history = History().creates(*NAMES).starts("1", "A").after(3).submits("1").aborts("2")
     assert list_ranked_members(history.closes("g", *NAMES)) == [
         (1, 3, 10),
@@ -108,13 +108,13 @@ def test_unstarted_member_gets_no_score():
     assert rules_broken(history) == []
 
 
-def test_unseen_member_gets_no_score_and_is_listed_as_anomaly():
+def test_unseen_member_gets_no_score_and_is_an_anomaly():
     history = History().starts("1", "A").after(3).submits("1").closes("g", "1", "2")
     assert list_ranked_members(history) == [(1, 3, 10), (None, None, None)]
     assert rules_broken(history) == ["group_names_unseen_task"]
 
 
-def test_group_without_ranked_member_adds_no_scores():
+def test_group_without_an_answer_is_not_scored():
     history = of_three().after(9).times_out("1").times_out("2").closes("g", *NAMES)
     fold, changes = fold_history(history, ALL)
     assert list_ranked_members(history) == 3 * [(None, None, None)]
@@ -123,7 +123,7 @@ def test_group_without_ranked_member_adds_no_scores():
     assert all(member.pool == b"" for member in fold.ledger.nodes.values())
 
 
-def test_task_is_scored_only_by_first_group_listing_it():
+def test_task_is_scored_only_by_the_first_group_that_lists_it():
     history = of_three().after(1).submits("1").after(1).submits("2").after(1).submits("3")
     history.closes("g", "1", "2").closes("h", "2", "3")
     _, changes = fold_history(history, ALL)
@@ -133,14 +133,14 @@ def test_task_is_scored_only_by_first_group_listing_it():
     assert [anomaly.rule for anomaly in changes.anomalies] == ["task_scored_before"]
 
 
-def test_tasks_of_unscored_group_are_scored_by_next_group():
+def test_tasks_of_an_unscored_group_can_be_scored_by_the_next():
     history = of_three().times_out("1").closes("g", "1").after(3).submits("2")
     history.closes("h", "1", "2")
     _, changes = fold_history(history, ALL)
     assert [member.score for member in changes.results[1].members] == [0, 10]
 
 
-def test_group_listing_task_twice_is_ignored():
+def test_group_that_lists_a_task_twice_is_ignored():
     history = of_three().after(1).submits("1").closes("g", "1", "1")
     _, changes = fold_history(history, ALL)
     assert changes.results == []
@@ -153,7 +153,7 @@ def test_elapsed_time_is_never_negative():
     assert rules_broken(history) == ["time_fell"]
 
 
-def test_scores_enter_pools_in_member_order_at_group_close():
+def test_scores_enter_pools_in_member_order_when_the_group_closes():
     history = of_three().starts("4", "A").after(1).submits("4").after(1).submits("1")
     history.after(3).closes("g", "1", "2", "4")
     fold, changes = fold_history(history, ALL)
@@ -189,7 +189,7 @@ def test_group_with_too_few_tasks_never_closes():
     assert fold_history(history, TERMINAL)[1].results == []
 
 
-def test_terminal_close_rule_ignores_group_events_of_chain():
+def test_group_event_is_ignored_under_the_terminal_close_rule():
     history = of_three(of="g").after(1).submits("1").closes("g", *NAMES)
     assert fold_history(history, TERMINAL)[1].results == []
     assert fold_history(history, ALL)[1].results != []
@@ -205,7 +205,7 @@ def test_task_created_after_group_close_changes_nothing():
 # The relay's rules
 
 
-def test_relay_scores_timed_out_but_not_aborted_members():
+def test_relay_scores_members_that_time_out_but_not_aborted_ones():
     history = of_three().after(1).submits("1").aborts("2").times_out("3").closes("g", *NAMES)
     _, changes = fold_history(history, RELAY)
     assert list_ranked_members(history, RELAY) == [(1, 1, 10), (None, None, 0), (None, None, 0)]
@@ -215,7 +215,7 @@ def test_relay_scores_timed_out_but_not_aborted_members():
     }
 
 
-def test_relay_scores_no_member_after_validation_timeout():
+def test_relay_scores_no_member_after_a_validation_timeout():
     history = of_three().after(1).submits("1").submits("2")
     history.aborts("2", AbortReason.CREATOR_VALIDATION_TIMEOUT).closes("g", *NAMES)
     assert list_ranked_members(history, RELAY) == [
@@ -226,7 +226,7 @@ def test_relay_scores_no_member_after_validation_timeout():
     assert list_ranked_members(history, ALL)[0] == (1, 1, 10)
 
 
-def test_restart_without_later_scores_changes_no_score():
+def test_restart_without_later_scores_leaves_the_pool_unchanged():
     history = History().joins("A").scores("A", 10, 5)
     rules = replace(RELAY, restarts=(history.time + 5,))
     fold, changes = fold_history(history, rules)

@@ -78,7 +78,7 @@ def test_forecast_gives_fewest_places_that_avoid_kickout(pool, place):
 
 @given(POOLS)
 @examples(50)
-def test_zero_forecast_means_due_kickout(pool):
+def test_forecast_is_zero_if_and_only_if_the_kickout_is_due(pool):
     result = forecast(pool)
     is_due = is_kickout_due(with_pool(pool), CRYNUX, MEMBER.since)
     assert (result is not None and result.scores == 0) == is_due
@@ -95,7 +95,7 @@ def test_kickout_after_constant_zeros_is_due_as_forecast(count):
     assert is_kickout_due(with_pool(pool), CRYNUX, MEMBER.since)
 
 
-def test_third_places_alone_have_no_kickout_forecast():
+def test_node_that_always_ranks_third_has_no_kickout_forecast():
     assert forecast(bytes((2,) * 50)) is None
 
 
@@ -109,7 +109,7 @@ def test_node_without_counting_pool_has_no_forecast(changes, rules):
     assert not is_kickout_near(failing, failing.since, rules)
 
 
-def test_kickout_is_near_only_within_last_scores_before_due():
+def test_kickout_is_near_only_within_the_last_scores_before_it():
     near = [is_kickout_near(with_pool(bytes(count)), MEMBER.since, CRYNUX) for count in range(51)]
     assert near.index(True) == 50 - NEAR_SCORES + 1
     assert near[50 - NEAR_SCORES + 1 : 50] == [True] * (NEAR_SCORES - 1)

@@ -64,7 +64,7 @@ def test_node_update_replaces_only_its_fields():
     assert updated_node.version == (1, 2, 3)
 
 
-def test_models_in_use_are_those_of_last_started_task():
+def test_models_in_use_are_those_of_the_last_started_task():
     history = History().creates("1", models=("x",)).creates("2", models=("y",))
     history.starts("1", "A").succeeds("1").starts("2", "A")
     assert fold_node(history, "A").in_use == ("y",)
@@ -89,7 +89,7 @@ def test_node_that_always_ranks_third_is_not_due_for_kickout():
     assert is_kickout_due(fold_node(history.scores("A", 0), "A"), CRYNUX)
 
 
-def test_kickout_interval_opens_when_low_pool_is_full():
+def test_kickout_interval_opens_when_a_low_pool_becomes_full():
     history = History().joins("A").scores("A", *[2] * 48, 0)
     assert intervals(history) == []
 
@@ -101,7 +101,7 @@ def test_kickout_interval_opens_when_low_pool_is_full():
     assert closed is None
 
 
-def test_kickout_interval_closes_when_pool_improves():
+def test_kickout_interval_closes_when_the_pool_improves():
     history = History().joins("A").scores("A", 0, *[2] * 49).scores("A", 2)
     (opened, _), (again, closed) = intervals(history)
     assert opened == again
@@ -119,7 +119,7 @@ def test_kickout_stays_due_through_quit_and_rejoin():
     assert intervals(history) == [(opened_at, None)]
 
 
-def test_late_score_of_departed_node_closes_kickout_interval():
+def test_late_score_of_a_departed_node_closes_its_kickout_interval():
     history = History().joins("A").scores("A", 0, *[2] * 49).starts("x", "A").starts("y", "B")
     history.quits("A").submits("x").submits("y").closes("g", "x", "y")
     (_, _), (_, closed_at) = intervals(history)
@@ -127,7 +127,7 @@ def test_late_score_of_departed_node_closes_kickout_interval():
     assert not is_kickout_due(fold_node(history, "A"), CRYNUX)
 
 
-def test_departed_node_does_not_become_due_for_kickout():
+def test_departed_node_becomes_due_for_kickout_only_after_rejoining():
     history = History().joins("A").scores("A", *[0] * 49).starts("x", "A").starts("y", "B")
     history.quits("A").submits("x").submits("y").closes("g", "x", "y")
     quit_node = fold_node(history, "A")
@@ -139,13 +139,13 @@ def test_departed_node_does_not_become_due_for_kickout():
 
 
 @pytest.mark.parametrize("leaves", [History.is_slashed, History.is_kicked_out])
-def test_kickout_interval_closes_when_network_ends_membership(leaves):
+def test_kickout_or_slash_closes_the_kickout_interval(leaves):
     history = leaves(History().joins("A").scores("A", 0, *[2] * 49), "A")
     (_, _), (_, closed_at) = intervals(history)
     assert closed_at == history.events[-1].at
 
 
-def test_low_reliability_alone_makes_no_kickout_due():
+def test_low_reliability_alone_never_makes_a_kickout_due():
     history = History().joins("A").scores("A", *[10] * 50)
     for n in range(20):
         history.starts(str(n), "A").times_out(str(n))
@@ -162,7 +162,7 @@ def test_node_with_zero_mean_is_new_only_under_relay():
     assert compute_long_term_score(scored_node, CRYNUX, 0) == 0
 
 
-def test_relay_restart_keeps_exact_mean_and_clears_due_kickout():
+def test_relay_restart_keeps_the_mean_and_clears_a_due_kickout():
     history = History().joins("A").scores("A", *[0] * 49, 10)
     scored_node = fold_node(history, "A", RELAY)
     assert is_kickout_due(scored_node, RELAY)
@@ -175,7 +175,7 @@ def test_relay_restart_keeps_exact_mean_and_clears_due_kickout():
     assert compute_long_term_score(scored_node, restarting, history.time + 9) == UNIT // 50
 
 
-def test_prior_mean_is_copied_into_pool_once_after_rejoin():
+def test_prior_mean_fills_the_pool_once_after_a_rejoin():
     history = History().joins("A").scores("A", 0, 2).quits("A").joins("A").scores("A", 10, 5)
     rejoined_node = fold_node(history, "A", RELAY)
     assert rejoined_node.pool == bytes([3] * 48 + [10, 5])

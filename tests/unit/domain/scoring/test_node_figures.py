@@ -53,7 +53,7 @@ def test_node_figures_match_individual_functions(rules, history):
         )
 
 
-def test_excluded_node_has_time_of_return():
+def test_excluded_node_has_a_time_of_return():
     node = fold_node(History().joins("A"), "A")
     node.base = CRYNUX.exclude_enter - 1
     node_scores = compute_node_scores(node, node.since, CRYNUX)
@@ -64,6 +64,6 @@ def test_excluded_node_has_time_of_return():
     )
 
 
-def test_unscored_lane_has_no_qos():
+def test_lane_without_a_score_has_no_qos():
     assert [decode_qos(lane) for lane in (0, DO_NOT_SELECT)] == [None, None]
     assert decode_qos(HIGHEST_SCORE) == 10**18

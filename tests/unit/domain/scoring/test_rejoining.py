@@ -94,7 +94,7 @@ def test_rejoin_after_due_kickout_clears_pool_and_reliability():
     assert fold_node(history, "A").pool == bytes([2])
 
 
-def test_rejoin_after_quit_keeps_kickout_due():
+def test_kickout_stays_due_if_the_node_quits_and_rejoins():
     history = History().joins("A").scores("A", *[0] * 50)
     opened_at = fold_node(history, "A").kickout_due_since
     history.quits("A").after(3600).joins("A")
@@ -104,7 +104,7 @@ def test_rejoin_after_quit_keeps_kickout_due():
     assert compute_long_term_score(rejoined_node, CRYNUX, history.time) == 0
 
 
-def test_kickout_in_transaction_of_quit_clears_pool_on_rejoin():
+def test_kickout_in_the_same_transaction_as_quit_clears_the_pool():
     """A network may emit both events: the quit does not end the due kickout."""
     history = History().joins("A").scores("A", *[0] * 50).starts("1", "A").asks_to_quit("A")
     events = in_one_transaction(history.after(12).aborts("1").is_kicked_out("A"), 2)
@@ -114,13 +114,13 @@ def test_kickout_in_transaction_of_quit_clears_pool_on_rejoin():
     assert fold.ledger.nodes[make_node_address("A")].pool == b""
 
 
-def test_scores_during_absence_do_not_restore_cleared_pool():
+def test_late_score_does_not_restore_a_cleared_pool():
     history = History().joins("A").scores("A", *[0] * 50).starts("1", "A").is_kicked_out("A")
     history.after(1).submits("1").closes("g", "1").joins("A")
     assert fold_node(history, "A").pool == b""
 
 
-def test_rejoin_restores_reliability_if_rules_require():
+def test_rejoin_restores_reliability_if_the_rules_say_so():
     history = timed_out(History().joins("A"), 3).quits("A").after(1).joins("A")
     rejoined_node = fold_node(history, "A", TO_THE_LETTER)
     assert (rejoined_node.base, rejoined_node.since) == (UNIT, history.time)

@@ -53,7 +53,7 @@ def test_canonical_json_is_sorted_and_has_no_spaces():
     )
 
 
-def test_rule_at_default_is_omitted_from_json():
+def test_rule_with_its_default_value_is_omitted_from_json():
     """Therefore a rule set from before this rule keeps its hash."""
     assert "legacy" not in json.loads(CRYNUX.to_json())
     assert Rules.from_json(CRYNUX.to_json()).legacy is None
@@ -66,7 +66,7 @@ def test_kickout_line_has_canonical_spelling_in_json(text):
     assert json.loads(rules.to_json())["kickout_below"] == "2"
 
 
-def test_get_rules_returns_published_set_of_that_name():
+def test_published_rule_set_is_found_by_its_name():
     assert get_rules("relay") == RELAY
     with pytest.raises(
         ValueError, match=r"unknown rule set 'pocket'; expected one of: crynux, relay"
@@ -135,7 +135,7 @@ def test_malformed_rule_set_is_rejected(text):
         Rules.from_json(text)
 
 
-def test_decimal_rules_are_exactly_fraction_fields():
+def test_exactly_the_fraction_fields_are_written_as_decimals():
     decimals = {
         name for name, (field, _) in get_declared_rules(Rules).items() if is_fraction(field)
     }

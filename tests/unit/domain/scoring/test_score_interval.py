@@ -58,7 +58,7 @@ def test_score_interval_of_any_score_table_matches_enumeration(pool, possible):
 
 @given(st.lists(st.sampled_from(SCORES), min_size=1, max_size=50), st.data())
 @examples(100)
-def test_better_score_does_not_lower_interval_bounds(pool, data):
+def test_better_score_never_lowers_the_interval(pool, data):
     index = data.draw(st.integers(0, len(pool) - 1))
     better = data.draw(st.sampled_from([score for score in SCORES if score >= pool[index]]))
     raised = [*pool[:index], better, *pool[index + 1 :]]
@@ -139,7 +139,7 @@ def test_qos_without_mean_score_has_no_interval(changes, rules):
     assert compute_qos_interval(scored, scored.since, rules) is None
 
 
-def test_interval_is_multiplied_by_reliability_of_scores():
+def test_qos_interval_contains_qos_and_never_exceeds_reliability():
     scored = replace(MEMBER, pool=bytes((10, 5, 2)), pool_sum=17, base=UNIT // 2)
     time = scored.since + 600
     interval = compute_qos_interval(scored, time, CRYNUX)

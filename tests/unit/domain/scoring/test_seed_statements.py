@@ -97,7 +97,7 @@ def test_claimed_hardware_does_not_affect_score():
     }
 
 
-def test_group_of_timeouts_leaves_means_unchanged():
+def test_group_of_timeouts_leaves_the_means_unchanged():
     history = History().joins("A", "B", "C")
     for name in "ABC":
         history.starts(name, name)
@@ -128,7 +128,7 @@ def boost(reliability: int) -> int:
 
 
 @given(st.lists(st.sampled_from((0, 2, 5, 10)), min_size=50, max_size=50), st.integers(0, 10))
-def test_single_score_changes_full_pool_mean_by_max_2_percent(scores, new):
+def test_one_score_changes_the_mean_of_a_full_pool_by_at_most_2_percent(scores, new):
     before = bytes(scores)
     after = append_score_to_pool(before, new, CRYNUX)
     assert len(after) == 50
@@ -206,12 +206,12 @@ def test_exclusion_begins_strictly_below_10_percent(h):
 
 @pytest.mark.parametrize(("minutes", "percent"), [(30, 63), (60, 86), (90, 95)])
 @pytest.mark.parametrize("base", [0, 27 * UNIT // 1000, 3 * TENTH])
-def test_waiting_recovers_documented_share_of_reliability(minutes, percent, base):
+def test_waiting_restores_the_documented_share_of_reliability(minutes, percent, base):
     h = heal_reliability(base, 0, minutes * MINUTE, CRYNUX)
     assert round(Fraction(100 * (h - base), UNIT - base)) == percent
 
 
-def test_reliability_of_idle_node_recovers_up_to_maximum():
+def test_reliability_of_an_idle_node_recovers_up_to_the_maximum():
     penalised_node = fold_node(times_out_on(full_of(10), "A", 3), "A")
     reliabilities = [
         compute_reliability(penalised_node, penalised_node.since + hours * 3600, CRYNUX)
@@ -229,11 +229,11 @@ def test_excluded_node_recovers_by_waiting():
 
 
 @given(reliabilities)
-def test_success_adds_15_percent_reliability_up_to_maximum(h):
+def test_success_adds_15_percent_reliability_up_to_the_maximum(h):
     assert boost(h) == min(UNIT, h + 15 * UNIT // 100)
 
 
-def test_success_recovers_as_much_as_435_seconds_of_waiting():
+def test_success_restores_as_much_as_435_seconds_of_waiting():
     low = 3 * TENTH
     waited = next(s for s in range(3600) if heal_reliability(low, 0, s, CRYNUX) >= boost(low))
     assert waited == 435

@@ -58,7 +58,7 @@ def test_required_events_depend_on_rules():
     )
 
 
-def test_profile_with_all_event_types_has_no_shortfall():
+def test_profile_with_all_event_types_is_complete():
     assert list(describe_missing_event_types(EVERYTHING, build_rules("crynux", {}))) == []
 
 

@@ -128,7 +128,7 @@ def check_rejection(vector: Vector) -> None:
 
 
 @vectors_of("figure_tables")
-def test_scores_match_figure_tables_except_for_unscored_group(vector):
+def test_scores_match_the_tables_of_the_figure(vector):
     statuses = [
         "EndAborted/Timeout" if status == "Timeout" else status
         for status in vector["status_in_submission_order"]

@@ -71,7 +71,7 @@ def test_at_least_ninety_vectors_are_run():
     assert len(run) >= 90
 
 
-def test_superseded_vector_and_replacement_are_both_run():
+def test_superseded_vector_and_its_replacement_are_both_run():
     names = [name for name in load_entries() if not is_listed(name)]
     rows = list_superseded()
     assert rows

@@ -159,7 +159,7 @@ _HEALTH = {
 
 
 @vectors_of("health_metrics_events")
-def test_exclusion_transitions_match_relay_metrics(vector):
+def test_exclusions_are_counted_like_the_metrics_of_the_relay(vector):
     start, event, minutes = _METRICS[vector["id"].split()[0]]
     patient = MemberHistory(RELAY, units(start), excluded=minutes is not None)
     if minutes is not None:
@@ -216,7 +216,7 @@ def brought_to(history: History, status: LastStatus) -> History:
 
 
 @vectors_of("penalty_decision/rows")
-def test_only_endings_blamed_on_node_reduce_its_reliability(vector):
+def test_only_endings_that_the_node_caused_lower_its_reliability(vector):
     """If the relay blames the node, the profile emits `task_timed_out`."""
     status_names = re.findall(r"\w+", vector["last_status"].replace("(legacy task)", ""))
     reason = _REASONS[vector["reason"].partition("(")[0]]
@@ -248,7 +248,7 @@ _ENDS = {
 
 
 @vectors_of("penalty_decision/boost_events")
-def test_successful_ending_boosts_reliability_once(vector):
+def test_success_raises_reliability_only_once(vector):
     patient = MemberHistory(RELAY, UNIT // 2)
     _ENDS[vector["terminal"]](patient.history.starts("1", "A").submits("1"), "1")
     patient.apply("read")

@@ -69,7 +69,7 @@ def test_kickout_line_matches_vectors(vector):
 
 
 @vectors_of("least_timeout", file="seed-2")
-def test_timeout_below_min_limit_matches_vectors(vector):
+def test_timeout_with_a_too_short_limit_matches_vectors(vector):
     rules = build_changed_rules(least_timeout_seconds=vector["least_timeout_seconds"])
     history = History().joins("A", "B", "C").creates("1", "2", "3", timeout=vector["limit"])
     history.starts("1", "A").starts("2", "B").starts("3", "C").after(1).submits("2").submits("3")

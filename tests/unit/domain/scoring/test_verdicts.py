@@ -55,7 +55,7 @@ def test_wrong_answer_still_ranks_under_relay_rules():
     assert scores(history, RELAY) == [10, 5, 2]
 
 
-def test_majority_error_reports_rank_as_right_answers():
+def test_error_reports_of_the_majority_rank_as_right_answers():
     history = History().starts("1", "A").starts("2", "B").starts("3", "C").after(1)
     history.submits("1").after(1).reports_error("2").after(1).reports_error("3").after(1)
     history.judges_nothing("g", *NAMES, errors=("2", "3"))
@@ -63,12 +63,12 @@ def test_majority_error_reports_rank_as_right_answers():
     assert scores(history) == [0, 10, 5]
 
 
-def test_verdict_in_later_transaction_changes_no_score():
+def test_verdict_in_a_later_transaction_does_not_change_scores():
     history = build_answered_group(1, 5, 7).closes("g", *NAMES).is_invalidated("1").is_slashed("A")
     assert scores(history) == [10, 5, 2]
 
 
-def test_wrong_answers_lead_to_kickout_and_spare_honest_nodes():
+def test_wrong_answers_lead_only_their_node_to_a_kickout():
     history = History().joins("A", "B", "C")
     for turn in range(50):
         names = [f"{turn}/{place}" for place in range(3)]
@@ -84,7 +84,7 @@ def test_wrong_answers_lead_to_kickout_and_spare_honest_nodes():
 
 @examples(50)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.data())
-def test_wrong_answers_take_no_rank_from_right_answers(seconds, data):
+def test_wrong_answers_do_not_lower_ranks_of_right_answers(seconds, data):
     """Right answers have the scores that they would have without the wrong ones."""
     names = [str(place) for place, _ in enumerate(seconds, start=1)]
     wrong = data.draw(st.sets(st.sampled_from(names), max_size=(len(names) - 1) // 2))

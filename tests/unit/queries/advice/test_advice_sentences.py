@@ -71,7 +71,9 @@ HELD = replace(RULES, kick_creator_share=UNIT // 2)
         (History().joins("A"), LEGACY, "The rules score each window by itself, so no kickout"),
     ],
 )
-def test_kickout_sentence_matches_each_kind_of_node(new_sqlite_store, history, rules, sentence):
+def test_kickout_sentence_matches_the_state_of_the_node(
+    new_sqlite_store, history, rules, sentence
+):
     advice = advise(new_sqlite_store, history, rules)
     assert describe_kickout_outlook(advice).startswith(sentence)
 
@@ -102,12 +104,12 @@ def build_expelled() -> History:
         (build_expelled().joins("A"), "No scored task counts now."),
     ],
 )
-def test_earnings_sentence_matches_each_kind_of_node(new_sqlite_store, history, sentence):
+def test_earnings_sentence_matches_the_state_of_the_node(new_sqlite_store, history, sentence):
     assert FEE * 10 // 17 == 200
     assert summarize_earnings(advise(new_sqlite_store, history).money, CNX) == sentence
 
 
-def test_scores_before_rejoin_do_not_count(new_sqlite_store):
+def test_scores_before_a_rejoin_do_not_count(new_sqlite_store):
     history = build_expelled().joins("A")
     race(history, "new", {"A": 20, "B": 5, "C": 9})
     advice = advise(new_sqlite_store, history)

@@ -53,7 +53,7 @@ def speeds_after(history: History, name: str = "A") -> dict[str, GpuSpeed]:
     return {speed.name: speed for speed in list_gpu_speeds(own_gpu, table)}
 
 
-def test_every_member_gpu_is_listed_with_shared_groups():
+def test_gpu_of_every_member_is_listed_with_its_shared_groups():
     speeds = speeds_after(shared_groups(MIN_SHARED_GROUPS))
     assert {gpu: (speed.nodes, speed.shared_groups) for gpu, speed in speeds.items()} == {
         "RTX 3060": (2, 0),
@@ -68,7 +68,7 @@ def test_every_member_gpu_is_listed_with_shared_groups():
 @pytest.mark.parametrize(
     ("groups", "fast_seconds"), [(MIN_SHARED_GROUPS - 1, 10), (MIN_SHARED_GROUPS, None)]
 )
-def test_gpu_pair_with_few_shared_groups_has_no_ratio(groups, fast_seconds):
+def test_gpus_with_few_shared_groups_have_no_speed_ratio(groups, fast_seconds):
     speeds = speeds_after(shared_groups(groups, fast_seconds))
     assert [speed.time_ratio for speed in speeds.values()] == [None, None, None]
 

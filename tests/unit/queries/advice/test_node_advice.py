@@ -22,7 +22,7 @@ def client(new_sqlite_store):
         yield IndexedHistory(store).whole(history).client()
 
 
-def test_near_kickout_is_shown_in_api_and_on_page(client: TestClient):
+def test_kickout_forecast_is_shown_in_the_api_and_on_the_page(client: TestClient):
     advice = client.get(f"/v1/nodes/{make_node_address('A')}/advice").json()
 
     # After 15 more zeros, three of the twelve first places have left the pool.

@@ -33,7 +33,7 @@ def money_after(*races):
         ((None, 5, 20), None, split_fee_by_scores(FEE, [10, 5, 2])[2]),
     ],
 )
-def test_lower_rank_costs_difference_to_next_better_rank(elapsed, rank, lost):
+def test_lower_rank_costs_the_difference_to_the_next_better_one(elapsed, rank, lost):
     money = money_after(elapsed)
     assert money.losses == [RankLoss(rank=rank, tasks=1, amount=lost)]
 
@@ -60,7 +60,7 @@ def test_fees_per_day_are_averaged_since_first_task():
     assert build_node_money(record_of(History().joins("A"))).per_day is None
 
 
-def test_losses_today_count_tasks_scored_since_midnight():
+def test_losses_of_today_include_only_tasks_since_midnight():
     history = History().joins("A", "B", "C")
     race(history, "early", {"A": None, "B": 9, "C": 20})
     history.after(86_400 - history.time % 86_400)

@@ -35,7 +35,7 @@ def record_race(elapsed, rules=CRYNUX) -> AdviceRecord:
 
 @given(SECONDS, SECONDS, st.integers(1, 60), st.integers(1, 60), RULES)
 @examples(60)
-def test_reranked_group_equals_group_with_changed_times(b, c, before, after, rules):
+def test_what_if_ranks_equal_those_of_a_group_with_other_times(b, c, before, after, rules):
     slow = record_race({"A": before, "B": b, "C": c}, rules)
     fast = record_race({"A": after, "B": b, "C": c}, rules)
     if not slow.scored_tasks:
@@ -51,7 +51,7 @@ def test_reranked_group_equals_group_with_changed_times(b, c, before, after, rul
     }
 
 
-def test_group_not_ranked_by_time_is_not_reranked():
+def test_what_if_ignores_a_group_that_was_not_ranked_by_time():
     record = record_race({"A": 5, "B": 9, "C": 20})
     scored = record.scored_tasks[0]
     swapped = {1: 2, 2: 1, 3: 3}
@@ -86,7 +86,7 @@ def play_events(events, skipped=None) -> History:
 
 @given(EVENTS, RULES)
 @examples(60)
-def test_what_if_reliability_equals_history_without_timeout(events, rules):
+def test_what_if_reliability_equals_that_of_history_without_timeout(events, rules):
     record = record_of(play_events(events), rules=rules)
     timeouts = [index for index, (times_out, _) in enumerate(events) if times_out]
     for skipped in timeouts:
@@ -104,7 +104,7 @@ def test_what_if_reliability_equals_history_without_timeout(events, rules):
 
 @given(EVENTS, st.integers(1, 2 * MEAN_SECONDS))
 @examples(20)
-def test_mean_reliability_lies_between_its_samples(events, seconds_after):
+def test_mean_reliability_lies_within_the_range_of_its_samples(events, seconds_after):
     record = record_of(play_events(events).after(seconds_after))
     first = max(record.known_since, record.time - MEAN_SECONDS)
     steps = list_reliability_steps(record)
@@ -117,7 +117,7 @@ def test_mean_reliability_lies_between_its_samples(events, seconds_after):
     assert abs(mean - sum(samples) // len(samples)) < UNIT // 200
 
 
-def test_what_if_is_independent_of_momentary_reliability():
+def test_what_if_does_not_depend_on_current_reliability():
     history = History().joins("A", "B", "C")
     race(history, "1", {"A": 20, "B": 18, "C": 30}).after(MEAN_SECONDS)
     race(history, "2", {"A": None, "B": 18, "C": 30})
@@ -164,7 +164,7 @@ def test_what_if_of_node_without_timeout_has_no_timeout_row(history):
         assert [row.change for row in what_if.rows] == ["as_it_is", "faster"]
 
 
-def test_pool_not_matching_stored_scores_has_no_what_if():
+def test_what_if_is_unavailable_if_pool_differs_from_stored_scores():
     record = record_of(History().joins("A").scores("A", 10, 5))
     reseeded = replace(record, node=replace(record.node, pool=bytes((7, 7, 5))))
     assert build_what_if(reseeded, find_nothing, find_nothing) is None

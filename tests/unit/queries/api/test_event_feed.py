@@ -63,7 +63,7 @@ def indexed(store):
     return IndexedHistory(store).whole(a_history())
 
 
-def test_feed_contains_timeouts_and_recovery(indexed):
+def test_event_feed_contains_timeouts_and_the_recovery(indexed):
     kinds = [event.kind for event in all_of(indexed) if event.node == make_node_address("A")]
     assert kinds[0] == "joined"
     assert kinds.count("timed_out") == 3
@@ -101,7 +101,7 @@ def test_event_times_are_non_decreasing(indexed):
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 7])
-def test_paged_feed_returns_each_event_once(indexed, page_size):
+def test_paginated_feed_returns_each_event_once(indexed, page_size):
     assert all_of(indexed, page_size) == all_of(indexed)
 
 
@@ -112,7 +112,7 @@ def test_feed_from_newest_cursor_returns_no_events(indexed):
 
 @examples(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(cuts=st.lists(st.integers(1, 30), min_size=1, max_size=6))
-def test_events_are_independent_of_block_batches(new_sqlite_store, cuts):
+def test_event_feed_does_not_depend_on_block_batches(new_sqlite_store, cuts):
     history = a_history()
     with new_sqlite_store() as full_store, new_sqlite_store() as parted:
         expected = all_of(IndexedHistory(full_store).whole(history))
@@ -176,7 +176,7 @@ def test_halt_is_reported_when_it_begins_and_when_it_ends(indexed):
 
 
 @pytest.mark.parametrize("page_size", [1, 2, 3, 500])
-def test_every_halt_is_reported_once_at_any_page_size(indexed, page_size):
+def test_every_halt_is_reported_once_with_any_page_size(indexed, page_size):
     with open_snapshot(indexed.source) as snapshot:
         place = get_newest_event_cursor(snapshot)
     for _ in range(6):
@@ -213,7 +213,7 @@ def with_rounds(indexed, times):
         uow.rounds.save_changes(ContractChanges(accepted=rounds))
 
 
-def test_every_round_is_reported_once_beyond_query_limit(store, monkeypatch):
+def test_every_round_is_reported_once_even_beyond_the_query_limit(store, monkeypatch):
     history = History().joins("A").after(9_000, blocks=60)
     indexed = IndexedHistory(store).whole(history)
     # Rounds of one second, of consecutive seconds, and after a pause.
@@ -229,7 +229,7 @@ def test_every_round_is_reported_once_beyond_query_limit(store, monkeypatch):
         assert numbers == list(range(2, 2 + len(times)))
 
 
-def test_event_feed_is_independent_of_query_limit(indexed, monkeypatch):
+def test_event_feed_does_not_depend_on_the_query_limit(indexed, monkeypatch):
     expected = all_of(indexed)
     monkeypatch.setattr(event_feed, "_MAX_CHANGES", 1)
     assert all_of(indexed) == expected
@@ -257,7 +257,7 @@ def test_event_stream_reports_halt_without_new_blocks(indexed):
     assert run_coroutine(read_after_changes()) == [[], [b"halted"], [b"halt_cleared"]]
 
 
-def test_database_is_read_once_for_all_listeners(indexed):
+def test_database_is_read_once_for_all_stream_clients(indexed):
     reads: list[int] = []
 
     def counted() -> int:

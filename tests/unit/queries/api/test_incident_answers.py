@@ -55,7 +55,7 @@ def explain(indexed: IndexedHistory, address: Address = NODE) -> Explanation:
     return explain_score(indexed.source.archive, address, make_block(cursor.number, cursor.time))
 
 
-def test_explanation_links_only_burst_timeout_to_incident(indexed):
+def test_explanation_links_only_the_timeout_in_the_burst_to_an_incident(indexed):
     answer = build_explanation_json(explain(indexed))
     changes = [change for change in answer["reliability"]["changes"] if "timed" in change["cause"]]
     assert [change["incident"] for change in changes] == [1, None]
@@ -82,7 +82,7 @@ def test_node_without_timeout_has_no_incident_timeouts(indexed):
     assert answer["incidents"] == []
 
 
-def test_history_markers_reference_open_incident(open_incident):
+def test_history_markers_refer_to_the_open_incident(open_incident):
     client = open_incident.client()
     answer = client.get(f"/v1/nodes/{NODE}/history").json()
     assert [mark["incident"] for mark in answer["marks"] if mark["cause"] == "timed_out"] == [1]

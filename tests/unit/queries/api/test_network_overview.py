@@ -13,7 +13,7 @@ from tests.support.histories import History
 SCORES = ((), (0,), (5,), (10,), (5, 2), (10, 5), (2, 2, 2), (10, 10, 2), (0, 10), (5, 0))
 
 
-def test_histogram_and_quartiles_match_listed_members(store):
+def test_histogram_and_quartiles_match_the_listed_members(store):
     history = History()
     for number, scores in enumerate(SCORES):
         history.joins(f"n{number}").scores(f"n{number}", *scores)

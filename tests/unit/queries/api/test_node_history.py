@@ -52,7 +52,7 @@ def record_of(changes) -> NodeRecord:
 
 
 @given(steps)
-def test_history_ends_at_current_node_figures(turns):
+def test_history_ends_at_the_current_figures_of_the_node(turns):
     history = build_history(turns)
     fold, changes = fold_history(history)
     current_node = fold.ledger.nodes[make_node_address("A")]
@@ -91,7 +91,7 @@ def played_career(career) -> History:
 
 
 @given(careers)
-def test_history_after_rejoin_matches_node_figures(career):
+def test_history_after_a_rejoin_matches_the_figures_of_the_node(career):
     history = played_career(career)
     fold, changes = fold_history(history)
     current_node = fold.ledger.nodes[make_node_address("A")]
@@ -105,7 +105,7 @@ def test_history_after_rejoin_matches_node_figures(career):
 
 
 @given(st.one_of(steps.map(build_history), careers.map(played_career)), st.integers(0, 100))
-def test_history_from_later_start_ends_at_same_point(history, share):
+def test_history_with_a_later_start_ends_at_the_same_point(history, share):
     _, changes = fold_history(history)
     record = record_of(changes)
     start = 1_000 + (history.time - 1_000) * share // 100
@@ -120,7 +120,7 @@ def test_history_from_later_start_ends_at_same_point(history, share):
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), points), min_size=2, max_size=400))
-def test_thinned_history_keeps_extremes_and_original_points(drawn):
+def test_thinned_history_keeps_original_points_and_extremes(drawn):
     time, course_points = 0, []
     for pause, point in drawn:
         time += pause

@@ -74,7 +74,7 @@ def test_node_order_matches_command_line(indexed):
 
 @pytest.mark.parametrize("sort", ["qos", "-qos", "long_term", "-reliability", "scored", "address"])
 @pytest.mark.parametrize("limit", [1, 3, 200])
-def test_node_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
+def test_pages_of_the_same_block_contain_each_node_once(indexed, sort, limit):
     indexed.whole(a_network())
     listed_nodes = all_pages(indexed, sort=sort, limit=limit)
     everybody = {row.node for row in list_ranked_nodes(indexed, limit=MAX_ROWS).nodes}
@@ -101,7 +101,7 @@ def test_node_pages_of_same_block_contain_each_node_once(indexed, sort, limit):
         {"gpu": "", "prefix": make_node_address("n3")[:3]},
     ],
 )
-def test_filtered_pages_equal_filtered_full_list(
+def test_filtered_pages_together_equal_the_filtered_list(
     indexed, monkeypatch, nodes_per_candidate, sort, filters
 ):
     """The filters may read the keys of all nodes, or only those of the candidates."""
@@ -244,7 +244,7 @@ def test_incremental_ranking_equals_fresh_ranking(new_sqlite_store, events, rule
                     assert list(rest) == keys[start + 1 :]
 
 
-def test_recovering_node_rises_in_ranking_without_events(indexed):
+def test_recovering_node_rises_in_the_ranking_without_new_events(indexed):
     history = History().joins("A", "B").scores("A", 10, 10).scores("B", 10, 5)
     history.creates("1").starts("1", "A").after(5).times_out("1")
     indexed.whole(history)
@@ -258,7 +258,7 @@ def test_recovering_node_rises_in_ranking_without_events(indexed):
     )
 
 
-def test_block_without_events_computes_qos_of_no_settled_node(indexed, monkeypatch):
+def test_block_without_events_does_not_recompute_settled_nodes(indexed, monkeypatch):
     history = History().joins(*TEN)
     history.creates("1").starts("1", "n1").after(5).times_out("1")
     indexed.whole(history)
@@ -289,7 +289,7 @@ def test_rewind_clears_ranking(indexed):
     assert (before.total > 0, list_ranked_nodes(indexed).total) == (True, 0)
 
 
-def test_next_page_at_later_block_is_marked_as_moved(indexed):
+def test_next_page_is_marked_as_moved_if_a_block_came_between(indexed):
     history = a_network()
     indexed.whole(history)
     first = list_ranked_nodes(indexed, limit=3)

@@ -42,7 +42,7 @@ def test_membership_changes_are_listed_newest_first(past):
     assert past.membership[2].evidence == "0x" + 64 * "e"
 
 
-def test_events_have_times_without_headers_and_logs(past):
+def test_events_have_times_even_without_headers_and_logs(past):
     quit_, paused, _, over, due, _ = past.membership
     assert quit_.time - paused.time == 7
     # The opening score came in the first hundred blocks, and the closing one after 60
@@ -50,7 +50,7 @@ def test_events_have_times_without_headers_and_logs(past):
     assert over.time - due.time > 60
 
 
-def test_round_with_unchanged_lane_is_omitted(past):
+def test_round_that_does_not_change_the_lane_is_omitted(past):
     assert [
         (reported_round.round, reported_round.before[:6], reported_round.after[:6])
         for reported_round in past.reported

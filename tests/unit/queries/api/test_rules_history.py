@@ -85,7 +85,7 @@ def test_cancelled_announcement_is_not_shown_as_upcoming(indexed, tmp_path):
     assert "Not before" not in page
 
 
-def test_executed_change_is_in_force_with_differences(indexed, tmp_path):
+def test_executed_change_is_in_force_and_lists_its_differences(indexed, tmp_path):
     new_hash = hash_rules_text(NEW)
     made = (RulesSet(at(4), 40, new_hash), RulesExecuted(at(4, 1), 40, OPERATION, new_hash))
     publish(tmp_path)

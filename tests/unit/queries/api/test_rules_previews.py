@@ -94,7 +94,7 @@ def test_node_is_shown_under_announced_rules(indexed, preview):
     assert "It would be excluded." in client.get(f"/nodes/{make_node_address('late')}").text
 
 
-def test_network_preview_without_changed_ranks_counts_no_movement(indexed, preview):
+def test_preview_without_rank_changes_counts_no_rising_or_falling_node(indexed, preview):
     store_events(indexed, SCHEDULED)
     client = indexed.client()
 
@@ -104,7 +104,7 @@ def test_network_preview_without_changed_ranks_counts_no_movement(indexed, previ
     assert "Of 2 members, 0 would rise and 0 would fall." in client.get("/rules").text
 
 
-def test_preview_chances_sum_to_one_under_both_rule_sets(preview):
+def test_preview_probabilities_sum_to_one_under_both_rule_sets(preview):
     chance_pairs = [(entry.chance_now, entry.chance_then) for entry in preview.nodes]
     for chances in zip(*chance_pairs, strict=True):
         assert UNIT - len(chances) <= sum(chances) <= UNIT
@@ -149,7 +149,7 @@ def test_preview_of_cancelled_announcement_is_not_shown(indexed, preview):
     assert "Under other rules" not in client.get(f"/nodes/{make_node_address('late')}").text
 
 
-def test_preview_against_outdated_rules_is_not_shown(indexed, preview, tmp_path):
+def test_preview_based_on_outdated_rules_is_not_shown(indexed, preview, tmp_path):
     store_events(indexed, SCHEDULED)
     old_base = fold(replace(CRYNUX, tau_seconds=900))
     stale = compute_rules_preview(old_base, fold(HARSH), history().block, history().time)

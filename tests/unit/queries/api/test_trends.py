@@ -56,7 +56,7 @@ def read_trends(indexed: IndexedHistory, trend_cache: TrendCache):
 
 
 @pytest.mark.parametrize(("seed", "turns"), [(1, 3), (2, 40), (3, 400)])
-def test_recent_history_values_match_fold_at_end_of_block(store, seed, turns):
+def test_recent_qos_values_match_the_fold_at_the_end_of_each_block(store, seed, turns):
     history = a_history(seed, turns)
     trend_by_node = read_trends(IndexedHistory(store).whole(history), TrendCache(CRYNUX))
     for name in NAMES:
@@ -83,7 +83,7 @@ def test_recent_histories_are_read_in_one_query_and_cached(new_sqlite_store):
             assert len(statements) == 1
 
 
-def test_inconsistent_history_has_no_sparkline(new_sqlite_store):
+def test_no_sparkline_is_shown_for_an_inconsistent_history(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store).whole(a_history(5, 60))
         with open_snapshot(indexed.source) as snapshot:
@@ -103,7 +103,7 @@ def test_inconsistent_history_has_no_sparkline(new_sqlite_store):
     assert compute_qos_trend(wrong, row, CRYNUX) == ()
 
 
-def test_restart_rules_have_no_sparkline(new_sqlite_store):
+def test_no_sparkline_is_shown_under_rules_with_restarts(new_sqlite_store):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, RELAY).whole(a_history(6, 20))
         assert read_trends(indexed, TrendCache(RELAY)) == {}

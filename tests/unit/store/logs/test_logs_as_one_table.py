@@ -93,7 +93,7 @@ ACTS = st.lists(
 
 
 @given(acts=ACTS)
-def test_log_operations_match_single_table_model(store: Store, acts):
+def test_log_operations_match_a_model_with_one_table(store: Store, acts):
     table = OneTable()
     with undone(store) as uow:
         for name, given_to in acts:
@@ -125,7 +125,7 @@ def test_log_index_above_maximum_is_rejected(store: Store):
         uow.logs.append([log(1, MAX_LOG_INDEX + 1, data="0x")])
 
 
-def test_block_time_is_taken_from_last_replaced_log(store: Store):
+def test_replaced_log_updates_the_time_of_its_block(store: Store):
     with store.transaction() as uow:
         uow.logs.append([log(1), log(1, 1)])
         uow.logs.replace([log(1, time=77)])

@@ -39,7 +39,7 @@ def test_packed_number_uses_only_its_significant_bytes_and_header():
     assert pack_hex("0x" + "00" * 32) == b" "
 
 
-def test_view_has_every_log_in_plain_columns(store: Store):
+def test_log_view_has_plain_columns_for_every_log(store: Store):
     logs = [
         log(1, 0, data="0x"),
         log(1, 7, data=make_hash(1) + "00" * 32 + "ff" * 32, topics=(make_hash(9),)),

@@ -62,7 +62,7 @@ def test_each_draw_is_verifiable_from_digest(candidates, seed):
         del left[drawn.node]
 
 
-def test_draw_with_equal_weights_uses_random_number_as_node_index():
+def test_random_number_is_the_node_index_if_weights_are_equal():
     nodes = sorted(map(make_node_address, "ABCDEFGH"))
     for n in range(20):
         (drawn,) = draw_nodes([(address, 1) for address in nodes], bytes(31) + bytes((n,)), 1)

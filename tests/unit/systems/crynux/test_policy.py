@@ -35,7 +35,7 @@ def verdicts(
 
 @quick
 @given(networks(), requests(), POLICIES)
-def test_every_member_has_either_weight_or_reason(nodes, task, policy):
+def test_every_member_has_either_a_weight_or_a_reason(nodes, task, policy):
     candidate_verdicts = verdicts(policy, task, a_policy_input(nodes))
     members = [
         candidate.address for candidate in nodes if candidate.membership is Membership.MEMBER
@@ -61,7 +61,7 @@ def test_verdicts_are_independent_of_node_order(nodes, task, policy, random):
 
 @quick
 @given(networks(), requests())
-def test_only_stake_relative_to_largest_stake_counts(nodes, task):
+def test_only_the_ratio_to_the_largest_stake_counts(nodes, task):
     doubled = [replace(candidate, stake=2 * (candidate.stake or 0)) for candidate in nodes]
     before = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
     after = verdicts(CRYNUX_POLICY, task, a_policy_input(doubled))
@@ -94,7 +94,7 @@ def test_additional_models_never_reduce_weight(nodes, task):
 
 @quick
 @given(networks(), requests())
-def test_node_lacking_models_is_excluded_if_another_has_all(nodes, task):
+def test_node_without_the_models_is_ineligible_if_another_has_them(nodes, task):
     candidate_verdicts = verdicts(CRYNUX_POLICY, task, a_policy_input(nodes))
     if any(
         verdict.reason == IneligibilityReason.MODELS_NOT_ON_DISK for verdict in candidate_verdicts
@@ -166,7 +166,7 @@ def test_ineligibility_reason_matches_listed_cases(name):
     assert [verdict.reason for verdict in candidate_verdicts] == [out]
 
 
-def test_node_taken_for_another_task_is_ineligible():
+def test_node_reserved_for_another_task_is_ineligible():
     policy_input = a_policy_input(
         [a_node("A"), a_node("B")], taken=frozenset({make_node_address("A")})
     )
@@ -174,7 +174,7 @@ def test_node_taken_for_another_task_is_ineligible():
     assert [verdict.reason for verdict in candidate_verdicts] == [IneligibilityReason.TAKEN, None]
 
 
-def test_other_nodes_are_candidates_if_model_holder_is_taken():
+def test_other_nodes_are_candidates_if_the_model_holder_is_reserved():
     nodes = [a_node("A", models=("base:a",)), a_node("B")]
     task = a_task(models=("base:a",))
     outs = [
@@ -190,7 +190,7 @@ def test_other_nodes_are_candidates_if_model_holder_is_taken():
     ]
 
 
-def test_verdict_shows_parts_of_weight():
+def test_verdict_lists_the_factors_of_the_weight():
     nodes = [a_node("A", stake=25 * UNIT, pool=bytes([8])), a_node("B")]
     verdict = verdicts(CRYNUX_POLICY, a_task(), a_policy_input(nodes))[0]
     expected = {"S": Fraction(1, 2), "QoS": Fraction(4, 5), "M": Fraction(1)}
@@ -202,7 +202,7 @@ def test_verdict_shows_parts_of_weight():
     assert verdict.weight == int(Fraction(verdict.parts["W"]) * UNIT)
 
 
-def test_locality_boost_is_rounded_down_per_term():
+def test_each_term_of_the_locality_boost_is_rounded_down():
     counted = frozenset("abcdefghijk")
     owner = a_node("A", models=("a",), in_use=("a",))
     # 1 + 0.7/11 + 0.3/11, both rounded down: one unit less than 1 + 1/11 rounded down.
@@ -256,7 +256,7 @@ def test_relay_policy_requires_only_base_models():
 
 
 @pytest.mark.parametrize("field", ["weight_floor", "disk_boost", "memory_boost"])
-def test_error_for_negative_parameter_names_it(field):
+def test_negative_parameter_is_named_in_the_error(field):
     values: dict[str, Any] = {field: -1}
     with pytest.raises(ValueError, match=field):
         Weighting(**values)

@@ -187,7 +187,7 @@ def test_weight_survives_restart_without_later_score():
     assert weights == [75 * UNIT // 175] * 3
 
 
-def test_many_node_changes_are_applied_to_candidates():
+def test_candidates_follow_many_node_changes():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     nodes = [a_node(f"{n}", stake=n * UNIT) for n in range(300)]
     for node in nodes:

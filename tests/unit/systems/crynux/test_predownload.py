@@ -36,7 +36,7 @@ def request(minutes_ago: int, *, model: str = MODEL) -> DownloadRequest:
 
 @quick
 @given(networks(), requests())
-def test_predownload_targets_fit_task_and_lack_scarce_model(nodes, task):
+def test_suggested_nodes_fit_the_task_and_lack_the_model(nodes, task):
     policy_input = a_policy_input(nodes)
     # The same without busy nodes and models, so that no node is ineligible because of them.
     rested = a_policy_input([replace(candidate, running=0) for candidate in nodes])
@@ -75,7 +75,7 @@ def test_model_with_three_available_holders_needs_no_predownload():
         assert plan(fewer) == [Predownload(MODEL, 2, 0, (make_node_address("D"),))]
 
 
-def test_nodes_are_selected_by_weight_until_target_count_is_reached():
+def test_nodes_are_selected_by_weight_up_to_the_target():
     nodes = [a_node(f"{n:02}", stake=n * UNIT) for n in range(20)]
     ((_, _, _, names),) = plan(nodes)
     assert names == tuple(make_node_address(f"{n}") for n in range(19, 9, -1))
@@ -97,7 +97,7 @@ def test_reserved_node_is_not_selected_for_predownload():
     ]
 
 
-def test_open_request_counts_as_pending_holder():
+def test_node_with_an_open_request_counts_as_pending_holder():
     nodes = [a_node("A", downloads=(request(29),)), a_node("B"), a_node("C")]
     assert plan(nodes, target_nodes=2) == [Predownload(MODEL, 0, 1, (make_node_address("B"),))]
 

@@ -142,7 +142,7 @@ def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_node():
     assert head_fees == [80, 70]
 
 
-def test_task_value_is_exact_with_estimate_of_at_least_1_s():
+def test_task_value_is_exact_and_estimates_at_least_one_second():
     assert PRICING.compute_value(a_task(fee=7, size=1, kind=TaskKind.LLM)) == Fraction(70, 101)
     assert PRICING.compute_value(a_task(fee=7, size=9, kind=TaskKind.SD_FT)) == 7
     half = dict.fromkeys(TaskKind, Fraction(1, 4))

@@ -140,7 +140,7 @@ def addresses(names: list[str]) -> list[Address]:
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_candidates_fit_task_and_have_models(name):
+def test_candidates_match_the_selection_vectors(name):
     vector = PLAIN[name]
     nodes = [candidate(node_name, values) for node_name, values in vector["nodes"].items()]
     systems = [system_of(vector)] if "profile" in vector else SYSTEMS.values()
@@ -183,7 +183,7 @@ def test_reserved_node_is_not_drawn_again(case):
 
 
 @pytest.mark.parametrize("case", FILTERS[VERSIONS]["cases"])
-def test_node_version_fits_task_only_within_same_major_version(case):
+def test_node_fits_only_tasks_of_its_major_version(case):
     nodes = [a_node("A", version=version_of(case["node"]))]
     task = a_task(version=version_of(case["task"]))
     assert bool(candidates(task, nodes, SYSTEMS["seed_current"])) == case["ok"]

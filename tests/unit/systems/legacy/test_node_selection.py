@@ -77,7 +77,7 @@ def test_nodes_are_grouped_by_gpu_and_video_memory():
     }
 
 
-def test_gpt_task_needs_three_nodes_with_same_gpu():
+def test_gpt_task_needs_three_nodes_with_the_same_gpu():
     candidate_groups = find_candidate_groups(
         waiting_task(gpt=True, min_vram=16), policy_input_of(gpus(FIGURE))
     )
@@ -126,7 +126,7 @@ def test_task_without_enough_candidates_is_not_assigned():
 
 
 @given(st.binary(min_size=32, max_size=32), st.booleans())
-def test_gpt_task_gets_three_distinct_nodes_of_same_gpu(seed, gpt):
+def test_gpt_task_gets_three_different_nodes_with_the_same_gpu(seed, gpt):
     nodes = gpus(FIGURE)
     task = waiting_task(gpt=gpt, min_vram=16)
     policy_input = policy_input_of(nodes)
@@ -167,7 +167,7 @@ def draw_for_x(x, weights, *_):
 
 
 @pytest.mark.parametrize("sizes", [(3,), (3, 4), (3, 3, 9), (5, 4, 3, 7)])
-def test_gpt_nodes_have_equal_chances_in_groups_of_any_size(sizes, monkeypatch):
+def test_gpt_nodes_have_equal_chances_in_gpu_groups_of_any_size(sizes, monkeypatch):
     chances = chances_to_run(sizes, monkeypatch)
     assert set(chances.values()) == {Fraction(3, sum(sizes))}
     assert len(chances) == sum(sizes)

@@ -133,7 +133,7 @@ def test_low_score_with_enough_tasks_makes_kickout_due_in_window():
     assert not is_kickout_due(fold_node(low().quits("A"), "A", RULES), RULES)
 
 
-def test_group_scores_make_kickout_due_as_round_scores_do():
+def test_group_scores_can_make_a_kickout_due_like_round_scores():
     history = History().joins("A", "B", "C")
     for group in "xyz":
         names = [f"{group}{place}" for place in "ABC"]

@@ -45,7 +45,7 @@ def test_each_round_is_scored_by_its_own_order():
     assert has_scores(ran(History().joins("A", "B", "C"), "1", "ABC", "CBA"), A=12, B=10, C=12)
 
 
-def test_node_missing_disclosure_keeps_commitment_score():
+def test_node_that_does_not_disclose_keeps_its_commitment_score():
     history = (
         build_started_task("A", "B", "C").commits("1", "A").commits("1", "B").discloses("1", "B")
     )
@@ -171,7 +171,7 @@ def test_committed_error_report_ranks_among_disclosures():
     assert has_scores(history, A=15, B=15, C=4)
 
 
-def test_group_member_missing_disclosure_keeps_commitment_score():
+def test_member_that_does_not_disclose_keeps_its_commitment_score():
     fold, changes = fold_history(committed_group("CAB", "AB"), RULES)
     (result,) = changes.results
     assert [(member.rank, member.score) for member in result.members] == [(2, 15), (3, 7), (1, 10)]

@@ -39,7 +39,7 @@ def take_best_offer(queue, freed, other_nodes):
     return None if offer is None else (offer.group.text, int(offer.waiting.value))
 
 
-def test_freed_node_forms_trio_with_nodes_of_same_gpu():
+def test_freed_node_forms_a_trio_with_nodes_of_the_same_gpu():
     nodes = gpus({("RTX 4080", 16): 3, ("RTX 4090", 24): 2})
     same, largest = list_combinations(nodes[0], nodes)
     assert (same.gpu, same.vram) == (GpuGroup(16, "RTX 4080"), 16)
@@ -60,7 +60,7 @@ def test_smaller_gpus_are_excluded_from_trio_of_largest_memory():
     )
 
 
-def test_two_free_nodes_make_no_trio():
+def test_two_free_nodes_do_not_form_a_trio():
     nodes = gpus({("RTX 4090", 24): 2})
     assert list_combinations(nodes[0], nodes) == []
     assert queue_of(costs(9, 0)).next_for(nodes[0], nodes) is None

@@ -149,7 +149,7 @@ def test_three_distinct_nodes_are_drawn_with_same_group_seed():
     assert {len(node_draw.candidates) for node_draw in drawn} == {5}
 
 
-def test_gpt_group_is_drawn_from_nodes_of_same_gpu():
+def test_gpt_group_is_drawn_from_nodes_with_the_same_gpu():
     drawer = BlockDrawer(LEGACY, explains=True)
     tasks = trio("g", gpt=True, min_vram=16)
     nodes = gpus({("RTX 4090", 24): 3, ("RTX 4080", 16): 3, ("RTX 3080", 8): 3})

@@ -63,7 +63,7 @@ def outcomes(history: History) -> list[RelayOutcome]:
         ("AC", "C", "B", ""),
     ],
 )
-def test_nodes_blamed_for_cancellation_match_timeouts_of_fold(
+def test_nodes_blamed_for_a_cancellation_match_the_fold(
     commits: str, discloses: str, errors: str, accepted: str
 ):
     history = three(commits, discloses, errors, accepted)

@@ -91,7 +91,7 @@ def test_untested_node_has_all_tickets(policy: SelectionPolicy):
     assert (verdict.weight, verdict.reason, verdict.parts["reason"]) == (10, None, "untested")
 
 
-def test_success_duration_spans_start_to_submission():
+def test_duration_of_a_success_lasts_from_start_to_submission():
     history = build_members("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(7).submits("t").after(20).validates("t").succeeds("t")
     parts = judge_members(history)["A"].parts
@@ -104,7 +104,7 @@ def test_refunded_group_member_counts_as_success():
     assert judge_members(history)["A"].parts["median"] == "3.00000"
 
 
-def test_commitment_ends_duration_of_only_its_own_node():
+def test_commitment_ends_only_the_duration_of_its_node():
     history = build_members("A", "B").creates("t", kind=TaskKind.SD)
     history.starts("t", "A", place=0).starts("t", "B", place=1)
     history.after(4).commits("t", "A").after(5).commits("t", "B")
@@ -120,7 +120,7 @@ def test_duration_ends_at_first_submission():
 
 
 @pytest.mark.parametrize("reason", [*AbortReason, None])
-def test_aborted_task_is_no_attempt_for_any_reason(reason: AbortReason | None):
+def test_aborted_task_never_counts_as_an_attempt(reason: AbortReason | None):
     history = build_members("A").creates("t", kind=TaskKind.SD).starts("t", "A")
     history.after(5).aborts("t", reason)
     assert judge_members(history)["A"].parts["attempts"] == "0"
@@ -138,7 +138,7 @@ def test_invalidated_result_is_failure():
     (MEANT, 0, "flagged"),
     (PORTAL_API_HEAD, 10, "top_tier"),
 ], ids=["article", "meant", "head"])  # fmt: skip
-def test_dead_node_is_excluded_only_under_article(policy, weight, reason):
+def test_dead_node_is_excluded_only_under_article_rules(policy, weight, reason):
     history = misses(does(build_members("A", "B"), "B"), "A", times=51)
     verdict = judge_members(history, policy)["A"]
     assert (verdict.weight, verdict.parts["reason"]) == (weight, reason)
@@ -153,7 +153,7 @@ def test_each_failure_excludes_node_for_six_seconds():
         assert judge_members(history)["A"].weight == weight
 
 
-def test_node_with_unknown_stake_is_no_candidate_under_article():
+def test_node_with_unknown_stake_is_ineligible_under_article_rules():
     history = build_members("known").joins("unknown").joins("none", stake=0)
     article = judge_members(history)
     head = judge_members(history, PORTAL_API_HEAD)
@@ -176,7 +176,7 @@ def test_millisecond_times_are_used_for_durations():
 
 
 @EACH
-def test_alternating_success_and_timeout_leaves_only_one_ticket(policy: SelectionPolicy):
+def test_node_with_alternating_timeouts_keeps_only_one_ticket(policy: SelectionPolicy):
     history = build_members("A", "B")
     for _ in range(30):
         misses(does(history, "A", seconds=4), "A", seconds=4)
@@ -186,7 +186,7 @@ def test_alternating_success_and_timeout_leaves_only_one_ticket(policy: Selectio
     assert (verdict.weight, verdict.parts["reason"]) == (1, "low_success")
 
 
-def test_all_shelved_nodes_have_equal_weight():
+def test_nodes_have_equal_weights_if_all_are_shelved():
     verdicts = judge_members(misses(misses(build_members("A", "B"), "A", times=50), "B", times=2))
     assert [v.weight for v in verdicts.values()] == [1, 1]
     assert [v.parts["tickets"] for v in verdicts.values()] == ["0", "0"]
@@ -239,7 +239,7 @@ def test_ineligible_members_are_listed_with_reason():
     assert make_node_address("Q") not in verdict_by_node
 
 
-def test_failing_node_is_flagged_at_next_task_start():
+def test_failing_node_is_flagged_when_the_next_task_starts():
     history = misses(build_members("A", "B"), "A", times=50)
     for _ in range(3):
         assert judge_members(history, MEANT)["A"].parts["reason"] == "shelved"

@@ -41,7 +41,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("params", "changes", "line"), REFUSED)
-def test_error_for_invalid_parameter_names_it(
+def test_invalid_parameter_is_named_in_the_error(
     params: Parameters, changes: dict[str, Any], line: str
 ):
     with pytest.raises(ValueError, match=line):

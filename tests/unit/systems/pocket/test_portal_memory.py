@@ -80,7 +80,7 @@ def test_dead_node_keeps_tickets_only_under_portal_api_head(params, tickets):
         assert row(memory, now, params).tickets == tickets
 
 
-def test_alternating_success_and_failure_leaves_only_one_ticket():
+def test_node_with_alternating_failures_keeps_only_one_ticket():
     memory = PortalMemory(PORTAL_API_HEAD)
     for n in range(40):
         memory.record_success(A, 0.1, 2_000 * n)
@@ -115,7 +115,7 @@ _runs = st.sampled_from((1, 2, 49, 50, 51))
         max_size=30,
     )
 )
-def test_checking_only_suspect_nodes_equals_checking_all(steps, params):
+def test_checking_only_suspect_nodes_gives_the_same_result(steps, params):
     quick = PortalMemory(params)
     plain = PortalMemory(params)
     now = 0

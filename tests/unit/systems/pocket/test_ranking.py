@@ -80,7 +80,7 @@ def test_probabilities_sum_to_1_and_follow_tickets(standings, params):
 @EVERY
 @examples(50)
 @given(standings=_standings(), order=st.randoms(use_true_random=False))
-def test_candidate_order_affects_only_ties(standings, order, params):
+def test_order_of_candidates_matters_only_in_ties(standings, order, params):
     shuffled = list(standings)
     order.shuffle(shuffled)
     ranked = rank_nodes(standings, params)
@@ -103,7 +103,7 @@ def test_tickets_are_invariant_under_common_latency_scale(standings, power):
 
 @examples(50)
 @given(standings=_standings())
-def test_ranking_trace_adds_up_to_tickets(standings):
+def test_traced_costs_add_up_to_the_tickets(standings):
     factor = 10
     for row in rank_nodes(standings, ARTICLE).rows:
         assert row.factor_before == factor
@@ -124,13 +124,13 @@ def test_slow_node_keeps_all_tickets_if_only_node():
     assert tickets(alike(0.25), ARTICLE) == [10]
 
 
-def test_slow_node_keeps_one_ticket_only_under_article():
+def test_slow_node_keeps_one_ticket_only_under_article_rules():
     slow = alike(0.1, 9.0, attempts=500)
     assert tickets(slow, ARTICLE) == [10, 1]
     assert tickets(slow, PORTAL_API_HEAD) == [10, 0]
 
 
-def test_node_excluded_for_failures_has_no_tickets_under_article():
+def test_node_excluded_for_failures_has_no_tickets_in_article_rules():
     good = NodeStats(Address("good"), 500, 0.99, 0.1, 0.1, failing=True, out_until_ms=6000)
     assert tickets([good, *alike(0.1)], ARTICLE) == [0, 10]
 
@@ -150,7 +150,7 @@ def build_shelved_nodes() -> list[NodeStats]:
     ]
 
 
-def test_shelved_nodes_have_equal_chances_in_caller_order():
+def test_shelved_nodes_are_picked_with_equal_chances():
     ranking = rank_nodes(build_shelved_nodes(), MEANT)
     assert ranking.degraded
     assert [pick_node(ranking, u) for u in (0, 0.34, 0.99)] == ["flagged", "worse", "bad"]
@@ -214,7 +214,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("why", ASKED)
-def test_explanation_line_gives_reason_for_tickets(why: str):
+def test_explanation_states_the_reason_for_the_tickets(why: str):
     latency, attempts, rate = ASKED[why]
     node = NodeStats(Address("n"), attempts, rate, latency, latency, failing=False)
     (row,) = rank_nodes([node], ARTICLE).rows
@@ -222,7 +222,7 @@ def test_explanation_line_gives_reason_for_tickets(why: str):
     assert build_ticket_components(row)["why"] == format_ticket_explanation(row)
 
 
-def test_explanation_line_gives_cost_of_preceding_nodes():
+def test_explanation_states_the_tickets_lost_to_earlier_nodes():
     first, second, third = (
         format_ticket_explanation(row) for row in rank_nodes(alike(0.16, 0.3, 0.4), ARTICLE).rows
     )
@@ -234,7 +234,7 @@ def test_explanation_line_gives_cost_of_preceding_nodes():
     )
 
 
-def test_explanation_line_gives_end_of_exclusion():
+def test_explanation_states_the_end_of_the_exclusion():
     node = NodeStats(Address("n"), 20, 0.9, 0.1, 0.1, failing=True, out_until_ms=1_006_500)
     (row,) = rank_nodes([node], ARTICLE).rows
     assert format_ticket_explanation(row) == (
@@ -248,7 +248,7 @@ def test_explanation_line_gives_end_of_exclusion():
     (70, False, "0 of 10 tickets: no success in 70 attempts"),
     (70, True, "0 of 10 tickets: flagged as failing, with 70 attempts"),
 ])  # fmt: skip
-def test_explanation_line_gives_reason_for_shelving(attempts, failing, why):
+def test_explanation_states_why_a_node_is_shelved(attempts, failing, why):
     node = NodeStats(Address("n"), attempts, 0.0, 0.0, 0.0, failing)
     (row,) = rank_nodes([node], MEANT).rows
     assert format_ticket_explanation(row) == why

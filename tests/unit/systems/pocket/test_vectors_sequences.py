@@ -124,7 +124,7 @@ def test_unused_node_has_no_attempts_or_latency(profile: str):
 
 
 @PROFILES
-def test_used_node_has_latencies_of_its_log(profile: str):
+def test_latencies_of_a_used_node_match_its_samples(profile: str):
     case = UNIT["used node"]
     stats = build_record(**case["input"]).compute_stats(A, 0, PARAMS[profile])
     assert statistics(stats) == case["expected"]
@@ -180,7 +180,7 @@ def test_success_is_added_to_existing_samples(profile: str):
     assert format_five_decimals(record.weighted) == expected["weighted"]
 
 
-def test_older_coefficient_gives_older_weighted_latency():
+def test_weighted_latency_follows_the_configured_coefficient():
     case = UNIT["success on a cached log"]
     record = build_record(**_arguments(case["input"]["log"]))
     record.samples = list(case["input"]["timing_log"])
@@ -201,7 +201,7 @@ def test_nodes_are_sorted_by_their_weighted_latency():
 
 
 @PROFILES
-def test_tickets_never_increase_down_ranking(profile: str):
+def test_lower_ranked_nodes_never_have_more_tickets(profile: str):
     case = UNIT["rank items"]
     params = replace(PARAMS[profile], shelve_failures=5, zero_weight_attempts=5)
     nodes = [
