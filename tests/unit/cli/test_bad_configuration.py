@@ -36,7 +36,9 @@ def test_deeply_nested_configuration_is_rejected(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("setting", ["id", "start_block"])
-def test_number_exceeding_database_column_is_rejected(capsys, offline_settings, tmp_path, setting):
+def test_number_too_large_for_the_database_column_is_rejected(
+    capsys, offline_settings, tmp_path, setting
+):
     offline_settings["chain"][setting] = 2**63
     path = write_config(offline_settings, tmp_path / "config.toml")
     assert f"chain.{setting}: " in run_refused_command(capsys, "status", "--config", path)

@@ -75,7 +75,7 @@ def test_health_endpoint_is_exempt_from_rate_limit():
     assert client.get("/livez").status_code == 200
 
 
-def test_token_bucket_is_capped_at_capacity():
+def test_token_bucket_never_exceeds_its_capacity():
     now = [0.0]
     bucket = TokenBucket(10.0, 2, lambda: now[0])
     now[0] = 100.0

@@ -93,7 +93,7 @@ def test_tasks_of_each_queue_group_are_sorted_by_value(capsys, events):
     }
 
 
-def test_queue_groups_without_required_gpu_are_listed_last(capsys, events):
+def test_queue_groups_without_a_required_gpu_are_listed_last(capsys, events):
     assert run(["queue", *PRICES, "--events", str(events)]) == 0
     lines = capsys.readouterr().out.splitlines()
 
@@ -134,7 +134,7 @@ def test_paused_node_takes_no_task(capsys, tmp_path):
     assert offer["takes"] is None
 
 
-def test_node_takes_no_second_task_of_group(capsys, tmp_path):
+def test_node_does_not_take_a_second_task_of_the_group(capsys, tmp_path):
     history = History().joins("A").creates("1", "2", of="g", fee=9).creates("3", fee=5)
     events = write_events(tmp_path, history.starts("1", "A"))
     offer = run_json(capsys, "--events", events, "--node", make_node_address("A"))["offer"]
@@ -218,7 +218,7 @@ def test_freed_legacy_node_takes_task_with_two_partners(capsys, tmp_path):
     ]
 
 
-def test_legacy_queue_groups_match_documented_figure(capsys, tmp_path):
+def test_legacy_queue_groups_match_the_documented_figure(capsys, tmp_path):
     events = write_events(tmp_path, legacy_figure())
     options = ["--policy", "legacy", "--events", str(events), "--node", make_node_address("A")]
     assert run(["queue", *PRICES, *options]) == 0
@@ -244,7 +244,7 @@ def test_incomplete_group_of_three_is_not_offered(capsys, tmp_path, policy):
 
 
 @pytest.mark.parametrize("policy", ["pocket", "portal_api_head"])
-def test_pocket_policies_offer_first_task_that_fits_node(capsys, tmp_path, policy):
+def test_pocket_policies_offer_the_first_task_that_fits_the_node(capsys, tmp_path, policy):
     history = History().joins("N", stake=1, gpu_name="RTX 4080", gpu_vram=16)
     for name, fee, vram in (
         ("large", 90, 24),

@@ -101,7 +101,7 @@ def test_seed_determines_drawn_node(capsys, events, task_path):
     assert by_node(answer)[first]["drawn"] == 1
 
 
-def test_select_without_seed_draws_no_node(capsys, events, task_path):
+def test_select_does_not_draw_a_node_without_a_seed(capsys, events, task_path):
     answer = run_json(capsys, "--task", task_path, "--events", events)
 
     assert answer["seed"] is None
@@ -116,7 +116,7 @@ def test_requesting_more_draws_than_candidates_is_reported(capsys, events, task_
     assert "3 draws were requested; there are no more candidates" in text
 
 
-def test_nodes_with_task_of_same_group_are_ineligible(capsys, tmp_path):
+def test_nodes_with_a_task_of_the_same_group_are_ineligible(capsys, tmp_path):
     history = network().creates("2", of="g").starts("2", "A").after(5).submits("2").succeeds("2")
     events = write_events(tmp_path, history)
     group_key = "0x" + "67".rjust(64, "0")

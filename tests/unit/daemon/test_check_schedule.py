@@ -30,7 +30,7 @@ def test_checks_start_immediately_and_back_off():
 
 @examples(100)
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 20))), st.integers(1, 5))
-def test_every_entry_is_checked_once_in_batches_within_limit(arrivals, max_due):
+def test_every_connection_is_checked_once_in_limited_batches(arrivals, max_due):
     schedule = RecheckSchedule[int]()
     for number, (at, check_count) in enumerate(sorted(arrivals)):
         schedule.add_connection(number, at, check_count)

@@ -28,7 +28,7 @@ def test_process_executor_has_at_least_one_worker():
 
 
 @pytest.mark.parametrize("message", [{"workers": 2}, {"stage": "segments"}])
-def test_worker_settings_with_inline_executor_are_rejected(message):
+def test_inline_executor_rejects_settings_for_workers(message):
     with pytest.raises(ValidationError, match="has no workers"):
         HistorySection.model_validate({"executor": "inline", **message})
 

@@ -64,7 +64,7 @@ def test_no_switch_is_needed_if_rules_are_unchanged(index: Index):
     assert RulesSwitcher(index, 0, lambda: None).switch_rules_if_due() is None
 
 
-def test_switch_to_rules_missing_on_host_is_rejected(index: Index):
+def test_switch_to_rules_that_are_not_on_this_host_is_rejected(index: Index):
     reason = find_reason(index, Hash("0x" + "ab" * 32))
     assert reason is not None
     assert "not on this host" in reason
@@ -79,7 +79,7 @@ def test_rules_file_with_wrong_hash_is_rejected(index: Index):
     assert "not on this host" in reason
 
 
-def test_switch_to_rules_with_other_report_settings_is_rejected(index: Index):
+def test_switch_to_rules_with_different_report_settings_is_rejected(index: Index):
     other_settings = replace(index.report_settings, heartbeat_seconds=7)
     reason = find_reason(index, publish(index, other_settings))
     assert reason is not None

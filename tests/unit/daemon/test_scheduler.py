@@ -287,7 +287,7 @@ def test_job_woken_repeatedly_while_running_runs_once_more():
     assert len(turned) == 2
 
 
-def test_waking_before_or_after_run_has_no_effect():
+def test_waking_a_job_outside_a_run_has_no_effect():
     waker = Waker()
     stop = threading.Event()
     turned: list[None] = []

@@ -93,7 +93,7 @@ def test_consistency_of_forged_block_depends_on_forgery_depth(
 
 
 @pytest.mark.parametrize("depth", Depth)
-def test_forging_endpoint_is_honest_outside_forged_range(tree: BlockTree, depth: Depth):
+def test_forging_endpoint_is_honest_outside_its_forged_range(tree: BlockTree, depth: Depth):
     provider = liar(tree, depth)
     honest = Provider(tree)
 

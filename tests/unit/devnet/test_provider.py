@@ -64,7 +64,7 @@ def test_setting_head_to_another_branch_causes_reorg():
     assert provider.handle_call("eth_getTransactionByHash", [trunk.tx_hashes[0]]) is None
 
 
-def test_orphan_block_is_returned_by_hash_only_if_kept():
+def test_orphaned_block_is_returned_by_its_hash_only_if_kept():
     tree = grown()
     provider = Provider(tree)
     trunk = tree.last_mined

@@ -120,7 +120,7 @@ def test_start_and_end_of_incident_are_announced_once():
     assert list(iter_feed_entries(over, over)) == []
 
 
-def test_node_is_warned_once_when_kickout_comes_near():
+def test_node_is_warned_once_when_a_kickout_is_near():
     calm = snapshot(nodes=1)
     near = replace(calm, rows=(replace(calm.rows[0], is_kickout_near=True),))
     (entry,) = iter_feed_entries(calm, near)
@@ -129,7 +129,7 @@ def test_node_is_warned_once_when_kickout_comes_near():
 
 
 @pytest.mark.parametrize("state", list(KickState)[1:])
-def test_new_state_of_kickout_is_announced_once(state: KickState):
+def test_each_new_state_of_a_kickout_is_announced_once(state: KickState):
     before = snapshot(nodes=1)
     node = before.rows[0]
     now = replace(before, kicks=(NodeKick(node.address, state),))

@@ -107,7 +107,7 @@ def test_planned_download_expires_after_30_minutes(ledger: Ledger):
     assert ledger.list_planned() == []
 
 
-def test_rewind_removes_plans_of_later_blocks(ledger: Ledger):
+def test_rewind_removes_planned_downloads_of_later_blocks(ledger: Ledger):
     ledger.end_block()
     before = ledger.history.block
     ledger.starts("1", "A")
@@ -116,7 +116,7 @@ def test_rewind_removes_plans_of_later_blocks(ledger: Ledger):
         assert uow.downloads.list_since(0) == []
 
 
-def test_zero_budget_plans_no_downloads(opened: Store):
+def test_no_download_is_planned_with_a_budget_of_zero(opened: Store):
     ledger = Ledger(opened, ModelSpread(per_day=0))
     ledger.starts("1", "A")
     assert ledger.list_planned() == []

@@ -55,7 +55,7 @@ def test_outcome_from_the_near_future_gets_the_current_time():
         "gateway_error",
     }],
 )  # fmt: skip
-def test_outcomes_not_caused_by_node_are_not_counted(kind: OutcomeKind):
+def test_outcomes_that_the_node_did_not_cause_are_not_counted(kind: OutcomeKind):
     gateway_records = records()
     gateway_records.record_outcomes([make_outcome("a", kind=kind)], T0)
     assert attempts(gateway_records, "a") == 0

@@ -204,7 +204,7 @@ def test_node_without_stake_is_not_drawn_even_if_degraded():
     assert (session_ranking.chances, session_ranking.degraded) == ((("a", 10),), True)
 
 
-def test_passed_check_restores_node_and_is_stored():
+def test_passed_check_restores_the_node_and_is_stored():
     stored: list[tuple[str, list[str], int]] = []
     hooks = SelectorHooks(
         on_passed_checks=lambda chain, nodes, now: stored.append((chain, list(nodes), now))

@@ -177,7 +177,7 @@ def test_lagging_endpoint_does_not_change_index(store: Store):
     assert follower.dump() == before
 
 
-def test_backfill_stores_no_headers_and_no_journal(store: Store):
+def test_backfill_does_not_store_headers_or_a_journal(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store, folder=folder(reports=False))
 
     first = follower.step()
@@ -251,7 +251,7 @@ def test_window_from_another_fork_changes_nothing(store: Store):
     assert follower.catch_up()
 
 
-def test_undecodable_log_stops_indexer_before_write(store: Store):
+def test_log_that_cannot_be_decoded_stops_the_indexer_before_a_write(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.chain.most_blocks = 10
     follower.step()

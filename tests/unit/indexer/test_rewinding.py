@@ -150,7 +150,7 @@ def test_shorter_chain_is_followed(store: Store, new_store: NewStore):
 
 
 @pytest.mark.parametrize("shorter_by", [0, 1])
-def test_fork_reported_by_single_endpoint_quarantines_it(store: Store, shorter_by: int):
+def test_single_endpoint_that_reports_a_fork_is_quarantined(store: Store, shorter_by: int):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -200,7 +200,7 @@ def test_logs_of_orphaned_blocks_are_kept(store: Store):
     assert orphans
 
 
-def test_report_on_orphaned_block_is_rebuilt(store: Store):
+def test_report_as_of_an_orphaned_block_is_rebuilt(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     with store.read_transaction() as uow:

@@ -182,7 +182,7 @@ def test_rewind_ignores_snapshots_of_previous_fork(store: Store, new_store: NewS
 
 
 @pytest.mark.slow
-def test_rewind_under_other_rules_uses_no_snapshot(store: Store, new_store: NewStore):
+def test_rewind_under_other_rules_does_not_use_snapshots(store: Store, new_store: NewStore):
     other_rules = replace(RULES, name="other", pool_size=2)
     with small_snapshots(7):
         make_snapshots(caught_up(store, BLOCKS))
@@ -197,7 +197,7 @@ def test_rewind_under_other_rules_uses_no_snapshot(store: Store, new_store: NewS
     assert follower.dump() == fresh_dump(new_store, mine_blocks(BLOCKS[:DEEP]), other_rules)
 
 
-def test_rewind_with_other_fold_version_uses_no_snapshot(
+def test_rewind_with_another_fold_version_does_not_use_snapshots(
     store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ):
     with small_snapshots(7):
@@ -304,7 +304,7 @@ def test_rewind_from_snapshot_restores_every_phase_of_incident(store: Store, new
             make_snapshots(follower)
 
 
-def test_sample_check_finds_damaged_incidents_and_minutes(store: Store):
+def test_sample_check_finds_damaged_rows_of_incidents(store: Store):
     follower = Follower(up_to(mined_burst(), 25), store, folder=folder(RULES))
     follower.catch_up()
     source = EventArchive(store, follower.folder.reader, RULES)

@@ -24,7 +24,7 @@ from oracle.store.tables.selection_tables import rule_set
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 
 
-def test_same_rules_are_accepted_again(store: Store):
+def test_rules_that_are_already_bound_are_accepted(store: Store):
     with store.transaction() as uow:
         bind_or_check_rules(uow, CRYNUX)
         bind_or_check_rules(uow, CRYNUX)

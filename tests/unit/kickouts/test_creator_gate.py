@@ -119,7 +119,7 @@ def test_min_timeout_rule_protects_victims_of_short_timeouts():
     ("creators", "held"),
     [(["a", "b", "c"], 0), (["a", "b"], 0), (["a", "a", "b"], 2), (["a"], 2)],
 )
-def test_kickout_is_held_if_one_creator_has_majority_of_scores(new_sqlite_store, creators, held):
+def test_kickout_is_held_if_one_creator_has_most_of_the_scores(new_sqlite_store, creators, held):
     with new_sqlite_store() as store:
         text, _, counted = load_victim_evidence(store, build_trapped_groups(creators))
     evidence_fields = json.loads(text)
@@ -144,7 +144,7 @@ def test_kickout_is_held_if_one_creator_is_decisive():
     )
 
 
-def test_kickout_of_node_failing_for_all_creators_is_not_held():
+def test_kickout_is_not_held_if_the_node_fails_for_all_creators():
     for score in (0, 1, 2):
         assert pool_of_two(17, score).find_hold_reason(CRYNUX) is None
 
@@ -161,7 +161,7 @@ def test_kickout_not_held_is_nearly_due_without_any_single_creator(scores):
         assert 4 * sum(other_scores) < 5 * 2 * len(other_scores)
 
 
-def test_creator_share_limit_of_1_holds_no_kickout(new_sqlite_store):
+def test_no_kickout_is_held_with_a_creator_share_limit_of_1(new_sqlite_store):
     with new_sqlite_store() as store:
         *_, held = load_victim_evidence(
             store, build_trapped_groups(["a"]), build_changed_rules(kick_creator_share=UNIT)

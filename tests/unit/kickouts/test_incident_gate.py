@@ -81,7 +81,7 @@ def test_kickout_is_not_held_if_the_incident_rule_is_off(store):
     assert hold_reason(store, zeros(5, 0), OPEN) is None
 
 
-def test_kickout_review_does_not_change_after_incident_ends(store):
+def test_end_of_an_incident_does_not_change_the_kickout_review(store):
     over = add_burst_end(zeros(2, 3))
     assert hold_reason(store, over) == "2 of its 5 scores are timeouts in incidents"
     with store.read_transaction() as uow:
@@ -139,7 +139,7 @@ def test_published_rule_sets_omit_the_incident_rule(rules):
     assert '"kick_incident_share":"0.2"' in replace(rules, kick_incident_share=UNIT // 5).to_json()
 
 
-def test_held_leaf_from_database_equals_folded_leaf(new_store):
+def test_held_leaf_from_the_database_equals_the_folded_leaf(new_store):
     rules = replace(RULES, pool_size=5, kick_incident_share=UNIT // 5)
     chain = ScriptedChain()
     time = GENESIS_TIME

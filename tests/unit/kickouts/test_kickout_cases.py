@@ -137,7 +137,7 @@ def test_cleared_interval_that_reappears_is_accused(store, nodes):
     assert find_obstacle(store, build_leaves(nodes, [DUE]), cleared) is None
 
 
-def test_veto_does_not_protect_later_interval(store, nodes):
+def test_veto_does_not_protect_a_later_interval(store, nodes):
     vetoed = build_accused_kickout(DUE).cancel(KickCancelled(OPENED, 0, DUE, VETOER, ZERO_HASH))
     assert "was vetoed" in str(find_obstacle(store, build_leaves(nodes, [DUE]), vetoed))
     store_round(store, 2, build_leaves(nodes, [DUE], due_since=DUE_SINCE + 1))

@@ -160,21 +160,21 @@ def recover(context: KickoutContext) -> None:
         uow.nodes.save([replace(node, kickout_due_time=DUE_SINCE + 60)])
 
 
-def test_unsent_kickout_call_is_dropped_after_next_round(context):
+def test_unsent_kickout_call_is_dropped_after_the_next_round(context):
     state_round(context, 1, DUE)
     plan_accusation(context, *load_case(context))
     state_round(context, 2, DUE)
     assert list_obstacles(context) == ["its proof is of round 1, which is no longer the last one"]
 
 
-def test_unsent_accusation_is_dropped_after_node_recovers(context):
+def test_unsent_accusation_is_dropped_after_the_node_recovers(context):
     state_round(context, 1, DUE)
     plan_accusation(context, *load_case(context))
     recover(context)
     assert list_obstacles(context) == ["the kickout is no longer due"]
 
 
-def test_unsent_accusation_is_dropped_if_node_is_already_accused(context):
+def test_unsent_accusation_is_dropped_if_the_node_is_already_accused(context):
     state_round(context, 1, DUE)
     plan_accusation(context, *load_case(context))
     store_kicks(context.account_context.store, build_accused_kickout(DUE))
@@ -217,7 +217,7 @@ def accept_objection(context: KickoutContext) -> None:
 
 
 @pytest.mark.parametrize("stated_nodes", [(), (make_address(2),)])
-def test_execution_is_not_planned_if_last_round_lacks_interval(context, stated_nodes):
+def test_execution_is_not_planned_if_the_last_round_lacks_the_interval(context, stated_nodes):
     store_kicks(context.account_context.store, build_accused_kickout(DUE, ready_at=READY_AT))
     state_round(context, 9, *stated_nodes)
     case, last_round = load_case(context)
@@ -234,7 +234,7 @@ def test_execution_is_not_planned_for_an_interval_not_accused(context):
     assert plan_execution(context, case, last_round, build_status(9, READY_AT)) is None
 
 
-def test_accusation_is_cleared_if_last_round_lacks_interval(context):
+def test_accusation_is_cleared_if_the_last_round_lacks_its_interval(context):
     store_kicks(context.account_context.store, build_accused_kickout(DUE))
     state_round(context, 1, DUE)
     assert plan_accusation_clearing(context, *load_case(context)) is None

@@ -87,7 +87,7 @@ def load_case(store: Store, terms: ObjectionTerms | None = TERMS) -> KickoutCase
     return case
 
 
-def test_no_accusation_is_delayed_without_objection_contract(store: Store):
+def test_accusation_is_not_delayed_without_an_objection_contract(store: Store):
     move_head(store, DUE_SINCE)
     object_to(store)
     assert load_case(store, None).obstacle is None
@@ -143,7 +143,7 @@ def test_rejected_objection_does_not_delay_accusation(store: Store):
     assert load_case(store).obstacle is None
 
 
-def test_rejected_objection_ends_objection_window(store: Store):
+def test_rejected_objection_ends_the_objection_window(store: Store):
     object_to(store, time=DUE_SINCE + 1)
     move_head(store, DUE_SINCE + 2)
     answer(store, is_accepted=False)
@@ -186,7 +186,7 @@ def test_only_the_first_objection_to_a_kickout_counts(store: Store):
     assert case.delay.until == DUE_SINCE + 1 + TERMS.answer + 1
 
 
-def test_objection_does_not_delay_existing_accusation(store: Store):
+def test_objection_does_not_delay_an_existing_accusation(store: Store):
     object_to(store)
     submit_result(store)
     store_kicks(store, build_accused_kickout(NODE))

@@ -63,7 +63,7 @@ def count_statements_of_second_tick(
     return len(statements)
 
 
-def test_sql_statement_count_is_independent_of_due_nodes(new_store):
+def test_number_of_sql_statements_does_not_depend_on_due_nodes(new_store):
     with new_store() as few, new_store() as many:
         few_statements = count_statements_of_second_tick(few, 5, 3, 1)
         assert count_statements_of_second_tick(many, 300, 60, 20) == few_statements

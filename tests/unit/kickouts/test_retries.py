@@ -39,7 +39,7 @@ def is_due(store: Store, history: History, kick: NodeKick) -> bool:
 
 
 @pytest.mark.parametrize("timeouts", [0, 60])
-def test_retry_is_due_for_rejoined_node_regardless_of_later_scores(store, timeouts):
+def test_retry_is_due_for_a_rejoined_node_with_any_later_scores(store, timeouts):
     history = History().joins("A").quits("A").after(60)
     kick = build_expelled(history.joins("B").events[-1].at)
     history.after(60).joins("A")
@@ -52,7 +52,7 @@ def test_retry_is_not_due_for_node_that_never_left(store):
     assert not is_due(store, history, build_expelled(history.events[-1].at))
 
 
-def test_retry_is_not_due_without_kick_target(store):
+def test_retry_is_not_due_without_a_kick_target(store):
     history = History().joins("A").quits("A")
     kick = build_expelled(history.joins("B").events[-1].at, NO_TARGET)
     history.after(60).joins("A")
@@ -67,7 +67,7 @@ def test_retry_is_not_due_for_readmitted_node(store, change):
     assert not is_due(store, history, replace(kick, **change))
 
 
-def test_retry_is_not_due_after_expulsion_ended(store):
+def test_retry_is_not_due_after_the_end_of_the_expulsion(store):
     history = History().joins("A").quits("A").after(60)
     kick = build_expelled(history.joins("B").events[-1].at, expires_at=history.time + 1)
     history.after(60).joins("A")

@@ -82,7 +82,7 @@ def play(monkeypatch, speed_percent=None, plan=PLAN) -> RecordedLoop:
     return recorded
 
 
-def test_faster_node_gets_predicted_scores(monkeypatch):
+def test_faster_node_gets_the_predicted_scores(monkeypatch):
     as_it_is = play(monkeypatch)
     speeds = [role.speed for role in build_honest_node_roles(PLAN)]
     by_speed = sorted(range(PLAN.nodes), key=lambda index: speeds[index])

@@ -46,7 +46,7 @@ def test_policy_can_be_selected_with_an_at_sign():
     assert (column.name, column.rules, column.policy) == ("crynux@relay", CRYNUX, "relay")
 
 
-def test_json_rule_set_uses_policy_of_same_name_or_crynux():
+def test_json_rule_set_uses_the_policy_of_its_name_or_crynux():
     assert SystemBase.from_rules_json('{"name": "relay", "version": 7}').policy == "relay"
     assert SystemBase.from_rules_json('{"name": "ours", "version": 1}').policy == "crynux"
 
@@ -63,7 +63,7 @@ def test_change_for_one_rule_set_leaves_others_unchanged():
     assert (crynux.rules.penalty, relay) == (UNIT // 2, columns("relay")[0][0])
 
 
-def test_change_for_named_system_overrides_global_change():
+def test_change_for_a_named_system_overrides_a_global_one():
     for changes in (["penalty=0.5", "crynux:penalty=0.6"], ["crynux:penalty=0.6", "penalty=0.5"]):
         (crynux, relay), _ = columns("crynux", "relay", changes=changes)
         assert (crynux.rules.penalty, relay.rules.penalty) == (6 * UNIT // 10, UNIT // 2)
@@ -87,7 +87,7 @@ def test_rule_unused_by_legacy_is_not_changed_in_legacy():
     assert notes == ["legacy has no rule pool_size: it is compared without that change"]
 
 
-def test_system_without_rules_has_policy_parameters():
+def test_system_without_rules_has_parameters_of_its_policy():
     (article,), _ = columns("article", changes=["article:max_tickets=20"])
     assert (article.name, article.policy_parameters["max_tickets"]) == ("article*", "20")
     assert article.rules == CRYNUX
@@ -132,7 +132,7 @@ def test_grid_over_a_setting_with_its_own_value_is_rejected():
         build_columns([], [], tried)
 
 
-def test_grid_column_duplicating_compared_system_is_rejected():
+def test_grid_column_that_repeats_a_compared_system_is_rejected():
     tried = Grid([SystemBase.from_name("crynux")], {"boost": ["1"]})
     with pytest.raises(ValueError, match="crynux boost=1 is compared twice"):
         build_columns([SystemBase.from_name("crynux").with_changes(["boost=1"])], [], tried)

@@ -89,7 +89,7 @@ def test_relay_exclusion_lasts_until_exit_threshold(bench):
     assert heal_reliability(base, began, interval.until, RELAY) >= 8 * UNIT // 10
 
 
-def test_exclusion_is_clipped_to_first_measured_block(bench):
+def test_exclusion_is_clipped_to_the_first_measured_block(bench):
     history = twice_late().after(3).joins("B").after(4).joins("C")
     (interval,) = bench.measure(history, blocks=(4, None)).intervals
     assert (interval.since, interval.seconds, interval.began_before) == (1020, 4, True)
@@ -126,7 +126,7 @@ def test_measured_kickout_states_when_the_network_kicked_the_node(bench):
     assert measured.kicks == (NetworkKick(make_node_address("A"), 5, history.time, was_due=True),)
 
 
-def test_network_kick_without_due_kickout_is_reported(bench):
+def test_kick_by_the_network_without_a_due_kickout_is_reported(bench):
     history = third_for_ever(3).after(10).is_kicked_out("A")
     measured = bench.measure(history)
     assert measured.kickouts == ()
@@ -187,7 +187,7 @@ def test_node_with_a_task_of_the_group_is_not_a_candidate(bench):
     }
 
 
-def test_group_started_before_first_block_still_excludes_its_node(bench):
+def test_node_of_a_group_that_started_earlier_is_not_a_candidate(bench):
     history = History().joins("A", "B").creates("1", "2", of="g").starts("1", "A").aborts("1")
     history.after(1).starts("2", "B")
     spread = bench.measure(history, blocks=(2, None)).spread
@@ -195,7 +195,7 @@ def test_group_started_before_first_block_still_excludes_its_node(bench):
     assert spread.actual == {make_node_address("B"): 1}
 
 
-def test_every_run_of_multi_node_task_counts_as_start(bench):
+def test_every_run_of_a_multi_node_task_counts_as_a_start(bench):
     history = History().joins("A", "B").starts("1", "A", place=0).starts("1", "B", place=1)
     spread = bench.measure(history).spread
     assert spread.actual == {make_node_address("A"): 1, make_node_address("B"): 1}

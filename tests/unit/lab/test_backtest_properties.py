@@ -103,7 +103,7 @@ def test_block_range_has_same_exclusions_and_kickouts_as_full_history(events, da
 
 @given(any_histories() | disturbed_histories(), st.sampled_from([CRYNUX_POLICY, RELAY_POLICY]))
 @examples(60)
-def test_candidate_pool_distributes_tasks_like_plain_policy(events, policy):
+def test_candidate_pool_gives_the_same_measurement_as_its_policy(events, policy):
     if not events:
         return
     rules = {"crynux": CRYNUX, "relay": RELAY}[policy.name]

@@ -135,7 +135,7 @@ def test_good_and_stopped_nodes_are_counted_separately():
     assert result.failed > 0
 
 
-def test_honest_strategy_harms_no_node():
+def test_honest_strategy_does_not_harm_any_node():
     loop = build_small_plan(tasks=1200)
     result = run_closed_loop(build_column_from_text(), loop, BASELINES["honest"](loop))
     assert (result.kicked_good_nodes, result.slashed_good_nodes, result.lies) == (0, 0, 0)

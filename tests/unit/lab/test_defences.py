@@ -12,7 +12,7 @@ LONG = {"tasks": 3000}
 LONGER = {"tasks": 7000, "nodes": 20}
 
 
-def test_commit_reveal_reduces_gain_from_copying():
+def test_commit_reveal_reduces_the_gain_from_copying():
     hidden = simulate_strategy("copy", "crynux", build_small_plan())
     revealed = simulate_strategy("copy", "crynux", build_small_plan("commit_reveal=false"))
     assert revealed.task_ratio > 2 * hidden.task_ratio
@@ -73,7 +73,7 @@ def test_most_kickouts_caused_by_single_creator_are_held():
 
 
 @pytest.mark.slow
-def test_trap_groups_cause_no_kickouts_under_crynux():
+def test_trap_groups_do_not_cause_kickouts_under_crynux():
     loop = build_small_plan("floors=false", "tolls=false", "veto_delay=600", **LONG)
     trap = simulate_strategy("trap-groups", "crynux", loop)
     assert (trap.kicked_good_node_increase, trap.held_good_kickout_increase) == (0, 0)

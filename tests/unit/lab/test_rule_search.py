@@ -19,7 +19,7 @@ def test_first_system_has_distance_1_for_every_goal():
         )
 
 
-def test_distance_for_goal_is_weighted_mean_of_its_measures():
+def test_distance_for_a_goal_is_the_weighted_mean_of_its_measures():
     first, second = measure_systems(
         [build_column_from_text(), build_column_from_text("crynux weight_floor=4")], PLAN
     )

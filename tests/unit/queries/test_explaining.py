@@ -48,7 +48,7 @@ def text_of(explanation: Explanation) -> str:
     return "\n".join(explained(explanation, DEFAULT_TOKEN))
 
 
-def test_error_ranked_behind_slower_result_is_labelled(explain):
+def test_error_that_ranks_behind_a_slower_result_is_labelled(explain):
     history = History().joins("A", "B").creates("1", "2", creator=make_node_address("C"))
     history.starts("1", "A").starts("2", "B").after(1).reports_error("1").after(9).submits("2")
     explanation = explain(history.closes("g", "1", "2"))

@@ -198,7 +198,7 @@ def test_scores_before_previous_kickout_are_not_evidence(new_sqlite_store):
     assert [entry["seq"] for entry in evidence["entries"]] == [4, 5, 6]
 
 
-def test_due_kickout_in_next_window_has_its_own_evidence(new_sqlite_store):
+def test_due_kickout_in_the_next_window_has_its_own_evidence(new_sqlite_store):
     rules = rules_with(kickout_tasks=1)
     history = ran(History().joins("A", "B", "C"), "1", "CBA", "CBA").after(MONTH)
     ran(history, "2", "CBA", "CBA")

@@ -175,7 +175,7 @@ def test_replay_accepts_terminal_as_close_option():
         replay(history, close="now")
 
 
-def test_replay_uses_and_names_given_rules():
+def test_replay_uses_the_given_rules_and_names_them():
     history = History().joins("A").starts("1", "A").times_out("1")
     bases = [replay(history, rules)["nodes"][0]["reliability_base"] for rules in (CRYNUX, RELAY)]
     assert bases == ["0.300000000000000000", "0.950000000000000000"]

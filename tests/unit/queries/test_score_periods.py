@@ -70,7 +70,7 @@ def test_parts_of_a_day_sum_to_its_change(history):
         assert sum(part for _, part in period.parts) == period.change
 
 
-def test_day_with_timeouts_lists_each_of_them_and_its_lowest_score(history):
+def test_day_with_timeouts_lists_its_timeouts_and_lowest_score(history):
     bad_day = next(period for period in list_periods(history) if period.start == _DAY)
     assert len(bad_day.falls) == 2
     assert all(mark.task is not None and mark.time // _DAY == 1 for mark in bad_day.falls)

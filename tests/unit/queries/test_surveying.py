@@ -134,7 +134,7 @@ def test_snapshot_at_a_later_time_differs_only_in_its_time(archive):
     assert later.time == now.time + 500
 
 
-def test_snapshot_under_other_rules_refolds_events(archive):
+def test_snapshot_under_other_rules_folds_the_events_again(archive):
     harsh = replace(RULES, penalty=RULES.boost)
 
     stored_node = load_snapshot(archive, SnapshotQuery(RULES)).nodes[make_node_address("A")]

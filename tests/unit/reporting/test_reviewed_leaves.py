@@ -211,7 +211,7 @@ def test_kickout_reviews_are_equal_from_database_snapshot_and_fold(
     assert set(reviews) == {"held", "free", "dead letter", "complete"}
 
 
-def test_kickout_caused_by_one_creator_is_held_in_leaf(new_sqlite_store):
+def test_leaf_flags_a_kickout_caused_by_one_creator_as_held(new_sqlite_store):
     with new_sqlite_store() as store:
         follower = follow(store, two_low_scores("mallory", "mallory").events)
         held = leaf_as_of(follower, "A", follower.chain.newest)

@@ -36,7 +36,7 @@ def test_endpoint_with_pruned_history_is_not_failing():
     assert standing.describe(100.0) == "ok"
 
 
-def test_recovered_endpoint_is_deprioritised_until_stable():
+def test_recovered_endpoint_is_deprioritised_until_it_is_stable():
     standing = EndpointStatus()
     record_failures(standing, ErrorKind.UNREACHABLE, "no connection", 100.0)
     standing.mark_recovered()

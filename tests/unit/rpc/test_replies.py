@@ -70,7 +70,7 @@ def test_error_code_and_message_are_read_from_any_error_format(
     assert parse_error_body(error) == JsonRpcErrorBody(code, words)
 
 
-def test_snippet_extracts_text_of_html_page():
+def test_excerpt_contains_only_the_text_of_an_html_page():
     page = b"<html><style>p {x: y}</style><title>Access denied</title><p>by us</p></html>"
 
     assert extract_body_excerpt(page) == "Access denied by us"

@@ -60,7 +60,7 @@ def test_commit_between_two_waits_ends_the_second_wait(store: Store, database_ur
     assert not watch.wait(0.05)
 
 
-def test_rolled_back_transaction_wakes_no_reader(store: Store):
+def test_rolled_back_transaction_does_not_wake_a_reader(store: Store):
     watch = store.watch_commits()
     while watch.wait(0.05):
         pass

@@ -65,7 +65,7 @@ def test_last_scores_of_node_are_listed_oldest_first(store: Store):
         assert uow.scores.list_for_node(address(9)) == []
 
 
-def test_scores_of_node_at_earlier_block_are_returned(store: Store):
+def test_scores_of_a_node_at_an_earlier_block_are_returned(store: Store):
     with store.transaction() as uow:
         uow.scores.append([score(1, seq, block=10 * seq) for seq in range(1, 6)], 1)
         assert uow.scores.list_for_node_up_to_block(address(1), 29, limit=9) == [
@@ -74,7 +74,7 @@ def test_scores_of_node_at_earlier_block_are_returned(store: Store):
         ]
 
 
-def test_scores_of_node_up_to_position_include_that_position(store: Store):
+def test_scores_up_to_a_position_include_that_position(store: Store):
     positions = [Position(9, 1, 4), Position(9, 1, 4, 1), Position(9, 2, 0), Position(10, 0, 0)]
     scores = [score(1, seq)._replace(at=at) for seq, at in enumerate(positions, 1)]
     with store.transaction() as uow:
@@ -98,7 +98,7 @@ def test_reliability_changes_are_listed_oldest_first(store: Store):
         assert uow.reliability.list_for_node(address(1), up_to_block=5) == changes[:2]
 
 
-def test_single_event_may_change_reliability_twice(store: Store):
+def test_reliability_changes_twice_at_one_position_are_both_stored(store: Store):
     with store.transaction() as uow:
         uow.reliability.append([change(1, 5), change(1, 5)])
         assert uow.reliability.list_for_node(address(1)) == [change(1, 5), change(1, 5)]
@@ -108,7 +108,7 @@ def turn(block: int, transition: MembershipTransition, node: int = 1) -> Members
     return MembershipChange(address(node), Position(block, 0, 0), 10 * block, transition)
 
 
-def test_pending_membership_request_has_no_effect(store: Store):
+def test_pending_request_is_not_an_effective_membership_change(store: Store):
     joined = turn(1, MembershipTransition.JOINED)
     quit_request = turn(4, MembershipTransition.QUIT_ASKED)
     paused = turn(3, MembershipTransition.PAUSED)
@@ -128,7 +128,7 @@ def test_pending_membership_request_has_no_effect(store: Store):
         assert uow.memberships.find_effective_change(address(3)) is None
 
 
-def test_anomalies_at_same_position_keep_order(store: Store):
+def test_anomalies_at_the_same_position_keep_their_order(store: Store):
     at = Position(3, 0, -1)
     broken = [Anomaly(at, 6, rule, "group_validated") for rule in ("unseen", "unseen", "again")]
     later = Anomaly(Position(4, 0, 0), 8, "unseen", "task_started")
@@ -150,7 +150,7 @@ def test_results_are_returned_by_group(store: Store):
         assert uow.results.count() == 3
 
 
-def test_last_written_version_of_kickout_interval_is_stored(store: Store):
+def test_last_version_of_a_kickout_interval_is_stored(store: Store):
     opened = Position(5, 0, 1)
     closed = Position(7, 0, 2)
     still = KickoutDue(address(2), Position(3, 0, 0), None)

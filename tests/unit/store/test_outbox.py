@@ -271,7 +271,7 @@ def test_daily_cost_includes_paid_and_reserved_amounts(store: Store):
         assert uow.outbox.slots.sum_reserved_wei(ME) == COST
 
 
-def test_vacant_nonce_reserves_no_cost_until_reused(store: Store):
+def test_vacant_nonce_reserves_no_cost_until_it_is_reused(store: Store):
     with store.transaction() as uow:
         slot = assign_nonce(uow.outbox)
         uow.outbox.intents.end_unsent_intent(

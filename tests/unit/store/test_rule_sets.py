@@ -38,7 +38,7 @@ def test_rule_set_round_trips(store: Store):
         assert uow.rule_sets.find_rules(identify_rules(RELAY).sha256) is None
 
 
-def test_score_names_its_rule_set(store: Store):
+def test_score_refers_to_its_rule_set(store: Store):
     with store.transaction() as uow:
         uow.rule_sets.get_or_assign_number(CRYNUX)
         fold(uow, OTHER)
@@ -50,7 +50,7 @@ def test_score_names_its_rule_set(store: Store):
         assert uow.scores.get_rule_set_by_seq(make_node_address("A"), []) == {}
 
 
-def test_dump_is_independent_of_rule_set_number(store: Store):
+def test_dump_does_not_depend_on_rule_set_numbers(store: Store):
     dumps = []
     with store.transaction() as uow:
         fold(uow)

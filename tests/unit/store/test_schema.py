@@ -131,7 +131,7 @@ def test_opening_with_create_creates_the_tables(empty_database_url: str):
     ("revision", "complaint"),
     [("0000_first", "is older than the program"), ("9999_last", "is newer than the program")],
 )
-def test_store_of_other_schema_revision_is_rejected(
+def test_store_with_another_schema_revision_is_rejected(
     database_url: str, revision: str, complaint: str
 ):
     with open_connection(database_url) as connection:

@@ -73,7 +73,7 @@ def test_second_save_replaces_row(store: Store):
         ]
 
 
-def test_large_save_replaces_only_rows_with_same_keys(store: Store):
+def test_large_save_replaces_only_rows_with_the_same_keys(store: Store):
     with store.transaction() as uow:
         uow.tasks.save([task(number, size=1) for number in range(100)])
         uow.tasks.save([task(number, size=2) for number in range(60, 160)])
@@ -135,7 +135,7 @@ def test_all_nodes_are_read_over_several_pages(store: Store, monkeypatch: pytest
         assert list(uow.nodes.iterate_all()) == [node(number) for number in range(7)]
 
 
-def test_changed_since_returns_nodes_changed_above_block(store: Store):
+def test_only_nodes_changed_above_a_block_are_returned(store: Store):
     with store.transaction() as uow:
         uow.nodes.save([node(number, changed_at=4 - number) for number in range(5)])
         # By address.

@@ -110,7 +110,7 @@ def test_task_with_candidate_is_drawn_at_next_block():
     assert drawn.candidates == ((NODES[0], 5), (NODES[1], 0))
 
 
-def test_task_without_candidate_at_seed_block_waits_again():
+def test_task_waits_again_if_no_node_is_free_at_the_seed_block():
     world = World()
     waiting = line(task(1))
     world.go(1, waiting, Free({NODES[0]: 1}))
@@ -130,7 +130,7 @@ def test_oldest_of_most_valuable_tasks_is_drawn():
     assert turn.plan.armed_tasks == frozenset()
 
 
-def test_task_is_rearmed_when_drawn_node_becomes_unavailable():
+def test_task_is_armed_again_if_its_drawn_node_becomes_unavailable():
     world = World()
     waiting = line(task(1))
     world.go(1, waiting, Free({NODES[0]: 1}))
@@ -313,7 +313,7 @@ def test_armed_tasks_are_drawn_in_order_of_value(history):
 
 
 @given(scenes)
-def test_task_without_draw_is_armed_if_candidates_are_left(history):
+def test_task_without_a_draw_is_armed_if_candidates_are_left(history):
     world = World()
     for number, policy_input in enumerate(history):
         waiting, pool = build_stage(policy_input)

@@ -107,7 +107,7 @@ def test_holders_of_all_models_are_preferred_candidates():
     assert weights(history.creates("t", models=("base", "lora"))).keys() == {"all"}
 
 
-def test_every_node_is_candidate_if_none_holds_all_models():
+def test_every_node_is_a_candidate_if_none_has_all_models():
     history = build_members("one", "none").adds_model("one", "base")
     assert weights(history.creates("t", models=("base", "lora"))).keys() == {"one", "none"}
 

@@ -180,7 +180,7 @@ def test_scores_are_reset_at_end_of_window_set_in_seconds():
     assert count_effective_scores(nodes_after(history, rules)["A"], later, rules) == 0
 
 
-def test_node_without_task_in_window_has_no_speed():
+def test_node_without_a_task_in_the_window_has_no_speed():
     history = runs(History().joins("A", "B", "C", "idle"), "t", "A", "B", "C")
     assert [factors(history, name).speed for name in ("A", "idle")] == [UNIT, None]
     assert not factors(history, "idle").tally.tasks

@@ -230,7 +230,7 @@ def test_failing_nodes_are_candidates_when_all_nodes_are_failing():
     assert {row.node: row.chances for row in ranking.rows} == {FAST: 1, SLOW: 1}
 
 
-def test_latencies_are_compared_only_within_same_task_kind():
+def test_attempts_of_another_task_kind_do_not_count():
     history = History().joins("A", stake=1).creates("image", kind=TaskKind.SD).starts("image", "A")
     history.after(9).submits("image").succeeds("image").creates("t", kind=TaskKind.LLM)
     assert verdicts(history)["A"].parts["attempts"] == "0"

@@ -90,7 +90,7 @@ def test_group_probe_uses_three_nodes_with_same_gpu_and_major_version(nodes: lis
 
 
 @given(staffs())
-def test_every_due_available_node_is_probed_by_end_of_window(nodes: list[Node]):
+def test_every_idle_node_is_probed_by_the_end_of_its_window(nodes: list[Node]):
     used = {address for probe in due(nodes) for address in probe.nodes}
     for candidate in nodes:
         able = (
@@ -130,7 +130,7 @@ def test_untried_nodes_are_probed_first_then_those_with_low_reliability():
     assert firsts(due(nodes)) == [make_node_address(name) for name in "DCBEA"]
 
 
-def test_group_probe_prefers_nodes_without_recent_task():
+def test_group_probe_prefers_nodes_without_a_recent_task():
     busy = [at_rest(name, last_start=END - 1) for name in "ABCD"]
     idle = [at_rest(name) for name in "EFG"]
     (probe,) = due([*busy, *idle], group=True)

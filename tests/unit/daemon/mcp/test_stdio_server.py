@@ -60,7 +60,7 @@ def call(api: LocalApi, name: str, **arguments: str) -> tuple[dict[str, Any], bo
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_every_tool_returns_response_of_its_api_path(api: LocalApi, name: str):
+def test_every_tool_returns_the_response_of_its_api_path(api: LocalApi, name: str):
     explained, _ = call(api, "explain", node=make_node_address("A"))
     scored_task = explained["explanation"]["pool"]["entries"][0]["task"]
     values = {None: {}, "node": {"node": make_node_address("A")}, "task": {"task": scored_task}}

@@ -49,7 +49,7 @@ def test_invalid_address_list_returns_422(client, of):
     assert client.get("/nodes", params={"of": of}).status_code == 422
 
 
-def test_sparkline_is_shown_only_for_node_with_history(client):
+def test_sparkline_is_shown_only_for_nodes_with_a_history(client):
     rows = re.split("<tr>", client.get("/nodes").text)
     mine = next(row for row in rows if make_node_address("A") in row)
     other_row = next(row for row in rows if make_node_address("C") in row)

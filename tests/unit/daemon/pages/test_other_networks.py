@@ -61,14 +61,14 @@ def client(request, new_sqlite_database):
             yield client_of(store, of_a_feed())
 
 
-def test_every_page_of_other_network_returns_http_200(client):
+def test_every_page_of_another_network_returns_200(client):
     for path in PATHS:
         answer = client.get(path)
         assert answer.status_code == 200, (path, answer.text)
 
 
 @pytest.mark.parametrize("name", ["A", "B", "C"])
-def test_every_node_of_other_network_returns_200(client, name):
+def test_every_node_page_of_another_network_returns_200(client, name):
     address = make_node_address(name)
     for path in (f"/nodes/{address}", f"/v1/nodes/{address}", f"/v1/nodes/{address}/explain"):
         answer = client.get(path)
@@ -88,14 +88,14 @@ def test_page_of_node_under_legacy_rules_shows_its_factors(new_sqlite_store):
     assert body["row"]["legacy"]["tasks"] == body["kickout"]["scores"] == 3
 
 
-def test_task_of_other_network_returns_200_or_404(client):
+def test_task_page_of_another_network_returns_200_or_404(client):
     status_codes = [
         client.get(f"/tasks/{make_task_key(name)}").status_code for name in ("1", "0A")
     ]
     assert sorted(status_codes) == [200, 404]
 
 
-def test_events_from_feed_are_marked_unproven(new_sqlite_store):
+def test_events_from_a_feed_are_marked_as_unproven(new_sqlite_store):
     assert is_feed_position(of_a_feed().events[0].at)
     assert not is_feed_position(Position(1, 0, 0))
     with new_sqlite_store() as store:

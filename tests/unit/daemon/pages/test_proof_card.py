@@ -64,7 +64,7 @@ def read_form(text: str) -> dict[str, str | None] | None:
     return next((form for form in forms if "data-proof" in form), None)
 
 
-def test_proof_script_gets_newest_round_and_accepted_root(index):
+def test_proof_script_receives_the_newest_round_and_its_root(index):
     text = index(fold_rounds(2)).get(f"/nodes/{make_node_address('A')}").text
     assert read_form(text) == {
         "class": "proof",
@@ -123,7 +123,7 @@ def test_no_proof_is_offered_before_first_round(index, address):
 @pytest.mark.parametrize(
     ("history", "rules"), [(a_network(), CRYNUX), (of_2024(), RULES)], ids=["crynux", "legacy"]
 )
-def test_leaf_on_node_page_equals_leaf_in_next_round(new_sqlite_store, history, rules):
+def test_leaf_on_the_node_page_equals_the_leaf_of_the_next_round(new_sqlite_store, history, rules):
     with new_sqlite_store() as store:
         indexed = IndexedHistory(store, rules).whole(history)
         text = indexed.client().get(f"/nodes/{make_node_address('A')}").text

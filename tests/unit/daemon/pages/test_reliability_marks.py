@@ -35,7 +35,7 @@ def test_unchanged_reliability_has_no_marker():
     assert drawn(ReliabilityCause.SUCCEEDED, after="0.900000000000000000") == (0, 0)
 
 
-def test_every_reliability_cause_is_declared_and_names_only_existing_rules():
+def test_every_reliability_cause_has_an_entry_with_existing_rules():
     assert set(CAUSES) == set(ReliabilityCause)
     for info in CAUSES.values():
         named = [info.factor_rule, *(info.first_factor_rules or ()), info.increase_rule]

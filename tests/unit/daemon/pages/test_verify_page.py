@@ -36,7 +36,7 @@ def test_csp_allows_only_scripts_and_styles_of_file(store):
     assert directives["form-action"] == directives["base-uri"] == "'none'"
 
 
-def test_verify_page_references_no_other_file():
+def test_verify_page_does_not_refer_to_other_files():
     markup = re.sub(r"<(script|style)>.*?</\1>", "", build_verify_page(), flags=re.DOTALL)
     assert re.findall(r"\b(?:src|href|srcset|action)=", markup) == []
     assert "@import" not in find_content(build_verify_page(), "style")

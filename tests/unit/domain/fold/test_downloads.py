@@ -17,7 +17,7 @@ def test_old_download_request_is_dropped_after_24_hours():
     assert [download.model for download in fold_node(history, "A").downloads] == ["n", "o"]
 
 
-def test_download_request_changes_no_score_or_membership():
+def test_download_request_does_not_change_score_or_membership():
     plain = History().joins("A")
     with_request = History().joins("A").is_asked_to_download("A", "m")
     before = fold_node(plain, "A")

@@ -25,19 +25,19 @@ def status(history: History) -> str:
 
 
 @pytest.mark.parametrize("kind", [network_events.TaskSubmitted, network_events.TaskErrorReported])
-def test_submission_frees_the_node_only_if_the_event_says_so(kind: type):
+def test_submission_frees_the_node_only_if_the_event_is_flagged(kind: type):
     assert status(build_answered_task(frees=True, kind=kind)) == "available"
     assert status(build_answered_task(frees=None, kind=kind)) == "busy"
 
 
-def test_task_end_frees_node_once():
+def test_end_of_a_task_frees_its_node_only_once():
     history = build_answered_task(frees=True).starts("2", "A")
     assert status(history) == "busy"
     assert status(history.succeeds("1", by="A")) == "busy"
     assert status(history.times_out("2")) == "available"
 
 
-def test_revealed_error_does_not_free_node_again():
+def test_error_report_does_not_free_the_node_a_second_time():
     history = build_answered_task(frees=True).starts("2", "A")
     history.emits(
         network_events.TaskErrorReported,

@@ -41,7 +41,7 @@ def test_terminal_event_with_a_node_ends_only_that_nodes_run():
     assert [fold.ledger.nodes[make_node_address(name)].running for name in "ABC"] == [1, 0, 1]
 
 
-def test_terminal_event_without_node_ends_all_runs():
+def test_terminal_event_without_a_node_ends_all_runs():
     history = three().succeeds("1", "B").aborts("1")
     stored_task = task_after(history)
     assert [run.ending for run in stored_task.runs] == [

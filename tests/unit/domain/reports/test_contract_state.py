@@ -52,7 +52,7 @@ def test_state_before_first_round_has_no_root():
     assert (state.previous_root, get_root(state, 0)) == (ZERO_HASH, None)
 
 
-def test_only_roots_of_retained_rounds_are_returned():
+def test_only_roots_of_kept_rounds_are_returned():
     state = fold_events(*rounds(6))
 
     assert state.head == build_accepted_round(6)
@@ -135,7 +135,7 @@ def test_new_rules_configuration_keeps_signers():
     assert signers == (SIGNERS[1],)
 
 
-def test_signers_from_before_first_indexed_block_are_unknown():
+def test_signers_set_before_the_first_indexed_block_are_unknown():
     assert (
         fold_events(ConfigSet(AT, TIME, 2, CONFIG)).settings.find_round_signers(
             build_accepted_round(1)
@@ -144,7 +144,7 @@ def test_signers_from_before_first_indexed_block_are_unknown():
     )
 
 
-def test_signer_bit_beyond_last_signer_is_rejected():
+def test_signer_bit_beyond_the_last_signer_is_rejected():
     state = fold_events(SignersSet(AT, TIME, SIGNERS, 2), ConfigSet(AT, TIME, 1, CONFIG))
 
     with pytest.raises(ValueError, match="has a bit beyond the 3 signers"):
@@ -185,7 +185,7 @@ def test_block_without_kickouts_has_no_pre_image():
     assert state.drain_changes().accepted == []
 
 
-def test_pre_image_of_kickout_is_its_first_state_in_block():
+def test_pre_image_of_a_kickout_is_its_state_before_the_block():
     node: Address = make_address(1)
     state = ContractState(KEPT)
     state.fold_block(4, [KickAllowed(AT, TIME, node, 5)], journal=True)

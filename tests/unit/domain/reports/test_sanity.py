@@ -33,7 +33,7 @@ def test_report_is_held_if_a_quarter_would_drop_below_the_line():
     )
 
 
-def test_low_lane_becoming_unselectable_counts_as_drop():
+def test_low_lane_that_becomes_unselectable_counts_as_drop():
     assert (
         find_excessive_change_reason([(1500, 1)] * 26, MEMBERS, LINE, SanityLimits()) is not None
     )

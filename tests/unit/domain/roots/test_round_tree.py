@@ -194,13 +194,13 @@ def _is_in_gap(address: Address, leaf: NodeLeaf) -> bool:
         ({"pool_hash": bytes(31)}, "the pool hash of 0x0a.* has 31 bytes"),
     ],
 )
-def test_value_out_of_range_is_rejected(change: dict[str, Any], message: str) -> None:
+def test_leaf_with_a_value_out_of_range_is_rejected(change: dict[str, Any], message: str) -> None:
     leaf = build_leaf(ORACLE, ORACLE, 0, 5000)
     with pytest.raises(ValueError, match=message):
         replace(leaf, **change).encode()
 
 
-def test_pair_is_hashed_in_ascending_order() -> None:
+def test_two_hashes_are_combined_in_ascending_order() -> None:
     low = b"\1" * 32
     high = b"\2" * 32
     assert hash_pair(low, high, keccak) == hash_pair(high, low, keccak) == keccak(low + high)

@@ -61,18 +61,18 @@ def test_rank_beyond_the_score_table_gets_its_last_score():
     ]
 
 
-def test_tie_is_won_by_earliest_created_task():
+def test_tie_is_won_by_the_task_created_first():
     history = History().creates("2", "1").starts("1", "A").starts("2", "B")
     history.after(5).submits("1").submits("2").closes("g", "1", "2")
     assert list_ranked_members(history) == [(2, 5, 5), (1, 5, 10)]
 
 
-def test_tie_of_unseen_tasks_is_won_by_earliest_started_task():
+def test_tie_is_won_by_the_first_start_if_creations_are_unseen():
     history = History().starts("2", "B").starts("1", "A").after(5).submits("1").submits("2")
     assert list_ranked_members(history.closes("g", "1", "2")) == [(2, 5, 5), (1, 5, 10)]
 
 
-def test_running_member_scores_0():
+def test_member_that_is_still_running_scores_0():
     history = of_three().after(4).submits("1").closes("g", *NAMES)
     assert list_ranked_members(history) == [(1, 4, 10), (None, None, 0), (None, None, 0)]
 
@@ -86,12 +86,12 @@ def test_member_aborted_after_submission_scores_0_without_rank():
     ]
 
 
-def test_member_aborted_after_close_keeps_score():
+def test_member_aborted_after_the_group_closed_keeps_its_score():
     history = of_three().after(4).submits("1").closes("g", *NAMES).aborts("1")
     assert list_ranked_members(history)[0] == (1, 4, 10)
 
 
-def test_invalidated_result_keeps_score_of_its_rank():
+def test_invalidated_result_keeps_the_score_of_its_rank():
     history = of_three().after(1).submits("1").is_invalidated("1").is_slashed("A")
     history.after(1).submits("2").closes("g", *NAMES)
     assert list_ranked_members(history)[:2] == [(1, 1, 10), (2, 2, 5)]
@@ -171,7 +171,7 @@ def test_scores_enter_pools_in_member_order_when_the_group_closes():
 # Groups closed by counting
 
 
-def test_group_closes_when_last_member_ends():
+def test_group_closes_when_its_last_member_ends():
     history = of_three(of="g").after(1).submits("1").succeeds("1").after(1).submits("2")
     history.is_refunded("2")
     assert fold_history(history, TERMINAL)[1].results == []
@@ -195,7 +195,7 @@ def test_group_event_is_ignored_under_the_terminal_close_rule():
     assert fold_history(history, ALL)[1].results != []
 
 
-def test_task_created_after_group_close_changes_nothing():
+def test_task_created_after_its_group_closed_is_ignored():
     history = of_three(of="g").after(1).submits("1").submits("2").submits("3")
     history.succeeds("1").is_refunded("2").is_refunded("3")
     history.creates("4", of="g").starts("4", "A").after(1).submits("4").succeeds("4")

@@ -60,7 +60,7 @@ def test_forecast_matches_exact_pool_simulation(pool):
 
 @given(POOLS, st.sampled_from([("first_places", 10), ("second_places", 5)]))
 @examples(100)
-def test_forecast_gives_fewest_places_that_avoid_kickout(pool, place):
+def test_forecast_states_the_fewest_places_that_avoid_a_kickout(pool, place):
     name, points = place
     result = forecast(pool)
     if result is None:
@@ -152,7 +152,7 @@ def test_owner_is_warned_before_each_kind_of_kickout():
 # Statistics of a page. CI tests each forecast against the fold, above.
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_forecast_error_of_random_histories_matches_docs():
+def test_forecast_error_matches_the_documentation():
     """See docs/explanation/kickouts.md#forecast."""
     random = Random(4)  # noqa: S311  repeatable, no secret
     errors, warned = [], 0

@@ -48,7 +48,7 @@ def test_rejoining_does_not_restore_reliability(leaves):
         )
 
 
-def test_rejoin_records_no_reliability_change():
+def test_rejoin_is_not_recorded_as_a_reliability_change():
     _, changes = fold_history(timed_out(History().joins("A"), 1).quits("A").joins("A"))
     assert [change.cause for change in changes.reliability] == ["joined", "timed_out"]
 
@@ -57,7 +57,7 @@ def test_rejoin_records_no_reliability_change():
 @given(
     scores.filter(lambda drawn_scores: len(drawn_scores) < 50 or sum(drawn_scores[-50:]) >= 100)
 )
-def test_rejoin_keeps_scores_of_node_not_due_for_kickout(leaves, given_scores):
+def test_rejoining_node_keeps_its_scores_if_no_kickout_is_due(leaves, given_scores):
     history = leaves(History().joins("A").scores("A", *given_scores), "A").after(9).joins("A")
     assert fold_node(history, "A").pool == bytes(given_scores[-50:])
 

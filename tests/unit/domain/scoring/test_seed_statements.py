@@ -286,7 +286,7 @@ def test_kickout_and_slash_lead_to_different_membership_states():
     ]
 
 
-def test_short_burst_of_failures_recovers_without_kickout():
+def test_short_burst_of_failures_does_not_lead_to_a_kickout():
     history = times_out_on(full_of(5), "A", 3)
     penalised_node = fold_node(history, "A")
     assert not is_kickout_due(penalised_node, CRYNUX)

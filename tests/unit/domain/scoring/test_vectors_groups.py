@@ -151,7 +151,7 @@ def test_fees_are_shared_in_proportion_to_task_scores(vector):
 
 
 @vectors_of("penalty_decision/persist_group_score_on_abort_test")
-def test_abort_after_group_close_keeps_score(vector):
+def test_abort_after_the_group_closed_keeps_the_score(vector):
     names = ("1", "2", "3")
     history = History()
     for name in names:
@@ -171,10 +171,10 @@ def test_abort_after_group_close_keeps_score(vector):
     assert changes.results[0].members[1].task == make_task_key("2")
 
 
-def test_fee_split_among_no_members_is_rejected():
+def test_fee_split_without_members_is_rejected():
     with pytest.raises(ValueError, match="at least one member"):
         split_fee_by_scores(100, [])
 
 
-def test_last_member_receives_entire_fee_if_no_member_scores():
+def test_last_member_receives_the_entire_fee_if_no_member_scores():
     assert split_fee_by_scores(100, [0, 0]) == [0, 100]

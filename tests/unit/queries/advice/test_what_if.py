@@ -155,7 +155,7 @@ def test_what_if_shows_rank_after_each_change():
 
 
 @pytest.mark.parametrize("history", [History().joins("A"), History().joins("A").scores("A", 10)])
-def test_what_if_of_node_without_timeout_has_no_timeout_row(history):
+def test_what_if_has_no_timeout_row_if_the_node_never_timed_out(history):
     what_if = build_what_if(record_of(history), find_nothing, find_nothing)
     if not record_of(history).entries:
         assert what_if is None

@@ -109,7 +109,7 @@ def test_node_page_shows_incident_and_hollow_marker(indexed):
     assert '<a href="#incidents">incident 1</a>' in text
 
 
-def test_page_of_node_without_incident_timeouts_lists_none(new_sqlite_store):
+def test_page_of_an_unaffected_node_lists_no_incident_timeouts(new_sqlite_store):
     with new_sqlite_store() as store:
         text = (
             IndexedHistory(store)

@@ -126,7 +126,7 @@ def test_filtered_pages_together_equal_the_filtered_list(
     assert all_pages(indexed, sort=sort, limit=2, **filters) == expected
 
 
-def test_ranking_in_memory_is_updated_by_new_blocks(indexed):
+def test_new_blocks_update_the_ranking_in_memory(indexed):
     history = History().joins(*TEN)
     indexed.whole(history)
     assert list_ranked_nodes(indexed).total == len(TEN)
@@ -278,7 +278,7 @@ def test_block_without_events_does_not_recompute_settled_nodes(indexed, monkeypa
     assert (len(keys), scored) == (len(TEN), [])
 
 
-def test_rewind_clears_ranking(indexed):
+def test_rewind_clears_the_ranking(indexed):
     indexed.whole(a_network())
     before = list_ranked_nodes(indexed)
     with indexed.store.transaction() as uow:
@@ -314,7 +314,7 @@ def test_cursor_of_another_sort_is_rejected(indexed):
         list_ranked_nodes(indexed, sort="scored", cursor=cursor)
 
 
-def test_filtered_list_keeps_ranks_of_full_list(indexed):
+def test_filtered_list_shows_ranks_of_the_full_list(indexed):
     indexed.whole(a_network())
     everybody = {row.node: row.place for row in list_ranked_nodes(indexed).nodes}
     filtered_rows = list_ranked_nodes(

@@ -126,7 +126,7 @@ def test_objection_text_is_escaped_on_page(indexed, client):
     assert "ignore" not in headline
 
 
-def test_objection_notice_omits_objection_text():
+def test_notice_of_an_objection_omits_its_text():
     fields = {"node": NODE, "objection": 0, "due_since": 5, "reason": "application"}
     text = format_notice_text("objection_made", fields)
     assert text == f"{NODE} objected to its kickout: application"

@@ -170,7 +170,7 @@ def test_shadow_rule_set_is_not_shown_as_announced(indexed, preview):
     assert "Under the shadow set harsh, which is not announced," in page
 
 
-def test_announced_rules_of_other_profile_have_no_preview(indexed, preview, monkeypatch):
+def test_announced_rules_of_another_profile_have_no_preview(indexed, preview, monkeypatch):
     store_events(indexed, SCHEDULED)
     monkeypatch.setattr(Unread, "identity", "another")
     assert indexed.client().get("/v1/rules/previews").json()["previews"] == []

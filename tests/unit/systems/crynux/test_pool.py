@@ -179,7 +179,7 @@ def test_task_has_no_candidate_without_models_or_fallback():
     ]
 
 
-def test_weight_survives_restart_without_later_score():
+def test_restart_without_a_later_score_does_not_change_the_weight():
     rules = replace(RELAY, restarts=(NOW + 30,))
     pool = CandidatePool(rules, CRYNUX_WEIGHTING)
     pool.update_node(a_node("A", pool=bytes([10, 5])))

@@ -66,7 +66,7 @@ def test_suggested_nodes_fit_the_task_and_lack_the_model(nodes, task):
     assert has_scarce_model(task.models, free, 3) == bool(predownload_by_model)
 
 
-def test_model_with_three_available_holders_needs_no_predownload():
+def test_no_download_is_suggested_if_three_free_nodes_have_the_model():
     holders = [a_node(name, models=(MODEL,)) for name in "ABC"]
     target = a_node("D")
     assert plan([*holders, target]) == []

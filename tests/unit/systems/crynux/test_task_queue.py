@@ -127,7 +127,7 @@ def test_groups_are_sorted_by_memory_then_gpu():
     assert [*groups] == [(24, None), (16, "A4"), (16, "T4"), (16, None)]
 
 
-def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_node():
+def test_first_task_of_a_queue_group_is_skipped_if_it_does_not_fit():
     tasks = [
         a_task("1", fee=90, version=(2, 0, 0)),
         a_task("2", fee=80, models=("base:a",)),

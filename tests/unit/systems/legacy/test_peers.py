@@ -123,7 +123,7 @@ def low():
     return history
 
 
-def test_low_score_with_enough_tasks_makes_kickout_due_in_window():
+def test_kickout_is_due_within_the_window_after_enough_low_scores():
     history = low()
     scored_node = fold_node(history, "A", RULES)
     assert scored_node.kickout_due_since == history.events[-1].at

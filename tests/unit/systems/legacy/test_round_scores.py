@@ -109,13 +109,13 @@ def test_score_of_departed_node_is_recorded():
     assert has_scores(history, A=10, B=0)
 
 
-def test_score_uses_task_key_as_group():
+def test_score_of_a_task_without_a_group_uses_the_task_key():
     _, changes = fold_history(ran(History().joins("A", "B", "C"), "1", "ABC", "ABC"), RULES)
     assert {entry.group for entry in changes.scores} == {GroupKey(make_task_key("1"))}
     assert [entry.seq for entry in changes.scores] == [1, 1, 1]
 
 
-def test_validation_group_doubles_score_of_each_rank():
+def test_validation_group_doubles_the_score_of_each_rank():
     history = History()
     for name, place in zip("123", "ABC", strict=True):
         history.joins(place).starts(name, place)
@@ -151,9 +151,7 @@ def committed_group(commits, reveals, *, errors="", size=3):
 
 
 @given(st.permutations("ABC"), st.permutations("ABC"), st.integers(0, 3), st.integers(1, 3))
-def test_committed_and_revealed_group_scores_like_single_task(
-    commits, reveals, committed, revealed
-):
+def test_committed_group_is_scored_like_a_single_task(commits, reveals, committed, revealed):
     commits = commits[:committed]
     reveals = [name for name in reveals if name in commits][:revealed]
     parts = build_started_task("A", "B", "C")
@@ -190,7 +188,7 @@ def test_reliability_stays_full_under_legacy_rules():
     assert {change.cause.value for change in changes.reliability} == {"joined"}
 
 
-def test_round_ranks_depend_on_positions_only():
+def test_ranks_in_a_round_depend_only_on_positions():
     history = build_started_task("A", "B", "C").commits("1", "C").commits("1", "B").succeeds("1")
     runs = fold_history(history, RULES)[0].ledger.tasks[make_task_key("1")].runs
     round_scores = compute_round_scores(runs, RULES)
@@ -212,7 +210,7 @@ def of_window(history, name, rules=RULES):
     return scored_node.window, scored_node.window_sum, scored_node.window_count
 
 
-def test_task_counts_in_month_of_its_end():
+def test_task_counts_in_the_month_in_which_it_ends():
     history = at(History().joins("A", "B", "C"), NEW_MONTH - timedelta(seconds=10))
     ran(history, "1", "ABC", "ABC")
     assert of_window(history, "A") == (54 * 12, 20, 1)

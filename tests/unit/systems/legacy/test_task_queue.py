@@ -90,7 +90,7 @@ def test_oldest_of_most_valuable_tasks_is_taken():
     assert take_best_offer(queue, nodes[0], nodes) == ("SD/16GB", 40)
 
 
-def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_nodes():
+def test_first_task_of_a_queue_is_skipped_if_it_fits_no_trio():
     nodes = gpus({("RTX 4090", 24): 3})
     for candidate in nodes:
         candidate.version = (1, 2, 0)
@@ -100,7 +100,7 @@ def test_task_at_head_of_group_is_skipped_if_it_does_not_fit_nodes():
     assert take_best_offer(queue, nodes[0], nodes) is None
 
 
-def test_partners_are_drawn_among_nodes_able_to_run_task():
+def test_partners_are_drawn_among_nodes_that_can_run_the_task():
     nodes = gpus({("RTX 4090", 24): 4})
     nodes[1].version = (1, 0, 0)
     for candidate in (nodes[0], *nodes[2:]):

@@ -77,7 +77,7 @@ def drawn_by(nodes: Iterable[Node], tasks: Sequence[Task]) -> dict[str, Address]
 # --- which wait ---
 
 
-def test_group_has_total_value_of_tasks_and_age_of_last_task():
+def test_group_has_the_total_value_and_the_age_of_its_last_task():
     cheap = trio("c", fee=1, at=1)
     dear = trio("d", fee=2, at=2)
     late = trio("l", fee=2, at=1)
@@ -118,7 +118,7 @@ def test_task_without_group_or_in_group_of_four_never_starts():
     }
 
 
-def test_queue_counts_group_once_with_all_fees():
+def test_queue_counts_a_group_once_with_all_its_fees():
     tasks = [*trio("g", fee=2, at=4), *trio("h")[:2], waiting_task("a")]
     (entry,) = build_trio_queue(tasks, tasks, PRICING.compute_value)
     queued = merge_group_into_task(entry)

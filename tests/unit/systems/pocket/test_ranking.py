@@ -120,7 +120,7 @@ def test_small_latency_steps_cost_no_tickets(params):
     assert tickets(stairs, params) == [10] * 24
 
 
-def test_slow_node_keeps_all_tickets_if_only_node():
+def test_slow_node_keeps_all_tickets_if_it_is_alone():
     assert tickets(alike(0.25), ARTICLE) == [10]
 
 
@@ -193,12 +193,12 @@ def test_pick_from_empty_ranking_is_rejected():
 
 
 @given(seed=st.binary(min_size=32, max_size=32), counter=st.integers(0, 2**64 - 1))
-def test_number_drawn_from_seed_picks_ranked_node(seed, counter):
+def test_every_number_from_a_seed_picks_a_ranked_node(seed, counter):
     u = compute_unit_draw(seed, "session", counter)
     assert pick_node(rank_nodes(alike(0.1, 0.2, 0.9), ARTICLE), u) in {"n00", "n01", "n02"}
 
 
-def test_largest_number_that_can_be_drawn_picks_last_node():
+def test_largest_possible_number_picks_the_last_node():
     # As a double it would be 1, and have no ticket.
     almost = Fraction(2**64 - 1, 2**64)
     assert float(almost) == 1

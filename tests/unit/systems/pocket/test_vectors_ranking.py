@@ -77,7 +77,7 @@ def test_quantiles_interpolate_between_samples(vector: Vector):
 
 
 @vectors_of("arithmetic/reduce", file=POCKET)
-def test_every_second_sample_is_kept_when_limit_is_exceeded(vector: Vector):
+def test_every_second_sample_is_kept_if_the_limit_is_exceeded(vector: Vector):
     # One more success after those of the list.
     samples = [float(n) for n in range(1, vector["n"])]
     record = PortalRecord(samples=samples, samples_until=300_000)
