@@ -20,6 +20,7 @@ class MissingSignatures:
     """The reasons why the next report lacks signatures; they are set when a push is planned.
 
     `missing_reason` lists the signers that have not signed the scheduled report for a while.
+    `refusal_reason` is why this reporter's key did not sign when it was requested last.
     `signer_reason` is why this reporter's signatures do not count. `evidence_reason` is why this
     reporter does not sign a report that makes a kickout due. `status_reason` is why the contract
     status is not used: every endpoint that responds contradicts the indexed events. A reason that
@@ -27,6 +28,7 @@ class MissingSignatures:
     """
 
     missing_reason: str | None = None
+    refusal_reason: str | None = None
     signer_reason: str | None = None
     evidence_reason: str | None = None
     status_reason: str | None = None
@@ -39,7 +41,11 @@ class MissingSignatures:
     def reason(self) -> str | None:
         """The most important of the reasons, or None if no reason applies."""
         return (
-            self.signer_reason or self.status_reason or self.evidence_reason or self.missing_reason
+            self.signer_reason
+            or self.refusal_reason
+            or self.status_reason
+            or self.evidence_reason
+            or self.missing_reason
         )
 
     def record_status_mismatch(
@@ -65,7 +71,7 @@ class MissingSignatures:
         return self._waiting_since[1]
 
     def clear(self) -> None:
-        """Reset all reasons, because no signature is missing any more."""
+        """Reset the reasons of the scheduled report, because it lacks no signature any more."""
         self.missing_reason = self.evidence_reason = self._waiting_since = None
 
 

@@ -80,9 +80,11 @@ def _request_signature(context: QuorumContext, statement: ReportStatement) -> by
         )
     except (SignerRefusedError, WrongSignatureError) as error:
         backoff.start(None)
+        context.missing.refusal_reason = f"nothing is signed: {error}"
         retry_text = f"the request is repeated in {backoff.get_remaining_seconds():.0f} s"
         raise TransientError(f"nothing is signed: {error}; {retry_text}") from error
     backoff.reset()
+    context.missing.refusal_reason = None
     return signature
 
 

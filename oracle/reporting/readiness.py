@@ -9,6 +9,8 @@ from oracle.quorum.quorum_context import find_status_mismatch
 from oracle.quorum.statements import find_final_block
 from oracle.reporting.reporting_context import ReportingContext
 from oracle.store.database import UnitOfWork
+from oracle.store.outbox.records import PauseKind
+from oracle.txmgr.context import AccountContext
 
 
 def find_reporting_obstacle(
@@ -39,7 +41,11 @@ def find_first_unread_block(uow: UnitOfWork) -> int | None:
 
 
 def find_unsent_report_reason(context: ReportingContext) -> str | None:
-    """Return why the newest report is held, cannot be signed, or lacks signatures; or None."""
+    """Return why the newest report is held, cannot be signed or sent, or lacks signatures.
+
+    The result is None if the report is not held up. A refusal of a key is a reason, although the
+    daemon requests the key again within a minute.
+    """
     with context.account_context.store.read_transaction() as uow:
         waiting_holds = uow.holds.list_awaiting_operator()
         if waiting_holds:
@@ -49,7 +55,18 @@ def find_unsent_report_reason(context: ReportingContext) -> str | None:
             if context.account_context.sender_account.has_signer
             else None
         )
-        return embargo_text or context.quorum.missing.reason
+        return (
+            embargo_text
+            or context.quorum.missing.reason
+            or _find_refusal_reason(context.account_context, uow)
+        )
+
+
+def _find_refusal_reason(context: AccountContext, uow: UnitOfWork) -> str | None:
+    pause = uow.outbox.accounts.find_pause(context.account)
+    if pause is None or pause.kind is not PauseKind.SIGNER or not pause.is_temporary:
+        return None
+    return f"{context.account.address} sends nothing: {pause.reason}"
 
 
 def _find_embargo_reason(context: ReportingContext, uow: UnitOfWork) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from oracle.errors import TransientError
+from oracle.reporting.readiness import find_unsent_report_reason
 from oracle.rpc.endpoints.rate_limiter import Backoff
 from oracle.signing.keystore import unlock_keystore
 from oracle.signing.remote import RemoteSigner
@@ -221,10 +222,12 @@ def test_case_f70_signer_of_wrong_statement_is_retried_later(guarded: Guarded):
     for _ in range(3):
         harness.tick()
     assert (len(guarded.signer.received_requests), guarded.statements()) == (1, 0)
+    assert "returned a signature by" in (find_unsent_report_reason(harness.reporting) or "")
 
     guarded.signer.wrong = Wrong()
     harness.context.sender_account.signer_backoff.reset()
     assert_round_lands(guarded, nonce)
+    assert find_unsent_report_reason(harness.reporting) is None
 
 
 def test_case_f70_transaction_rejected_by_signer_is_not_sent(guarded: Guarded):
@@ -241,6 +244,7 @@ def test_case_f70_transaction_rejected_by_signer_is_not_sent(guarded: Guarded):
     assert pause is not None
     assert (pause.kind, len(guarded.transmitter.received_requests)) == (PauseKind.SIGNER, 1)
     assert (guarded.attempts(), guarded.sent) == (0, 0)
+    assert "another function" in (find_unsent_report_reason(harness.reporting) or "")
 
     (_, (transaction,)) = guarded.transmitter.received_requests[-1]
     guarded.transmitter.policy = Policy(CHAIN_ID, contract, frozenset({transaction["data"][:10]}))
