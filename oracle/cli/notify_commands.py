@@ -76,7 +76,7 @@ def send_test_messages(
 
 def _print_recipients(names: list[str], *, as_json: bool) -> None:
     if as_json:
-        print_model(NoticeRecipients(would_be_told=names))
+        print_model(NoticeRecipients(recipients=names))
     else:
         typer.echo(f"dry run, nothing sent; a message would go to: {', '.join(names)}")
 

@@ -272,8 +272,8 @@ def _print_round_verification(verification: RoundVerification) -> None:
         typer.echo("  the root was struck: nothing can be proven with it")
     if verification.leaf_difference is not None:
         _print_leaf_difference(verification.leaf_difference, "recomputed", "in the round")
-    if verification.contract_holds_it is not None:
-        verb = "has" if verification.contract_holds_it else "does NOT have"
+    if verification.contract_has_root is not None:
+        verb = "has" if verification.contract_has_root else "does NOT have"
         typer.echo(f"  the contract {verb} this root now")
 
 

@@ -110,8 +110,8 @@ def _show_selection(result: SelectionResult, draws: int | None) -> None:
             f"model {sanitize_text(scarce.model)}: {scarce.holders} available nodes have "
             f"it{pending}; to request:"
         )
-        typer.echo(request_text if scarce.ask else f"{request_text} none")
-        for address in scarce.ask:
+        typer.echo(request_text if scarce.requested_nodes else f"{request_text} none")
+        for address in scarce.requested_nodes:
             typer.echo(f"  {address}")
 
 

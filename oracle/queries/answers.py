@@ -78,35 +78,54 @@ class BlockView(ApiModel):
     number: int
     hash: HashText
     parent_hash: HashText
-    time: int = Field(description="Unix seconds.")
+    time: int = Field(description="Time of the block, in unix seconds.")
 
 
 class AsOf(ApiModel):
     """The block that an answer describes, and how far this block is behind the chain's head."""
 
-    block: int = Field(description="The last block that was folded.", examples=[293])
+    block: int = Field(
+        description=(
+            "The last block that was indexed; the response describes the network after this block."
+        ),
+        examples=[293],
+    )
     hash: HashText
-    time: int = Field(description="Time of the block, unix seconds.", examples=[1_800_003_580])
-    final: int | None = Field(description="The newest final block.", examples=[281])
-    is_final: bool = Field(description="Whether `block` is final, so that no reorg removes it.")
+    time: int = Field(description="Time of the block, in unix seconds.", examples=[1_800_003_580])
+    final: int | None = Field(
+        description="The newest final block; null if it is unknown.", examples=[281]
+    )
+    is_final: bool = Field(description="Whether `block` is final, so that no reorg can remove it.")
     head: int | None = Field(
-        description="The newest block of the chain; null if only the daemon knows it.",
+        description=(
+            "The newest block of the chain; null if only the daemon knows it, and this process "
+            "is not the daemon."
+        ),
         examples=[294],
     )
-    lag_blocks: int | None = Field(description="Blocks from `block` to `head`.", examples=[1])
+    lag_blocks: int | None = Field(
+        description="Number of blocks from `block` to `head`; null if `head` is unknown.",
+        examples=[1],
+    )
     lag_seconds: int = Field(
-        ge=0, description="Age of `block` when the response was built.", examples=[4]
+        ge=0, description="Age of `block` at the time of the response, in seconds.", examples=[4]
     )
     replica_lag_seconds: float | None = Field(
-        description="Seconds by which a replica database is behind its primary; null if the "
-        "database is not a replica.",
+        description=(
+            "Seconds by which the database is behind its primary server; null if the database "
+            "is not a replica."
+        ),
         examples=[None],
     )
     rules: str = Field(
-        description="Rule set and version that folded the block.", examples=["crynux 2"]
+        description="Name and version of the rule set with which the block was scored.",
+        examples=["crynux 2"],
     )
     epoch: int = Field(
-        description="Increases with every change of the index and every start or end of a halt."
+        description=(
+            "A number that increases with each change of the index, and when a halt begins or "
+            "ends."
+        )
     )
 
 
@@ -147,9 +166,14 @@ class LogPlace(ApiModel):
     tx: int | None = Field(examples=[3])
     log: int | None = Field(examples=[5])
     feed_row: int | None = Field(
-        description="Row id if the event comes from a feed, which has no proof."
+        description=(
+            "Id of the feed's row from which the event comes; null if it comes from the chain. "
+            "A feed's rows have no proof."
+        )
     )
-    transaction: HashText | None = Field(description="null if the raw log is not stored.")
+    transaction: HashText | None = Field(
+        description="Hash of the transaction; null if the raw log is not stored."
+    )
 
 
 def load_event_sources(uow: UnitOfWork, positions: Iterable[Position]) -> dict[Position, LogPlace]:

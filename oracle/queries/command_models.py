@@ -10,7 +10,9 @@ from oracle.store.subscription_repository import Subscription
 class SchemaChange(ApiModel):
     """The schema revision before `migrate`, and the revision that this version needs."""
 
-    before: str | None = Field(description="null if there were no tables.")
+    before: str | None = Field(
+        description="Schema revision before the command; null for a database without tables."
+    )
     wanted: str
     dry_run: bool
 
@@ -18,12 +20,14 @@ class SchemaChange(ApiModel):
 class DatabaseBackup(ApiModel):
     """A backup that `service backup` wrote, or that `service restore` restored."""
 
-    backup: str = Field(description="Path of the file.")
-    bytes: int = Field(description="Size of the file.")
+    backup: str = Field(description="Path of the backup file.")
+    bytes: int = Field(description="Size of the backup file in bytes.")
     database: str
     block: int | None = Field(
-        description="The last folded block of the database after the command; null before the "
-        "first block, in a dry run, and if the schema is older than the program."
+        description=(
+            "The last indexed block of the database after the command; null if no block is "
+            "indexed, in a dry run, and if the schema is older than the program."
+        )
     )
     replaced: str | None = Field(
         description="Path of the SQLite database that was replaced; null if there was none."
@@ -36,7 +40,9 @@ class ServiceFolder(ApiModel):
 
     folder: str
     written: list[str]
-    kept: list[str] = Field(description="Files of the operator, which are never replaced.")
+    kept: list[str] = Field(
+        description="Files that the operator changed or added; they are never replaced."
+    )
     dry_run: bool
 
 
@@ -45,14 +51,21 @@ class ServiceUpgrade(ApiModel):
 
     database: str
     previous_version: str | None = Field(
-        description="Version whose daemon started last on the database; null if none did."
+        description=(
+            "Version of the daemon that last used the database; null if no daemon has used it."
+        )
     )
     version: str = Field(description="Version of this program.")
     breaking_changes: dict[str, list[str]] = Field(
-        description="By version, from the changelog; only versions newer than `previous_version`."
+        description=(
+            "Breaking changes of the changelog by version, for the versions newer than "
+            "`previous_version`."
+        )
     )
-    before: str | None = Field(description="Revision of the schema before the command.")
-    wanted: str = Field(description="Revision that this version needs.")
+    before: str | None = Field(
+        description="Schema revision before the command; null for a database without tables."
+    )
+    wanted: str = Field(description="Revision of the schema that this version needs.")
     backup: str | None = Field(description="Path of the backup; null if none was needed.")
     dry_run: bool
 
@@ -76,7 +89,7 @@ class SelfTestCheck(ApiModel):
 class CreatedKey(ApiModel):
     """A new keystore and its password file."""
 
-    address: AddressText | None = Field(description="null in a dry run.")
+    address: AddressText | None = Field(description="Address of the new key; null in a dry run.")
     keystore: str
     password_file: str
     dry_run: bool
@@ -86,7 +99,9 @@ class KeyEntry(ApiModel):
     """A key that the configuration references."""
 
     role: str
-    address: AddressText | None = Field(description="null if the key cannot be opened.")
+    address: AddressText | None = Field(
+        description="Address of the key; null if the key cannot be opened."
+    )
     where: str
     fault: str | None
     note: str | None
@@ -96,13 +111,15 @@ class FoldedBlock(ApiModel):
     """The last folded block of the index."""
 
     block: int
-    time: int = Field(description="Unix seconds.")
+    time: int = Field(description="Time of the block, in unix seconds.")
 
 
 class RunResult(ApiModel):
     """The last block of the index, and whether the run could publish and dispatch."""
 
-    folded: FoldedBlock | None = Field(description="null if nothing is indexed yet.")
+    folded: FoldedBlock | None = Field(
+        description="The last indexed block; null if no block is indexed."
+    )
     publishing: bool
     dispatching: bool
 
@@ -112,10 +129,17 @@ class ParquetAnswer(ApiModel):
 
     dry_run: bool
     folder: str
-    first: int | None = Field(serialization_alias="from", description="null if nothing was new.")
+    first: int | None = Field(
+        serialization_alias="from",
+        description="First block of the new rows; null if there were no new rows.",
+    )
     last: int | None = Field(serialization_alias="to")
-    final_to: int = Field(description="Last block whose rows are permanent.")
-    rows: dict[str, int] | None = Field(description="By table; null in a dry run.")
+    final_to: int = Field(
+        description="Last block whose exported rows are final and will not change."
+    )
+    rows: dict[str, int] | None = Field(
+        description="Number of exported rows by table; null in a dry run."
+    )
 
 
 class FixtureAnswer(ApiModel):
@@ -125,7 +149,7 @@ class FixtureAnswer(ApiModel):
     file: str
     first: int = Field(serialization_alias="from")
     last: int = Field(serialization_alias="to")
-    lines: int | None = Field(description="null in a dry run.")
+    lines: int | None = Field(description="Number of lines written; null in a dry run.")
     resumed_at: int | None
 
 
@@ -134,11 +158,20 @@ class OutboxChange(ApiModel):
 
     did: str = Field(examples=["held", "released", "bumped", "cancelled"])
     dry_run: bool
-    intent: int | None = Field(default=None, description="null for a sender.")
-    address: AddressText | None = Field(default=None, description="null for a call.")
+    intent: int | None = Field(
+        default=None,
+        description="Number of the changed call; null if the command changed a sender.",
+    )
+    address: AddressText | None = Field(
+        default=None,
+        description="Address of the changed sender; null if the command changed a call.",
+    )
     nonce: int | None = None
     reason: str | None = None
-    gas_limit: int | None = Field(default=None, description="Gas limit of the new transaction.")
+    gas_limit: int | None = Field(
+        default=None,
+        description="Gas limit of the new transaction; null if no transaction was made.",
+    )
     max_fee_wei: Integer | None = None
     tip_wei: Integer | None = None
     detail: str | None = None
@@ -160,22 +193,35 @@ class RebuiltAccount(ApiModel):
 
     dry_run: bool
     address: AddressText | None = Field(
-        default=None, description="Account address; null for a signing-only account."
+        default=None, description="Address of the account; null if the account only signs."
     )
-    known_next_nonce: int | None = Field(default=None, description="null if the account is new.")
+    known_next_nonce: int | None = Field(
+        default=None,
+        description=(
+            "The next nonce according to the database before the command; null if the account "
+            "was not in the database."
+        ),
+    )
     mined: int | None = None
     pending: int | None = None
     next_nonce: int | None = None
     rebuilt: tuple[RebuiltNonce, ...] = ()
     dropped: tuple[int, ...] = ()
     nonces_ahead: tuple[RebuiltNonce, ...] = ()
-    paused: str | None = Field(default=None, description="Why the account is paused.")
+    paused: str | None = Field(
+        default=None, description="Why the account is paused; null if it is not paused."
+    )
     round: int | None = Field(
-        default=None, description="Round of the contract; null if the account signs no reports."
+        default=None,
+        description="The last round of the contract; null if the account signs no reports.",
     )
     last_report: HashText | None = None
     quiet_until: int | None = Field(
-        default=None, description="End of the signing embargo, in unix seconds of chain time."
+        default=None,
+        description=(
+            "Block time until which the account signs nothing, in unix seconds; null if it may "
+            "sign."
+        ),
     )
 
 
@@ -183,10 +229,14 @@ class NoticeTarget(ApiModel):
     """The state of the deliveries to a notification target."""
 
     target: str
-    told_up_to: int | None = Field(description="Last delivered notice; null if the target is new.")
+    delivered_up_to: int | None = Field(
+        description="Position of the last delivered notice; null if the target is new."
+    )
     newest: int
-    tries: int = Field(description="Failed deliveries of the next notice.")
-    next_at: int | None = Field(description="Unix seconds of the next try; null if none failed.")
+    tries: int = Field(description="Number of failed attempts to deliver the next notice.")
+    next_at: int | None = Field(
+        description="Time of the next attempt, in unix seconds; null if no attempt has failed."
+    )
     last_error: str | None
 
 
@@ -194,7 +244,9 @@ class NoticeDelivery(ApiModel):
     """The result of sending a test message to a notification target."""
 
     target: str
-    error: str | None = Field(description="null if it was delivered.")
+    error: str | None = Field(
+        description="Why the notice was not delivered; null if it was delivered."
+    )
 
 
 class SubscriptionEntry(ApiModel):
@@ -203,18 +255,20 @@ class SubscriptionEntry(ApiModel):
     id: str
     node: AddressText
     channel: str
-    kinds: list[str] = Field(description="Empty: all kinds.")
-    state: str = Field(examples=["new", "unconfirmed", "active", "ended"])
-    reason: str | None = Field(
-        description=("Reason why the subscription ended; null if it has not ended.")
+    kinds: list[str] = Field(
+        description="Kinds of notices that are delivered; empty if all kinds are."
     )
-    created_at: int = Field(description="Unix seconds.")
+    state: str = Field(examples=["new", "unconfirmed", "active", "ended"])
+    reason: str | None = Field(description="Why the subscription ended; null if it has not ended.")
+    created_at: int = Field(
+        description="Time at which the subscription was created, in unix seconds."
+    )
 
 
 class NoticeRecipients(ApiModel):
     """The notification targets to which a test message would be sent."""
 
-    would_be_told: list[str]
+    recipients: list[str]
 
 
 def build_notice_target(
@@ -226,7 +280,7 @@ def build_notice_target(
     """
     return NoticeTarget(
         target=name,
-        told_up_to=None if delivery_state is None else delivery_state.seq,
+        delivered_up_to=None if delivery_state is None else delivery_state.seq,
         newest=newest_seq,
         tries=0 if delivery_state is None else delivery_state.tries,
         next_at=None
@@ -253,10 +307,14 @@ class SystemEntry(ApiModel):
 
     name: str
     version: int
-    rules: bool = Field(description="Whether it has a rule set, which scores.")
+    rules: bool = Field(
+        description="Whether the system has a rule set, so that it can score nodes."
+    )
     policy: str
     source: str
     summary: str
     sha256: str | None = Field(
-        description="SHA-256 of its rules; null if it has none or they are incomplete."
+        description=(
+            "SHA-256 of the rule set; null if the system has no rule set, or an incomplete one."
+        )
     )

@@ -23,15 +23,18 @@ class ContractAnswer(ApiModel):
     signers: list[AddressText]
     quorum: int
     config: HashText = Field(
-        description="Digest of the signers, quorum and rules that rounds are signed under."
+        description="Digest of the signers, the quorum and the rules for which rounds are signed."
     )
     rules_hash: HashText
     last_root: HashText = Field(
         description="Root of the last round; zero before the first round and after a strike."
     )
-    kept_rounds: int = Field(description="Number of rounds whose roots are kept.")
+    kept_rounds: int = Field(description="Number of newest rounds whose roots the contract keeps.")
     lag_rounds: int = Field(
-        description="Newer rounds after which a root counts where it could be struck before."
+        description=(
+            "Number of later rounds after which a root may be used for irreversible actions. "
+            "Until then it may still be struck."
+        )
     )
     head: RootsHead
     limits: RootsLimits
@@ -46,7 +49,7 @@ class TimelockPlan(ApiModel):
 
     address: AddressText
     owner: AddressText
-    delay: int = Field(description="In seconds.")
+    delay: int = Field(description="Delay of the timelock, in seconds.")
     gas_limit: int
 
 
@@ -56,7 +59,7 @@ class AdapterPlan(ApiModel):
     name: str
     address: AddressText
     owner: AddressText
-    told: dict[str, str] = Field(
+    contracts: dict[str, str] = Field(
         description="Addresses of contracts that it is deployed with, by name."
     )
     gas_limit: int
@@ -66,8 +69,17 @@ class WordsPlan(ApiModel):
     """The QoSWords contract that is deployed after the oracle whose scores it stores."""
 
     address: AddressText
-    fall_share: int = Field(description="In 1/10,000 of the open lanes.")
-    big_fall: int = Field(description="In steps of 0.0001.")
+    fall_share: int = Field(
+        description=(
+            "Max share of the open lanes that may fall in a day by words of the last round, in "
+            "1/10,000."
+        )
+    )
+    big_fall: int = Field(
+        description=(
+            "Decrease of a lane above which the lane counts as fallen, in steps of 0.0001 of QoS."
+        )
+    )
     max_rounds: int
     gas_limit: int
 
@@ -75,7 +87,9 @@ class WordsPlan(ApiModel):
 class DeploymentAnswer(ApiModel):
     """The contracts that are deployed, and their maximum cost; amounts are in wei."""
 
-    address: AddressText | None = Field(default=None, description="null if nothing was sent.")
+    address: AddressText | None = Field(
+        default=None, description="Address of the oracle contract; null if nothing was sent."
+    )
     gas_used: int | None = None
     contract: str
     code_hash: HashText
@@ -83,15 +97,16 @@ class DeploymentAnswer(ApiModel):
     sender: AddressText
     gas_limit: int
     max_fee_per_gas_wei: Integer
-    max_cost_wei: Integer = Field(description="Maximum cost of all contracts, in wei.")
+    max_cost_wei: Integer = Field(description="Maximum total cost of all deployments, in wei.")
     balance_wei: Integer
     timelock: TimelockPlan | None
     adapter: AdapterPlan | None
     words_contract: WordsPlan | None = Field(
-        default=None, description="null if no QoSWords is deployed."
+        default=None,
+        description="Settings of the hot set contract QoSWords; null if it is not deployed.",
     )
     objections: AddressText | None = Field(
-        default=None, description="null if no objections contract is deployed."
+        default=None, description="Address of the objections contract; null if it is not deployed."
     )
 
 
@@ -103,13 +118,25 @@ class ContractCallAnswer(ApiModel):
     to: AddressText
     calldata: str
     schedule: str | None = Field(
-        default=None, description="Calldata to schedule the call; null without a timelock."
+        default=None,
+        description=(
+            "Data of the call that schedules the change in the timelock; null if the contract "
+            "has no timelock."
+        ),
     )
     execute: str | None = Field(
-        default=None, description="Calldata to execute the call after the delay."
+        default=None,
+        description=(
+            "Data of the call that executes the change after the delay; null if the contract "
+            "has no timelock."
+        ),
     )
     operation: HashText | None = Field(
-        default=None, description="The timelock's id of the scheduled call, to cancel it."
+        default=None,
+        description=(
+            "The timelock's id of the scheduled change, with which it can be cancelled; null if "
+            "the contract has no timelock."
+        ),
     )
     delay_seconds: int | None = None
 
@@ -118,7 +145,9 @@ class AnnouncementAnswer(ApiModel):
     """Rules that are ready to be announced, and the calls that announce and make the change."""
 
     rules_hash: HashText
-    reason_hash: HashText = Field(description="keccak256 of the reason: the salt of the call.")
+    reason_hash: HashText = Field(
+        description="The keccak256 of the reason, which is the salt of the timelock's operation."
+    )
     folder: str
     files: list[str] = Field(description="Files in the folder, each named after its hash.")
     dry_run: bool

@@ -77,15 +77,28 @@ class ContractView(ApiModel):
     """The known state of the contract; times in unix seconds of the chain."""
 
     round: int | None
-    pushed_at: int | None = Field(description="null if no round was accepted, or it is unknown.")
+    pushed_at: int | None = Field(
+        description=(
+            "Time of the last accepted round, in unix seconds; null if no round was accepted, "
+            "or if the time is unknown."
+        )
+    )
     paused_until: int | None = Field(
-        description="End of the pause; null if not paused, as far as known."
+        description=(
+            "Time at which the contract's pause ends, in unix seconds; null if the contract is "
+            "not known to be paused."
+        )
     )
     kicks_paused: bool | None
     hot_set: HotSetView | None = Field(
-        default=None, description="null if no hot set is kept, or its lag is not known."
+        default=None,
+        description=(
+            "State of the hot set; null if this reporter keeps none, or if its lag is unknown."
+        ),
     )
-    unknown: str | None = Field(description="Why a value is not known.")
+    unknown: str | None = Field(
+        description="Why a value is unknown; null if all values are known."
+    )
 
 
 class AccountBalance(ApiModel):
@@ -94,7 +107,8 @@ class AccountBalance(ApiModel):
     address: AddressText | None
     balance_wei: Integer | None
     unknown: str | None = Field(
-        default=None, description="Why the address or the balance is not known."
+        default=None,
+        description="Why the address or the balance is unknown; null if both are known.",
     )
 
     def to_text(self) -> str:

@@ -18,15 +18,20 @@ class EndpointView(ApiModel):
     """The state of an endpoint, as the daemon last observed it."""
 
     endpoint: str
-    head: int | None = Field(description="Its newest block; null if unknown.")
-    lag_blocks: int | None = Field(description="Blocks below the newest block of all endpoints.")
+    head: int | None = Field(description="Newest block of the endpoint; null if it is unknown.")
+    lag_blocks: int | None = Field(
+        description=(
+            "Number of blocks by which the endpoint is behind the newest block of all "
+            "endpoints; null if it is unknown."
+        )
+    )
     state: str
 
 
 class ProbedEndpointEntry(ApiModel):
     """The properties and capabilities of an endpoint, as `endpoint probe` found them."""
 
-    position: int = Field(description="Position in [chain] endpoints, from 1.")
+    position: int = Field(description="Position of the endpoint in `[chain] endpoints`, from 1.")
     endpoint: str
     chain_id: int | None
     client: str | None
@@ -37,20 +42,32 @@ class ProbedEndpointEntry(ApiModel):
     block_receipts: bool | None
     batch: int | None
     oldest_logs: int | None
-    anchor: bool | None = Field(description="Whether it has the configured checkpoint.")
+    anchor: bool | None = Field(
+        description=(
+            "Whether the endpoint has the configured checkpoint; null if none is configured, or "
+            "if the endpoint did not answer."
+        )
+    )
     most_logs: int | None = Field(
-        description="Number of logs at which it cuts a response without an error."
+        description=(
+            "Number of logs after which the endpoint truncates a response without an error; "
+            "null if it does not."
+        )
     )
     omits_logs: bool
-    fault: str | None = Field(description="Why it cannot be used.")
+    fault: str | None = Field(
+        description="Why the endpoint cannot be used; null if it can be used."
+    )
 
 
 class EndpointReadmission(ApiModel):
     """An endpoint that was proven wrong and is readmitted, or would be in a dry run."""
 
     endpoint: str
-    readmitted: bool = Field(description="False: a dry run.")
-    reason: str = Field(description="Why it was proven wrong.")
+    readmitted: bool = Field(
+        description="Whether the endpoint was readmitted; false in a dry run."
+    )
+    reason: str = Field(description="Why the endpoint was proven wrong.")
     unaudited_blocks: int
 
 

@@ -41,7 +41,9 @@ BUNDLE_VERSION = 1
 class BundleConfiguration(ApiModel):
     """The configuration under which a round was signed; its digest is `config` of the round."""
 
-    config_count: int = Field(description="Number of the configuration.")
+    config_count: int = Field(
+        description="Number of the contract's configuration, counted from its deployment."
+    )
     signers: list[AddressText]
     quorum: int
 
@@ -57,14 +59,22 @@ class BundleRound(ApiModel):
     )
     as_of: int
     as_of_hash: HashText
-    as_of_time: int | None = Field(description="Unix seconds; null if not stored.")
-    deadline: int | None = Field(description="Unix seconds; null if not known here.")
+    as_of_time: int | None = Field(
+        description="Time of the block `as_of`, in unix seconds; null if it is not stored."
+    )
+    deadline: int | None = Field(
+        description="Deadline of the report, in unix seconds; null if this host does not know it."
+    )
     root: HashText
     config: HashText
     configuration: BundleConfiguration | None = Field(
-        description="null if the contract has another one since."
+        description=(
+            "Configuration for which the round was signed; null if the contract has a newer one."
+        )
     )
-    signatures: list[str] = Field(description="65 bytes each; empty: not stored on this host.")
+    signatures: list[str] = Field(
+        description="Signatures of 65 bytes; empty if they are not stored on this host."
+    )
     accepted_at: LogPlace
 
 
@@ -108,15 +118,22 @@ class BundleObjection(ObjectionEntry):
     """An objection, and the statement that the node signed if it was posted to this reporter."""
 
     contract: AddressText | None = Field(
-        description="The objections contract, in whose domain objection and answer are signed; "
-        "null if the raw log is not stored."
+        description=(
+            "Address of the objections contract, which is part of the EIP-712 domain of "
+            "objections and answers; null if the raw log is not stored."
+        )
     )
     deadline: int | None = Field(
-        description=("Deadline that was signed, unix seconds; null if not signed.")
+        description=(
+            "Deadline in the signed objection, in unix seconds; null if the objection was not "
+            "signed."
+        )
     )
     signature: str | None = Field(
-        description="By the node's key, 65 bytes as hex; null if the objection was not posted to "
-        "this reporter, or the node is a contract."
+        description=(
+            "Signature of the objection by the node's key, 65 bytes as hex; null if the "
+            "objection was not posted to this reporter, or if the node is a contract."
+        )
     )
 
 
@@ -130,17 +147,23 @@ class EvidenceBundle(ApiModel):
     rules_id: str = Field(
         description="Text whose SHA-256 is the contract's `rulesHash`; it contains the rule set."
     )
-    holds_kickouts: bool = Field(description="Whether the profile holds every kickout.")
-    scores: list[BundleScore] = Field(description="The scores in the leaf's pool, oldest first.")
+    holds_kickouts: bool = Field(
+        description="Whether the network's profile holds every kickout for review."
+    )
+    scores: list[BundleScore] = Field(
+        description="The scores of the pool that the leaf states, oldest first."
+    )
     evidence: str | None = Field(
-        description="Text of the evidence file, if the leaf states that a kickout is due."
+        description=(
+            "Text of the evidence file, if the leaf states that a kickout is due; otherwise null."
+        )
     )
     objections: list[BundleObjection] = Field(
         description="The objections to the kickout that the leaf states, oldest first; no score "
         "depends on them."
     )
     events: list[dict[str, JsonValue]] = Field(
-        description="All events about the tasks and groups of these scores up to the as-of block."
+        description="All events about the tasks and groups of these scores, up to the as-of block."
     )
     logs: list[BundleLog] = Field(description="The logs of these events.")
 

@@ -36,16 +36,22 @@ class Origin(ApiModel):
 
     block: int
     log: int | None = Field(
-        description="Log index; null for a feed's row, -1 for a call without a log."
+        description="Index of the log; null for a row of a feed, and -1 for a call without a log."
     )
-    feed: tuple[int, int] | None = Field(description="Stream and row of a feed.")
+    feed: tuple[int, int] | None = Field(
+        description=(
+            "Number of the feed's stream, and id of the row; null for an event of the chain."
+        )
+    )
     proof: Literal["chain", "none"]
 
 
 class LoggedOrigin(Origin):
     """The source of an event, with the event's transaction."""
 
-    transaction: HashText | None = Field(description="null if the raw log is not stored.")
+    transaction: HashText | None = Field(
+        description="Hash of the transaction; null if the raw log is not stored."
+    )
 
 
 class EarningView(ApiModel):
@@ -53,9 +59,16 @@ class EarningView(ApiModel):
 
     paid: Integer
     fee: Integer
-    points: WireInteger | None = Field(description="null if the fee was not shared.")
+    points: WireInteger | None = Field(
+        description=(
+            "Points for which the node received a share of the fee; null if the fee was not "
+            "shared."
+        )
+    )
     of_points: WireInteger | None
-    by_points: Integer | None = Field(description="Share of the fee that follows from the points.")
+    by_points: Integer | None = Field(
+        description="Share of the fee that the rules give for these points."
+    )
 
     def to_text(self, token: Token) -> str:
         """Return the earned amount, and the points by which the fee was shared, as text."""
@@ -82,7 +95,7 @@ class GroupFellow(ApiModel):
     task: HashText
     node: AddressText | None
     rank: int | None
-    elapsed: int | None = Field(description="In seconds.")
+    elapsed: int | None = Field(description="Answer time in seconds; null if there is no answer.")
     error_reported: bool
     possible: bool = Field(
         description="Whether it is uncertain that the task belongs to the group."
@@ -92,19 +105,19 @@ class GroupFellow(ApiModel):
 class ScoreView(LoggedOrigin):
     """The score of a task in the score pool."""
 
-    seq: int = Field(description="Counts the scores of the node from 1.")
+    seq: int = Field(description="Number of the score among the scores of the node, from 1.")
     task: HashText
     group: HashText
     creator: AddressText | None
     rank: int | None
-    elapsed: int | None = Field(description="In seconds.")
+    elapsed: int | None = Field(description="Answer time in seconds; null if there is no answer.")
     error_reported: bool
     score: int
     derived: bool = Field(
-        description="Whether the score was derived, because no event reports it."
+        description="Whether the oracle computed the score, because no event contains it."
     )
     rules: RuleSetView | None
-    time: int = Field(description="Unix seconds.")
+    time: int = Field(description="Time of the score, in unix seconds.")
     earned: EarningView | None
     others: list[GroupFellow]
 
@@ -128,9 +141,9 @@ class ReliabilityChangeView(LoggedOrigin):
     task: HashText | None
     before: FixedPoint
     after: FixedPoint
-    time: int = Field(description="Unix seconds.")
+    time: int = Field(description="Time of the change, in unix seconds.")
     incident: int | None = Field(
-        description="Number of the incident that marks this timeout; null if none."
+        description="Number of the incident that marks this timeout; null if no incident marks it."
     )
 
 
@@ -138,7 +151,7 @@ class ReliabilityView(ApiModel):
     """The reliability H, which is `base` at the time `since` and recovers from then on."""
 
     base: FixedPoint
-    since: int = Field(description="Unix seconds.")
+    since: int = Field(description="Time from which `base` recovers, in unix seconds.")
     changes: list[ReliabilityChangeView]
 
 
@@ -146,7 +159,9 @@ class KickoutInterval(ApiModel):
     """The span of blocks in which a kickout was due."""
 
     opened_at: Origin
-    closed_at: Origin | None = Field(description="null if still due.")
+    closed_at: Origin | None = Field(
+        description="Event after which the kickout was no longer due; null if it is still due."
+    )
 
 
 class DownloadView(ApiModel):
@@ -161,12 +176,12 @@ class DownloadView(ApiModel):
 class LaneOnChain(ApiModel):
     """The lane of the node in the last round that was accepted up to the explained block."""
 
-    seat: int = Field(description="Index of the node's leaf.")
+    seat: int = Field(description="Index of the node's leaf in the tree of the round.")
     lane: int
     qos: int
     round: int
-    time: int = Field(description="Unix seconds.")
-    as_of: int = Field(description="As-of block of the round.")
+    time: int = Field(description="Time of the block that accepted the round, in unix seconds.")
+    as_of: int = Field(description="Block at which the report of the round was computed.")
 
 
 class SentLane(LoggedOrigin):
@@ -179,15 +194,19 @@ class SentLane(LoggedOrigin):
 class NodeExplanation(ApiModel):
     """All numbers from which a node's score is computed, with the log of each."""
 
-    row: NodeEntry = Field(description="The node's row in the list of nodes, as of the block.")
-    interval: QosIntervalView | None = Field(description="null if its QoS is no mean of scores.")
+    row: NodeEntry = Field(description="The node's row in the list of nodes, as of this block.")
+    interval: QosIntervalView | None = Field(
+        description="The 90 % interval of the QoS; null if the QoS is not a mean of scores."
+    )
     as_of: BlockView
     rules: str
     rules_version: int
     rules_sha256: str
     pool: ScorePoolView
     lowest_long_term: FixedPoint = Field(
-        description="Lower bound, with every possible 0 included."
+        description=(
+            "Lowest possible long-term score, if each task with an uncertain result scored 0."
+        )
     )
     possible_zeros: list[Origin]
     reliability: ReliabilityView
@@ -195,21 +214,28 @@ class NodeExplanation(ApiModel):
         description="Incidents that mark timeouts of the node, oldest first."
     )
     kickouts: list[KickoutInterval]
-    held: str | None = Field(description="Reason why the node's kickout waits for the vetoer.")
+    held: str | None = Field(
+        description="Why only the vetoer may allow the node's kickout; null if it is not held."
+    )
     objections: list[ObjectionEntry] = Field(
-        description="Up to the block, newest first; check and answer are as of the last block."
+        description=(
+            "The node's objections up to this block, newest first; their check and answer are "
+            "as of the last block."
+        )
     )
     objection_delay: ObjectionDelayEntry | None = Field(
-        description="Why this reporter does not accuse it yet; null if no objection delays it, or "
-        "the block is not the last one."
+        description=(
+            "Why this reporter does not accuse the node yet; null if no objection delays the "
+            "accusation, or if the block is not the last one."
+        )
     )
     downloads: list[DownloadView]
     on_chain: LaneOnChain | None = Field(
-        description="null if the node has no index in the contract."
+        description="The node's lane in the last accepted round; null if the node has no leaf."
     )
     sent: SentLane | None
     legacy_rounds: list[LegacyRounds] | None = Field(
-        description="Rounds of the tasks in the window; only under legacy rules."
+        description="Both rounds of each task in the window, under legacy rules; otherwise null."
     )
 
 

@@ -13,31 +13,44 @@ from oracle.store.database import UnitOfWork
 class FeedFaultView(ApiModel):
     """A fault of a row of the feed; times are in seconds by the feed's clock."""
 
-    kind: str = Field(description="Kind of fault (docs/explanation/feed.md#faults).")
+    kind: str = Field(description="Kind of the fault (docs/explanation/feed.md#faults).")
     stream: int
     row: int
     found_at: int
     detail: str
-    accepted_at: int | None = Field(description="null if no operator has accepted it.")
+    accepted_at: int | None = Field(
+        description=(
+            "Time at which an operator accepted the fault, in unix seconds; null if it was not "
+            "accepted."
+        )
+    )
 
 
 class FeedView(ApiModel):
     """How far the feed was read, and the faults that no operator has accepted."""
 
     proof: Literal["none"] = Field(
-        default="none", description="Rows of a feed, and omissions, cannot be proven."
+        default="none",
+        description=(
+            "Always `none`: the rows of a feed have no proof, and missing rows cannot be "
+            "detected by one."
+        ),
     )
     stream: int
-    first_id: int | None = Field(description="null if there was no row yet.")
+    first_id: int | None = Field(
+        description="Id of the stream's first row; null if no row was read yet."
+    )
     settled_id: int
     highest_id: int
-    settled_to: int = Field(description="All rows before this time are settled.")
-    asked_at: int = Field(description="Time of the last request by the feed's clock, in seconds.")
+    settled_to: int = Field(
+        description="Time before which all rows are settled: no later row can precede them."
+    )
+    asked_at: int = Field(
+        description="Time of the last request by the feed's clock, in unix seconds."
+    )
     folded_rows: int
     waiting_rows: int
-    held: bool = Field(
-        description="Whether a fault of the feed keeps everything from being published."
-    )
+    held: bool = Field(description="Whether a fault of the feed prevents all publishing.")
     faults: list[FeedFaultView]
 
 
@@ -46,7 +59,8 @@ class FeedAcceptance(ApiModel):
 
     accepted: list[FeedFaultView]
     begin_after: int | None = Field(
-        serialization_alias="from", description="A new stream begins after this row."
+        serialization_alias="from",
+        description="Id of the row after which a new stream begins; null if the stream continues.",
     )
     dry_run: bool
 

@@ -19,25 +19,43 @@ _TIMEOUT_CAUSES = (ReliabilityCause.TIMED_OUT, ReliabilityCause.TIMEOUT_VOID)
 class IncidentView(ApiModel):
     """A suspected incident, whose timeouts were probably not the fault of the nodes."""
 
-    number: int = Field(description="Counts the incidents of the network from 1.")
+    number: int = Field(description="Number of the incident in the network, from 1.")
     kind: Literal["application", "network"] = Field(
-        description="A burst of timeouts of one application, or an outage of the network."
+        description=(
+            "`application`: a burst of timeouts of one application. `network`: an outage of the "
+            "network."
+        )
     )
-    creator: AddressText | None = Field(description="null for a network outage.")
+    creator: AddressText | None = Field(
+        description="Address of the application; null for an outage of the network."
+    )
     found_block: int
-    found_time: int = Field(description="Unix seconds.")
-    since: int = Field(description="First block time whose timeouts are marked, unix seconds.")
-    until: int = Field(description="Last such block time; it moves while the incident is open.")
-    nodes: int = Field(description="Max nodes with a timeout within 15 minutes.")
-    timeouts: int = Field(description="Max timeouts within 15 minutes.")
-    over_time: int | None = Field(description="Unix seconds; null if the incident is open.")
+    found_time: int = Field(
+        description="Block time at which the incident was detected, in unix seconds."
+    )
+    since: int = Field(
+        description="Block time of the first timeouts that the incident marks, in unix seconds."
+    )
+    until: int = Field(
+        description=(
+            "Block time of the last timeouts that the incident marks, in unix seconds; it "
+            "increases while the incident is open."
+        )
+    )
+    nodes: int = Field(description="Max number of nodes with a timeout within 15 minutes.")
+    timeouts: int = Field(description="Max number of timeouts within 15 minutes.")
+    over_time: int | None = Field(
+        description="Block time at which the incident ended, in unix seconds; null if it is open."
+    )
 
 
 class IncidentPage(Answer):
     """Suspected incidents, newest first; they change no score."""
 
     incidents: list[IncidentView]
-    next: int | None = Field(description="`before` of the next page; null if this is the last.")
+    next: int | None = Field(
+        description="Value of `before` that requests the next page; null on the last page."
+    )
 
 
 def build_incident_view(incident: Incident) -> IncidentView:

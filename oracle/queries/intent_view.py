@@ -211,7 +211,9 @@ class AttemptView(ApiModel):
     hash: HashText
     intent: int
     why: str
-    won: bool = Field(description="Whether it is the one that was mined for its nonce.")
+    won: bool = Field(
+        description="Whether this transaction is the one that was mined with its nonce."
+    )
     max_fee_wei: Integer
     tip_wei: Integer
     gas_limit: int
@@ -267,7 +269,12 @@ class JournalLine(ApiModel):
 class IntentDetail(IntentView):
     """A call with its journal, and the node that was drawn for its task."""
 
-    node: AddressText | None = Field(description="null if it starts no task, or there is no draw.")
+    node: AddressText | None = Field(
+        description=(
+            "Node for which the call starts a task; null if the call starts no task, or if "
+            "there is no draw."
+        )
+    )
     journal: list[JournalLine]
 
 

@@ -23,19 +23,38 @@ class ContractKickout(ApiModel):
     """The state of a node's kickout in the oracle contract."""
 
     state: str = Field(examples=["accused", "vetoed", "expelled"])
-    round: int = Field(description="Round of the newest accusation, execution or retry; 0: none.")
+    round: int = Field(
+        description="Round of the newest accusation, execution or retry; 0 if there was none."
+    )
     due_since: int | None = Field(
-        description="Start of the accused interval, unix seconds; null if never accused."
+        description=(
+            "Time since which the kickout was due according to the accusation, in unix seconds; "
+            "null if the node was never accused."
+        )
     )
     evidence: HashText | None = Field(
-        description="Keccak-256 of the scores behind the accusation; null if never accused."
+        description=(
+            "Keccak-256 of the scores that justify the accusation; null if the node was never "
+            "accused."
+        )
     )
-    ready_at: int | None = Field(description="Time from which it may be executed, unix seconds.")
+    ready_at: int | None = Field(
+        description=(
+            "Earliest time at which the kickout may be executed, in unix seconds; null if it "
+            "cannot be executed."
+        )
+    )
     expelled_until: int | None = Field(
-        description=f"Unix seconds; {NEVER_EXPIRES}: for good; null if never expelled."
+        description=(
+            f"Time until which the node is expelled, in unix seconds; {NEVER_EXPIRES} if it is "
+            f"expelled forever; null if it was never expelled."
+        )
     )
     reason: str | None = Field(
-        description="Revert data of the network, which refused the kickout, as hex."
+        description=(
+            "Revert data with which the network's contract refused the kickout, as hex; null if "
+            "it did not refuse."
+        )
     )
 
 
@@ -56,27 +75,44 @@ class KickoutEntry(ApiModel):
     """A node whose kickout is due or accused."""
 
     node: AddressText
-    due_since: LogPlace | None = Field(description="null if it is no longer due.")
-    on_chain: ContractKickout | None = Field(description="null if it was never accused.")
+    due_since: LogPlace | None = Field(
+        description="Event since which the kickout is due; null if it is no longer due."
+    )
+    on_chain: ContractKickout | None = Field(
+        description="State of the kickout in the contract; null if the node was never accused."
+    )
 
 
 class KickoutCaseEntry(KickoutEntry):
     """A node in `kickout list`: its leaf in the last round, and why it is not accused, if so."""
 
     stated_since: int | None = Field(
-        description="Since when the last round states that a kickout is due, unix seconds; null "
-        "if it does not."
+        description=(
+            "Time since which the kickout is due according to the last round, in unix seconds; "
+            "null if the last round does not state a kickout."
+        )
     )
-    qos: FixedPoint | None = Field(description="In the last round; null if it is not selectable.")
-    obstacle: str | None = Field(description="Why it cannot be accused now; null if it can.")
-    held: str | None = Field(description="Why only the vetoer can allow it.")
+    qos: FixedPoint | None = Field(
+        description="QoS of the node in the last round; null if the node must not be selected."
+    )
+    obstacle: str | None = Field(
+        description="Why the node cannot be accused now; null if it can be accused."
+    )
+    held: str | None = Field(
+        description="Why only the vetoer may allow the kickout; null if it is not held."
+    )
 
 
 class KickoutList(ApiModel):
     """The answer of `kickout list`."""
 
     kickouts: list[KickoutCaseEntry]
-    bucket: KickBucket | None = Field(description="null if the chain was not queried.")
+    bucket: KickBucket | None = Field(
+        description=(
+            "The contract's limit of kickouts per time; null if the command did not read the "
+            "chain."
+        )
+    )
 
 
 class KickoutResult(KickoutCaseEntry):
@@ -92,7 +128,7 @@ class VetoerCall(ApiModel):
     node: AddressText
     vetoer: AddressText
     to: AddressText
-    calldata: str = Field(description="The call's data as hex.")
+    calldata: str = Field(description="Data of the call to the contract, as hex.")
 
 
 class ExpulsionEntry(ApiModel):
@@ -102,9 +138,16 @@ class ExpulsionEntry(ApiModel):
     evidence: HashText | None
     round: int
     block: int
-    until: int = Field(description="Unix seconds; 1099511627775: forever.")
+    until: int = Field(
+        description=(
+            "Time until which the node is expelled, in unix seconds; 1099511627775 if it is "
+            "expelled forever."
+        )
+    )
     network: str = Field(
-        description="Whether the network ended the membership; nobody: not requested.",
+        description=(
+            "Whether the network ended the node's membership; `nobody`: no account requested it."
+        ),
         examples=["nobody", "done", "refused"],
     )
 

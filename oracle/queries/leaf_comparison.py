@@ -61,9 +61,11 @@ class ReportComparison(ApiModel):
     own_root: HashText
     peer_root: HashText
     summary: list[FieldDifference] = Field(
-        description="What differs in chain, contract, round, block and sums."
+        description="Fields that differ in chain, contract, round, block and sums."
     )
-    leaf: LeafDifference | None = Field(description="null if all leaves are equal.")
+    leaf: LeafDifference | None = Field(
+        description="The first leaf that differs; null if all leaves are equal."
+    )
 
 
 class PeerLeaves:
@@ -295,7 +297,7 @@ def verify_round(
         same=has_same_block and root == accepted.root and holds_it is not False,
         same_block=has_same_block,
         computed_root=root,
-        contract_holds_it=holds_it,
+        contract_has_root=holds_it,
         leaf_difference=difference,
     )
 

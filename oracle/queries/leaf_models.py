@@ -25,26 +25,42 @@ class ProofLeaf(ApiModel):
 
     node: AddressText
     next_node: AddressText = Field(
-        description="The next higher address that has a leaf; none lies between."
+        description=(
+            "The next higher address that has a leaf. No address between the two has a leaf."
+        )
     )
-    lane: int = Field(description="1: do not select; else the QoS in steps of 0.0001, plus 2.")
-    qos: FixedPoint | None = Field(description="null if not selectable.")
+    lane: int = Field(
+        description="1 if the node must not be selected, else its QoS in steps of 0.0001, plus 2."
+    )
+    qos: FixedPoint | None = Field(
+        description="QoS of the node; null if the node must not be selected."
+    )
     is_member: bool
     is_paused: bool
     is_excluded: bool
     is_held: bool = Field(
-        description=("Whether the node's kickout waits for an operator's decision.")
+        description="Whether the node's kickout waits for a decision of the operator."
     )
-    seat: int = Field(description="Index of the leaf.")
+    seat: int = Field(description="Index of the leaf in the tree, from 0.")
     score_count: int
     score_sum: int
-    reliability: FixedPoint = Field(description="H at the as-of block.")
-    kickout_due_since: int | None = Field(description="Block time; null if no kickout is due.")
-    last_scored_at: int | None = Field(description="Block time; null if it has no score.")
+    reliability: FixedPoint = Field(description="Reliability H of the node at the as-of block.")
+    kickout_due_since: int | None = Field(
+        description=(
+            "Block time since which the kickout is due, in unix seconds; null if no kickout is "
+            "due."
+        )
+    )
+    last_scored_at: int | None = Field(
+        description=(
+            "Block time of the node's newest score, in unix seconds; null if the node has no "
+            "score."
+        )
+    )
     pool_hash: HashText
     encoded: str = Field(
         pattern="^0x[0-9a-f]{256}$",
-        description="The 128 bytes that are hashed twice.",
+        description="The 128 bytes of the leaf, which are hashed twice for the Merkle tree.",
         examples=["0x" + "00" * 128],
     )
 
@@ -76,12 +92,14 @@ class ProofSummary(ApiModel):
 
     chain_id: int
     oracle: AddressText
-    oracle_account_id: AccountId = Field(description="CAIP-10 id of the contract.")
+    oracle_account_id: AccountId = Field(description="CAIP-10 id of the oracle contract.")
     round: int
     as_of: int = Field(description="Block at which the leaves were computed.")
     node_count: int
     open_count: int = Field(description="Number of nodes that may be selected.")
-    total_weight: Integer = Field(description="Sum of lane - 1 of these nodes.")
+    total_weight: Integer = Field(
+        description="Sum of `lane` - 1 over all nodes that may be selected."
+    )
 
     @classmethod
     def from_summary(cls, summary: RoundSummary) -> Self:
@@ -101,13 +119,31 @@ class ProofSummary(ApiModel):
 class LeafPieceEntry(ApiModel):
     """The hashes of one piece of the leaves of a round."""
 
-    index: int = Field(description="The piece has the leaves of the seats from 8,192 * index on.")
+    index: int = Field(
+        description=(
+            "Number of the piece, from 0. A piece contains the leaves of the seats from 8,192 * "
+            "`index` on."
+        )
+    )
     leaf_count: int
-    nodes_hash: HashText = Field(description="Root of the subtree of its leaves.")
-    words_hash: HashText = Field(description="Root of the subtree of its words of lanes.")
-    open_count: int = Field(description="The piece's part of `summary.open_count`.")
-    total_weight: Integer = Field(description="The piece's part of `summary.total_weight`.")
-    path: list[HashText] = Field(description="Hashes beside the path from `nodes_hash` to `root`.")
+    nodes_hash: HashText = Field(description="Root of the subtree of the piece's leaves.")
+    words_hash: HashText = Field(
+        description="Root of the subtree of the piece's words; a word is the lanes of 16 nodes."
+    )
+    open_count: int = Field(
+        description=(
+            "Number of nodes in the piece that may be selected; the sum over all pieces is "
+            "`summary.open_count`."
+        )
+    )
+    total_weight: Integer = Field(
+        description=(
+            "Sum of `lane` - 1 of these nodes; the sum over all pieces is `summary.total_weight`."
+        )
+    )
+    path: list[HashText] = Field(
+        description="Sibling hashes on the path from `nodes_hash` to `root`."
+    )
 
 
 class LeafPieces(ApiModel):
@@ -137,8 +173,12 @@ class LeafDifference(ApiModel):
     """The first leaf, by seat, that differs between two reports."""
 
     seat: int
-    own_leaf: ProofLeaf | None = Field(description="null if there is no leaf at this seat.")
-    other_leaf: ProofLeaf | None = Field(description="null if there is no leaf at this seat.")
+    own_leaf: ProofLeaf | None = Field(
+        description="This host's leaf at this seat; null if it has none."
+    )
+    other_leaf: ProofLeaf | None = Field(
+        description="The other leaf at this seat; null if there is none."
+    )
     fields: list[FieldDifference]
 
 

@@ -37,7 +37,9 @@ class LegacyRounds(ApiModel):
 
     task: HashText
     nodes: list[RoundPart]
-    scored: bool = Field(description="False: no node submitted a result.")
+    scored: bool = Field(
+        description="Whether the rounds were scored; false if no node submitted a result."
+    )
 
 
 _NO_RANK = RoundRank(rank=None, score=None)

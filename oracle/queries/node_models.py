@@ -24,20 +24,35 @@ class LegacyScore(ApiModel):
     """A node's score in the window of legacy rules; R, P, B and Q are null for a non-member."""
 
     window: WireInteger
-    window_began: WireInteger = Field(description="Unix seconds.")
-    tasks: int = Field(description="Tasks scored in the window.")
-    node_score: FixedPoint | None = Field(description="Mean of the window, 0 to 20.")
-    online_seconds: WireInteger = Field(description="Seconds as a member in the window.")
-    R: FixedPoint | None = Field(description="VRAM relative to the maximum.")
-    P: FixedPoint | None = Field(description="Timeout setting relative to the maximum.")
-    B: FixedPoint | None = Field(
+    window_began: WireInteger = Field(
+        description="Time at which the window began, in unix seconds."
+    )
+    tasks: int = Field(description="Number of tasks of the node that were scored in the window.")
+    node_score: FixedPoint | None = Field(
+        description="Mean of these scores, 0 to 20; null if there are none."
+    )
+    online_seconds: WireInteger = Field(
+        description="Number of seconds during which the node was a member in the window."
+    )
+    R: FixedPoint | None = Field(
+        description="Video memory of the node divided by the largest video memory of all nodes."
+    )
+    P: FixedPoint | None = Field(
         description=(
-            "Node score relative to the best node's; null (counts as 0): no task in the window."
+            "Timeout setting of the node divided by the largest timeout setting of all nodes."
         )
     )
-    Q: FixedPoint | None = Field(description="The weighted sum of R, P and B.")
+    B: FixedPoint | None = Field(
+        description=(
+            "`node_score` divided by the highest node score; null if the node had no task in "
+            "the window, which counts as 0."
+        )
+    )
+    Q: FixedPoint | None = Field(description="Weighted sum of R, P and B.")
     incentive_share: FixedPoint | None = Field(
-        description="Its share of the window's incentive, as of the block."
+        description=(
+            "The node's share of the window's incentive, as of this block; null if it is unknown."
+        )
     )
 
 
@@ -45,41 +60,69 @@ class NodeEntry(ApiModel):
     """A node as of a block: one row of the list of nodes."""
 
     place: Annotated[int | None, Column("#")] = Field(
-        description="Place by QoS, from 1; null if the node has no QoS.", examples=[12]
+        description="Place of the node by QoS, from 1; null if the node has no QoS.", examples=[12]
     )
     node: Annotated[AddressText, Column("node")]
-    label: str | None = Field(description="The operator's label; null if none.")
+    label: str | None = Field(
+        description="Label that the operator gave the node; null if there is none."
+    )
     state: NodeState
     status: Annotated[str, Column("status")] = Field(
-        description="Status in the network: available, busy, paused …"
+        description="State of the node in the network, such as available, busy or paused."
     )
-    excluded: bool = Field(description="Whether a member gets no tasks for the time being.")
+    excluded: bool = Field(
+        description=(
+            "Whether the node is a member but gets no tasks for now, because its reliability is "
+            "too low."
+        )
+    )
     back_at: int | None = Field(
         description=(
-            "End of the exclusion if no event occurs before, unix seconds; null if not excluded."
+            "Time at which the exclusion ends if no other event occurs, in unix seconds; null "
+            "if the node is not excluded."
         )
     )
     kickout_due: bool
-    proof: Literal["chain", "none"] = Field(description="none: based on a feed.")
-    gpu: str | None = Field(description="GPU as the node reports it.", examples=["RTX 4090"])
-    vram: int | None = Field(description="In GB.", examples=[24])
+    proof: Literal["chain", "none"] = Field(
+        description=(
+            "`chain`: all events of the score come from the chain. `none`: some come from a "
+            "feed, which has no proof."
+        )
+    )
+    gpu: str | None = Field(
+        description="GPU model as the node reports it; null if it is unknown.",
+        examples=["RTX 4090"],
+    )
+    vram: int | None = Field(
+        description="Video memory of the GPU in GB; null if it is unknown.", examples=[24]
+    )
     scores_in_pool: int = Field(examples=[33])
     scored_in_all: Annotated[int, Column("scores")] = Field(examples=[412])
     long_term: Annotated[FixedPoint, Column("long-term")]
     reliability: Annotated[FixedPoint, Column("reliability")] = Field(
-        description="H at the block's time."
+        description="Reliability H at the time of the block."
     )
-    qos: Annotated[FixedPoint | None, Column("QoS")] = Field(description="null if not a member.")
-    lane: int = Field(description="Lane of a report as of the block, 1 to 10002.")
-    seat: int = Field(description="Index of its leaf in the tree of each round.")
+    qos: Annotated[FixedPoint | None, Column("QoS")] = Field(
+        description="QoS of the node; null if the node is not a member."
+    )
+    lane: int = Field(description="Lane that a report at this block would contain, 1 to 10002.")
+    seat: int = Field(description="Index of the node's leaf in the tree of each round.")
     lane_on_chain: Annotated[int, Column("on chain")] = Field(
-        description="Lane in the last accepted round; 0: the node has no leaf, 1: not selectable."
+        description=(
+            "Lane in the last accepted round; 0 if the node has no leaf in it, 1 if the node "
+            "must not be selected."
+        )
     )
     on_chain: FixedPoint | None = Field(
-        description="QoS in the last accepted round; null if no leaf, or not selectable."
+        description=(
+            "QoS in the last accepted round; null if the node has no leaf in it, or must not be "
+            "selected."
+        )
     )
-    changed_at: int = Field(description="The block of the last change.")
-    legacy: LegacyScore | None = Field(description="Only under legacy rules.")
+    changed_at: int = Field(description="Block of the last event that changed the node.")
+    legacy: LegacyScore | None = Field(
+        description="Factors of the score under legacy rules; null under other rules."
+    )
 
 
 class QosIntervalView(ApiModel):
@@ -101,12 +144,15 @@ def build_qos_interval(node: Node, time: int, rules: Rules) -> QosIntervalView |
 class NodePage(Answer):
     """A page of the list of nodes."""
 
-    total: int = Field(description="Nodes of the network, before filters.")
+    total: int = Field(description="Number of all nodes of the network, before filters.")
     counts: dict[NodeState, int] = Field(description="Number of nodes in each state.")
     nodes: list[NodeEntry]
     next: str | None = Field(
-        description="`cursor` of the next page; null if this is the last one."
+        description="Value of `cursor` that requests the next page; null on the last page."
     )
     moved: bool = Field(
-        description="The page cursor belongs to an earlier block, so places may have changed."
+        description=(
+            "Whether `cursor` comes from an earlier block, so that a node may be repeated or "
+            "missing."
+        )
     )

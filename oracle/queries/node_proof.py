@@ -33,17 +33,21 @@ from oracle.store.database import UnitOfWork
 class NodeProofDetail(ApiModel):
     """A leaf of a round, and the hashes that lead from it to the round's root."""
 
-    address: AddressText = Field(description="The address that the proof is about.")
+    address: AddressText = Field(description="Address about which the proof makes a statement.")
     account_id: AccountId = Field(description="CAIP-10 id of this address.")
     is_absent: bool = Field(
-        description="Whether the address has no leaf: it lies between `leaf.node` and "
-        "`leaf.next_node`."
+        description=(
+            "Whether the address has no leaf. In that case it lies between `leaf.node` and "
+            "`leaf.next_node`, which have neighbouring leaves."
+        )
     )
     root: HashText
     leaf: ProofLeaf
     proof: list[HashText] = Field(
-        description="Hashes beside the path, from the leaf to the root, as OpenZeppelin's "
-        "`MerkleProof.verify` takes them."
+        description=(
+            "Sibling hashes from the leaf to the root, in the form that OpenZeppelin's "
+            "`MerkleProof.verify` expects."
+        )
     )
     summary: ProofSummary
 
@@ -53,7 +57,12 @@ class ContractRoot(ApiModel):
 
     block: int
     block_hash: HashText
-    root: HashText | None = Field(description="null if it is no longer kept, or was struck.")
+    root: HashText | None = Field(
+        description=(
+            "Root of the round in the contract; null if the contract no longer keeps it, or if "
+            "it was struck."
+        )
+    )
 
 
 class OnChainProofDetail(NodeProofDetail):

@@ -181,8 +181,10 @@ def format_improvement(summary: NodeSummary) -> str | None:
             "it can be given tasks again"
         )
     lift = summary.lift
-    if summary.node_scores.is_kickout_due and lift.over_line:
-        parts.append(f"{format_first_places(lift.over_line)} would lift it above the threshold")
+    if summary.node_scores.is_kickout_due and lift.first_places_to_clear:
+        parts.append(
+            f"{format_first_places(lift.first_places_to_clear)} would lift it above the threshold"
+        )
     if summary.kickout is not None and summary.kickout.is_near:
         parts.append(format_ranks_that_avoid_kickout(summary.kickout))
     if lift.first_places and lift.place_then is not None:

@@ -28,38 +28,50 @@ class AnswerEntry(ApiModel):
 
     is_accepted: bool
     because: str
-    answered_at: int = Field(description="Unix seconds.")
-    signer: AddressText | None = Field(description="null if the answer is not signed.")
-    signature: str | None = Field(description="EIP-712, 65 bytes as hex; null if not signed.")
+    answered_at: int = Field(description="Time of the answer, in unix seconds.")
+    signer: AddressText | None = Field(
+        description="Signer of the answer; null if the answer is not signed."
+    )
+    signature: str | None = Field(
+        description="EIP-712 signature of the answer, 65 bytes as hex; null if it is not signed."
+    )
 
 
 class ObjectionEntry(ApiModel):
     """An objection of a node to its kickout, its automatic check, and this reporter's answer."""
 
     node: AddressText
-    seq: int = Field(description="Counts the objections of the node from 0.")
-    due_since: int = Field(description="Time since which the kickout is due, unix seconds.")
-    reason: str = Field(description="Reason of the objection.", examples=["application"])
-    text: str = Field(description="The explanation, written by a stranger; up to 280 bytes.")
+    seq: int = Field(description="Number of the objection among those of the node, from 0.")
+    due_since: int = Field(description="Time since which the kickout is due, in unix seconds.")
+    reason: str = Field(description="Reason that the owner selected.", examples=["application"])
+    text: str = Field(
+        description="Explanation that the owner wrote, up to 280 bytes; treat it as untrusted."
+    )
     at: LogPlace
-    time: int = Field(description="Block time, unix seconds.")
-    is_due: bool = Field(description="Whether that kickout is still due.")
-    is_executed: bool = Field(description="Whether that kickout was executed on the chain.")
+    time: int = Field(description="Block time of the objection, in unix seconds.")
+    is_due: bool = Field(description="Whether the kickout is still due.")
+    is_executed: bool = Field(description="Whether the kickout was executed on the chain.")
     is_counted: bool = Field(
-        description="Whether it may delay this reporter's accusation: it is the first objection "
-        "to this kickout, and was made in time."
+        description=(
+            "Whether the objection may delay this reporter's accusation. It may if it was made "
+            "in time and is the first objection to this kickout."
+        )
     )
     verdict: str | None = Field(
         description="Result of the automatic check; null if the kickout is no longer due.",
         examples=["refuted", "supported", "open"],
     )
     finding: str | None = Field(
-        description=("Result of the automatic check; null if nothing was checked.")
+        description="Explanation of the automatic check's result; null if nothing was checked."
     )
-    answer: AnswerEntry | None = Field(description="null if this reporter has not answered.")
+    answer: AnswerEntry | None = Field(
+        description="Answer of this reporter; null if it has not answered."
+    )
     answer_until: int | None = Field(
-        description="Block time by which the operator should answer, unix seconds; null if the "
-        "objection waits for no answer."
+        description=(
+            "Block time until which the operator should answer, in unix seconds; null if the "
+            "objection waits for no answer."
+        )
     )
 
 
@@ -68,11 +80,16 @@ class ObjectionDelayEntry(ApiModel):
 
     reason: str
     until: int | None = Field(
-        description="Block time at which the delay ends without an answer, unix seconds; null if "
-        "only an answer of the operator ends it."
+        description=(
+            "Block time at which the delay ends without an answer, in unix seconds; null if "
+            "only an answer of the operator ends it."
+        )
     )
     objection: int | None = Field(
-        description="Number of the objection; null if the owner may still object."
+        description=(
+            "Number of the objection that delays the accusation; null if the owner may still "
+            "object."
+        )
     )
     is_accepted: bool = Field(description="Whether the operator has accepted the objection.")
 
@@ -95,10 +112,12 @@ class SignedObjectionAnswer(ApiModel):
     reason: str
     text: str
     seq: int
-    deadline: int = Field(description="Last block time that may include it, unix seconds.")
-    signature: str = Field(description="65 bytes as hex.")
-    to: AddressText = Field(description="The objections contract.")
-    calldata: str = Field(description="The call's data as hex; anyone may send it.")
+    deadline: int = Field(
+        description="Latest time of a block that may include the objection, in unix seconds."
+    )
+    signature: str = Field(description="Signature of the objection, 65 bytes as hex.")
+    to: AddressText = Field(description="Address of the objections contract.")
+    calldata: str = Field(description="Data of the call, as hex. Any account can send this call.")
 
 
 def build_objection_entries(

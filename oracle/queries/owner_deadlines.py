@@ -162,12 +162,12 @@ def _format_score_recovery(summary: NodeSummary, deadline: int | None = None) ->
 
     `deadline` is in unix seconds; the text states whether enough time is left until then.
     """
-    over_line, gap_seconds = summary.lift.over_line, summary.score_gap
-    if not over_line:
+    first_places_to_clear, gap_seconds = summary.lift.first_places_to_clear, summary.score_gap
+    if not first_places_to_clear:
         return "raise the scores, although no number of first places in a row would do in time"
-    rescue = f"raise the scores, {format_first_places(over_line)} would be enough"
+    rescue = f"raise the scores, {format_first_places(first_places_to_clear)} would be enough"
     if gap_seconds:
-        needed_seconds = over_line * gap_seconds
+        needed_seconds = first_places_to_clear * gap_seconds
         needed_text = format_duration(needed_seconds)
         rescue += f", which take about {needed_text} at its rate of scored tasks"
         if deadline is not None and summary.time + needed_seconds > deadline:

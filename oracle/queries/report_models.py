@@ -41,15 +41,21 @@ class SignatureState(StrEnum):
 class ReportLane(ApiModel):
     """A node whose score in a report differs from its score in the last round."""
 
-    seat: int = Field(description="Index of the node's leaf.")
+    seat: int = Field(description="Index of the node's leaf in the tree of the report.")
     node: AddressText
-    before: int | None = Field(description="Lane in the last round; null if it had no leaf.")
+    before: int | None = Field(
+        description="Lane of the node in the last round; null if the node had no leaf in it."
+    )
     lane: int = Field(ge=1, le=65_535)
-    qos: FixedPoint | None = Field(description="null if not selectable.")
+    qos: FixedPoint | None = Field(
+        description="QoS of the node; null if the node must not be selected."
+    )
     is_selectable: bool
     incentive_share: FixedPoint | None = Field(
-        description="Of the window's incentive, as of the report's block, under legacy rules; "
-        "null if the node is no member."
+        description=(
+            "The node's share of the window's incentive under legacy rules, as of the report's "
+            "block; null if the node is not a member."
+        )
     )
 
 
@@ -57,14 +63,18 @@ class ReportBasis(ApiModel):
     """The block and round that a report is based on, its root, and what it changes."""
 
     period: int
-    as_of: int = Field(description="As-of block of the report.")
+    as_of: int = Field(description="Block at which the report was computed.")
     as_of_hash: HashText
-    as_of_time: int = Field(description="Unix seconds.")
-    head_round: int = Field(description="The last accepted round at that block.")
-    prev: HashText = Field(description="Root of `head_round`; zero: none, or it was struck.")
-    deadline: int = Field(description="Time until which the contract accepts it, unix seconds.")
+    as_of_time: int = Field(description="Time of this block, in unix seconds.")
+    head_round: int = Field(description="The last round that was accepted up to this block.")
+    prev: HashText = Field(
+        description="Root of `head_round`; zero if there is none, or if it was struck."
+    )
+    deadline: int = Field(
+        description="Time until which the contract accepts the report, in unix seconds."
+    )
     root: HashText = Field(
-        description="Merkle root of all nodes at that block, in round `head_round` + 1."
+        description="Merkle root of all nodes at this block, in round `head_round` + 1."
     )
     fingerprint: HashText = Field(description="SHA-256 of the whole report.")
 
@@ -73,23 +83,35 @@ class ReportEntry(ReportBasis):
     """A report of this reporter and its outcome."""
 
     changed_nodes: int | None = Field(
-        description="Nodes whose lane differs from `head_round`; null if no report was cut."
+        description=(
+            "Number of nodes whose lane differs from `head_round`; null if there is no report."
+        )
     )
 
     state: str | None = Field(
-        description="null if no report was cut for the period.", examples=["landed", "superseded"]
+        description="State of the report; null if the period has no report.",
+        examples=["landed", "superseded"],
     )
-    reason: str | None = Field(description="Why it was skipped or came too late.")
-    round: int | None = Field(description="null if not signed.")
-    digest: HashText | None = Field(description="What was signed.")
+    reason: str | None = Field(
+        description="Why the report was skipped or came too late; null if it was not."
+    )
+    round: int | None = Field(
+        description="Round for which the report was signed; null if it was not signed."
+    )
+    digest: HashText | None = Field(
+        description="Digest that was signed; null if the report was not signed."
+    )
 
 
 class ReportDetail(ReportEntry):
     """A report that was recomputed from the stored logs, and the stored report of the period."""
 
     same_as_cut: bool | None = Field(
-        description="null if none was cut. A report that came too late may differ, because its "
-        "block may have left the chain."
+        description=(
+            "Whether the recomputed report equals the stored one; null if there is no stored "
+            "one. A report that came too late may differ, because its block may have left the "
+            "chain."
+        )
     )
     lanes: list[ReportLane] = Field(
         description="The nodes whose lane differs from `head_round`; empty if its leaves are not "
@@ -114,29 +136,35 @@ class HeldReport(ApiModel):
 
     period: int
     reason: str
-    held_at: int = Field(description="Unix seconds.")
+    held_at: int = Field(description="Time at which the report was held, in unix seconds.")
     facts: dict[str, JsonValue] = Field(description="Numbers that the sanity gate checked.")
 
 
 class ReleasedReport(HeldReport):
     """A held report that an operator released, or would release in a dry run."""
 
-    released: bool = Field(description="False: a dry run.")
+    released: bool = Field(description="Whether the report was released; false in a dry run.")
 
 
 class RoundSignature(ApiModel):
     """What one reporter signed for a round, or why its statement is unknown."""
 
     reporter: str = Field(
-        description="`this reporter`, a peer's address, or `received earlier` from a peer that "
-        "does not respond now; empty for a signer of the contract whose statement nobody has."
+        description=(
+            "`this reporter`, the address of a peer, or `received earlier` if the peer does not "
+            "respond now; empty if no reporter has a statement of this signer."
+        )
     )
     state: SignatureState
-    signer: AddressText | None = Field(description="null if the reporter sent no statement.")
-    as_of: int | None = Field(description="The block that the statement speaks of.")
+    signer: AddressText | None = Field(
+        description="Signer of the statement; null if the reporter sent no statement."
+    )
+    as_of: int | None = Field(description="Block at which the signed report was computed.")
     root: HashText | None
     config: HashText | None = Field(
-        description="Digest of contract, signers, quorum and rules for which it was signed."
+        description=(
+            "Digest of the contract, signers, quorum and rules for which the statement was signed."
+        )
     )
 
 
@@ -155,26 +183,37 @@ class RoundEntry(ApiModel):
 
     round: int
     time: int = Field(description="Time of the block that accepted it, unix seconds.")
-    as_of: int = Field(description="As-of block of the report.")
+    as_of: int = Field(description="Block at which the report was computed.")
     as_of_hash: HashText
-    root: HashText = Field(description="Root of the round's tree, which proves every leaf.")
-    is_struck: bool = Field(description="Whether the root was struck and proves nothing.")
+    root: HashText = Field(
+        description="Root of the round's tree; every leaf can be proven with it."
+    )
+    is_struck: bool = Field(
+        description="Whether the root was struck, so that nothing can be proven with it."
+    )
     place: LogPlace
 
 
 class RoundVerification(RoundEntry):
     """An accepted round, with the root that was recomputed for its as-of block."""
 
-    same: bool = Field(description="Whether nothing differs, and the contract has this root.")
-    same_block: bool = Field(description="Whether the chain still has its as-of block.")
+    same: bool = Field(
+        description="Whether no field differs, and the contract has the computed root."
+    )
+    same_block: bool = Field(description="Whether the as-of block is still on the chain.")
     computed_root: HashText = Field(description="Root computed from the stored logs.")
-    contract_holds_it: bool | None = Field(
-        description="null if the contract no longer keeps the root of this round."
+    contract_has_root: bool | None = Field(
+        description=(
+            "Whether the contract has the computed root; null if the contract no longer keeps "
+            "the root of this round."
+        )
     )
     leaf_difference: LeafDifference | None = Field(
-        description="The first leaf that differs: `own_leaf` follows from the logs, and "
-        "`other_leaf` is the round's; null if the roots are equal, or the round's leaves are not "
-        "stored."
+        description=(
+            "The first leaf that differs: `own_leaf` was computed from the logs, and "
+            "`other_leaf` is part of the round; null if the roots are equal, or if the round's "
+            "leaves are not stored."
+        )
     )
 
 

@@ -26,10 +26,12 @@ class RebuildAnswer(ApiModel):
     """The result of folding the stored logs again."""
 
     dry_run: bool
-    block: int = Field(description="Last folded block.")
+    block: int = Field(description="The last indexed block.")
     logs: int
     same_state: bool
-    reports: int = Field(description="Number of stored reports that were compared.")
+    reports: int = Field(
+        description="Number of stored reports that were compared with recomputed ones."
+    )
     differing_periods: list[int]
 
 
@@ -40,11 +42,14 @@ class RewindAnswer(ApiModel):
     block: int
     hash: HashText
     from_block: int
-    logs: int = Field(description="Number of orphaned logs.")
+    logs: int = Field(description="Number of logs that were marked as orphaned.")
     reports_missed: int
     by: str = Field(examples=["journal", "rebuild"])
     snapshot_block: int | None = Field(
-        description="Snapshot from which events were folded; null if from the start block."
+        description=(
+            "Block of the state snapshot from which events were folded; null if they were "
+            "folded from the start block."
+        )
     )
 
 
@@ -52,7 +57,7 @@ class RawRow(ApiModel):
     """A stored log or call."""
 
     block: int
-    log: int | None = Field(description="null for a call.")
+    log: int | None = Field(description="Index of the log; null for a call.")
     tx_hash: HashText
 
 
@@ -64,10 +69,10 @@ class BackfillAnswer(BlockRangeEntry):
     missing_logs: list[RawRow]
     missing_calls: list[RawRow]
     unserved: int = Field(
-        description="Stored rows that the endpoint did not serve now; they are kept."
+        description="Number of stored rows that the endpoint does not return now; they are kept."
     )
     differing: int = Field(
-        description="Rows whose served content differs from the stored content."
+        description="Number of rows whose returned content differs from the stored content."
     )
     rebuilt: RebuildAnswer | None
 
@@ -101,19 +106,26 @@ class VerifyAnswer(ApiModel):
 
     dry_run: bool
     first: int | None = Field(
-        serialization_alias="from", description="null if the chain was not queried."
+        serialization_alias="from",
+        description="First block that was compared; null if the command did not read the chain.",
     )
     last: int | None = Field(serialization_alias="to")
     level: str | None
     endpoints: list[str]
     resumed_at: int | None
-    missing: list[RawRow] = Field(description="Rows only on the chain.")
-    extra: list[RawRow] = Field(description="Rows only in the database.")
+    missing: list[RawRow] = Field(
+        description="Rows that are on the chain but not in the database."
+    )
+    extra: list[RawRow] = Field(description="Rows that are in the database but not on the chain.")
     other: list[RawRow] = Field(description="Rows whose stored content differs from the chain.")
     repaired: RebuildAnswer | None
     left: int = Field(description="Number of rows that differ and were not repaired.")
     damaged: list[DamagedBlocks]
-    state: StateCheckAnswer | None = Field(description="null if not compared.")
+    state: StateCheckAnswer | None = Field(
+        description=(
+            "Comparison of the state with a fold of the stored rows; null if it was not compared."
+        )
+    )
 
 
 class CoverageSpan(BlockRangeEntry):
@@ -130,8 +142,12 @@ class GapsAnswer(BlockRangeEntry):
     levels: dict[str, int] = Field(description="Number of blocks by verification level.")
     coverage: list[CoverageSpan]
     unread: list[BlockRangeEntry]
-    headers: list[int] = Field(description="Blocks whose header is missing or not linked.")
-    homeless: list[int] = Field(description="Blocks with logs of another block.")
+    headers: list[int] = Field(
+        description="Blocks whose header is missing, or does not refer to its parent."
+    )
+    mismatched_logs: list[int] = Field(
+        description="Blocks for which logs of another block hash are stored."
+    )
     cursor: list[str]
     damaged: list[DamagedBlocks]
 
@@ -142,7 +158,7 @@ class DeadLetterEntry(ApiModel):
     block: int
     block_hash: HashText
     tx: int
-    log: int | None = Field(description="null for a call.")
+    log: int | None = Field(description="Index of the log; null for a call.")
     address: AddressText
     name: str
     error: str
@@ -161,7 +177,7 @@ class RefusedBlock(ApiModel):
     """A block that the indexer refused, because it failed a check."""
 
     block: int
-    check: str = Field(description="The check that it failed.")
+    check: str = Field(description="Check that the block did not pass.")
 
 
 class RefusalAnswer(ApiModel):
@@ -279,7 +295,7 @@ def build_gaps_answer(gaps: Gaps) -> GapsAnswer:
         ],
         unread=[_build_block_range(blocks) for blocks in gaps.unread],
         headers=list(gaps.broken_headers),
-        homeless=list(gaps.conflicting_blocks),
+        mismatched_logs=list(gaps.conflicting_blocks),
         cursor=list(gaps.cursor_mismatches),
         damaged=[_build_damaged_blocks(span) for span in gaps.damaged],
     )

@@ -26,10 +26,14 @@ class HaltView(ApiModel):
     since_block: int
     since_time: int
     reason: str
-    block: int | None = Field(description="The block on which two sources disagree.")
+    block: int | None = Field(
+        description="Block about which two sources disagree; null if the halt has another cause."
+    )
     our_hash: HashText | None
     their_hash: HashText | None
-    cleared_time: int | None = Field(description="null if the halt is active.")
+    cleared_time: int | None = Field(
+        description="Time at which the halt was cleared, in unix seconds; null if it is active."
+    )
     cleared_by: str | None
     cleared_reason: str | None
 
@@ -38,7 +42,7 @@ class HaltClearance(ApiModel):
     """The result of clearing a halt manually, or of a dry run of this command."""
 
     halt: str
-    cleared: bool = Field(description="False: a dry run.")
+    cleared: bool = Field(description="Whether the halt was cleared; false in a dry run.")
     reason: str
 
 
@@ -63,12 +67,17 @@ class HealthView(ApiModel):
     """The oracle's health as a single status, and the conditions that are active."""
 
     status: Literal["well", "attention", "down"] = Field(
-        description="`down`: all work has stopped; `attention`: something else is wrong."
+        description=(
+            "`well`: no condition is active. `attention`: a condition is active, but work "
+            "continues. `down`: all work has stopped."
+        )
     )
     conditions: list[str] = Field(
-        description="Names of the active conditions (docs/explanation/health.md); empty: none."
+        description=(
+            "Names of the active conditions (docs/explanation/health.md); empty if none is active."
+        )
     )
-    reasons: list[str] = Field(description="Reasons as text.")
+    reasons: list[str] = Field(description="Reasons of the active conditions, as sentences.")
 
 
 def build_operator_health(health: HealthReport) -> HealthView:
@@ -93,13 +102,15 @@ class OutboxCount(ApiModel):
 class ReorgEntry(ApiModel):
     """The last reorg: the replaced blocks, and the blocks that replaced them."""
 
-    ancestor: int = Field(description="The last block that both forks have.")
+    ancestor: int = Field(description="The last block that both forks share.")
     old_tip: int
     old_hash: HashText
-    new_tip: int | None = Field(description="null if no endpoint showed it.")
+    new_tip: int | None = Field(
+        description="The newest block of the new fork; null if no endpoint returned it."
+    )
     new_hash: HashText | None
     depth: int
-    time: int = Field(description="Time of the old tip, unix seconds.")
+    time: int = Field(description="Time of the newest block of the old fork, in unix seconds.")
     logs_orphaned: int
 
 
@@ -109,9 +120,16 @@ class NetworkStatus(ApiModel):
     version: str
     chain_id: int | None
     start_block: int | None
-    round: int | None = Field(description="The last accepted round; null if none.")
-    round_age_seconds: int | None = Field(description="Age at the time of the last folded block.")
-    outbox: list[OutboxCount] = Field(description="Calls by kind and state.")
+    round: int | None = Field(
+        description="Number of the last accepted round; null if no round was accepted."
+    )
+    round_age_seconds: int | None = Field(
+        description=(
+            "Age of this round at the time of the last indexed block; null if no round was "
+            "accepted."
+        )
+    )
+    outbox: list[OutboxCount] = Field(description="Number of calls by kind and state.")
     reports_held: int
     kickouts_due: int
     tasks_waiting: int
@@ -137,8 +155,15 @@ class CatchingUp(ApiModel):
 
     blocks_left: int
     blocks_per_second: float
-    watched_seconds: float = Field(description="How long its progress was measured.")
-    until: int | None = Field(description="Estimated end, unix seconds; null if no progress.")
+    watched_seconds: float = Field(
+        description="Number of seconds over which the progress was measured."
+    )
+    until: int | None = Field(
+        description=(
+            "Estimated time at which the index is synced, in unix seconds; null if there was no "
+            "progress."
+        )
+    )
 
 
 class WaitingPush(ApiModel):
@@ -152,7 +177,9 @@ class SenderView(ApiModel):
     """An account that sends transactions."""
 
     address: AddressText
-    paused: str | None = Field(description="null if it may send.", examples=["funds"])
+    paused: str | None = Field(
+        description="Why the sender is paused; null if it may send.", examples=["funds"]
+    )
     reason: str | None
 
 
@@ -174,39 +201,61 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
     """The status of the oracle for its operator: `status --json` and `/v1/operations`."""
 
     catching_up: CatchingUp | None = Field(
-        description="null if it has caught up, or its progress was not measured."
+        description=(
+            "Progress of the backfill; null if the index is synced, or if the progress was not "
+            "measured."
+        )
     )
     halts: list[HaltView]
     rules: RuleSetView | None
     folded: BlockView | None = Field(
-        description="The last block that was folded; null if nothing is indexed yet."
+        description="The last indexed block; null if no block is indexed."
     )
     final: int | None
-    head: int | None = Field(description="The newest block of the chain; null if unknown.")
-    head_time: int | None = Field(description="Unix seconds.")
+    head: int | None = Field(description="The newest block of the chain; null if it is unknown.")
+    head_time: int | None = Field(
+        description="Time of the newest block, in unix seconds; null if it is unknown."
+    )
     lag_blocks: int | None
     contract: ContractView
     senders: list[SenderView]
     held: list[HeldReport]
     unproven: list[str] = Field(
-        description="Reasons of calls whose nonce is used while no endpoint shows a receipt."
+        description="Reasons of calls whose nonce was used although no endpoint returns a receipt."
     )
     state_mismatch: str | None = Field(
-        description="Where the state differs from a fold of the stored logs."
+        description="Where the state differs from a fold of the stored logs; null if it does not."
     )
-    push_waits: WaitingPush | None = Field(description="null if no planned push waits.")
+    push_waits: WaitingPush | None = Field(
+        description="The planned push that waits, and the reason; null if no push waits."
+    )
     kickouts_accused: list[NodeKickout]
-    kickouts_refused: int = Field(description="Expelled nodes that the network kept as members.")
-    endpoints: list[EndpointView]
-    endpoints_proven_wrong: dict[str, str] = Field(description="Reason by endpoint name.")
-    suspect_blocks: int = Field(
-        description="Blocks of endpoints proven wrong, not yet confirmed by another endpoint."
+    kickouts_refused: int = Field(
+        description="Number of expelled nodes that the network kept as members."
     )
-    refused: str | None = Field(description="The refused block, and why it was refused.")
+    endpoints: list[EndpointView]
+    endpoints_proven_wrong: dict[str, str] = Field(
+        description="Reasons by name of the endpoints that were proven wrong."
+    )
+    suspect_blocks: int = Field(
+        description=(
+            "Number of blocks that only endpoints returned which were proven wrong later, until "
+            "another endpoint confirms them."
+        )
+    )
+    refused: str | None = Field(
+        description="The refused block, and why it was refused; null if no block is refused."
+    )
     last_reorg: OperatorReorg | None
-    feed: FeedView | None = Field(description="null if no feed is read beside the chain.")
-    nodes: dict[str, int] = Field(description="By status.")
-    reports: list[ReportEntry] = Field(description="The last reports that were cut.")
+    feed: FeedView | None = Field(
+        description="State of the feed; null if the daemon reads no feed."
+    )
+    nodes: dict[str, int] = Field(description="Number of nodes by state.")
+    reports: list[ReportEntry] = Field(description="The newest reports.")
     oldest_draw_block: int | None
-    dispatcher: AccountBalance | None = Field(description="null if this process starts no tasks.")
-    lease: str | None = Field(description="Process that holds the lease of the database.")
+    dispatcher: AccountBalance | None = Field(
+        description="Account that starts tasks; null if this process starts no tasks."
+    )
+    lease: str | None = Field(
+        description="Process that has the lease of the database; null if no process has it."
+    )

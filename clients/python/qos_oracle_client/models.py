@@ -7,7 +7,7 @@ class ActivityBucket(TypedDict):
     """The number of scores and of timeouts in one part of the time span."""
 
     since: int
-    """Start of the part, unix seconds."""
+    """Start of this part of the span, in unix seconds."""
     scores: int
     timeouts: int
 
@@ -18,7 +18,7 @@ class AnnouncedRules(TypedDict):
     as_of: "AsOf"
     rules_hash: str
     rules_id: str
-    """Text whose SHA-256 is `rules_hash`."""
+    """The text whose SHA-256 is `rules_hash`."""
 
 
 class AnswerEntry(TypedDict):
@@ -27,37 +27,37 @@ class AnswerEntry(TypedDict):
     is_accepted: bool
     because: str
     answered_at: int
-    """Unix seconds."""
+    """Time of the answer, in unix seconds."""
     signer: str | None
-    """null if the answer is not signed."""
+    """Signer of the answer; null if the answer is not signed."""
     signature: str | None
-    """EIP-712, 65 bytes as hex; null if not signed."""
+    """EIP-712 signature of the answer, 65 bytes as hex; null if it is not signed."""
 
 
 class AsOf(TypedDict):
     """The block that an answer describes, and how far this block is behind the chain's head."""
 
     block: int
-    """The last block that was folded."""
+    """The last block that was indexed; the response describes the network after this block."""
     hash: str
     time: int
-    """Time of the block, unix seconds."""
+    """Time of the block, in unix seconds."""
     final: int | None
-    """The newest final block."""
+    """The newest final block; null if it is unknown."""
     is_final: bool
-    """Whether `block` is final, so that no reorg removes it."""
+    """Whether `block` is final, so that no reorg can remove it."""
     head: int | None
-    """The newest block of the chain; null if only the daemon knows it."""
+    """The newest block of the chain; null if only the daemon knows it, and this process is not the daemon."""
     lag_blocks: int | None
-    """Blocks from `block` to `head`."""
+    """Number of blocks from `block` to `head`; null if `head` is unknown."""
     lag_seconds: int
-    """Age of `block` when the response was built."""
+    """Age of `block` at the time of the response, in seconds."""
     replica_lag_seconds: float | None
-    """Seconds by which a replica database is behind its primary; null if the database is not a replica."""
+    """Seconds by which the database is behind its primary server; null if the database is not a replica."""
     rules: str
-    """Rule set and version that folded the block."""
+    """Name and version of the rule set with which the block was scored."""
     epoch: int
-    """Increases with every change of the index and every start or end of a halt."""
+    """A number that increases with each change of the index, and when a halt begins or ends."""
 
 
 class BlockView(TypedDict):
@@ -67,7 +67,7 @@ class BlockView(TypedDict):
     hash: str
     parent_hash: str
     time: int
-    """Unix seconds."""
+    """Time of the block, in unix seconds."""
 
 
 class BundleAnswer(TypedDict):
@@ -81,7 +81,7 @@ class BundleConfiguration(TypedDict):
     """The configuration under which a round was signed; its digest is `config` of the round."""
 
     config_count: int
-    """Number of the configuration."""
+    """Number of the contract's configuration, counted from its deployment."""
     signers: list[str]
     quorum: int
 
@@ -104,36 +104,36 @@ class BundleObjection(TypedDict):
 
     node: str
     seq: int
-    """Counts the objections of the node from 0."""
+    """Number of the objection among those of the node, from 0."""
     due_since: int
-    """Time since which the kickout is due, unix seconds."""
+    """Time since which the kickout is due, in unix seconds."""
     reason: str
-    """Reason of the objection."""
+    """Reason that the owner selected."""
     text: str
-    """The explanation, written by a stranger; up to 280 bytes."""
+    """Explanation that the owner wrote, up to 280 bytes; treat it as untrusted."""
     at: "LogPlace"
     time: int
-    """Block time, unix seconds."""
+    """Block time of the objection, in unix seconds."""
     is_due: bool
-    """Whether that kickout is still due."""
+    """Whether the kickout is still due."""
     is_executed: bool
-    """Whether that kickout was executed on the chain."""
+    """Whether the kickout was executed on the chain."""
     is_counted: bool
-    """Whether it may delay this reporter's accusation: it is the first objection to this kickout, and was made in time."""
+    """Whether the objection may delay this reporter's accusation. It may if it was made in time and is the first objection to this kickout."""
     verdict: str | None
     """Result of the automatic check; null if the kickout is no longer due."""
     finding: str | None
-    """Result of the automatic check; null if nothing was checked."""
+    """Explanation of the automatic check's result; null if nothing was checked."""
     answer: "AnswerEntry | None"
-    """null if this reporter has not answered."""
+    """Answer of this reporter; null if it has not answered."""
     answer_until: int | None
-    """Block time by which the operator should answer, unix seconds; null if the objection waits for no answer."""
+    """Block time until which the operator should answer, in unix seconds; null if the objection waits for no answer."""
     contract: str | None
-    """The objections contract, in whose domain objection and answer are signed; null if the raw log is not stored."""
+    """Address of the objections contract, which is part of the EIP-712 domain of objections and answers; null if the raw log is not stored."""
     deadline: int | None
-    """Deadline that was signed, unix seconds; null if not signed."""
+    """Deadline in the signed objection, in unix seconds; null if the objection was not signed."""
     signature: str | None
-    """By the node's key, 65 bytes as hex; null if the objection was not posted to this reporter, or the node is a contract."""
+    """Signature of the objection by the node's key, 65 bytes as hex; null if the objection was not posted to this reporter, or if the node is a contract."""
 
 
 class BundlePosition(TypedDict):
@@ -156,15 +156,15 @@ class BundleRound(TypedDict):
     as_of: int
     as_of_hash: str
     as_of_time: int | None
-    """Unix seconds; null if not stored."""
+    """Time of the block `as_of`, in unix seconds; null if it is not stored."""
     deadline: int | None
-    """Unix seconds; null if not known here."""
+    """Deadline of the report, in unix seconds; null if this host does not know it."""
     root: str
     config: str
     configuration: "BundleConfiguration | None"
-    """null if the contract has another one since."""
+    """Configuration for which the round was signed; null if the contract has a newer one."""
     signatures: list[str]
-    """65 bytes each; empty: not stored on this host."""
+    """Signatures of 65 bytes; empty if they are not stored on this host."""
     accepted_at: "LogPlace"
 
 
@@ -188,14 +188,14 @@ class CandidateEntry(TypedDict):
     node: str
     candidate: bool
     why_not: str | None
-    """null if a candidate."""
+    """Why the member is not a candidate; null if it is one."""
     weight: str | None
     parts: dict[str, str]
-    """Components of the weight."""
+    """Factors of the node's weight, by name."""
     chance: str | None
-    """Probability of being drawn first."""
+    """Probability that the node is drawn first; null if it is not a candidate."""
     drawn: int | None
-    """Order in which it was drawn, from 1; null if not drawn."""
+    """Position of the node in the order of the draws, from 1; null if it was not drawn."""
 
 
 class ContractKickout(TypedDict):
@@ -203,17 +203,17 @@ class ContractKickout(TypedDict):
 
     state: str
     round: int
-    """Round of the newest accusation, execution or retry; 0: none."""
+    """Round of the newest accusation, execution or retry; 0 if there was none."""
     due_since: int | None
-    """Start of the accused interval, unix seconds; null if never accused."""
+    """Time since which the kickout was due according to the accusation, in unix seconds; null if the node was never accused."""
     evidence: str | None
-    """Keccak-256 of the scores behind the accusation; null if never accused."""
+    """Keccak-256 of the scores that justify the accusation; null if the node was never accused."""
     ready_at: int | None
-    """Time from which it may be executed, unix seconds."""
+    """Earliest time at which the kickout may be executed, in unix seconds; null if it cannot be executed."""
     expelled_until: int | None
-    """Unix seconds; 1099511627775: for good; null if never expelled."""
+    """Time until which the node is expelled, in unix seconds; 1099511627775 if it is expelled forever; null if it was never expelled."""
     reason: str | None
-    """Revert data of the network, which refused the kickout, as hex."""
+    """Revert data with which the network's contract refused the kickout, as hex; null if it did not refuse."""
 
 
 class DownloadView(TypedDict):
@@ -232,15 +232,15 @@ class DrawEntry(TypedDict):
     node: str
     seed_block: int
     seed_hash: str
-    """Block hash; the seed of the draw is the SHA-256 of it and the task."""
+    """Hash of the seed block. The seed of the draw is the SHA-256 of this hash and the task."""
     seed_time: int
-    """Time of the seed block, unix seconds."""
+    """Time of the seed block, in unix seconds."""
     active: bool
-    """Whether its node can still start the task."""
+    """Whether the drawn node can still start the task."""
     voided_block: int | None
-    """Block at the end of which the draw was voided."""
+    """Block at the end of which the draw was voided; null if it was not voided."""
     outcome: "DrawOutcome | None"
-    """How the draw ended; null if active."""
+    """How the draw ended; null if it is active."""
 
 
 DrawOutcome = Literal["started", "started_elsewhere", "task_ended", "undone"]
@@ -267,21 +267,21 @@ class DrawnAgain(TypedDict):
     seed_block: int
     seed_hash: str
     seed_name: str
-    """Key of the task, or of its group if the tasks of the group share a seed."""
+    """Key of the task; if the tasks of a group share a seed, key of the group."""
     counter: int
-    """Number of nodes drawn before it with the same seed."""
+    """Number of nodes that were drawn before this node with the same seed."""
     gpu: str | None
-    """GPU that was drawn before the node, under a legacy policy."""
+    """GPU model that was drawn before the node, under a legacy policy; otherwise null."""
     candidates: list["WeightedCandidate"]
-    """Ascending by address."""
+    """All candidates with their weights, in ascending order of their addresses."""
     digest: str
     total: str
-    """Sum of the weights."""
+    """Sum of the weights of the candidates."""
     x: str
     node: str
-    """Node drawn by the recomputation."""
+    """Node that this recomputation draws."""
     recorded: str
-    """Node that the daemon recorded."""
+    """Node that the daemon drew and stored."""
     agrees: bool
 
 
@@ -290,7 +290,7 @@ class DrawnGpu(TypedDict):
 
     name: str
     vram: int
-    """In GB."""
+    """Video memory of the GPU in GB."""
     digest: str
     x: str
     sum: str
@@ -310,11 +310,11 @@ class DueKickout(TypedDict):
 
     node: str
     due_since: "LogPlace | None"
-    """null if it is no longer due."""
+    """Event since which the kickout is due; null if it is no longer due."""
     on_chain: "ContractKickout | None"
-    """null if it was never accused."""
+    """State of the kickout in the contract; null if the node was never accused."""
     objection_delay: "ObjectionDelayEntry | None"
-    """null if no objection delays it."""
+    """Why this reporter does not accuse the node yet; null if no objection delays the accusation."""
 
 
 class EarningView(TypedDict):
@@ -323,10 +323,10 @@ class EarningView(TypedDict):
     paid: str
     fee: str
     points: int | str | None
-    """null if the fee was not shared."""
+    """Points for which the node received a share of the fee; null if the fee was not shared."""
     of_points: int | str | None
     by_points: str | None
-    """Share of the fee that follows from the points."""
+    """Share of the fee that the rules give for these points."""
 
 
 class EvidenceBundle(TypedDict):
@@ -339,15 +339,15 @@ class EvidenceBundle(TypedDict):
     rules_id: str
     """Text whose SHA-256 is the contract's `rulesHash`; it contains the rule set."""
     holds_kickouts: bool
-    """Whether the profile holds every kickout."""
+    """Whether the network's profile holds every kickout for review."""
     scores: list["BundleScore"]
-    """The scores in the leaf's pool, oldest first."""
+    """The scores of the pool that the leaf states, oldest first."""
     evidence: str | None
-    """Text of the evidence file, if the leaf states that a kickout is due."""
+    """Text of the evidence file, if the leaf states that a kickout is due; otherwise null."""
     objections: list["BundleObjection"]
     """The objections to the kickout that the leaf states, oldest first; no score depends on them."""
     events: list[dict[str, "JsonValue"]]
-    """All events about the tasks and groups of these scores up to the as-of block."""
+    """All events about the tasks and groups of these scores, up to the as-of block."""
     logs: list["BundleLog"]
     """The logs of these events."""
 
@@ -357,7 +357,7 @@ class ExplanationAnswer(TypedDict):
 
     as_of: "AsOf"
     explanation: "NodeExplanation"
-    """As `qos-oracle explain --json` prints it (docs/reference/read-api.md#explain)."""
+    """How the score is computed, as `qos-oracle explain --json` prints it (docs/reference/read-api.md#explain)."""
 
 
 class FeedEvent(TypedDict):
@@ -366,12 +366,12 @@ class FeedEvent(TypedDict):
     kind: str
     """timed_out, recovered, joined, paused, resumed, left, kickout_due, kickout_accused, kickout_executed, incident_began, incident_over, rules_announced, rules_cancelled, rules_set, report_accepted, reorg, halted, halt_cleared."""
     time: int
-    """Block time, unix seconds; for `halt_cleared`, by the clock of the operator."""
+    """Time of the block, in unix seconds; for `halt_cleared`, time by the operator's clock."""
     block: int | None
     node: str | None
     text: str
     excluded_until: NotRequired[int | None]
-    """End of the exclusion if no event occurs before, unix seconds."""
+    """Time at which the exclusion ends if no event occurs before, in unix seconds."""
 
 
 class GpuSpeed(TypedDict):
@@ -379,15 +379,15 @@ class GpuSpeed(TypedDict):
 
     name: str
     vram: int | None
-    """In GB; null if not known."""
+    """Video memory in GB; null if it is unknown."""
     nodes: int
-    """Members with this GPU."""
+    """Number of members with this GPU."""
     is_own: bool
-    """Whether the node has this GPU."""
+    """Whether the node that this response describes has this GPU."""
     shared_groups: int
-    """Groups among the newest 1,000 of the network that both GPUs answered."""
+    """Number of groups, among the newest 1,000 groups of the network, in which this GPU and the node's GPU both answered."""
     time_ratio: str | None
-    """Median of its time divided by the time of the node's GPU, over all pairs of answers in the shared groups; null if there are fewer than 30 of them, or if it is the node's own GPU."""
+    """Median of this GPU's answer time divided by the answer time of the node's GPU, over all pairs of answers in the shared groups; null if there are fewer than 30 shared groups, or if this is the node's own GPU."""
 
 
 class GroupAnswer(TypedDict):
@@ -397,12 +397,12 @@ class GroupAnswer(TypedDict):
     group: str
     closed: bool
     scored: bool
-    """Whether a task of the group was ranked."""
+    """Whether at least one task of the group was ranked."""
     closed_at: "LogPlace | None"
     time: int | None
     members: list["GroupEntry"]
     tasks_seen: list[str]
-    """The tasks so far of an open group."""
+    """The tasks of the group that exist so far, if the group is still open."""
 
 
 class GroupEntry(TypedDict):
@@ -411,11 +411,11 @@ class GroupEntry(TypedDict):
     task: str
     node: str | None
     rank: int | None
-    """From 1; null if it was not ranked."""
+    """Rank of the task in its group, from 1; null if the task was not ranked."""
     elapsed: int | None
-    """Seconds from start to submission or error report."""
+    """Seconds from the start of the task to its result or error report; null if it has neither."""
     score: int | None
-    """null if the task gives no score."""
+    """Score of the task in points; null if the task gives no score."""
 
 
 class GroupFellow(TypedDict):
@@ -425,7 +425,7 @@ class GroupFellow(TypedDict):
     node: str | None
     rank: int | None
     elapsed: int | None
-    """In seconds."""
+    """Answer time in seconds; null if there is no answer."""
     error_reported: bool
     possible: bool
     """Whether it is uncertain that the task belongs to the group."""
@@ -435,11 +435,11 @@ class HealthView(TypedDict):
     """The oracle's health as a single status, and the conditions that are active."""
 
     status: Literal["well", "attention", "down"]
-    """`down`: all work has stopped; `attention`: something else is wrong."""
+    """`well`: no condition is active. `attention`: a condition is active, but work continues. `down`: all work has stopped."""
     conditions: list[str]
-    """Names of the active conditions (docs/explanation/health.md); empty: none."""
+    """Names of the active conditions (docs/explanation/health.md); empty if none is active."""
     reasons: list[str]
-    """Reasons as text."""
+    """Reasons of the active conditions, as sentences."""
 
 
 class HistoryMark(TypedDict):
@@ -451,10 +451,10 @@ class HistoryMark(TypedDict):
     before: str
     after: str
     back_at: int | None
-    """End of the exclusion if no other event occurs, unix seconds; null if none."""
+    """Time at which the exclusion ends if no other event occurs, in unix seconds; null if the node is not excluded."""
     place: "LogPlace"
     incident: int | None
-    """Number of the incident that marks this timeout; null if none."""
+    """Number of the incident that marks this timeout; null if no incident marks it."""
 
 
 class IncidentPage(TypedDict):
@@ -463,31 +463,31 @@ class IncidentPage(TypedDict):
     as_of: "AsOf"
     incidents: list["IncidentView"]
     next: int | None
-    """`before` of the next page; null if this is the last."""
+    """Value of `before` that requests the next page; null on the last page."""
 
 
 class IncidentView(TypedDict):
     """A suspected incident, whose timeouts were probably not the fault of the nodes."""
 
     number: int
-    """Counts the incidents of the network from 1."""
+    """Number of the incident in the network, from 1."""
     kind: Literal["application", "network"]
-    """A burst of timeouts of one application, or an outage of the network."""
+    """`application`: a burst of timeouts of one application. `network`: an outage of the network."""
     creator: str | None
-    """null for a network outage."""
+    """Address of the application; null for an outage of the network."""
     found_block: int
     found_time: int
-    """Unix seconds."""
+    """Block time at which the incident was detected, in unix seconds."""
     since: int
-    """First block time whose timeouts are marked, unix seconds."""
+    """Block time of the first timeouts that the incident marks, in unix seconds."""
     until: int
-    """Last such block time; it moves while the incident is open."""
+    """Block time of the last timeouts that the incident marks, in unix seconds; it increases while the incident is open."""
     nodes: int
-    """Max nodes with a timeout within 15 minutes."""
+    """Max number of nodes with a timeout within 15 minutes."""
     timeouts: int
-    """Max timeouts within 15 minutes."""
+    """Max number of timeouts within 15 minutes."""
     over_time: int | None
-    """Unix seconds; null if the incident is open."""
+    """Block time at which the incident ended, in unix seconds; null if it is open."""
 
 
 IneligibilityReason = Literal[
@@ -514,22 +514,22 @@ class KickoutInterval(TypedDict):
 
     opened_at: "Origin"
     closed_at: "Origin | None"
-    """null if still due."""
+    """Event after which the kickout was no longer due; null if it is still due."""
 
 
 class KickoutOutlook(TypedDict):
     """The forecast of a kickout, if the next scores equal the mean of the last scores."""
 
     scores: int
-    """Scored tasks until the kickout is due; 0: due now."""
+    """Number of scored tasks until the kickout is due; 0 if it is due now."""
     seconds: int | None
-    """Time until the kickout is due, by the median time between the node's last scores; null if unknown."""
+    """Time until the kickout is due, if the next scores are as far apart as the median of the node's last scores; null if unknown."""
     recent_scores: int
-    """Number of last scores that the forecast repeats."""
+    """Number of the node's last scores that the forecast repeats."""
     first_places: int | None
-    """First places in the next `scores` tasks that would prevent the kickout; null if none would."""
+    """Number of first places in the next `scores` tasks that would prevent the kickout; null if no number of them would."""
     second_places: int | None
-    """Second places in the next `scores` tasks that would prevent the kickout; null if none would."""
+    """Number of second places in the next `scores` tasks that would prevent the kickout; null if no number of them would."""
 
 
 class KickoutPage(TypedDict):
@@ -546,20 +546,20 @@ class KickoutProgress(TypedDict):
     is_due: bool
     due_since_block: int | None
     due_since: int | None
-    """Time since which the kickout is due, unix seconds; it identifies the kickout in an objection."""
+    """Time since which the kickout is due, in unix seconds; it identifies the kickout in an objection. null if no kickout is due."""
     scores: int
-    """Scores in the pool or legacy window; a kickout needs `pool_size` scores."""
+    """Number of scores in the pool, or in the window of legacy rules. A kickout requires `pool_size` scores."""
     pool_size: int
     mean: str | None
-    """Mean of these scores, in points; null without scores."""
+    """Mean of these scores, in points; null if there are no scores."""
     below: str
-    """Kickout is due below this mean, in points."""
+    """Mean score, in points, below which a kickout is due."""
     obstacle: str | None
-    """Why no account can accuse the node of the due kickout; null if accounts can, once a round states it, or none is due."""
+    """Why no account can accuse the node although its kickout is due; null if accounts can accuse it as soon as an accepted round states the kickout, or if no kickout is due."""
     object_until: int | None
-    """Last block time at which an objection may delay the accusation, unix seconds; null if no kickout is due, or objections are not indexed."""
+    """Latest block time at which an objection can still delay the accusation, in unix seconds; null if no kickout is due, or if objections are not indexed."""
     on_chain: "ContractKickout | None"
-    """null if it was never accused."""
+    """State of the kickout in the contract; null if the node was never accused."""
 
 
 class KickoutRecord(TypedDict):
@@ -567,17 +567,17 @@ class KickoutRecord(TypedDict):
 
     state: str
     round: int
-    """Round of the newest accusation, execution or retry; 0: none."""
+    """Round of the newest accusation, execution or retry; 0 if there was none."""
     due_since: int | None
-    """Start of the accused interval, unix seconds; null if never accused."""
+    """Time since which the kickout was due according to the accusation, in unix seconds; null if the node was never accused."""
     evidence: str | None
-    """Keccak-256 of the scores behind the accusation; null if never accused."""
+    """Keccak-256 of the scores that justify the accusation; null if the node was never accused."""
     ready_at: int | None
-    """Time from which it may be executed, unix seconds."""
+    """Earliest time at which the kickout may be executed, in unix seconds; null if it cannot be executed."""
     expelled_until: int | None
-    """Unix seconds; 1099511627775: for good; null if never expelled."""
+    """Time until which the node is expelled, in unix seconds; 1099511627775 if it is expelled forever; null if it was never expelled."""
     reason: str | None
-    """Revert data of the network, which refused the kickout, as hex."""
+    """Revert data with which the network's contract refused the kickout, as hex; null if it did not refuse."""
     node: str
     accused_at: "LogPlace | None"
     executed_at: "LogPlace | None"
@@ -587,14 +587,14 @@ class LaneOnChain(TypedDict):
     """The lane of the node in the last round that was accepted up to the explained block."""
 
     seat: int
-    """Index of the node's leaf."""
+    """Index of the node's leaf in the tree of the round."""
     lane: int
     qos: int
     round: int
     time: int
-    """Unix seconds."""
+    """Time of the block that accepted the round, in unix seconds."""
     as_of: int
-    """As-of block of the round."""
+    """Block at which the report of the round was computed."""
 
 
 class LastRound(TypedDict):
@@ -603,25 +603,25 @@ class LastRound(TypedDict):
     round: int
     age_seconds: int
     as_of: int
-    """As-of block of the report."""
+    """Block at which the report was computed."""
 
 
 class LeafPieceEntry(TypedDict):
     """The hashes of one piece of the leaves of a round."""
 
     index: int
-    """The piece has the leaves of the seats from 8,192 * index on."""
+    """Number of the piece, from 0. A piece contains the leaves of the seats from 8,192 * `index` on."""
     leaf_count: int
     nodes_hash: str
-    """Root of the subtree of its leaves."""
+    """Root of the subtree of the piece's leaves."""
     words_hash: str
-    """Root of the subtree of its words of lanes."""
+    """Root of the subtree of the piece's words; a word is the lanes of 16 nodes."""
     open_count: int
-    """The piece's part of `summary.open_count`."""
+    """Number of nodes in the piece that may be selected; the sum over all pieces is `summary.open_count`."""
     total_weight: str
-    """The piece's part of `summary.total_weight`."""
+    """Sum of `lane` - 1 of these nodes; the sum over all pieces is `summary.total_weight`."""
     path: list[str]
-    """Hashes beside the path from `nodes_hash` to `root`."""
+    """Sibling hashes on the path from `nodes_hash` to `root`."""
 
 
 class LeafPieces(TypedDict):
@@ -647,7 +647,7 @@ class LegacyRounds(TypedDict):
     task: str
     nodes: list["RoundPart"]
     scored: bool
-    """False: no node submitted a result."""
+    """Whether the rounds were scored; false if no node submitted a result."""
 
 
 class LegacyScore(TypedDict):
@@ -655,23 +655,23 @@ class LegacyScore(TypedDict):
 
     window: int | str
     window_began: int | str
-    """Unix seconds."""
+    """Time at which the window began, in unix seconds."""
     tasks: int
-    """Tasks scored in the window."""
+    """Number of tasks of the node that were scored in the window."""
     node_score: str | None
-    """Mean of the window, 0 to 20."""
+    """Mean of these scores, 0 to 20; null if there are none."""
     online_seconds: int | str
-    """Seconds as a member in the window."""
+    """Number of seconds during which the node was a member in the window."""
     R: str | None
-    """VRAM relative to the maximum."""
+    """Video memory of the node divided by the largest video memory of all nodes."""
     P: str | None
-    """Timeout setting relative to the maximum."""
+    """Timeout setting of the node divided by the largest timeout setting of all nodes."""
     B: str | None
-    """Node score relative to the best node's; null (counts as 0): no task in the window."""
+    """`node_score` divided by the highest node score; null if the node had no task in the window, which counts as 0."""
     Q: str | None
-    """The weighted sum of R, P and B."""
+    """Weighted sum of R, P and B."""
     incentive_share: str | None
-    """Its share of the window's incentive, as of the block."""
+    """The node's share of the window's incentive, as of this block; null if it is unknown."""
 
 
 class LogPlace(TypedDict):
@@ -681,16 +681,16 @@ class LogPlace(TypedDict):
     tx: int | None
     log: int | None
     feed_row: int | None
-    """Row id if the event comes from a feed, which has no proof."""
+    """Id of the feed's row from which the event comes; null if it comes from the chain. A feed's rows have no proof."""
     transaction: str | None
-    """null if the raw log is not stored."""
+    """Hash of the transaction; null if the raw log is not stored."""
 
 
 class MissedDraws(TypedDict):
     """The number of draws for which a node was not eligible for the same reason."""
 
     reason: "IneligibilityReason"
-    """models_not_on_disk: the node that was drawn has models that this node lacks."""
+    """Why the node was no candidate. `models_not_on_disk`: the drawn node has models on its disk that this node lacks."""
     draws: int
 
 
@@ -704,19 +704,19 @@ class NetworkAnswer(TypedDict):
     members: int
     states: dict[str, int]
     histogram: list[int]
-    """Number of members in twenty equal QoS bins from 0 to 1."""
+    """Number of members in each of twenty equal ranges of QoS from 0 to 1."""
     quartiles: list[str]
-    """Minimum, first quartile, median, third quartile, maximum; empty: no member."""
+    """Minimum, first quartile, median, third quartile and maximum of the members' QoS; empty if there are no members."""
     kickouts_due: int
     activity: list["ActivityBucket"]
-    """Equal parts of the span, oldest first."""
+    """Tasks and timeouts in equal parts of the span, oldest part first."""
     last_round: "LastRound | None"
     tasks_waiting: int
     draws_standing: int
     halted: bool
-    """Whether a halt is open: nothing is folded, signed or sent."""
+    """Whether a halt is active. During a halt, nothing is indexed, signed or sent."""
     waiting: list["Waiting"]
-    """Problems that need an operator; empty: none."""
+    """Problems that need a decision of the operator; empty if there are none."""
 
 
 class NodeAdvice(TypedDict):
@@ -727,15 +727,15 @@ class NodeAdvice(TypedDict):
     kickout_state: Literal[
         "due", "expected", "not_expected", "no_score", "no_forecast", "no_member"
     ]
-    """no_score: no scored task counts now; no_forecast: the rules score each window by itself."""
+    """Whether a kickout is due or expected. `no_score`: the node has no scored task that counts now. `no_forecast`: the rules score each window by itself, so there is no forecast."""
     kickout: "KickoutOutlook | None"
-    """null if no kickout is due or expected."""
+    """When the kickout is due; null if no kickout is due or expected."""
     hold_reason: str | None
-    """Why only an operator may allow the kickout that is due; null if none is held."""
+    """Why only an operator may allow the kickout that is due; null if no kickout is held."""
     what_if: "WhatIf | None"
-    """null if not a member, or no group of its pool can be ranked again."""
+    """The node's scores under other conditions; null if the node is not a member, or if no group in its pool can be ranked again."""
     work: "WorkShare | None"
-    """null if no task was drawn, or the policy has no weights."""
+    """Why the node was drawn or not drawn for recent tasks; null if no task was drawn, or if the policy has no weights."""
     money: "NodeMoney"
 
 
@@ -743,10 +743,10 @@ class NodeEntry(TypedDict):
     """A node as of a block: one row of the list of nodes."""
 
     place: int | None
-    """Place by QoS, from 1; null if the node has no QoS."""
+    """Place of the node by QoS, from 1; null if the node has no QoS."""
     node: str
     label: str | None
-    """The operator's label; null if none."""
+    """Label that the operator gave the node; null if there is none."""
     state: Literal[
         "selectable",
         "recovering",
@@ -758,70 +758,70 @@ class NodeEntry(TypedDict):
         "unknown",
     ]
     status: str
-    """Status in the network: available, busy, paused …"""
+    """State of the node in the network, such as available, busy or paused."""
     excluded: bool
-    """Whether a member gets no tasks for the time being."""
+    """Whether the node is a member but gets no tasks for now, because its reliability is too low."""
     back_at: int | None
-    """End of the exclusion if no event occurs before, unix seconds; null if not excluded."""
+    """Time at which the exclusion ends if no other event occurs, in unix seconds; null if the node is not excluded."""
     kickout_due: bool
     proof: Literal["chain", "none"]
-    """none: based on a feed."""
+    """`chain`: all events of the score come from the chain. `none`: some come from a feed, which has no proof."""
     gpu: str | None
-    """GPU as the node reports it."""
+    """GPU model as the node reports it; null if it is unknown."""
     vram: int | None
-    """In GB."""
+    """Video memory of the GPU in GB; null if it is unknown."""
     scores_in_pool: int
     scored_in_all: int
     long_term: str
     reliability: str
-    """H at the block's time."""
+    """Reliability H at the time of the block."""
     qos: str | None
-    """null if not a member."""
+    """QoS of the node; null if the node is not a member."""
     lane: int
-    """Lane of a report as of the block, 1 to 10002."""
+    """Lane that a report at this block would contain, 1 to 10002."""
     seat: int
-    """Index of its leaf in the tree of each round."""
+    """Index of the node's leaf in the tree of each round."""
     lane_on_chain: int
-    """Lane in the last accepted round; 0: the node has no leaf, 1: not selectable."""
+    """Lane in the last accepted round; 0 if the node has no leaf in it, 1 if the node must not be selected."""
     on_chain: str | None
-    """QoS in the last accepted round; null if no leaf, or not selectable."""
+    """QoS in the last accepted round; null if the node has no leaf in it, or must not be selected."""
     changed_at: int
-    """The block of the last change."""
+    """Block of the last event that changed the node."""
     legacy: "LegacyScore | None"
-    """Only under legacy rules."""
+    """Factors of the score under legacy rules; null under other rules."""
 
 
 class NodeExplanation(TypedDict):
     """All numbers from which a node's score is computed, with the log of each."""
 
     row: "NodeEntry"
-    """The node's row in the list of nodes, as of the block."""
+    """The node's row in the list of nodes, as of this block."""
     interval: "QosIntervalView | None"
-    """null if its QoS is no mean of scores."""
+    """The 90 % interval of the QoS; null if the QoS is not a mean of scores."""
     as_of: "BlockView"
     rules: str
     rules_version: int
     rules_sha256: str
     pool: "ScorePoolView"
     lowest_long_term: str
-    """Lower bound, with every possible 0 included."""
+    """Lowest possible long-term score, if each task with an uncertain result scored 0."""
     possible_zeros: list["Origin"]
     reliability: "ReliabilityView"
     incidents: list["IncidentView"]
     """Incidents that mark timeouts of the node, oldest first."""
     kickouts: list["KickoutInterval"]
     held: str | None
-    """Reason why the node's kickout waits for the vetoer."""
+    """Why only the vetoer may allow the node's kickout; null if it is not held."""
     objections: list["ObjectionEntry"]
-    """Up to the block, newest first; check and answer are as of the last block."""
+    """The node's objections up to this block, newest first; their check and answer are as of the last block."""
     objection_delay: "ObjectionDelayEntry | None"
-    """Why this reporter does not accuse it yet; null if no objection delays it, or the block is not the last one."""
+    """Why this reporter does not accuse the node yet; null if no objection delays the accusation, or if the block is not the last one."""
     downloads: list["DownloadView"]
     on_chain: "LaneOnChain | None"
-    """null if the node has no index in the contract."""
+    """The node's lane in the last accepted round; null if the node has no leaf."""
     sent: "SentLane | None"
     legacy_rounds: "list[LegacyRounds] | None"
-    """Rounds of the tasks in the window; only under legacy rules."""
+    """Both rounds of each task in the window, under legacy rules; otherwise null."""
 
 
 class NodeHistory(TypedDict):
@@ -830,21 +830,21 @@ class NodeHistory(TypedDict):
     as_of: "AsOf"
     node: str
     first: int
-    """Start of the span, unix seconds; never before the node's first event."""
+    """Start of the span, in unix seconds; not before the node's first event."""
     last: int
     columns: list[str]
     """Names of the columns of `rows`."""
     rows: list[list[int | str]]
     thinned: bool
-    """Whether points were left out; extreme values are always kept."""
+    """Whether points were left out to limit the size of the response. Extreme values are always kept."""
     exact: bool
-    """Whether each point equals what the fold computed at that time; `note` has the reason if not."""
+    """Whether each point is the value that was computed at that time. If not, `note` contains the reason."""
     note: str | None
     marks: list["HistoryMark"]
-    """The newest 500, oldest first."""
+    """The newest 500 events that changed the node's reliability, oldest first."""
     marks_left_out: int
     incidents: list["IncidentView"]
-    """The incidents that mark any of `marks`, oldest first."""
+    """The incidents that mark any of these `marks`, oldest first."""
 
 
 class NodeLift(TypedDict):
@@ -854,17 +854,17 @@ class NodeLift(TypedDict):
     """
 
     first_places: int | None
-    """First ranks until the node passes the next better node, if that node does not change."""
+    """Number of first ranks until the node passes the next better node, if that node's score does not change; null if no number of them is enough."""
     place_then: int | None
     """Place of the node after `first_places` first ranks."""
     successes: int | None
-    """Successful tasks until reliability is 1."""
+    """Number of successful tasks until the node's reliability is 1."""
     timeouts: int | None
-    """Timeouts in a row until the node is excluded; 0: already excluded."""
+    """Number of consecutive timeouts until the node is excluded; 0 if it is excluded already."""
     zeros: int | None
-    """Scores of 0 until a kickout is due; 0: already due."""
-    over_line: int | None
-    """First ranks until no kickout is due; 0: not due."""
+    """Number of scores of 0 until a kickout is due; 0 if it is due already."""
+    first_places_to_clear: int | None
+    """Number of first ranks until no kickout is due; 0 if no kickout is due."""
 
 
 class NodeMoney(TypedDict):
@@ -872,23 +872,23 @@ class NodeMoney(TypedDict):
 
     stake: str | None
     earned: str
-    """The node's share of the fees of the scored tasks that count."""
+    """The node's share of the fees of its scored tasks that count."""
     tasks: int
-    """Scored tasks with a known fee."""
+    """Number of these tasks whose fee is known."""
     without_fee: int
-    """Scored tasks whose fee is not known."""
+    """Number of these tasks whose fee is unknown."""
     seconds: int | None
-    """From the first of `tasks` to the block; null if not a member, or if none."""
+    """Seconds from the first of the `tasks` to the block in `as_of`; null if the node is not a member, or if there are no such tasks."""
     per_day: str | None
-    """Fees per day in `seconds`; null if `seconds` is null or below an hour."""
+    """Fees per day at the rate of the last `seconds`; null if `seconds` is null or less than an hour."""
     losses: list["RankLoss"]
-    """Best place first."""
+    """Fees lost at each rank, best rank first."""
     today: int
-    """When the day of the block began in UTC, as block time in unix seconds."""
+    """Block time at which the current day (UTC) began, in unix seconds."""
     tasks_today: int
-    """Those of `tasks` that were scored since `today`."""
+    """Number of the `tasks` that were scored since `today`."""
     lost_today: str
-    """The part of `losses` in `tasks_today`."""
+    """Part of `losses` that belongs to tasks scored since `today`."""
     assumption: str
 
 
@@ -905,14 +905,14 @@ class NodePage(TypedDict):
 
     as_of: "AsOf"
     total: int
-    """Nodes of the network, before filters."""
+    """Number of all nodes of the network, before filters."""
     counts: dict[str, int]
     """Number of nodes in each state."""
     nodes: list["NodeEntry"]
     next: str | None
-    """`cursor` of the next page; null if this is the last one."""
+    """Value of `cursor` that requests the next page; null on the last page."""
     moved: bool
-    """The page cursor belongs to an earlier block, so places may have changed."""
+    """Whether `cursor` comes from an earlier block, so that a node may be repeated or missing."""
 
 
 class NodePast(TypedDict):
@@ -921,24 +921,24 @@ class NodePast(TypedDict):
     as_of: "AsOf"
     node: str
     membership: list["PastEvent"]
-    """The newest 50."""
+    """The newest 50 changes of the node's membership."""
     reported: list["ReportedChange"]
-    """Changes of its score in the newest 100 rounds, as far as leaves are stored."""
+    """Changes of the node's score in the newest 100 rounds whose leaves are stored."""
     drawn: list["DrawEntry"]
-    """The newest 20 draws of the node."""
+    """The newest 20 tasks for which the node was drawn."""
 
 
 class NodePreviewView(TypedDict):
     """A node under the rules in force, and under one of the other rule sets."""
 
     rules: str
-    """Hash of announced rules, or name of a shadow set."""
+    """Hash of the announced rules, or name of the shadow set."""
     ready_at: int | None
-    """Earliest time of announced rules, unix seconds; null for a shadow set, which is not announced."""
+    """Earliest time at which the announced rules come into force, in unix seconds; null for a shadow set, which is not announced."""
     block: int
-    """A final block, up to which both were folded."""
+    """The final block up to which events were scored under both rule sets."""
     time: int
-    """Time of the block, unix seconds."""
+    """Time of this block, in unix seconds."""
     figures: "NodeUnderRules"
 
 
@@ -954,15 +954,15 @@ class NodeProofDetail(TypedDict):
     """A leaf of a round, and the hashes that lead from it to the round's root."""
 
     address: str
-    """The address that the proof is about."""
+    """Address about which the proof makes a statement."""
     account_id: str
     """CAIP-10 id of this address."""
     is_absent: bool
-    """Whether the address has no leaf: it lies between `leaf.node` and `leaf.next_node`."""
+    """Whether the address has no leaf. In that case it lies between `leaf.node` and `leaf.next_node`, which have neighbouring leaves."""
     root: str
     leaf: "ProofLeaf"
     proof: list[str]
-    """Hashes beside the path, from the leaf to the root, as OpenZeppelin's `MerkleProof.verify` takes them."""
+    """Sibling hashes from the leaf to the root, in the form that OpenZeppelin's `MerkleProof.verify` expects."""
     summary: "ProofSummary"
 
 
@@ -971,12 +971,12 @@ class NodeUnderRules(TypedDict):
 
     node: str
     rank_now: int | None
-    """null if not a member."""
+    """Rank of the node under the current rules; null if it is not a member."""
     rank_then: int | None
     qos_now: str | None
     qos_then: str | None
     chance_now: str | None
-    """The node's share of the weights of all available nodes, which is its chance of the next task; 0 if paused or excluded; null if not a member, or the policy has no such weights."""
+    """Chance that the node is drawn for the next task under the current rules: its weight divided by the weights of all available nodes; 0 if it is paused or excluded; null if it is not a member, or if the policy has no such weights."""
     chance_then: str | None
     kickout_due_now: bool
     kickout_due_then: bool
@@ -990,25 +990,25 @@ class NodeView(TypedDict):
     as_of: "AsOf"
     row: "NodeEntry"
     interval: "QosIntervalView | None"
-    """null if its QoS is no mean of scores."""
+    """The 90 % interval of the QoS; null if the QoS is not a mean of scores."""
     members: int
-    """Number of members, which `row.place` counts among."""
+    """Number of members; `row.place` is the node's place among them."""
     models: list[str]
     version: str | None
     stake: str | None
     pool: list[int]
-    """The task scores that count, oldest first."""
+    """The node's task scores that count now, oldest first."""
     pool_size: int
     excluded_below: str
     kickout: "KickoutProgress"
     on_chain: "OnChainScore | None"
-    """null if no accepted round contains the node, or its leaves are not stored."""
+    """The node's score in the last accepted round; null if no accepted round contains the node, or if the round's leaves are not stored."""
     objections: list["ObjectionEntry"]
-    """Its newest objections, newest first."""
+    """The node's newest objections, newest first."""
     objection_delay: "ObjectionDelayEntry | None"
-    """Why this reporter does not accuse it yet; null if no objection delays it."""
+    """Why this reporter does not accuse the node yet; null if no objection delays the accusation."""
     lift: "NodeLift"
-    """Events that would change its standing, simulated by the fold."""
+    """Numbers of events that would change the node's rank, reliability or kickout, according to a simulation."""
 
 
 class ObjectionAccepted(TypedDict):
@@ -1018,10 +1018,10 @@ class ObjectionAccepted(TypedDict):
     node: str
     seq: int
     due_since: int
-    """Time since which the kickout is due, unix seconds."""
+    """Time since which the kickout is due, in unix seconds."""
     state: "PostedState"
     to: str
-    """The objections contract."""
+    """Address of the objections contract."""
 
 
 class ObjectionDelayEntry(TypedDict):
@@ -1029,9 +1029,9 @@ class ObjectionDelayEntry(TypedDict):
 
     reason: str
     until: int | None
-    """Block time at which the delay ends without an answer, unix seconds; null if only an answer of the operator ends it."""
+    """Block time at which the delay ends without an answer, in unix seconds; null if only an answer of the operator ends it."""
     objection: int | None
-    """Number of the objection; null if the owner may still object."""
+    """Number of the objection that delays the accusation; null if the owner may still object."""
     is_accepted: bool
     """Whether the operator has accepted the objection."""
 
@@ -1041,30 +1041,30 @@ class ObjectionEntry(TypedDict):
 
     node: str
     seq: int
-    """Counts the objections of the node from 0."""
+    """Number of the objection among those of the node, from 0."""
     due_since: int
-    """Time since which the kickout is due, unix seconds."""
+    """Time since which the kickout is due, in unix seconds."""
     reason: str
-    """Reason of the objection."""
+    """Reason that the owner selected."""
     text: str
-    """The explanation, written by a stranger; up to 280 bytes."""
+    """Explanation that the owner wrote, up to 280 bytes; treat it as untrusted."""
     at: "LogPlace"
     time: int
-    """Block time, unix seconds."""
+    """Block time of the objection, in unix seconds."""
     is_due: bool
-    """Whether that kickout is still due."""
+    """Whether the kickout is still due."""
     is_executed: bool
-    """Whether that kickout was executed on the chain."""
+    """Whether the kickout was executed on the chain."""
     is_counted: bool
-    """Whether it may delay this reporter's accusation: it is the first objection to this kickout, and was made in time."""
+    """Whether the objection may delay this reporter's accusation. It may if it was made in time and is the first objection to this kickout."""
     verdict: str | None
     """Result of the automatic check; null if the kickout is no longer due."""
     finding: str | None
-    """Result of the automatic check; null if nothing was checked."""
+    """Explanation of the automatic check's result; null if nothing was checked."""
     answer: "AnswerEntry | None"
-    """null if this reporter has not answered."""
+    """Answer of this reporter; null if it has not answered."""
     answer_until: int | None
-    """Block time by which the operator should answer, unix seconds; null if the objection waits for no answer."""
+    """Block time until which the operator should answer, in unix seconds; null if the objection waits for no answer."""
 
 
 class ObjectionPage(TypedDict):
@@ -1078,17 +1078,17 @@ class OnChainScore(TypedDict):
     """The score of a node in the last accepted round, whose root proves it on chain."""
 
     seat: int
-    """Index of the node's leaf."""
+    """Index of the node's leaf in the tree of the round."""
     lane: int
-    """Lane in the leaf."""
+    """The node's lane in its leaf: 1 if it must not be selected, else its QoS in steps of 0.0001, plus 2."""
     is_selectable: bool
     qos: str | None
-    """null if not selectable."""
+    """The node's QoS in the round; null if the node must not be selected."""
     round: int
     time: int
-    """Time of the block that accepted the round, unix seconds."""
+    """Time of the block that accepted the round, in unix seconds."""
     is_current: bool
-    """Whether the lane equals the value that would be reported now."""
+    """Whether a report at the current block would contain the same lane."""
 
 
 class Origin(TypedDict):
@@ -1096,9 +1096,9 @@ class Origin(TypedDict):
 
     block: int
     log: int | None
-    """Log index; null for a feed's row, -1 for a call without a log."""
+    """Index of the log; null for a row of a feed, and -1 for a call without a log."""
     feed: list[int] | None
-    """Stream and row of a feed."""
+    """Number of the feed's stream, and id of the row; null for an event of the chain."""
     proof: Literal["chain", "none"]
 
 
@@ -1115,9 +1115,9 @@ class OwnSubscriptions(TypedDict):
 
     subscriptions: list["SubscriptionView"]
     created: str | None
-    """The id of the new subscription."""
+    """Id of the subscription that this request created; null if it created none."""
     secret: str | None
-    """Secret that signs the messages to the new webhook; returned only once."""
+    """Secret with which the messages to the new webhook are signed; no later response contains it."""
 
 
 class PastEvent(TypedDict):
@@ -1138,12 +1138,12 @@ class PastEvent(TypedDict):
         "kickout_executed",
     ]
     time: int | None
-    """Unix seconds; null if neither header nor logs of its block are stored."""
+    """Time of the event, in unix seconds; null if neither the header nor the logs of its block are stored."""
     place: "LogPlace"
     evidence: str | None
-    """Hash of the evidence of a kickout."""
+    """Hash of the evidence of the kickout; null for other events."""
     round: int | None
-    """Round in which the node was accused or expelled."""
+    """Round with which the node was accused or expelled; null for other events."""
 
 
 class PostedEntry(TypedDict):
@@ -1151,12 +1151,12 @@ class PostedEntry(TypedDict):
 
     seq: int
     due_since: int
-    """Time since which the kickout is due, unix seconds."""
+    """Time since which the kickout is due, in unix seconds."""
     received_at: int
-    """Unix seconds, by the server's clock."""
+    """Time by the server's clock at which the objection was received, in unix seconds."""
     state: "PostedState"
     ended_reason: str | None
-    """Reason why the objection was not submitted; null if it was or will be submitted."""
+    """Why the objection was not submitted; null if it was or will be submitted."""
 
 
 PostedState = Literal["waiting", "sent", "on_chain", "ended"]
@@ -1170,13 +1170,13 @@ class Problem(TypedDict):
     status: int
     detail: str
     at: int
-    """Unix seconds, by the server's clock."""
+    """Time of the error by the server's clock, in unix seconds."""
     found: NotRequired[list[str] | None]
-    """The nodes that match an ambiguous prefix."""
+    """All node addresses that start with the prefix in the request, if there are several."""
     refusal: NotRequired[str | None]
-    """Why a posted objection was refused."""
+    """Why the posted objection was refused."""
     calldata: NotRequired[str | None]
-    """The call that any account can send instead of this reporter."""
+    """Data of a call to the objections contract, which any account can send instead of this reporter."""
 
 
 class ProofAnswer(TypedDict):
@@ -1191,29 +1191,29 @@ class ProofLeaf(TypedDict):
 
     node: str
     next_node: str
-    """The next higher address that has a leaf; none lies between."""
+    """The next higher address that has a leaf. No address between the two has a leaf."""
     lane: int
-    """1: do not select; else the QoS in steps of 0.0001, plus 2."""
+    """1 if the node must not be selected, else its QoS in steps of 0.0001, plus 2."""
     qos: str | None
-    """null if not selectable."""
+    """QoS of the node; null if the node must not be selected."""
     is_member: bool
     is_paused: bool
     is_excluded: bool
     is_held: bool
-    """Whether the node's kickout waits for an operator's decision."""
+    """Whether the node's kickout waits for a decision of the operator."""
     seat: int
-    """Index of the leaf."""
+    """Index of the leaf in the tree, from 0."""
     score_count: int
     score_sum: int
     reliability: str
-    """H at the as-of block."""
+    """Reliability H of the node at the as-of block."""
     kickout_due_since: int | None
-    """Block time; null if no kickout is due."""
+    """Block time since which the kickout is due, in unix seconds; null if no kickout is due."""
     last_scored_at: int | None
-    """Block time; null if it has no score."""
+    """Block time of the node's newest score, in unix seconds; null if the node has no score."""
     pool_hash: str
     encoded: str
-    """The 128 bytes that are hashed twice."""
+    """The 128 bytes of the leaf, which are hashed twice for the Merkle tree."""
 
 
 class ProofSummary(TypedDict):
@@ -1222,7 +1222,7 @@ class ProofSummary(TypedDict):
     chain_id: int
     oracle: str
     oracle_account_id: str
-    """CAIP-10 id of the contract."""
+    """CAIP-10 id of the oracle contract."""
     round: int
     as_of: int
     """Block at which the leaves were computed."""
@@ -1230,7 +1230,7 @@ class ProofSummary(TypedDict):
     open_count: int
     """Number of nodes that may be selected."""
     total_weight: str
-    """Sum of lane - 1 of these nodes."""
+    """Sum of `lane` - 1 over all nodes that may be selected."""
 
 
 class PublicStatus(TypedDict):
@@ -1242,11 +1242,11 @@ class PublicStatus(TypedDict):
     chain_id: int | None
     start_block: int | None
     round: int | None
-    """The last accepted round; null if none."""
+    """Number of the last accepted round; null if no round was accepted."""
     round_age_seconds: int | None
-    """Age at the time of the last folded block."""
+    """Age of this round at the time of the last indexed block; null if no round was accepted."""
     outbox: list["OutboxCount"]
-    """Calls by kind and state."""
+    """Number of calls by kind and state."""
     reports_held: int
     kickouts_due: int
     tasks_waiting: int
@@ -1274,10 +1274,10 @@ class RankLoss(TypedDict):
     """What a rank cost a node, summed over all groups in which the node had this rank."""
 
     rank: int | None
-    """null if there is no right answer."""
+    """Rank of the node's answers; null for tasks without a correct answer of the node."""
     tasks: int
     amount: str
-    """Lost against the next better place."""
+    """Fees that the node would have received in addition with the next better rank."""
 
 
 class ReliabilityChangeView(TypedDict):
@@ -1285,20 +1285,20 @@ class ReliabilityChangeView(TypedDict):
 
     block: int
     log: int | None
-    """Log index; null for a feed's row, -1 for a call without a log."""
+    """Index of the log; null for a row of a feed, and -1 for a call without a log."""
     feed: list[int] | None
-    """Stream and row of a feed."""
+    """Number of the feed's stream, and id of the row; null for an event of the chain."""
     proof: Literal["chain", "none"]
     transaction: str | None
-    """null if the raw log is not stored."""
+    """Hash of the transaction; null if the raw log is not stored."""
     cause: str
     task: str | None
     before: str
     after: str
     time: int
-    """Unix seconds."""
+    """Time of the change, in unix seconds."""
     incident: int | None
-    """Number of the incident that marks this timeout; null if none."""
+    """Number of the incident that marks this timeout; null if no incident marks it."""
 
 
 class ReliabilityView(TypedDict):
@@ -1306,7 +1306,7 @@ class ReliabilityView(TypedDict):
 
     base: str
     since: int
-    """Unix seconds."""
+    """Time from which `base` recovers, in unix seconds."""
     changes: list["ReliabilityChangeView"]
 
 
@@ -1314,15 +1314,15 @@ class ReorgEntry(TypedDict):
     """The last reorg: the replaced blocks, and the blocks that replaced them."""
 
     ancestor: int
-    """The last block that both forks have."""
+    """The last block that both forks share."""
     old_tip: int
     old_hash: str
     new_tip: int | None
-    """null if no endpoint showed it."""
+    """The newest block of the new fork; null if no endpoint returned it."""
     new_hash: str | None
     depth: int
     time: int
-    """Time of the old tip, unix seconds."""
+    """Time of the newest block of the old fork, in unix seconds."""
     logs_orphaned: int
 
 
@@ -1332,7 +1332,7 @@ class ReportedChange(TypedDict):
     round: int
     time: int
     before: str
-    """QoS, `never reported` or `not selectable`."""
+    """QoS in the round before, `never reported` or `not selectable`."""
     after: str
 
 
@@ -1342,9 +1342,9 @@ class RoundAnswer(TypedDict):
     as_of: "AsOf"
     entry: "RoundEntry"
     config: str
-    """Digest of the signers, quorum and rules that it was signed under."""
+    """Digest of the signers, the quorum and the rules for which the round was signed."""
     signers: list[str]
-    """The signers whose signatures were sent."""
+    """Signers whose signatures were sent with the round."""
 
 
 class RoundEntry(TypedDict):
@@ -1354,12 +1354,12 @@ class RoundEntry(TypedDict):
     time: int
     """Time of the block that accepted it, unix seconds."""
     as_of: int
-    """As-of block of the report."""
+    """Block at which the report was computed."""
     as_of_hash: str
     root: str
-    """Root of the round's tree, which proves every leaf."""
+    """Root of the round's tree; every leaf can be proven with it."""
     is_struck: bool
-    """Whether the root was struck and proves nothing."""
+    """Whether the root was struck, so that nothing can be proven with it."""
     place: "LogPlace"
 
 
@@ -1369,7 +1369,7 @@ class RoundPage(TypedDict):
     as_of: "AsOf"
     rounds: list["RoundEntry"]
     next: int | None
-    """`before` of the next page; null if this is the last."""
+    """Value of `before` that requests the next page; null on the last page."""
 
 
 class RoundPart(TypedDict):
@@ -1394,9 +1394,9 @@ class RuleDifference(TypedDict):
 
     name: str
     before: str | None
-    """null if not set."""
+    """Old value of the rule; null if it was not set."""
     after: str | None
-    """null if not set."""
+    """New value of the rule; null if it is not set any more."""
 
 
 class RuleEntry(TypedDict):
@@ -1404,9 +1404,9 @@ class RuleEntry(TypedDict):
 
     name: str
     value: str | None
-    """null if not set."""
+    """Value of the rule; null if the rule is not set."""
     published: str | None
-    """Value in the published rule set."""
+    """Value of the rule in the published rule set."""
     meaning: str
 
 
@@ -1425,9 +1425,9 @@ class RulesAnswer(TypedDict):
     name: str
     version: int
     sha256: str
-    """SHA-256 of its canonical JSON."""
+    """SHA-256 of the rule set's canonical JSON."""
     source: str | None
-    """The document that defines it."""
+    """Document that defines the rule set; null if there is none."""
     rules: list["RuleEntry"]
 
 
@@ -1436,27 +1436,27 @@ class RulesChangeView(TypedDict):
 
     rules_hash: str
     state: Literal["scheduled", "ready", "cancelled", "set"]
-    """`ready`: the delay has passed, and anyone may make the change."""
+    """State of the change. `ready`: the delay has passed, and any account may make the change."""
     is_in_force: bool
     scheduled_block: int | None
-    """null if made without the timelock."""
+    """Block in which the change was scheduled; null if it was made without the timelock."""
     scheduled_time: int | None
     ready_at: int | None
-    """The earliest time of the change."""
+    """Earliest time at which the change can be made, in unix seconds; null if it was made without the timelock."""
     operation: str | None
-    """The timelock's id, to cancel the change."""
+    """The timelock's id of the change, with which the change can be cancelled; null without the timelock."""
     reason_hash: str | None
-    """Salt of the operation; null if none."""
+    """Salt of the timelock's operation: the keccak256 of the reason; null if there is no salt."""
     reason: str | None
-    """Text whose keccak256 is the salt; null if this host has no such text."""
+    """Reason of the change: the text whose keccak256 is `reason_hash`; null if this host does not have it."""
     cancelled_time: int | None
     set_block: int | None
-    """First block under these rules."""
+    """First block under the new rules; null if the change was not made."""
     set_time: int | None
     has_rules: bool
-    """Whether `/v1/rules/{hash}` returns these rules."""
+    """Whether this host has the rules, so that `/v1/rules/{hash}` returns them."""
     differences: "list[RuleDifference] | None"
-    """Differences from the previous rules; null if this host lacks the text of either rule set."""
+    """Rules that differ from the previous rule set; null if this host does not have the text of both rule sets."""
 
 
 class RulesHistory(TypedDict):
@@ -1464,7 +1464,7 @@ class RulesHistory(TypedDict):
 
     as_of: "AsOf"
     in_force: str | None
-    """null if there is no contract, or it is not indexed."""
+    """Hash of the rules in force; null if there is no contract, or if it is not indexed."""
     changes: list["RulesChangeView"]
 
 
@@ -1472,28 +1472,28 @@ class RulesPreviewView(TypedDict):
     """The effect of other rules on the network."""
 
     rules: str
-    """Hash of announced rules, or name of a shadow set."""
+    """Hash of the announced rules, or name of the shadow set."""
     ready_at: int | None
-    """Earliest time of announced rules, unix seconds; null for a shadow set, which is not announced."""
+    """Earliest time at which the announced rules come into force, in unix seconds; null for a shadow set, which is not announced."""
     block: int
-    """A final block, up to which both were folded."""
+    """The final block up to which events were scored under both rule sets."""
     time: int
-    """Time of the block, unix seconds."""
+    """Time of this block, in unix seconds."""
     members: int
     rising: int
-    """Members that gain at least one place."""
+    """Number of members that gain at least one place."""
     falling: int
-    """Members that lose at least one place."""
+    """Number of members that lose at least one place."""
     rank_correlation: str | None
-    """Spearman's rank correlation of the QoS of all members under both: 1 if their order stays, -1 if it is reversed; null if fewer than two members, or all equal."""
+    """Spearman's rank correlation of all members' QoS under both rule sets: 1 if the order does not change, -1 if it is reversed; null if there are fewer than two members, or if all have the same QoS."""
     kickouts_beginning: int
-    """Members whose kickout is due only under the other rules."""
+    """Number of members whose kickout is due only under the other rules."""
     kickouts_ending: int
-    """Members whose kickout is due only under today's rules."""
+    """Number of members whose kickout is due only under the current rules."""
     losers: list["NodeUnderRules"]
-    """Up to ten, the most places lost first."""
+    """Up to ten members that lose places, those that lose most first."""
     winners: list["NodeUnderRules"]
-    """Up to ten, the most places won first."""
+    """Up to ten members that gain places, those that gain most first."""
 
 
 class RulesPreviews(TypedDict):
@@ -1509,8 +1509,8 @@ class ScarceModel(TypedDict):
     model: str
     holders: int
     pending: int
-    """Nodes that got a request to download the model and may still answer."""
-    ask: list[str]
+    """Number of nodes that were requested to download the model and may do so yet."""
+    requested_nodes: list[str]
 
 
 class ScorePoolView(TypedDict):
@@ -1530,27 +1530,27 @@ class ScoreView(TypedDict):
 
     block: int
     log: int | None
-    """Log index; null for a feed's row, -1 for a call without a log."""
+    """Index of the log; null for a row of a feed, and -1 for a call without a log."""
     feed: list[int] | None
-    """Stream and row of a feed."""
+    """Number of the feed's stream, and id of the row; null for an event of the chain."""
     proof: Literal["chain", "none"]
     transaction: str | None
-    """null if the raw log is not stored."""
+    """Hash of the transaction; null if the raw log is not stored."""
     seq: int
-    """Counts the scores of the node from 1."""
+    """Number of the score among the scores of the node, from 1."""
     task: str
     group: str
     creator: str | None
     rank: int | None
     elapsed: int | None
-    """In seconds."""
+    """Answer time in seconds; null if there is no answer."""
     error_reported: bool
     score: int
     derived: bool
-    """Whether the score was derived, because no event reports it."""
+    """Whether the oracle computed the score, because no event contains it."""
     rules: "RuleSetView | None"
     time: int
-    """Unix seconds."""
+    """Time of the score, in unix seconds."""
     earned: "EarningView | None"
     others: list["GroupFellow"]
 
@@ -1563,21 +1563,21 @@ class SelectionAnswer(TypedDict):
     version: int
     rules: str
     changed: dict[str, str]
-    """Values of rules and policy that differ from the published ones."""
+    """Values of the rules and of the policy that differ from the published ones."""
     task: "TaskRequirements"
     sum: str
-    """Sum of all weights."""
+    """Sum of the weights of all candidates."""
     candidates: int
     equal_weights: bool
-    """Whether no candidate has any weight, so that each counts 1."""
+    """Whether all weights are 0, so that each candidate counts with weight 1."""
     nodes: list["CandidateEntry"]
-    """By address."""
+    """All members in the order of their addresses."""
     seed: str | None
-    """null if no node is drawn."""
+    """Seed of the draws; null if no node is drawn."""
     gpu: "DrawnGpu | None"
     draws: list["DrawnNode"]
     predownload: "list[ScarceModel] | None"
-    """null if the policy requests no downloads."""
+    """Models that more nodes should download; null if the policy requests no downloads."""
 
 
 class SentLane(TypedDict):
@@ -1585,12 +1585,12 @@ class SentLane(TypedDict):
 
     block: int
     log: int | None
-    """Log index; null for a feed's row, -1 for a call without a log."""
+    """Index of the log; null for a row of a feed, and -1 for a call without a log."""
     feed: list[int] | None
-    """Stream and row of a feed."""
+    """Number of the feed's stream, and id of the row; null for an event of the chain."""
     proof: Literal["chain", "none"]
     transaction: str | None
-    """null if the raw log is not stored."""
+    """Hash of the transaction; null if the raw log is not stored."""
     round: int
     lane: int | None
 
@@ -1605,19 +1605,19 @@ class SignedObjection(TypedDict):
 
     node: str
     due_since: int
-    """Since when the kickout is due, unix seconds."""
+    """Time since which the kickout is due, in unix seconds."""
     reason: Literal["other", "not-on-chain", "application", "outage", "one-creator", "rules"]
     text: NotRequired[str]
-    """The words, at most 280 bytes."""
+    """The owner's explanation, at most 280 bytes."""
     seq: int
-    """The number of the node's next objection."""
+    """Number of the objection: the number of objections that the node has made before."""
     deadline: int
-    """Last block time that may include it, unix seconds."""
+    """Latest time of a block that may include the objection, in unix seconds."""
     signature: str
     to: NotRequired[str | None]
-    """The contract; ignored."""
+    """Address of the objections contract, as `objection sign` prints it. The server ignores it."""
     calldata: NotRequired[str | None]
-    """Ignored."""
+    """Data of the call, as `objection sign` prints it. The server ignores it."""
 
 
 class SignedRound(TypedDict):
@@ -1625,7 +1625,7 @@ class SignedRound(TypedDict):
 
     round: int
     state: "SignatureState"
-    """`agrees`: it signed the accepted root. `differs`: it signed another root of the same block. `not signed`: neither the chain nor this reporter has such a statement."""
+    """`agrees`: the signer signed the accepted root. `differs`: the signer signed another root of the same block. `not signed`: neither the chain nor this reporter has a statement of the signer."""
 
 
 class SignerEntry(TypedDict):
@@ -1641,11 +1641,11 @@ class SignersAnswer(TypedDict):
 
     as_of: "AsOf"
     quorum: int | None
-    """Signatures that a round needs; null if no indexed block set it."""
+    """Number of signatures that a round needs; null if no indexed block set it."""
     newest_round: int | None
-    """null if no round was accepted."""
+    """Number of the newest accepted round; null if no round was accepted."""
     newest_signatures: int
-    """Signers that signed the newest round."""
+    """Number of signers that signed the newest round."""
     signers: list["SignerEntry"]
 
 
@@ -1657,25 +1657,25 @@ class SubscriptionForm(TypedDict):
     kinds: list[str]
     max_per_node: int
     typed_data: dict[str, Any]
-    """EIP-712 data with an example of a message."""
+    """EIP-712 data to sign, with an example of a message."""
 
 
 class SubscriptionRequest(TypedDict):
     """The fields that were signed (`NoticeRequest`), and the signature."""
 
     service: str
-    """`service` of `GET /v1/subscriptions`."""
+    """The value of `service` in the response to `GET /v1/subscriptions`."""
     node: str
     action: Literal["subscribe", "list", "unsubscribe"]
     channel: NotRequired[Literal["", "webhook", "mail"]]
     target: NotRequired[str]
-    """The URL or mail address; for `unsubscribe`, the id of the subscription."""
+    """The URL or mail address that receives the notices; to unsubscribe, the id of the subscription."""
     kinds: NotRequired[str]
-    """Comma-separated kinds of notices; empty: all."""
+    """Comma-separated kinds of notices; an empty text subscribes to all kinds."""
     nonce: int
-    """Must be larger than in the node's last request."""
+    """A number that is larger than the nonce of the node's last request."""
     deadline: int
-    """Unix seconds, within the next hour."""
+    """Time at which the signature expires, in unix seconds; at most an hour from now."""
     signature: str
 
 
@@ -1686,11 +1686,11 @@ class SubscriptionView(TypedDict):
     channel: str
     kinds: list[str]
     state: str
-    """`new`, `unconfirmed`, `active` or `ended`."""
+    """State of the subscription: `new`, `unconfirmed`, `active` or `ended`."""
     reason: str | None
-    """Reason why the subscription ended."""
+    """Why the subscription ended; null if it has not ended."""
     created_at: int
-    """Unix seconds."""
+    """Time at which the subscription was created, in unix seconds."""
 
 
 class TaskAnswer(TypedDict):
@@ -1700,30 +1700,30 @@ class TaskAnswer(TypedDict):
     task: str
     creator: str | None
     fee: str | None
-    """In wei."""
+    """Fee of the task, in wei."""
     min_vram: int | None
-    """In GB."""
+    """Minimum video memory of the GPU, in GB."""
     required_gpu: str | None
     required_gpu_vram: int | None
-    """In GB."""
+    """Required video memory of the GPU, in GB."""
     models: list[str]
     version: list[int] | None
     size: int | None
     kind: "TaskKind | None"
     timeout: int | None
-    """Time limit, in seconds."""
+    """Time limit of the task, in seconds."""
     group: str | None
-    """Key of its group: the tasks of one validation."""
+    """Key of the task's group, that is, of the tasks that are validated together."""
     node: str | None
     queued: bool
     error_reported: bool
     ending: str | None
-    """null if it has not ended."""
+    """How the task ended; null if it has not ended."""
     abort_reason: str | None
     moments: list["TaskMoment"]
     scored_in: str | None
     score: "GroupEntry | None"
-    """The task's row in the group that scored it."""
+    """Rank and score of the task in its group; null if the task has no score."""
 
 
 class TaskDraws(TypedDict):
@@ -1741,7 +1741,7 @@ class TaskMoment(TypedDict):
 
     what: str
     time: int | None
-    """Unix seconds; null if neither header nor logs of its block are stored."""
+    """Time of the event, in unix seconds; null if neither the header nor the logs of its block are stored."""
     place: "LogPlace"
 
 
@@ -1751,20 +1751,20 @@ class TaskRequirements(TypedDict):
     task: str
     creator: str | None
     fee: str | None
-    """In wei."""
+    """Fee of the task, in wei."""
     min_vram: int | None
-    """In GB."""
+    """Minimum video memory of the GPU, in GB."""
     required_gpu: str | None
     required_gpu_vram: int | None
-    """In GB."""
+    """Required video memory of the GPU, in GB."""
     models: list[str]
     version: list[int] | None
     size: int | None
     kind: "TaskKind | None"
     timeout: int | None
-    """Time limit, in seconds."""
+    """Time limit of the task, in seconds."""
     group: str | None
-    """Key of its group: the tasks of one validation."""
+    """Key of the task's group, that is, of the tasks that are validated together."""
 
 
 class Waiting(TypedDict):
@@ -1791,11 +1791,11 @@ class WantedTask(TypedDict):
     size: NotRequired[int | None]
     kind: NotRequired[Literal["sd", "llm", "sd_ft"] | None]
     timeout: NotRequired[int | None]
-    """Seconds."""
+    """Time limit of the task, in seconds."""
     group: NotRequired[str | None]
     group_size: NotRequired[int | None]
     time: NotRequired[int | None]
-    """Unix seconds."""
+    """Time at which the task is created, in unix seconds."""
 
 
 class WeightedCandidate(TypedDict):
@@ -1809,14 +1809,14 @@ class WhatIf(TypedDict):
     """The QoS, fees and rank of a node as it is, and after single changes."""
 
     groups: int
-    """Groups that were ranked again."""
+    """Number of groups that were ranked again."""
     reliability: str
-    """Mean of H in the last 24 hours, or since the node's first event."""
+    """Mean of H over the last 24 hours, or since the node's first event if that is later."""
     reliability_now: str
-    """H at the block's time."""
+    """H at the time of the block."""
     rows: list["WhatIfRow"]
     gpus: list["GpuSpeed"]
-    """The GPUs of the members, those of the most members first, at most 50; `rows` has a row for each that has a `time_ratio`."""
+    """The GPUs of all members, at most 50, most frequent first. `rows` has a row for each GPU with a `time_ratio`."""
     assumption: str
 
 
@@ -1824,46 +1824,46 @@ class WhatIfRow(TypedDict):
     """The QoS, fees and rank of a node after one change."""
 
     change: Literal["as_it_is", "one_timeout_fewer", "faster", "another_gpu"]
-    """faster: each of its answers takes four fifths of the time; another_gpu: each takes the time multiplied by `gpu.time_ratio`."""
+    """The condition that differs. `faster`: each answer of the node takes four fifths of its time. `another_gpu`: each answer takes its time multiplied by `gpu.time_ratio`."""
     gpu: NotRequired["GpuSpeed | None"]
-    """The GPU of `another_gpu`."""
+    """The other GPU, if `change` is `another_gpu`; otherwise null."""
     mean_score: str
-    """Mean of its task scores, in points."""
+    """Mean of the node's task scores under this condition, in points."""
     qos: str
-    """QoS with `reliability` instead of the current reliability; one timeout less raises it."""
+    """QoS under this condition. It is computed with `reliability`, which one timeout fewer raises, and not with the current reliability."""
     rank: int | None
-    """Rank by this QoS among the members now, from 1."""
+    """Rank of the node among the current members with this QoS, from 1; null if it has no rank."""
     chance: str | None
-    """The node's share of the weights of all available nodes, which is its chance of the next task; null if the policy has no such weights."""
+    """Chance that the node is drawn for the next task: its weight divided by the weights of all available nodes; null if the policy has no such weights."""
     fees_per_day: str | None
-    """Fees for as many tasks a day as now, in the token's smallest unit; null if the node was scored for less than an hour."""
+    """Fees per day for as many tasks as the node gets now, in the smallest unit of the token; null if the node's scores cover less than an hour."""
 
 
 class WorkShare(TypedDict):
     """A node's expected and actual share of the network's last draws."""
 
     draws: int
-    """Draws that were examined: the newest ones, at most 500."""
+    """Number of draws that were examined: the newest ones, at most 500."""
     since: int
-    """Block time of the first of these draws, unix seconds."""
+    """Block time of the first of these draws, in unix seconds."""
     eligible: int
-    """Draws for which the node was a candidate."""
+    """Number of draws in which the node was a candidate."""
     missed: list["MissedDraws"]
-    """The other draws, most frequent reason first."""
+    """Numbers of the other draws by the reason for which the node was no candidate, most frequent reason first."""
     received: int
-    """Draws that chose the node."""
+    """Number of draws that selected the node."""
     expected: str
-    """Sum of the node's chances: its weight divided by the total weight of each draw for which it was a candidate."""
+    """Number of draws that would have selected the node on average: the sum of its weight divided by the total weight, over the draws in which it was a candidate."""
     fees: str
-    """Fees of the tasks of all these draws."""
+    """Sum of the fees of the tasks of all these draws."""
     fees_received: str
-    """Fees of the tasks that the node was drawn for; their groups share them."""
+    """Sum of the fees of the tasks for which the node was drawn. The members of a task's group share its fee."""
     fees_expected: str
-    """Each fee multiplied by the node's chance."""
+    """Sum of the fees of these tasks, each multiplied by the node's chance to be drawn."""
     stake_score: str
-    """S of its weight now."""
+    """Stake factor S of the node's current weight."""
     qos: str | None
-    """QoS of its weight now; null if not a member."""
+    """QoS factor of the node's current weight; null if the node is not a member."""
     weight: str | None
-    """Its weight now for a task without models; null if not a member."""
+    """Current weight of the node for a task that needs no model; null if the node is not a member."""
     assumption: str

@@ -253,7 +253,7 @@ class DeployPlan:
                 name=self.adapter.target.name,
                 address=addresses.adapter,
                 owner=self.roles.owner,
-                told={
+                contracts={
                     name: self.adapter.address_by_contract[name]
                     for name in self.adapter.target.required_addresses
                 },

@@ -15,17 +15,20 @@ class GpuSpeed(ApiModel):
     """A GPU model of the network, and its answer times compared with those of the node's GPU."""
 
     name: str
-    vram: int | None = Field(description="In GB; null if not known.")
-    nodes: int = Field(description="Members with this GPU.")
-    is_own: bool = Field(description="Whether the node has this GPU.")
+    vram: int | None = Field(description="Video memory in GB; null if it is unknown.")
+    nodes: int = Field(description="Number of members with this GPU.")
+    is_own: bool = Field(description="Whether the node that this response describes has this GPU.")
     shared_groups: int = Field(
-        description="Groups among the newest 1,000 of the network that both GPUs answered."
+        description=(
+            "Number of groups, among the newest 1,000 groups of the network, in which this GPU "
+            "and the node's GPU both answered."
+        )
     )
     time_ratio: FixedPoint | None = Field(
         description=(
-            "Median of its time divided by the time of the node's GPU, over all pairs of answers "
-            "in the shared groups; null if there are fewer than 30 of them, or if it is the "
-            "node's own GPU."
+            "Median of this GPU's answer time divided by the answer time of the node's GPU, "
+            "over all pairs of answers in the shared groups; null if there are fewer than 30 "
+            "shared groups, or if this is the node's own GPU."
         )
     )
 

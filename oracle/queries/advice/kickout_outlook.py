@@ -21,24 +21,28 @@ KickoutState = Literal["due", "expected", "not_expected", "no_score", "no_foreca
 class KickoutOutlook(ApiModel):
     """The forecast of a kickout, if the next scores equal the mean of the last scores."""
 
-    scores: int = Field(description="Scored tasks until the kickout is due; 0: due now.")
+    scores: int = Field(
+        description="Number of scored tasks until the kickout is due; 0 if it is due now."
+    )
     seconds: int | None = Field(
         description=(
-            "Time until the kickout is due, by the median time between the node's last scores; "
-            "null if unknown."
+            "Time until the kickout is due, if the next scores are as far apart as the median "
+            "of the node's last scores; null if unknown."
         )
     )
-    recent_scores: int = Field(description="Number of last scores that the forecast repeats.")
+    recent_scores: int = Field(
+        description="Number of the node's last scores that the forecast repeats."
+    )
     first_places: int | None = Field(
         description=(
-            "First places in the next `scores` tasks that would prevent the kickout; null if none "
-            "would."
+            "Number of first places in the next `scores` tasks that would prevent the kickout; "
+            "null if no number of them would."
         )
     )
     second_places: int | None = Field(
         description=(
-            "Second places in the next `scores` tasks that would prevent the kickout; null if "
-            "none would."
+            "Number of second places in the next `scores` tasks that would prevent the kickout; "
+            "null if no number of them would."
         )
     )
 

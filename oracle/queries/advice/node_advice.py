@@ -30,19 +30,30 @@ class NodeAdvice(Answer):
     node: AddressText
     kickout_state: KickoutState = Field(
         description=(
-            "no_score: no scored task counts now; no_forecast: the rules score each window by "
-            "itself."
+            "Whether a kickout is due or expected. `no_score`: the node has no scored task that "
+            "counts now. `no_forecast`: the rules score each window by itself, so there is no "
+            "forecast."
         )
     )
-    kickout: KickoutOutlook | None = Field(description="null if no kickout is due or expected.")
+    kickout: KickoutOutlook | None = Field(
+        description="When the kickout is due; null if no kickout is due or expected."
+    )
     hold_reason: str | None = Field(
-        description="Why only an operator may allow the kickout that is due; null if none is held."
+        description=(
+            "Why only an operator may allow the kickout that is due; null if no kickout is held."
+        )
     )
     what_if: WhatIf | None = Field(
-        description="null if not a member, or no group of its pool can be ranked again."
+        description=(
+            "The node's scores under other conditions; null if the node is not a member, or if "
+            "no group in its pool can be ranked again."
+        )
     )
     work: WorkShare | None = Field(
-        description="null if no task was drawn, or the policy has no weights."
+        description=(
+            "Why the node was drawn or not drawn for recent tasks; null if no task was drawn, "
+            "or if the policy has no weights."
+        )
     )
     money: NodeMoney
 

@@ -29,9 +29,15 @@ _ASSUMPTION = (
 class RankLoss(ApiModel):
     """What a rank cost a node, summed over all groups in which the node had this rank."""
 
-    rank: int | None = Field(description="null if there is no right answer.")
+    rank: int | None = Field(
+        description=(
+            "Rank of the node's answers; null for tasks without a correct answer of the node."
+        )
+    )
     tasks: int
-    amount: Integer = Field(description="Lost against the next better place.")
+    amount: Integer = Field(
+        description="Fees that the node would have received in addition with the next better rank."
+    )
 
 
 class NodeMoney(ApiModel):
@@ -39,22 +45,30 @@ class NodeMoney(ApiModel):
 
     stake: Integer | None
     earned: Integer = Field(
-        description=("The node's share of the fees of the scored tasks that count.")
+        description="The node's share of the fees of its scored tasks that count."
     )
-    tasks: int = Field(description="Scored tasks with a known fee.")
-    without_fee: int = Field(description="Scored tasks whose fee is not known.")
+    tasks: int = Field(description="Number of these tasks whose fee is known.")
+    without_fee: int = Field(description="Number of these tasks whose fee is unknown.")
     seconds: int | None = Field(
-        description="From the first of `tasks` to the block; null if not a member, or if none."
+        description=(
+            "Seconds from the first of the `tasks` to the block in `as_of`; null if the node is "
+            "not a member, or if there are no such tasks."
+        )
     )
     per_day: Integer | None = Field(
-        description="Fees per day in `seconds`; null if `seconds` is null or below an hour."
+        description=(
+            "Fees per day at the rate of the last `seconds`; null if `seconds` is null or less "
+            "than an hour."
+        )
     )
-    losses: list[RankLoss] = Field(description="Best place first.")
+    losses: list[RankLoss] = Field(description="Fees lost at each rank, best rank first.")
     today: int = Field(
-        description="When the day of the block began in UTC, as block time in unix seconds."
+        description="Block time at which the current day (UTC) began, in unix seconds."
     )
-    tasks_today: int = Field(description="Those of `tasks` that were scored since `today`.")
-    lost_today: Integer = Field(description="The part of `losses` in `tasks_today`.")
+    tasks_today: int = Field(description="Number of the `tasks` that were scored since `today`.")
+    lost_today: Integer = Field(
+        description="Part of `losses` that belongs to tasks scored since `today`."
+    )
     assumption: str = _ASSUMPTION
 
 

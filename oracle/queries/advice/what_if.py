@@ -48,29 +48,39 @@ class WhatIfRow(ApiModel):
 
     change: Change = Field(
         description=(
-            "faster: each of its answers takes four fifths of the time; another_gpu: each takes "
-            "the time multiplied by `gpu.time_ratio`."
+            "The condition that differs. `faster`: each answer of the node takes four fifths of "
+            "its time. `another_gpu`: each answer takes its time multiplied by "
+            "`gpu.time_ratio`."
         )
     )
-    gpu: GpuSpeed | None = Field(default=None, description="The GPU of `another_gpu`.")
-    mean_score: FixedPoint = Field(description="Mean of its task scores, in points.")
+    gpu: GpuSpeed | None = Field(
+        default=None, description="The other GPU, if `change` is `another_gpu`; otherwise null."
+    )
+    mean_score: FixedPoint = Field(
+        description="Mean of the node's task scores under this condition, in points."
+    )
     qos: FixedPoint = Field(
         description=(
-            "QoS with `reliability` instead of the current reliability; one timeout less raises "
-            "it."
+            "QoS under this condition. It is computed with `reliability`, which one timeout "
+            "fewer raises, and not with the current reliability."
         )
     )
-    rank: int | None = Field(description="Rank by this QoS among the members now, from 1.")
+    rank: int | None = Field(
+        description=(
+            "Rank of the node among the current members with this QoS, from 1; null if it has "
+            "no rank."
+        )
+    )
     chance: FixedPoint | None = Field(
         description=(
-            "The node's share of the weights of all available nodes, which is its chance of the "
-            "next task; null if the policy has no such weights."
+            "Chance that the node is drawn for the next task: its weight divided by the weights "
+            "of all available nodes; null if the policy has no such weights."
         )
     )
     fees_per_day: Integer | None = Field(
         description=(
-            "Fees for as many tasks a day as now, in the token's smallest unit; null if the node "
-            "was scored for less than an hour."
+            "Fees per day for as many tasks as the node gets now, in the smallest unit of the "
+            "token; null if the node's scores cover less than an hour."
         )
     )
 
@@ -78,16 +88,18 @@ class WhatIfRow(ApiModel):
 class WhatIf(ApiModel):
     """The QoS, fees and rank of a node as it is, and after single changes."""
 
-    groups: int = Field(description="Groups that were ranked again.")
+    groups: int = Field(description="Number of groups that were ranked again.")
     reliability: FixedPoint = Field(
-        description="Mean of H in the last 24 hours, or since the node's first event."
+        description=(
+            "Mean of H over the last 24 hours, or since the node's first event if that is later."
+        )
     )
-    reliability_now: FixedPoint = Field(description="H at the block's time.")
+    reliability_now: FixedPoint = Field(description="H at the time of the block.")
     rows: list[WhatIfRow]
     gpus: list[GpuSpeed] = Field(
         description=(
-            "The GPUs of the members, those of the most members first, at most 50; `rows` has a "
-            "row for each that has a `time_ratio`."
+            "The GPUs of all members, at most 50, most frequent first. `rows` has a row for "
+            "each GPU with a `time_ratio`."
         )
     )
     assumption: str = _ASSUMPTION

@@ -50,7 +50,10 @@ class MissedDraws(ApiModel):
     """The number of draws for which a node was not eligible for the same reason."""
 
     reason: IneligibilityReason = Field(
-        description="models_not_on_disk: the node that was drawn has models that this node lacks."
+        description=(
+            "Why the node was no candidate. `models_not_on_disk`: the drawn node has models on "
+            "its disk that this node lacks."
+        )
     )
     draws: int
 
@@ -58,26 +61,45 @@ class MissedDraws(ApiModel):
 class WorkShare(ApiModel):
     """A node's expected and actual share of the network's last draws."""
 
-    draws: int = Field(description="Draws that were examined: the newest ones, at most 500.")
-    since: int = Field(description="Block time of the first of these draws, unix seconds.")
-    eligible: int = Field(description="Draws for which the node was a candidate.")
-    missed: list[MissedDraws] = Field(description="The other draws, most frequent reason first.")
-    received: int = Field(description="Draws that chose the node.")
-    expected: FixedPoint = Field(
+    draws: int = Field(
+        description="Number of draws that were examined: the newest ones, at most 500."
+    )
+    since: int = Field(description="Block time of the first of these draws, in unix seconds.")
+    eligible: int = Field(description="Number of draws in which the node was a candidate.")
+    missed: list[MissedDraws] = Field(
         description=(
-            "Sum of the node's chances: its weight divided by the total weight of each draw for "
-            "which it was a candidate."
+            "Numbers of the other draws by the reason for which the node was no candidate, most "
+            "frequent reason first."
         )
     )
-    fees: Integer = Field(description="Fees of the tasks of all these draws.")
-    fees_received: Integer = Field(
-        description="Fees of the tasks that the node was drawn for; their groups share them."
+    received: int = Field(description="Number of draws that selected the node.")
+    expected: FixedPoint = Field(
+        description=(
+            "Number of draws that would have selected the node on average: the sum of its "
+            "weight divided by the total weight, over the draws in which it was a candidate."
+        )
     )
-    fees_expected: Integer = Field(description="Each fee multiplied by the node's chance.")
-    stake_score: FixedPoint = Field(description="S of its weight now.")
-    qos: FixedPoint | None = Field(description="QoS of its weight now; null if not a member.")
+    fees: Integer = Field(description="Sum of the fees of the tasks of all these draws.")
+    fees_received: Integer = Field(
+        description=(
+            "Sum of the fees of the tasks for which the node was drawn. The members of a task's "
+            "group share its fee."
+        )
+    )
+    fees_expected: Integer = Field(
+        description=(
+            "Sum of the fees of these tasks, each multiplied by the node's chance to be drawn."
+        )
+    )
+    stake_score: FixedPoint = Field(description="Stake factor S of the node's current weight.")
+    qos: FixedPoint | None = Field(
+        description="QoS factor of the node's current weight; null if the node is not a member."
+    )
     weight: FixedPoint | None = Field(
-        description="Its weight now for a task without models; null if not a member."
+        description=(
+            "Current weight of the node for a task that needs no model; null if the node is not "
+            "a member."
+        )
     )
     assumption: str = _ASSUMPTION
 

@@ -38,22 +38,37 @@ class NodeLift(ApiModel):
 
     first_places: int | None = Field(
         description=(
-            "First ranks until the node passes the next better node, if that node does not change."
+            "Number of first ranks until the node passes the next better node, if that node's "
+            "score does not change; null if no number of them is enough."
         )
     )
     place_then: int | None = Field(
-        description=("Place of the node after `first_places` first ranks.")
+        description="Place of the node after `first_places` first ranks."
     )
-    successes: int | None = Field(description="Successful tasks until reliability is 1.")
+    successes: int | None = Field(
+        description="Number of successful tasks until the node's reliability is 1."
+    )
     timeouts: int | None = Field(
-        description="Timeouts in a row until the node is excluded; 0: already excluded."
+        description=(
+            "Number of consecutive timeouts until the node is excluded; 0 if it is excluded "
+            "already."
+        )
     )
-    zeros: int | None = Field(description="Scores of 0 until a kickout is due; 0: already due.")
-    over_line: int | None = Field(description="First ranks until no kickout is due; 0: not due.")
+    zeros: int | None = Field(
+        description="Number of scores of 0 until a kickout is due; 0 if it is due already."
+    )
+    first_places_to_clear: int | None = Field(
+        description="Number of first ranks until no kickout is due; 0 if no kickout is due."
+    )
 
 
 NO_LIFT = NodeLift(
-    first_places=None, place_then=None, successes=None, timeouts=None, zeros=None, over_line=None
+    first_places=None,
+    place_then=None,
+    successes=None,
+    timeouts=None,
+    zeros=None,
+    first_places_to_clear=None,
 )
 
 
@@ -98,7 +113,7 @@ def compute_what_if_counts(
             lambda scores: append_score_to_pool(scores, 0, rules),
             is_due,
         ),
-        over_line=_count_steps(
+        first_places_to_clear=_count_steps(
             pool,
             lambda scores: append_score_to_pool(scores, max(rules.rank_scores), rules),
             lambda scores: not is_due(scores),

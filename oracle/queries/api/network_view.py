@@ -24,7 +24,7 @@ _BUCKET_COUNT_BY_SPAN = {"1h": 12, "24h": 24, "7d": 28}
 class ActivityBucket(ApiModel):
     """The number of scores and of timeouts in one part of the time span."""
 
-    since: int = Field(description="Start of the part, unix seconds.")
+    since: int = Field(description="Start of this part of the span, in unix seconds.")
     scores: int
     timeouts: int
 
@@ -34,7 +34,7 @@ class LastRound(ApiModel):
 
     round: int
     age_seconds: int
-    as_of: int = Field(description="As-of block of the report.")
+    as_of: int = Field(description="Block at which the report was computed.")
 
 
 class Waiting(ApiModel):
@@ -53,20 +53,29 @@ class NetworkAnswer(Answer):
     members: int
     states: dict[NodeState, int]
     histogram: list[int] = Field(
-        description="Number of members in twenty equal QoS bins from 0 to 1.",
+        description="Number of members in each of twenty equal ranges of QoS from 0 to 1.",
         min_length=_HISTOGRAM_BINS,
         max_length=_HISTOGRAM_BINS,
     )
     quartiles: list[FractionText] = Field(
-        description="Minimum, first quartile, median, third quartile, maximum; empty: no member."
+        description=(
+            "Minimum, first quartile, median, third quartile and maximum of the members' QoS; "
+            "empty if there are no members."
+        )
     )
     kickouts_due: int
-    activity: list[ActivityBucket] = Field(description="Equal parts of the span, oldest first.")
+    activity: list[ActivityBucket] = Field(
+        description="Tasks and timeouts in equal parts of the span, oldest part first."
+    )
     last_round: LastRound | None
     tasks_waiting: int
     draws_standing: int
-    halted: bool = Field(description="Whether a halt is open: nothing is folded, signed or sent.")
-    waiting: list[Waiting] = Field(description="Problems that need an operator; empty: none.")
+    halted: bool = Field(
+        description="Whether a halt is active. During a halt, nothing is indexed, signed or sent."
+    )
+    waiting: list[Waiting] = Field(
+        description="Problems that need a decision of the operator; empty if there are none."
+    )
 
 
 def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkAnswer:

@@ -46,11 +46,14 @@ class HistoryMark(ApiModel):
     before: FractionText
     after: FractionText
     back_at: int | None = Field(
-        description="End of the exclusion if no other event occurs, unix seconds; null if none."
+        description=(
+            "Time at which the exclusion ends if no other event occurs, in unix seconds; null "
+            "if the node is not excluded."
+        )
     )
     place: LogPlace
     incident: int | None = Field(
-        description="Number of the incident that marks this timeout; null if none."
+        description="Number of the incident that marks this timeout; null if no incident marks it."
     )
 
 
@@ -59,7 +62,7 @@ class NodeHistory(Answer):
 
     node: AddressText
     first: int = Field(
-        description="Start of the span, unix seconds; never before the node's first event."
+        description="Start of the span, in unix seconds; not before the node's first event."
     )
     last: int
     columns: tuple[str, ...] = Field(
@@ -68,17 +71,24 @@ class NodeHistory(Answer):
     )
     rows: list[tuple[int, FractionText, FractionText, FractionText]] = Field(max_length=MAX_POINTS)
     thinned: bool = Field(
-        description="Whether points were left out; extreme values are always kept."
+        description=(
+            "Whether points were left out to limit the size of the response. Extreme values are "
+            "always kept."
+        )
     )
     exact: bool = Field(
-        description="Whether each point equals what the fold computed at that time; `note` has "
-        "the reason if not."
+        description=(
+            "Whether each point is the value that was computed at that time. If not, `note` "
+            "contains the reason."
+        )
     )
     note: str | None
-    marks: list[HistoryMark] = Field(description="The newest 500, oldest first.")
+    marks: list[HistoryMark] = Field(
+        description="The newest 500 events that changed the node's reliability, oldest first."
+    )
     marks_left_out: int
     incidents: list[IncidentView] = Field(
-        description="The incidents that mark any of `marks`, oldest first."
+        description="The incidents that mark any of these `marks`, oldest first."
     )
 
 
@@ -89,10 +99,13 @@ class HistoryQuery(ApiModel):
         None,
         ge=0,
         le=LARGEST_INTEGER,
-        description="Start of the span, unix seconds; default: the first event.",
+        description="Start of the span, in unix seconds; by default the node's first event.",
     )
     last: int | None = Field(
-        None, ge=0, le=LARGEST_INTEGER, description="End of the span, unix seconds; default: now."
+        None,
+        ge=0,
+        le=LARGEST_INTEGER,
+        description="End of the span, in unix seconds; by default now.",
     )
     points: int = Field(MAX_POINTS, ge=_MIN_POINTS, le=MAX_POINTS)
 

@@ -38,14 +38,23 @@ from oracle.queries.population import OnChainScores, Population, build_node_entr
 class OnChainScore(ApiModel):
     """The score of a node in the last accepted round, whose root proves it on chain."""
 
-    seat: int = Field(description="Index of the node's leaf.")
-    lane: int = Field(ge=1, le=65_535, description="Lane in the leaf.")
+    seat: int = Field(description="Index of the node's leaf in the tree of the round.")
+    lane: int = Field(
+        ge=1,
+        le=65_535,
+        description=(
+            "The node's lane in its leaf: 1 if it must not be selected, else its QoS in steps "
+            "of 0.0001, plus 2."
+        ),
+    )
     is_selectable: bool
-    qos: FixedPoint | None = Field(description="null if not selectable.")
+    qos: FixedPoint | None = Field(
+        description="The node's QoS in the round; null if the node must not be selected."
+    )
     round: int
-    time: int = Field(description="Time of the block that accepted the round, unix seconds.")
+    time: int = Field(description="Time of the block that accepted the round, in unix seconds.")
     is_current: bool = Field(
-        description="Whether the lane equals the value that would be reported now."
+        description="Whether a report at the current block would contain the same lane."
     )
 
 
@@ -56,51 +65,76 @@ class KickoutProgress(ApiModel):
     due_since_block: int | None
     due_since: int | None = Field(
         description=(
-            "Time since which the kickout is due, unix seconds; it identifies the kickout in an "
-            "objection."
+            "Time since which the kickout is due, in unix seconds; it identifies the kickout in "
+            "an objection. null if no kickout is due."
         )
     )
     scores: int = Field(
-        description="Scores in the pool or legacy window; a kickout needs `pool_size` scores."
+        description=(
+            "Number of scores in the pool, or in the window of legacy rules. A kickout requires "
+            "`pool_size` scores."
+        )
     )
     pool_size: int
     mean: FixedPoint | None = Field(
-        description="Mean of these scores, in points; null without scores."
+        description="Mean of these scores, in points; null if there are no scores."
     )
-    below: FixedPoint = Field(description="Kickout is due below this mean, in points.")
+    below: FixedPoint = Field(description="Mean score, in points, below which a kickout is due.")
     obstacle: str | None = Field(
-        description="Why no account can accuse the node of the due kickout; null if accounts can, "
-        "once a round states it, or none is due."
+        description=(
+            "Why no account can accuse the node although its kickout is due; null if accounts "
+            "can accuse it as soon as an accepted round states the kickout, or if no kickout is "
+            "due."
+        )
     )
     object_until: int | None = Field(
-        description="Last block time at which an objection may delay the accusation, unix "
-        "seconds; null if no kickout is due, or objections are not indexed."
+        description=(
+            "Latest block time at which an objection can still delay the accusation, in unix "
+            "seconds; null if no kickout is due, or if objections are not indexed."
+        )
     )
-    on_chain: ContractKickout | None = Field(description="null if it was never accused.")
+    on_chain: ContractKickout | None = Field(
+        description="State of the kickout in the contract; null if the node was never accused."
+    )
 
 
 class NodeView(Answer):
     """The answer about a single node; `row` is the node's row in the list of nodes."""
 
     row: NodeEntry
-    interval: QosIntervalView | None = Field(description="null if its QoS is no mean of scores.")
-    members: int = Field(description="Number of members, which `row.place` counts among.")
+    interval: QosIntervalView | None = Field(
+        description="The 90 % interval of the QoS; null if the QoS is not a mean of scores."
+    )
+    members: int = Field(
+        description="Number of members; `row.place` is the node's place among them."
+    )
     models: list[str]
     version: str | None
     stake: Integer | None
-    pool: list[int] = Field(description="The task scores that count, oldest first.")
+    pool: list[int] = Field(description="The node's task scores that count now, oldest first.")
     pool_size: int
     excluded_below: FixedPoint
     kickout: KickoutProgress
     on_chain: OnChainScore | None = Field(
-        description="null if no accepted round contains the node, or its leaves are not stored."
+        description=(
+            "The node's score in the last accepted round; null if no accepted round contains "
+            "the node, or if the round's leaves are not stored."
+        )
     )
-    objections: list[ObjectionEntry] = Field(description="Its newest objections, newest first.")
+    objections: list[ObjectionEntry] = Field(
+        description="The node's newest objections, newest first."
+    )
     objection_delay: ObjectionDelayEntry | None = Field(
-        description="Why this reporter does not accuse it yet; null if no objection delays it."
+        description=(
+            "Why this reporter does not accuse the node yet; null if no objection delays the "
+            "accusation."
+        )
     )
     lift: NodeLift = Field(
-        description="Events that would change its standing, simulated by the fold."
+        description=(
+            "Numbers of events that would change the node's rank, reliability or kickout, "
+            "according to a simulation."
+        )
     )
 
 
@@ -198,8 +232,10 @@ class ExplanationAnswer(Answer):
     """Every number that a score is computed from, with the log of each."""
 
     explanation: NodeExplanation = Field(
-        description="As `qos-oracle explain --json` prints it "
-        "(docs/reference/read-api.md#explain)."
+        description=(
+            "How the score is computed, as `qos-oracle explain --json` prints it "
+            "(docs/reference/read-api.md#explain)."
+        )
     )
 
 

@@ -23,8 +23,10 @@ class RuleEntry(ApiModel):
     """One rule, with its value in force and its published value."""
 
     name: str = Field(examples=["tau_seconds"])
-    value: str | None = Field(examples=["1800"], description="null if not set.")
-    published: str | None = Field(description="Value in the published rule set.")
+    value: str | None = Field(
+        examples=["1800"], description="Value of the rule; null if the rule is not set."
+    )
+    published: str | None = Field(description="Value of the rule in the published rule set.")
     meaning: str
 
 
@@ -33,8 +35,10 @@ class RulesAnswer(Answer):
 
     name: str
     version: int
-    sha256: str = Field(description="SHA-256 of its canonical JSON.")
-    source: str | None = Field(description="The document that defines it.")
+    sha256: str = Field(description="SHA-256 of the rule set's canonical JSON.")
+    source: str | None = Field(
+        description="Document that defines the rule set; null if there is none."
+    )
     rules: list[RuleEntry]
 
 
@@ -72,8 +76,8 @@ class RuleDifference(ApiModel):
     """A rule that a change of the contract's rules sets to another value."""
 
     name: str = Field(examples=["tau_seconds"])
-    before: str | None = Field(description="null if not set.")
-    after: str | None = Field(description="null if not set.")
+    before: str | None = Field(description="Old value of the rule; null if it was not set.")
+    after: str | None = Field(description="New value of the rule; null if it is not set any more.")
 
 
 class RulesChangeView(ApiModel):
@@ -81,25 +85,54 @@ class RulesChangeView(ApiModel):
 
     rules_hash: HashText
     state: Literal["scheduled", "ready", "cancelled", "set"] = Field(
-        description="`ready`: the delay has passed, and anyone may make the change."
+        description=(
+            "State of the change. `ready`: the delay has passed, and any account may make the "
+            "change."
+        )
     )
     is_in_force: bool
-    scheduled_block: int | None = Field(description="null if made without the timelock.")
+    scheduled_block: int | None = Field(
+        description=(
+            "Block in which the change was scheduled; null if it was made without the timelock."
+        )
+    )
     scheduled_time: int | None
-    ready_at: int | None = Field(description="The earliest time of the change.")
-    operation: HashText | None = Field(description="The timelock's id, to cancel the change.")
-    reason_hash: HashText | None = Field(description="Salt of the operation; null if none.")
+    ready_at: int | None = Field(
+        description=(
+            "Earliest time at which the change can be made, in unix seconds; null if it was "
+            "made without the timelock."
+        )
+    )
+    operation: HashText | None = Field(
+        description=(
+            "The timelock's id of the change, with which the change can be cancelled; null "
+            "without the timelock."
+        )
+    )
+    reason_hash: HashText | None = Field(
+        description=(
+            "Salt of the timelock's operation: the keccak256 of the reason; null if there is no "
+            "salt."
+        )
+    )
     reason: str | None = Field(
-        description="Text whose keccak256 is the salt; null if this host has no such text."
+        description=(
+            "Reason of the change: the text whose keccak256 is `reason_hash`; null if this host "
+            "does not have it."
+        )
     )
     cancelled_time: int | None
-    set_block: int | None = Field(description="First block under these rules.")
+    set_block: int | None = Field(
+        description="First block under the new rules; null if the change was not made."
+    )
     set_time: int | None
-    has_rules: bool = Field(description="Whether `/v1/rules/{hash}` returns these rules.")
+    has_rules: bool = Field(
+        description="Whether this host has the rules, so that `/v1/rules/{hash}` returns them."
+    )
     differences: list[RuleDifference] | None = Field(
         description=(
-            "Differences from the previous rules; null if this host lacks the text of either rule "
-            "set."
+            "Rules that differ from the previous rule set; null if this host does not have the "
+            "text of both rule sets."
         )
     )
 
@@ -108,7 +141,9 @@ class RulesHistory(Answer):
     """The changes of the contract's rules, newest first."""
 
     in_force: HashText | None = Field(
-        description="null if there is no contract, or it is not indexed."
+        description=(
+            "Hash of the rules in force; null if there is no contract, or if it is not indexed."
+        )
     )
     changes: list[RulesChangeView]
 
@@ -117,7 +152,7 @@ class AnnouncedRules(Answer):
     """The complete text of some rules."""
 
     rules_hash: HashText
-    rules_id: str = Field(description="Text whose SHA-256 is `rules_hash`.")
+    rules_id: str = Field(description="The text whose SHA-256 is `rules_hash`.")
 
 
 def build_rules_history(snapshot: ApiSnapshot) -> RulesHistory:

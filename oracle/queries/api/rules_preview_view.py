@@ -23,28 +23,34 @@ _LISTED_NODES = 10
 class PreviewOrigin(ApiModel):
     """The other rules, and the block at which both rule sets were compared."""
 
-    rules: str = Field(description="Hash of announced rules, or name of a shadow set.")
+    rules: str = Field(description="Hash of the announced rules, or name of the shadow set.")
     ready_at: int | None = Field(
-        description="Earliest time of announced rules, unix seconds; null for a shadow set, which "
-        "is not announced."
+        description=(
+            "Earliest time at which the announced rules come into force, in unix seconds; null "
+            "for a shadow set, which is not announced."
+        )
     )
-    block: int = Field(description="A final block, up to which both were folded.")
-    time: int = Field(description="Time of the block, unix seconds.")
+    block: int = Field(
+        description="The final block up to which events were scored under both rule sets."
+    )
+    time: int = Field(description="Time of this block, in unix seconds.")
 
 
 class NodeUnderRules(ApiModel):
     """The rank and the QoS of a node under the rules in force, and under other rules."""
 
     node: AddressText
-    rank_now: int | None = Field(description="null if not a member.")
+    rank_now: int | None = Field(
+        description="Rank of the node under the current rules; null if it is not a member."
+    )
     rank_then: int | None
     qos_now: FixedPoint | None
     qos_then: FixedPoint | None
     chance_now: FixedPoint | None = Field(
         description=(
-            "The node's share of the weights of all available nodes, which is its chance of the "
-            "next task; 0 if paused or excluded; null if not a member, or the policy has no such "
-            "weights."
+            "Chance that the node is drawn for the next task under the current rules: its "
+            "weight divided by the weights of all available nodes; 0 if it is paused or "
+            "excluded; null if it is not a member, or if the policy has no such weights."
         )
     )
     chance_then: FixedPoint | None
@@ -71,20 +77,27 @@ class RulesPreviewView(PreviewOrigin):
     """The effect of other rules on the network."""
 
     members: int
-    rising: int = Field(description="Members that gain at least one place.")
-    falling: int = Field(description="Members that lose at least one place.")
+    rising: int = Field(description="Number of members that gain at least one place.")
+    falling: int = Field(description="Number of members that lose at least one place.")
     rank_correlation: FixedPoint | None = Field(
-        description="Spearman's rank correlation of the QoS of all members under both: 1 if their "
-        "order stays, -1 if it is reversed; null if fewer than two members, or all equal."
+        description=(
+            "Spearman's rank correlation of all members' QoS under both rule sets: 1 if the "
+            "order does not change, -1 if it is reversed; null if there are fewer than two "
+            "members, or if all have the same QoS."
+        )
     )
     kickouts_beginning: int = Field(
-        description=("Members whose kickout is due only under the other rules.")
+        description="Number of members whose kickout is due only under the other rules."
     )
     kickouts_ending: int = Field(
-        description=("Members whose kickout is due only under today's rules.")
+        description="Number of members whose kickout is due only under the current rules."
     )
-    losers: list[NodeUnderRules] = Field(description="Up to ten, the most places lost first.")
-    winners: list[NodeUnderRules] = Field(description="Up to ten, the most places won first.")
+    losers: list[NodeUnderRules] = Field(
+        description="Up to ten members that lose places, those that lose most first."
+    )
+    winners: list[NodeUnderRules] = Field(
+        description="Up to ten members that gain places, those that gain most first."
+    )
 
 
 class RulesPreviews(Answer):

@@ -61,7 +61,9 @@ class RecordedDrawEntry(ApiModel):
     seed_block: int
     seed_hash: HashText
     node: AddressText
-    voided_block: int | None = Field(description="null if active.")
+    voided_block: int | None = Field(
+        description="Block at the end of which the draw was voided; null if the draw is active."
+    )
 
 
 class DrawCheckAnswer(ApiModel):

@@ -30,12 +30,17 @@ class DrawEntry(ApiModel):
     node: AddressText
     seed_block: int
     seed_hash: HashText = Field(
-        description="Block hash; the seed of the draw is the SHA-256 of it and the task."
+        description=(
+            "Hash of the seed block. The seed of the draw is the SHA-256 of this hash and the "
+            "task."
+        )
     )
-    seed_time: int = Field(description="Time of the seed block, unix seconds.")
-    active: bool = Field(description="Whether its node can still start the task.")
-    voided_block: int | None = Field(description="Block at the end of which the draw was voided.")
-    outcome: DrawOutcome | None = Field(description="How the draw ended; null if active.")
+    seed_time: int = Field(description="Time of the seed block, in unix seconds.")
+    active: bool = Field(description="Whether the drawn node can still start the task.")
+    voided_block: int | None = Field(
+        description="Block at the end of which the draw was voided; null if it was not voided."
+    )
+    outcome: DrawOutcome | None = Field(description="How the draw ended; null if it is active.")
 
 
 class DrawHistory(ApiModel):

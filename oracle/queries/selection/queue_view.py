@@ -62,10 +62,10 @@ from oracle.systems.task_queue import (
 class QueueGroupName(ApiModel):
     """A group of tasks in the queue that have the same requirements."""
 
-    vram: int = Field(description="In GB.")
-    gpu: str | None = Field(description="Required GPU; null if any.")
+    vram: int = Field(description="Required video memory in GB.")
+    gpu: str | None = Field(description="Required GPU model; null if any GPU may be used.")
     kind: Literal["gpt", "sd"] | None = Field(
-        description="Kind of task, only in the legacy system."
+        description="Kind of the tasks under the legacy system; null under others."
     )
 
 
@@ -81,12 +81,14 @@ class QueueEntry(TaskRequirements):
 
     queue_group: QueueGroupName
     tasks: list[HashText] = Field(description="Tasks that start together, oldest first.")
-    created: QueuePosition = Field(description="Position of the last of `tasks`.")
-    queued: bool = Field(description="Whether the chain records that no node was found.")
+    created: QueuePosition = Field(description="Position of the newest of `tasks` in the chain.")
+    queued: bool = Field(
+        description="Whether the chain records that no node was found for the tasks."
+    )
     estimated_seconds: FixedPoint
     value: FixedPoint = Field(description="Value of all `tasks`, in wei per second.")
     drawn: list[AddressText] = Field(
-        description="Drawn nodes that are to start it; empty if none."
+        description="Nodes that were drawn to start the tasks; empty if none were drawn."
     )
 
 
@@ -95,17 +97,30 @@ class QueueDownload(ApiModel):
 
     node: AddressText
     model: str
-    state: str = Field(description="`planned` by the daemon, or `open` on chain.")
-    until: int | None = Field(description="Unix seconds; null if not on chain yet.")
+    state: str = Field(
+        description=(
+            "`planned`: the daemon will request the download. `open`: the request is on the chain."
+        )
+    )
+    until: int | None = Field(
+        description=(
+            "Time at which the request ends, in unix seconds; null if it is not on the chain yet."
+        )
+    )
 
 
 class QueueCapacity(ApiModel):
     """The maximum number of waiting entries, and the entries that would be dropped next."""
 
     members: int
-    max_tasks: int = Field(description="floor(alpha * members), at least 1.")
+    max_tasks: int = Field(
+        description="Max number of waiting tasks: floor(alpha * members), at least 1."
+    )
     dropped_next: list[HashText] = Field(
-        description="Least valuable first; groups are dropped as a whole."
+        description=(
+            "Tasks that are dropped next if the queue is full, least valuable first. The tasks "
+            "of a group are dropped together."
+        )
     )
 
 
@@ -117,13 +132,19 @@ class QueueHead(ApiModel):
 
     queue_group: QueueGroupName
     task: HashText
-    value: FixedPoint = Field(description="In wei per second.")
+    value: FixedPoint = Field(description="Value of the tasks, in wei per second.")
     why_not: str | None = Field(
-        description="null if the node would take it.", examples=["less_valuable"]
+        description="Why the node does not take the tasks; null if it takes them.",
+        examples=["less_valuable"],
     )
-    gpu: str | None = Field(description="The GPU that all nodes of a group of three must have.")
+    gpu: str | None = Field(
+        description="GPU that all nodes of a group of three must have; null if they may have any."
+    )
     partners: list[AddressText] | None = Field(
-        description="Nodes, of which two would run the group of three with it; null if no group."
+        description=(
+            "Nodes of which two would run the tasks together with this node; null if the tasks "
+            "need no group of three."
+        )
     )
 
 
@@ -131,23 +152,33 @@ class QueueOffer(ApiModel):
     """The queue entry that a node would take if the node were free now."""
 
     node: AddressText
-    why_not: str | None = Field(description="Why it gets no task at all.", examples=["paused"])
+    why_not: str | None = Field(
+        description="Why the node gets no task at all; null if it can get one.",
+        examples=["paused"],
+    )
     takes: HashText | None
-    heads: list[QueueHead] = Field(description="Best entry of each queue group, by value.")
+    heads: list[QueueHead] = Field(description="The first entry of each queue group, by value.")
 
 
 class QueueAnswer(ApiModel):
     """The answer of `queue`; `entries` are in the order in which the daemon serves them."""
 
     as_of: SnapshotTime
-    waiting: int = Field(description="Number of entries.")
+    waiting: int = Field(description="Number of entries in the queue.")
     entries: list[QueueEntry]
     left_out: list[HashText] = Field(
-        description="Tasks whose group is incomplete or can no longer start."
+        description=(
+            "Tasks that are not in the queue, because their group is incomplete or can no "
+            "longer start."
+        )
     )
     downloads: list[QueueDownload]
-    capacity: QueueCapacity | None = Field(description="null if alpha is not set.")
-    offer: QueueOffer | None = Field(description="null if no node was requested.")
+    capacity: QueueCapacity | None = Field(
+        description="Limit of the queue; null if alpha is not set."
+    )
+    offer: QueueOffer | None = Field(
+        description="Tasks that a node could take; null if the command was run without a node."
+    )
 
 
 PLANNED = "planned"

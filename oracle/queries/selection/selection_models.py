@@ -17,8 +17,12 @@ from oracle.systems.weighted_draw import NodeDraw
 class SnapshotTime(ApiModel):
     """The block and the time of the snapshot that an answer describes."""
 
-    block: int | None = Field(description="null if no event is known yet.", examples=[293])
-    time: int = Field(description="Unix seconds.", examples=[1_800_003_580])
+    block: int | None = Field(
+        description="The last block of the snapshot; null if it contains no event.", examples=[293]
+    )
+    time: int = Field(
+        description="Time of the snapshot, in unix seconds.", examples=[1_800_003_580]
+    )
 
     def to_text(self) -> str:
         """Return the block and the time as text."""
@@ -29,7 +33,9 @@ class SnapshotTime(ApiModel):
 class SnapshotAnswer(ApiModel):
     """Base class of a command's answer; `as_of` is the block of the snapshot."""
 
-    as_of: SnapshotTime | None = Field(description="null if nothing is indexed yet.")
+    as_of: SnapshotTime | None = Field(
+        description="Block of the snapshot; null if no block is indexed."
+    )
 
 
 class TaskRequirements(ApiModel):
@@ -37,16 +43,18 @@ class TaskRequirements(ApiModel):
 
     task: HashText
     creator: AddressText | None
-    fee: Integer | None = Field(description="In wei.")
-    min_vram: int | None = Field(description="In GB.")
+    fee: Integer | None = Field(description="Fee of the task, in wei.")
+    min_vram: int | None = Field(description="Minimum video memory of the GPU, in GB.")
     required_gpu: str | None
-    required_gpu_vram: int | None = Field(description="In GB.")
+    required_gpu_vram: int | None = Field(description="Required video memory of the GPU, in GB.")
     models: tuple[str, ...]
     version: tuple[int, int, int] | None
     size: int | None
     kind: TaskKind | None
-    timeout: int | None = Field(description="Time limit, in seconds.")
-    group: HashText | None = Field(description="Key of its group: the tasks of one validation.")
+    timeout: int | None = Field(description="Time limit of the task, in seconds.")
+    group: HashText | None = Field(
+        description="Key of the task's group, that is, of the tasks that are validated together."
+    )
 
 
 def build_snapshot_time(snapshot: NetworkSnapshot) -> SnapshotTime:
@@ -64,12 +72,18 @@ class CandidateEntry(ApiModel):
 
     node: AddressText
     candidate: bool
-    why_not: str | None = Field(description="null if a candidate.", examples=["busy"])
+    why_not: str | None = Field(
+        description="Why the member is not a candidate; null if it is one.", examples=["busy"]
+    )
     weight: Integer | None
-    parts: dict[str, str] = Field(description="Components of the weight.")
-    chance: FixedPoint | None = Field(description="Probability of being drawn first.")
+    parts: dict[str, str] = Field(description="Factors of the node's weight, by name.")
+    chance: FixedPoint | None = Field(
+        description="Probability that the node is drawn first; null if it is not a candidate."
+    )
     drawn: int | None = Field(
-        description="Order in which it was drawn, from 1; null if not drawn."
+        description=(
+            "Position of the node in the order of the draws, from 1; null if it was not drawn."
+        )
     )
 
 
@@ -86,7 +100,7 @@ class DrawnGpu(ApiModel):
     """The group of nodes with the same GPU that a legacy policy draws before it draws nodes."""
 
     name: str
-    vram: int = Field(description="In GB.")
+    vram: int = Field(description="Video memory of the GPU in GB.")
     digest: HashText
     x: Integer
     sum: Integer
@@ -98,9 +112,9 @@ class ScarceModel(ApiModel):
     model: str
     holders: int
     pending: int = Field(
-        description="Nodes that got a request to download the model and may still answer."
+        description="Number of nodes that were requested to download the model and may do so yet."
     )
-    ask: list[AddressText]
+    requested_nodes: list[AddressText]
 
 
 class SelectionFigures(ApiModel):
@@ -110,20 +124,22 @@ class SelectionFigures(ApiModel):
     version: int
     rules: str
     changed: dict[str, str] = Field(
-        description="Values of rules and policy that differ from the published ones."
+        description="Values of the rules and of the policy that differ from the published ones."
     )
     task: TaskRequirements
-    sum: Integer = Field(description="Sum of all weights.")
+    sum: Integer = Field(description="Sum of the weights of all candidates.")
     candidates: int
     equal_weights: bool = Field(
-        description="Whether no candidate has any weight, so that each counts 1."
+        description="Whether all weights are 0, so that each candidate counts with weight 1."
     )
-    nodes: list[CandidateEntry] = Field(description="By address.")
-    seed: HashText | None = Field(description="null if no node is drawn.")
+    nodes: list[CandidateEntry] = Field(description="All members in the order of their addresses.")
+    seed: HashText | None = Field(description="Seed of the draws; null if no node is drawn.")
     gpu: DrawnGpu | None
     draws: list[DrawnNode]
     predownload: list[ScarceModel] | None = Field(
-        description="null if the policy requests no downloads."
+        description=(
+            "Models that more nodes should download; null if the policy requests no downloads."
+        )
     )
 
 
@@ -163,7 +179,7 @@ def build_selection_summary(
                 model=scarce.model,
                 holders=scarce.holders,
                 pending=scarce.pending,
-                ask=list(scarce.nodes),
+                requested_nodes=list(scarce.nodes),
             )
             for scarce in selection.predownloads
         ],

@@ -238,7 +238,7 @@ def test_scarce_model_is_suggested_for_download(capsys, tmp_path, task_path):
             "model": "base",
             "holders": 2,
             "pending": 0,
-            "ask": [make_node_address(name) for name in "CGH"],
+            "requested_nodes": [make_node_address(name) for name in "CGH"],
         },
     ]
 
@@ -251,7 +251,7 @@ def test_drawn_node_is_busy_in_download_suggestions(capsys, tmp_path, task_path)
             "model": "base",
             "holders": 1,
             "pending": 0,
-            "ask": [make_node_address("C"), make_node_address("G")],
+            "requested_nodes": [make_node_address("C"), make_node_address("G")],
         }
     ]
 

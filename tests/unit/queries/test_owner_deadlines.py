@@ -171,7 +171,7 @@ def test_no_action_needed_is_never_shown_for_a_due_kickout():
 
 
 def test_improvement_after_the_deadline_is_shown_as_too_late():
-    lift = NO_LIFT.model_copy(update={"over_line": 10})
+    lift = NO_LIFT.model_copy(update={"first_places_to_clear": 10})
     late, in_time = (
         describe_owner_action(
             calm_but(is_kickout_due=True, kick_at=NOW + seconds_left, lift=lift, score_gap=600),

@@ -61,11 +61,20 @@ class Problem(BaseModel):
     title: str = Field(examples=["Not Found"])
     status: int = Field(examples=[404])
     detail: str = Field(examples=["no address of a node starts with 0xabc"])
-    at: int = Field(description="Unix seconds, by the server's clock.")
-    found: list[str] | None = Field(None, description="The nodes that match an ambiguous prefix.")
-    refusal: str | None = Field(None, description="Why a posted objection was refused.")
+    at: int = Field(description="Time of the error by the server's clock, in unix seconds.")
+    found: list[str] | None = Field(
+        None,
+        description=(
+            "All node addresses that start with the prefix in the request, if there are several."
+        ),
+    )
+    refusal: str | None = Field(None, description="Why the posted objection was refused.")
     calldata: str | None = Field(
-        None, description="The call that any account can send instead of this reporter."
+        None,
+        description=(
+            "Data of a call to the objections contract, which any account can send instead of "
+            "this reporter."
+        ),
     )
 
 

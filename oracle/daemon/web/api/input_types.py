@@ -83,7 +83,11 @@ class WantedTask(BaseModel):
     version: _Version | None = None
     size: _PositiveInteger | None = None
     kind: Literal["sd", "llm", "sd_ft"] | None = None
-    timeout: _NonNegativeInteger | None = Field(None, description="Seconds.")
+    timeout: _NonNegativeInteger | None = Field(
+        None, description="Time limit of the task, in seconds."
+    )
     group: HashInput | None = None
     group_size: _PositiveInteger | None = None
-    time: _NonNegativeInteger | None = Field(None, description="Unix seconds.")
+    time: _NonNegativeInteger | None = Field(
+        None, description="Time at which the task is created, in unix seconds."
+    )

@@ -69,18 +69,32 @@ class SignedObjection(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     node: AddressInput
-    due_since: Uint40 = Field(description="Since when the kickout is due, unix seconds.")
+    due_since: Uint40 = Field(description="Time since which the kickout is due, in unix seconds.")
     reason: Annotated[str, AfterValidator(_check_reason)] = Field(
         json_schema_extra={"enum": [reason.option for reason in ObjectionReason]}
     )
     text: Annotated[str, AfterValidator(_check_words)] = Field(
-        "", description="The words, at most 280 bytes.", max_length=MAX_WORDS_BYTES
+        "", description="The owner's explanation, at most 280 bytes.", max_length=MAX_WORDS_BYTES
     )
-    seq: Uint32 = Field(description="The number of the node's next objection.")
-    deadline: Uint40 = Field(description="Last block time that may include it, unix seconds.")
+    seq: Uint32 = Field(
+        description=(
+            "Number of the objection: the number of objections that the node has made before."
+        )
+    )
+    deadline: Uint40 = Field(
+        description="Latest time of a block that may include the objection, in unix seconds."
+    )
     signature: SignatureInput
-    to: AddressInput | None = Field(None, description="The contract; ignored.")
-    calldata: str | None = Field(None, description="Ignored.")
+    to: AddressInput | None = Field(
+        None,
+        description=(
+            "Address of the objections contract, as `objection sign` prints it. The server "
+            "ignores it."
+        ),
+    )
+    calldata: str | None = Field(
+        None, description="Data of the call, as `objection sign` prints it. The server ignores it."
+    )
 
     @property
     def statement(self) -> ObjectionStatement:

@@ -59,7 +59,10 @@ class SubscriptionRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    service: str = Field(max_length=200, description="`service` of `GET /v1/subscriptions`.")
+    service: str = Field(
+        max_length=200,
+        description="The value of `service` in the response to `GET /v1/subscriptions`.",
+    )
     node: AddressInput
     action: Literal["subscribe", "list", "unsubscribe"]
     channel: Literal["", "webhook", "mail"] = ""
@@ -67,19 +70,28 @@ class SubscriptionRequest(BaseModel):
         "",
         max_length=500,
         pattern="^[!-~]*$",
-        description="The URL or mail address; for `unsubscribe`, the id of the subscription.",
+        description=(
+            "The URL or mail address that receives the notices; to unsubscribe, the id of the "
+            "subscription."
+        ),
     )
     kinds: str = Field(
         "",
         max_length=500,
         pattern="^[a-z_,]*$",
-        description="Comma-separated kinds of notices; empty: all.",
+        description="Comma-separated kinds of notices; an empty text subscribes to all kinds.",
     )
     nonce: int = Field(
-        ge=1, le=LARGEST_INTEGER, description="Must be larger than in the node's last request."
+        ge=1,
+        le=LARGEST_INTEGER,
+        description="A number that is larger than the nonce of the node's last request.",
     )
     deadline: int = Field(
-        ge=0, le=LARGEST_INTEGER, description="Unix seconds, within the next hour."
+        ge=0,
+        le=LARGEST_INTEGER,
+        description=(
+            "Time at which the signature expires, in unix seconds; at most an hour from now."
+        ),
     )
     signature: SignatureInput
 
@@ -97,18 +109,27 @@ class SubscriptionView(BaseModel):
     id: str
     channel: str
     kinds: list[str]
-    state: str = Field(description="`new`, `unconfirmed`, `active` or `ended`.")
-    reason: str | None = Field(description="Reason why the subscription ended.")
-    created_at: int = Field(description="Unix seconds.")
+    state: str = Field(
+        description="State of the subscription: `new`, `unconfirmed`, `active` or `ended`."
+    )
+    reason: str | None = Field(description="Why the subscription ended; null if it has not ended.")
+    created_at: int = Field(
+        description="Time at which the subscription was created, in unix seconds."
+    )
 
 
 class OwnSubscriptions(BaseModel):
     """The subscriptions of one node, and the secret of the webhook that was just registered."""
 
     subscriptions: list[SubscriptionView]
-    created: str | None = Field(description="The id of the new subscription.")
+    created: str | None = Field(
+        description="Id of the subscription that this request created; null if it created none."
+    )
     secret: str | None = Field(
-        description="Secret that signs the messages to the new webhook; returned only once."
+        description=(
+            "Secret with which the messages to the new webhook are signed; no later response "
+            "contains it."
+        )
     )
 
 
@@ -119,7 +140,9 @@ class SubscriptionForm(BaseModel):
     channels: list[str]
     kinds: list[str]
     max_per_node: int
-    typed_data: dict[str, Any] = Field(description="EIP-712 data with an example of a message.")
+    typed_data: dict[str, Any] = Field(
+        description="EIP-712 data to sign, with an example of a message."
+    )
 
 
 def create_subscription_post_limit(terms: SubscriptionTerms) -> PostLimit:

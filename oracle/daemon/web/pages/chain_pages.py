@@ -255,7 +255,11 @@ def describe_recovery_scores(snapshot: ApiSnapshot, address: Address) -> str:
     """
     node = snapshot.get_ranking().nodes.get(address)
     rules, time = snapshot.source.archive.rules, snapshot.cursor.time
-    steps = None if node is None else compute_what_if_counts(node, time, rules, None).over_line
+    steps = (
+        None
+        if node is None
+        else compute_what_if_counts(node, time, rules, None).first_places_to_clear
+    )
     if not steps:
         return ""
     row = "" if steps == 1 else " in a row"

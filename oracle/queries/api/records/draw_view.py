@@ -79,18 +79,24 @@ class DrawnAgain(Answer):
     seed_block: int
     seed_hash: HashText
     seed_name: HashText = Field(
-        description="Key of the task, or of its group if the tasks of the group share a seed."
+        description="Key of the task; if the tasks of a group share a seed, key of the group."
     )
-    counter: int = Field(description="Number of nodes drawn before it with the same seed.")
+    counter: int = Field(
+        description="Number of nodes that were drawn before this node with the same seed."
+    )
     gpu: str | None = Field(
-        description="GPU that was drawn before the node, under a legacy policy."
+        description=(
+            "GPU model that was drawn before the node, under a legacy policy; otherwise null."
+        )
     )
-    candidates: list[WeightedCandidate] = Field(description="Ascending by address.")
+    candidates: list[WeightedCandidate] = Field(
+        description="All candidates with their weights, in ascending order of their addresses."
+    )
     digest: HashText
-    total: IntegerText = Field(description="Sum of the weights.")
+    total: IntegerText = Field(description="Sum of the weights of the candidates.")
     x: IntegerText
-    node: AddressText = Field(description="Node drawn by the recomputation.")
-    recorded: AddressText = Field(description="Node that the daemon recorded.")
+    node: AddressText = Field(description="Node that this recomputation draws.")
+    recorded: AddressText = Field(description="Node that the daemon drew and stored.")
     agrees: bool
 
 

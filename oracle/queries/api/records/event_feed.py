@@ -59,13 +59,16 @@ class FeedEvent(ApiModel):
         description=f"{', '.join(EVENT_KINDS)}.",
     )
     time: int = Field(
-        description="Block time, unix seconds; for `halt_cleared`, by the clock of the operator."
+        description=(
+            "Time of the block, in unix seconds; for `halt_cleared`, time by the operator's clock."
+        )
     )
     block: int | None
     node: AddressText | None
     text: str = Field(examples=["timed out: reliability 0.150000000000000000 to 0.045…"])
     excluded_until: int | None = Field(
-        default=None, description="End of the exclusion if no event occurs before, unix seconds."
+        default=None,
+        description="Time at which the exclusion ends if no event occurs before, in unix seconds.",
     )
 
 

@@ -22,7 +22,10 @@ class DueKickout(KickoutEntry):
     """A node whose kickout is due, and what delays its accusation by this reporter."""
 
     objection_delay: ObjectionDelayEntry | None = Field(
-        description="null if no objection delays it."
+        description=(
+            "Why this reporter does not accuse the node yet; null if no objection delays the "
+            "accusation."
+        )
     )
 
 

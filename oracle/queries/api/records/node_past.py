@@ -27,11 +27,18 @@ class PastEvent(ApiModel):
 
     what: PastKind
     time: int | None = Field(
-        description="Unix seconds; null if neither header nor logs of its block are stored."
+        description=(
+            "Time of the event, in unix seconds; null if neither the header nor the logs of its "
+            "block are stored."
+        )
     )
     place: LogPlace
-    evidence: HashText | None = Field(description="Hash of the evidence of a kickout.")
-    round: int | None = Field(description="Round in which the node was accused or expelled.")
+    evidence: HashText | None = Field(
+        description="Hash of the evidence of the kickout; null for other events."
+    )
+    round: int | None = Field(
+        description="Round with which the node was accused or expelled; null for other events."
+    )
 
 
 class ReportedChange(ApiModel):
@@ -39,7 +46,9 @@ class ReportedChange(ApiModel):
 
     round: int
     time: int
-    before: str = Field(description="QoS, `never reported` or `not selectable`.")
+    before: str = Field(
+        description="QoS in the round before, `never reported` or `not selectable`."
+    )
     after: str
 
 
@@ -47,11 +56,13 @@ class NodePast(Answer):
     """A node's membership, rounds and draws, newest first."""
 
     node: AddressText
-    membership: list[PastEvent] = Field(description="The newest 50.")
-    reported: list[ReportedChange] = Field(
-        description="Changes of its score in the newest 100 rounds, as far as leaves are stored."
+    membership: list[PastEvent] = Field(
+        description="The newest 50 changes of the node's membership."
     )
-    drawn: list[DrawEntry] = Field(description="The newest 20 draws of the node.")
+    reported: list[ReportedChange] = Field(
+        description="Changes of the node's score in the newest 100 rounds whose leaves are stored."
+    )
+    drawn: list[DrawEntry] = Field(description="The newest 20 tasks for which the node was drawn.")
 
 
 class _MembershipEvent(NamedTuple):

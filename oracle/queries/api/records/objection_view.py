@@ -39,13 +39,15 @@ class PostedEntry(ApiModel):
     """An objection that was posted to this reporter, and its state."""
 
     seq: int
-    due_since: int = Field(description="Time since which the kickout is due, unix seconds.")
-    received_at: int = Field(description="Unix seconds, by the server's clock.")
+    due_since: int = Field(description="Time since which the kickout is due, in unix seconds.")
+    received_at: int = Field(
+        description=(
+            "Time by the server's clock at which the objection was received, in unix seconds."
+        )
+    )
     state: PostedState
     ended_reason: str | None = Field(
-        description=(
-            "Reason why the objection was not submitted; null if it was or will be submitted."
-        )
+        description="Why the objection was not submitted; null if it was or will be submitted."
     )
 
 
@@ -60,9 +62,9 @@ class ObjectionAccepted(Answer):
 
     node: AddressText
     seq: int
-    due_since: int = Field(description="Time since which the kickout is due, unix seconds.")
+    due_since: int = Field(description="Time since which the kickout is due, in unix seconds.")
     state: PostedState
-    to: AddressText = Field(description="The objections contract.")
+    to: AddressText = Field(description="Address of the objections contract.")
 
 
 def list_objections(snapshot: ApiSnapshot, limit: int) -> ObjectionPage:

@@ -22,7 +22,9 @@ class RoundPage(Answer):
     """A page of accepted rounds, newest first."""
 
     rounds: list[RoundEntry]
-    next: int | None = Field(description="`before` of the next page; null if this is the last.")
+    next: int | None = Field(
+        description="Value of `before` that requests the next page; null on the last page."
+    )
 
 
 class RoundAnswer(Answer):
@@ -30,9 +32,13 @@ class RoundAnswer(Answer):
 
     entry: RoundEntry
     config: HashText = Field(
-        description="Digest of the signers, quorum and rules that it was signed under."
+        description=(
+            "Digest of the signers, the quorum and the rules for which the round was signed."
+        )
     )
-    signers: list[AddressText] = Field(description="The signers whose signatures were sent.")
+    signers: list[AddressText] = Field(
+        description="Signers whose signatures were sent with the round."
+    )
 
 
 def list_rounds(snapshot: ApiSnapshot, before_round: int | None, limit: int) -> RoundPage:
@@ -80,8 +86,11 @@ class SignedRound(ApiModel):
 
     round: int
     state: SignatureState = Field(
-        description="`agrees`: it signed the accepted root. `differs`: it signed another root of "
-        "the same block. `not signed`: neither the chain nor this reporter has such a statement."
+        description=(
+            "`agrees`: the signer signed the accepted root. `differs`: the signer signed "
+            "another root of the same block. `not signed`: neither the chain nor this reporter "
+            "has a statement of the signer."
+        )
     )
 
 
@@ -103,10 +112,12 @@ class SignersAnswer(Answer):
     """The current signers of the contract, in the order of the contract."""
 
     quorum: int | None = Field(
-        description="Signatures that a round needs; null if no indexed block set it."
+        description="Number of signatures that a round needs; null if no indexed block set it."
     )
-    newest_round: int | None = Field(description="null if no round was accepted.")
-    newest_signatures: int = Field(description="Signers that signed the newest round.")
+    newest_round: int | None = Field(
+        description="Number of the newest accepted round; null if no round was accepted."
+    )
+    newest_signatures: int = Field(description="Number of signers that signed the newest round.")
     signers: list[SignerEntry]
 
 

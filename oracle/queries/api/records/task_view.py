@@ -21,7 +21,10 @@ class TaskMoment(ApiModel):
 
     what: str = Field(examples=["created", "started", "stopped", "ended"])
     time: int | None = Field(
-        description="Unix seconds; null if neither header nor logs of its block are stored."
+        description=(
+            "Time of the event, in unix seconds; null if neither the header nor the logs of its "
+            "block are stored."
+        )
     )
     place: LogPlace
 
@@ -31,9 +34,18 @@ class GroupEntry(ApiModel):
 
     task: HashText
     node: AddressText | None
-    rank: int | None = Field(description="From 1; null if it was not ranked.")
-    elapsed: int | None = Field(description="Seconds from start to submission or error report.")
-    score: int | None = Field(description="null if the task gives no score.")
+    rank: int | None = Field(
+        description="Rank of the task in its group, from 1; null if the task was not ranked."
+    )
+    elapsed: int | None = Field(
+        description=(
+            "Seconds from the start of the task to its result or error report; null if it has "
+            "neither."
+        )
+    )
+    score: int | None = Field(
+        description="Score of the task in points; null if the task gives no score."
+    )
 
 
 class GroupAnswer(Answer):
@@ -41,11 +53,13 @@ class GroupAnswer(Answer):
 
     group: HashText
     closed: bool
-    scored: bool = Field(description="Whether a task of the group was ranked.")
+    scored: bool = Field(description="Whether at least one task of the group was ranked.")
     closed_at: LogPlace | None
     time: int | None
     members: list[GroupEntry]
-    tasks_seen: list[HashText] = Field(description="The tasks so far of an open group.")
+    tasks_seen: list[HashText] = Field(
+        description="The tasks of the group that exist so far, if the group is still open."
+    )
 
 
 class TaskAnswer(TaskRequirements, Answer):
@@ -54,11 +68,15 @@ class TaskAnswer(TaskRequirements, Answer):
     node: AddressText | None
     queued: bool
     error_reported: bool
-    ending: str | None = Field(description="null if it has not ended.", examples=["succeeded"])
+    ending: str | None = Field(
+        description="How the task ended; null if it has not ended.", examples=["succeeded"]
+    )
     abort_reason: str | None
     moments: list[TaskMoment]
     scored_in: HashText | None
-    score: GroupEntry | None = Field(description="The task's row in the group that scored it.")
+    score: GroupEntry | None = Field(
+        description="Rank and score of the task in its group; null if the task has no score."
+    )
 
 
 def build_task_answer(snapshot: ApiSnapshot, task_key: TaskKey) -> TaskAnswer:

@@ -51,7 +51,7 @@ def test_verify_reproduces_root_of_accepted_round(settings, tmp_path, capsys):
     code, comparison = verify_round(capsys, settings, tmp_path)
 
     assert code == 0
-    assert (comparison["same"], comparison["same_block"], comparison["contract_holds_it"]) == (
+    assert (comparison["same"], comparison["same_block"], comparison["contract_has_root"]) == (
         True,
         True,
         True,
@@ -74,7 +74,7 @@ def test_missing_log_is_reported_as_differing_leaf(settings, tmp_path, capsys):
     assert code == 1
     assert comparison["same"] is False
     assert comparison["computed_root"] != comparison["root"]
-    assert comparison["contract_holds_it"] is True
+    assert comparison["contract_has_root"] is True
     difference = comparison["leaf_difference"]
     assert difference["own_leaf"] != difference["other_leaf"]
 

@@ -66,7 +66,9 @@ def test_complete_index_has_no_gap_and_shows_levels(
 
     assert (report["from"], report["to"]) == (0, chain.head.number)
     assert sum(report["levels"].values()) == chain.head.number + 1
-    assert [report[kind] for kind in ("unread", "headers", "homeless", "cursor")] == [[]] * 4
+    assert [report[kind] for kind in ("unread", "headers", "mismatched_logs", "cursor")] == [
+        []
+    ] * 4
     assert run(["resync", "gaps", "--config", config]) == 0
     assert capsys.readouterr().out.endswith(f"blocks 0 to {chain.head.number}: no gap\n")
 
