@@ -46,7 +46,7 @@ class Condition(Enum):
     BEHIND = (
         _ATTENTION,
         "The index is behind the chain",
-        "wait; `qos-oracle status` says how long",
+        "wait; `qos-oracle status` shows the remaining time",
     )
     OLD_HEAD = (
         _ATTENTION,
