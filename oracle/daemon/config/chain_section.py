@@ -35,7 +35,8 @@ BlockHash = Annotated[str, AfterValidator(parse_hash)]
 # The largest number that a column of the database can store.
 _MAX_NUMBER = 2**63 - 1
 LevelName = Literal["seamed", "pinned", "bloomed", "proven"]
-ProviderName = Annotated[str, Field(pattern=r"^[\w .-]{1,40}$")]
+# The length is limited outside the pattern for the reason given at `sections.Label`.
+ProviderName = Annotated[str, Field(max_length=40, pattern=r"^[\w .-]+$")]
 
 
 class ChainSection(Section):
