@@ -230,7 +230,7 @@ def _preload_ranking(source: ApiSource) -> None:
     """Rank all nodes before the first request, because this takes a second for 100,000 nodes."""
     # Errors are ignored, because the first requests return them if the index is unreadable.
     with suppress(OracleError), open_snapshot(source) as snapshot:
-        snapshot.get_ranking().get_sorted_keys("qos")
+        snapshot.get_ranking().count_members_with_qos(0)
 
 
 def tune_garbage_collection() -> None:

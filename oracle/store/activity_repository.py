@@ -4,19 +4,20 @@ The tables are indexed by block instead of by time. The first block at or after 
 bisection, because block times do not decrease.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Connection,
     Select,
     Subquery,
     Table,
     and_,
+    case,
     func,
     literal,
     null,
@@ -27,7 +28,7 @@ from sqlalchemy import (
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import KickoutDue, MembershipChange, ReliabilityChange
 from oracle.domain.ids import Address
-from oracle.domain.scoring.reliability import ReliabilityCause
+from oracle.domain.scoring.reliability import FALL_CAUSES, ReliabilityCause
 from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.history_repository import (
     decode_kickout_row,
@@ -166,6 +167,21 @@ class ActivityRepository:
             for address, node_rows in groupby(rows, key=itemgetter(0))
         }
 
+    def find_time_of_recent_changes(self, count: int, since: int, last_block: int) -> int:
+        """Return a time from `since` on after which nodes have at least `count` recent changes.
+
+        A change is a fall of reliability or a change of membership. The result is `since` if there
+        are fewer of both. `last_block` is the newest block.
+        """
+        first_block = self.find_first_block_since(since, last_block)
+        is_fall = reliability_change.c.cause.in_([cause.value for cause in FALL_CAUSES])
+        times = [since]
+        for table, conditions in ((reliability_change, [is_fall]), (membership_change, [])):
+            query = select(table.c.time).where(table.c.block >= first_block, *conditions)
+            newest_first = query.order_by(table.c.block.desc()).offset(count - 1).limit(1)
+            times += self._connection.execute(newest_first).scalars()
+        return max(times)
+
     def find_first_block_since(self, time: int, last_block: int) -> int:
         """Return a block below which all rows are older than `time`.
 
@@ -174,14 +190,22 @@ class ActivityRepository:
         return self._find_first_block_since(reliability_change, time, last_block)
 
     def _find_first_block_since(self, table: Table, time: int, last_block: int) -> int:
-        first_time = select(table.c.time).order_by(table.c.block).limit(1)
-
-        def is_late(block: int) -> bool:
-            result = self._connection.execute(first_time.where(table.c.block >= block))
-            row_time = result.scalar_one_or_none()
-            return row_time is None or row_time >= time
-
-        return bisect_left(range(last_block + 1), x=True, key=is_late)
+        """Find the block by bisection, in one query: a query for each step would take longer."""
+        # Each row of `search` has a number of blocks that are all older, and the next step.
+        search = select(
+            literal(0, BigInteger).label("block"),
+            literal(1 << last_block.bit_length(), BigInteger).label("step"),
+        ).cte("search", recursive=True)
+        last_passed = search.c.block + search.c.step - 1
+        first_row = select(table.c.time).where(table.c.block >= last_passed)
+        row_time = first_row.order_by(table.c.block).limit(1).scalar_subquery()
+        passed = case((row_time < time, search.c.step), else_=0)
+        steps = search.union_all(
+            select(search.c.block + passed, search.c.step // 2).where(search.c.step > 0)
+        )
+        return int(
+            self._connection.execute(select(steps.c.block).where(steps.c.step == 0)).scalar_one()
+        )
 
     def _select_since(
         self, table: Table, time: int, first_block: int, limit: int

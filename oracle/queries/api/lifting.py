@@ -3,7 +3,6 @@
 The simulation calls the functions of the fold, so it cannot differ from the fold.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -89,9 +88,10 @@ def compute_what_if_counts(
         return len(scores) == rules.pool_size and is_below_kickout_threshold(sum(scores), rules)
 
     place = None if ranking is None else ranking.find_rank(node.address)
-    is_behind = ranking is not None and place is not None and place > 1
     overtaking = (
-        _count_first_ranks_to_advance(node, ranking, rules) if ranking and is_behind else None
+        _count_first_ranks_to_advance(node, place, ranking, rules)
+        if ranking is not None and place is not None and place > 1
+        else None
     )
     return NodeLift(
         first_places=None if overtaking is None else overtaking[0],
@@ -122,16 +122,15 @@ def compute_what_if_counts(
 
 
 def _count_first_ranks_to_advance(
-    node: Node, ranking: NodeRanking, rules: Rules
-) -> tuple[int, int] | None:
+    node: Node, rank: int, ranking: NodeRanking, rules: Rules
+) -> tuple[int, int | None] | None:
     """Return how many first ranks bring a node past the next better node, and its new rank.
 
-    The result is None if more than `MAX_STEPS` first ranks are needed.
+    `rank` is the node's rank, which is above 1. The result is None if more than `MAX_STEPS` first
+    ranks are needed.
     """
     time = ranking.cursor.time
-    order = ranking.get_sorted_keys("qos")
-    own_key = ranking.build_sort_key("qos", node)
-    next_better = order[bisect_left(order, own_key) - 1]
+    next_better = ranking.get_ranked_key(rank - 1)
     pool = get_pool_before_score(node, time, rules)
     reliability = compute_reliability(node, time, rules)
     for step in range(1, MAX_STEPS + 1):
@@ -140,7 +139,7 @@ def _count_first_ranks_to_advance(
         qos = multiply_fixed_point(compute_pool_mean(pool, None, rules), reliability)
         new_key = SortKey(0, -qos, node.address)
         if new_key < next_better:
-            return step, bisect_left(order, new_key) + 1
+            return step, ranking.find_rank_by_qos(node.address, qos)
     return None
 
 

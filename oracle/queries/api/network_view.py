@@ -1,16 +1,13 @@
 """Builds the network overview (nodes, score distribution, activity), and the public status."""
 
-from bisect import bisect_right
-from collections.abc import Sequence
 from itertools import pairwise
 
 from pydantic import Field
 
 from oracle.domain.fixed_point import UNIT, format_decimal
-from oracle.domain.ids import Address
 from oracle.domain.scoring.node_figures import NODE_STATES, NodeState
 from oracle.queries.answers import Answer, ApiModel, FractionText
-from oracle.queries.api.node_order import SortKey
+from oracle.queries.api.node_order import NodeRanking
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.status import load_network_status
 from oracle.queries.status_models import PublicStatus, build_public_health
@@ -86,7 +83,6 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
     ranking = snapshot.get_ranking()
     uow = snapshot.uow
     identity = snapshot.uow.identity.get()
-    members = ranking.list_member_keys()
     halts = uow.halts.list_open_halts()
     held_texts = [
         f"the report of period {hold.period} is held: {hold.reason}"
@@ -98,10 +94,10 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
         chain_id=None if identity is None else identity.chain_id,
         start_block=None if identity is None else identity.start_block,
         nodes=len(ranking.nodes),
-        members=len(members),
+        members=ranking.member_count,
         states={state: ranking.counts.get(state, 0) for state in NODE_STATES},
-        histogram=_compute_score_histogram(members),
-        quartiles=_compute_score_quartiles(members),
+        histogram=_compute_score_histogram(ranking),
+        quartiles=_compute_score_quartiles(ranking),
         kickouts_due=len(uow.kickouts.list_open()),
         activity=_load_activity(snapshot, span),
         last_round=_load_last_round(snapshot),
@@ -118,26 +114,25 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
     )
 
 
-def _compute_score_histogram(members: Sequence[SortKey]) -> list[int]:
+def _compute_score_histogram(ranking: NodeRanking) -> list[int]:
     """Count the members in bins of equal QoS width; the last bin includes a QoS of 1."""
-    bounds = [
-        SortKey(0, -UNIT * number // _HISTOGRAM_BINS, Address("g"))
+    # The number of members whose QoS is at least the lower bound of each bin.
+    counts = [
+        ranking.count_members_with_qos(UNIT * number // _HISTOGRAM_BINS)
         for number in range(_HISTOGRAM_BINS)
     ]
-    # The number of members whose QoS is at least the lower bound of each bin.
-    counts = [bisect_right(members, bound) for bound in bounds]
     return [count - higher_count for count, higher_count in pairwise([*counts, 0])]
 
 
-def _compute_score_quartiles(members: Sequence[SortKey]) -> list[str]:
+def _compute_score_quartiles(ranking: NodeRanking) -> list[str]:
     """Return the quartiles of QoS by nearest rank, so that each is the QoS of an actual node."""
-    if not members:
+    last_rank = ranking.member_count
+    if not last_rank:
         return []
-    last_index = len(members) - 1
-    return [
-        format_decimal(-members[last_index - last_index * quarter // _QUARTERS].value)
-        for quarter in range(_QUARTERS + 1)
-    ]
+    ranks = (
+        last_rank - (last_rank - 1) * quarter // _QUARTERS for quarter in range(_QUARTERS + 1)
+    )
+    return [format_decimal(-ranking.get_ranked_key(rank).value) for rank in ranks]
 
 
 def _load_activity(snapshot: ApiSnapshot, span: str) -> list[ActivityBucket]:

@@ -72,6 +72,20 @@ class _Order(NamedTuple):
         """Return how many keys are less than `key`."""
         return bisect_left(self.settled_keys, key) + bisect_left(self.recovering_keys, key)
 
+    def get_key(self, index: int) -> SortKey:
+        """Return the key at an index of all keys, sorted."""
+        settled_keys, recovering_keys = self
+
+        def get_index(recovering_index: int) -> int:
+            key = recovering_keys[recovering_index]
+            return recovering_index + bisect_left(settled_keys, key)
+
+        # The number of recovering keys that precede the index.
+        preceding = bisect_left(range(len(recovering_keys)), index, key=get_index)
+        if preceding < len(recovering_keys) and get_index(preceding) == index:
+            return recovering_keys[preceding]
+        return settled_keys[index - preceding]
+
     def iterate_keys_after(self, key: SortKey | None) -> Iterator[SortKey]:
         """Return an iterator over the sorted keys after `key`, or over all keys without `key`."""
         if key is None:
@@ -107,8 +121,6 @@ class NodeRanking:
         )
         self._orders: dict[NodeSort, _Order] = {}
         self._stale_orders: dict[NodeSort, _StaleOrder] = {}
-        # The keys of all nodes, where an order has them in two lists.
-        self._merged_keys: dict[NodeSort, list[SortKey]] = {}
         self._shares: Mapping[Address, int] | None = None
         self._draw_weights: DrawWeights | None = None
         self._weight_table: DrawWeightTable | None = None
@@ -233,16 +245,6 @@ class NodeRanking:
             self._qos_of_recovering = dict(self._recovering.iterate_qos(self.peers))
         return self._qos_of_recovering
 
-    def get_sorted_keys(self, sort: NodeSort) -> list[SortKey]:
-        """Return the keys of all nodes, sorted by `sort`."""
-        order = self._get_order(sort)
-        if not order.recovering_keys:
-            return order.settled_keys
-        with self._lock:
-            if sort not in self._merged_keys:
-                self._merged_keys[sort] = sorted(order.settled_keys + order.recovering_keys)
-            return self._merged_keys[sort]
-
     def _get_order(self, sort: NodeSort) -> _Order:
         with self._lock:
             order = self._orders.get(sort)
@@ -295,7 +297,7 @@ class NodeRanking:
 
     def list_by_prefix(self, prefix: str) -> list[Address]:
         """Return the addresses that begin with `prefix`."""
-        order = self.get_sorted_keys("address")
+        order = self._get_order("address").settled_keys
         get_address = attrgetter("address")
         first = bisect_left(order, prefix, key=get_address)
         # "g" sorts after every hexadecimal digit.
@@ -358,14 +360,19 @@ class NodeRanking:
         is_available = self.state_by_address[address] in {"selectable", "recovering"}
         return node.stake or 0, qos if is_available else None
 
-    def list_member_keys(self) -> list[SortKey]:
-        """Return the keys of the members, best QoS first; `value` is the negated QoS."""
-        return self.get_sorted_keys("qos")[: self.member_count]
+    def get_ranked_key(self, rank: int) -> SortKey:
+        """Return the key of the node with this rank by QoS; `value` is the negated QoS."""
+        return self._get_order("qos").get_key(rank - 1)
 
     @property
     def member_count(self) -> int:
         """The number of nodes that have a QoS."""
-        return self._get_order("qos").count_keys_below(SortKey(0, UNIT, Address("g")))
+        return self.count_members_with_qos(0)
+
+    def count_members_with_qos(self, min_qos: int) -> int:
+        """Return how many members have at least this QoS."""
+        # "g" sorts after every address.
+        return self._get_order("qos").count_keys_below(SortKey(0, -min_qos, Address("g")))
 
     def _build_key_function(
         self, sort: NodeSort, *, are_settled: bool = False

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import pytest
+
 from oracle.domain.blocks import Position
 from oracle.domain.fold.working_set import (
     Anomaly,
@@ -41,6 +43,18 @@ def change(node: int, block: int, log: int = 0) -> ReliabilityChange:
         before=10**18,
         after=3 * 10**17,
     )
+
+
+@pytest.mark.parametrize("blocks", [(), (0,), (3, 4, 9, 9, 30)])
+def test_first_block_since_time_excludes_only_older_rows(store: Store, blocks: tuple[int, ...]):
+    last_block = 40
+    with store.transaction() as uow:
+        uow.reliability.append([change(n, block) for n, block in enumerate(blocks)])
+        for time in range(last_block + 2):
+            # The time of a change is the number of its block.
+            older_blocks = [block for block in blocks if block < time]
+            first_block = uow.activity.find_first_block_since(time, last_block)
+            assert max(older_blocks, default=-1) + 1 == first_block
 
 
 def result(group: int, nodes: Iterable[int], block: int = 1) -> GroupResult:

@@ -3,7 +3,6 @@
 In a browser, the event stream triggers a reload of the recent events.
 """
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -21,8 +20,7 @@ from oracle.queries.api.records.event_feed import (
     EventCursor,
     FeedEvent,
     NumberedEvent,
-    get_newest_event_cursor,
-    load_events_since,
+    load_newest_events,
 )
 from oracle.queries.api.source import ApiSnapshot
 from oracle.queries.node_sentences import format_short_cause
@@ -47,8 +45,6 @@ _TIMEOUTS = (_BOX_WIDTH, 40)
 # The time range of recent events in seconds, the maximum number of events that are read, and the
 # maximum number of rows.
 _FEED_SECONDS, _MAX_EVENTS, _ROWS = 3_600, 5_000, 9
-# The time range that is read first, because in a large network it contains enough events.
-_NEWEST_SECONDS = 300
 # The sign next to the text of each kind of event. An exclusion by a timeout has another sign.
 _SIGN_BY_KIND = {
     **{cause.value: "▼" for cause in FALL_CAUSES},
@@ -185,24 +181,18 @@ def format_network_summary(overview: NetworkAnswer, scores: int, timeouts: int, 
 
 def read_recent_events(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
     """Return the events of the last hour, newest first, and the cursor after them."""
-    newest = get_newest_event_cursor(snapshot)
-    rows = _load_event_rows(snapshot, newest, _NEWEST_SECONDS)
-    # The oldest row is not shown, because it may lack reports that were not read.
-    if len(rows) <= _ROWS:
-        rows = _load_event_rows(snapshot, newest, _FEED_SECONDS)
+    first_time = max(0, snapshot.cursor.time - _FEED_SECONDS)
+    # One more row is read than is shown, because the oldest row may lack reports.
+    row_count = _ROWS + 1
+    since = snapshot.uow.activity.find_time_of_recent_changes(
+        row_count, first_time, snapshot.cursor.number
+    )
+    events, newest = load_newest_events(snapshot, since, _MAX_EVENTS)
+    rows = merge_consecutive_reports(reversed(events))
+    if len(rows) < row_count and since > first_time:
+        events, newest = load_newest_events(snapshot, first_time, _MAX_EVENTS)
+        rows = merge_consecutive_reports(reversed(events))
     return rows[:_ROWS], newest
-
-
-def _load_event_rows(snapshot: ApiSnapshot, newest: EventCursor, seconds: int) -> list[EventRow]:
-    """Return the events of the last `seconds` up to the cursor `newest`, newest first."""
-    since = newest._replace(time=max(0, snapshot.cursor.time - seconds), delivered=0)
-    events: deque[NumberedEvent] = deque(maxlen=_MAX_EVENTS)
-    while page := load_events_since(snapshot, since, _MAX_EVENTS):
-        events.extend(page)
-        since = page[-1].cursor_after
-        if len(page) < _MAX_EVENTS:
-            break
-    return merge_consecutive_reports(reversed(events))
 
 
 def merge_consecutive_reports(events: Iterable[NumberedEvent]) -> list[EventRow]:

@@ -6,6 +6,7 @@ events of the new blocks follow it (docs/reference/read-api.md#event-stream).
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -115,6 +116,23 @@ def get_newest_event_cursor(snapshot: ApiSnapshot) -> EventCursor:
         cursor_time,
         delivered,
     )
+
+
+def load_newest_events(
+    snapshot: ApiSnapshot, since: int, limit: int
+) -> tuple[list[NumberedEvent], EventCursor]:
+    """Return the last `limit` events from the time `since` on, and the cursor after them."""
+    uow = snapshot.uow
+    cursor = EventCursor(uow.reorgs.count(), uow.halts.count_halt_changes(), since, delivered=0)
+    events: deque[NumberedEvent] = deque(maxlen=limit)
+    while page := load_events_since(snapshot, cursor, limit):
+        events.extend(page)
+        cursor = page[-1].cursor_after
+        if len(page) < limit:
+            break
+    if cursor.time < snapshot.cursor.time:
+        cursor = cursor._replace(time=snapshot.cursor.time, delivered=0)
+    return list(events), cursor
 
 
 def load_events_since(

@@ -12,7 +12,9 @@ from oracle.queries.api.records.event_feed import (
     EventCursor,
     FeedEvent,
     NumberedEvent,
+    get_newest_event_cursor,
     load_events_since,
+    load_newest_events,
 )
 from oracle.queries.api.source import ApiSnapshot, open_snapshot
 from tests.support.api import IndexedHistory
@@ -63,24 +65,31 @@ def test_older_events_are_not_read_if_new_events_fill_the_page(store, monkeypatc
     history = History().joins("old").after(4_000)
     for number in range(30):
         history.joins(f"n{number}").after(20)
-    read_since = []
+    history.after(600).scores("n1", 10)
+    event_counts = []
 
-    def load_and_record(snapshot, cursor, limit):
-        read_since.append(snapshot.cursor.time - cursor.time)
-        return load_events_since(snapshot, cursor, limit)
+    def load_and_record(snapshot, since, limit):
+        events, newest = load_newest_events(snapshot, since, limit)
+        event_counts.append(len(events))
+        return events, newest
 
-    monkeypatch.setattr(network_page, "load_events_since", load_and_record)
+    monkeypatch.setattr(network_page, "load_newest_events", load_and_record)
     with open_snapshot(IndexedHistory(store).whole(history).source) as snapshot:
-        rows, _ = network_page.read_recent_events(snapshot)
-        monkeypatch.setattr(network_page, "_NEWEST_SECONDS", network_page._FEED_SECONDS)
-        rows_of_hour, _ = network_page.read_recent_events(snapshot)
-    assert read_since == [300, 3_600]
-    assert rows == rows_of_hour
+        rows, newest = network_page.read_recent_events(snapshot)
+        rows_of_hour, newest_of_hour = read_events_of_hour(snapshot)
+    assert event_counts == [10]
+    assert (rows, newest) == (rows_of_hour, newest_of_hour)
     assert len(rows) == 9
 
 
+def read_events_of_hour(snapshot):
+    """Return the newest rows of an hour whose events are all read, and the cursor after them."""
+    events, newest = load_newest_events(snapshot, snapshot.cursor.time - 3_600, 5_000)
+    return merge_consecutive_reports(reversed(events))[:9], newest
+
+
 @pytest.mark.parametrize("event_count", [0, 8, 9, 10])
-def test_older_events_fill_up_a_short_event_list(store, monkeypatch, event_count):
+def test_older_events_fill_up_a_short_event_list(store, event_count):
     history = History()
     for number in range(12):
         history.joins(f"old{number}").after(20)
@@ -88,10 +97,10 @@ def test_older_events_fill_up_a_short_event_list(store, monkeypatch, event_count
     for number in range(event_count):
         history.joins(f"new{number}")
     with open_snapshot(IndexedHistory(store).whole(history).source) as snapshot:
-        rows, _ = network_page.read_recent_events(snapshot)
-        monkeypatch.setattr(network_page, "_NEWEST_SECONDS", network_page._FEED_SECONDS)
-        rows_of_hour, _ = network_page.read_recent_events(snapshot)
-    assert rows == rows_of_hour
+        rows, newest = network_page.read_recent_events(snapshot)
+        rows_of_hour, newest_of_hour = read_events_of_hour(snapshot)
+        assert newest == get_newest_event_cursor(snapshot)
+    assert (rows, newest) == (rows_of_hour, newest_of_hour)
     assert len(rows) == 9
 
 
