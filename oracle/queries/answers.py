@@ -179,10 +179,12 @@ class LogPlace(ApiModel):
 def load_event_sources(uow: UnitOfWork, positions: Iterable[Position]) -> dict[Position, LogPlace]:
     """Return the source of the event at each position; feed rows have no transaction."""
     distinct_positions = set(positions)
-    hash_by_log: dict[tuple[int, int], Hash] = {}
-    for block in {position.block for position in distinct_positions}:
-        for log in uow.logs.iterate_between(block, block):
-            hash_by_log[(block, log.index)] = log.tx_hash
+    hash_by_log = uow.logs.get_transaction_hashes(
+        (position.block, position.log)
+        for position in distinct_positions
+        # Neither a row of a feed nor a call has a log.
+        if not is_feed_position(position) and position.log >= 0
+    )
     return {
         position: _build_log_place(position, hash_by_log.get((position.block, position.log)))
         for position in distinct_positions

@@ -1,8 +1,8 @@
 """The weights by which the available nodes of a network are drawn for the next tasks."""
 
 from collections import Counter
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from oracle.dispatch.dispatch_settings import DispatchSettings
@@ -18,6 +18,9 @@ from oracle.systems.crynux.crynux_policy import (
     compute_weight,
 )
 from oracle.systems.registry import get_systems
+
+# The maximum number of stake scores that are kept in memory.
+_MAX_CACHED_SCORES = 1 << 17
 
 
 class DrawWeights(NamedTuple):
@@ -80,8 +83,10 @@ class DrawWeightTable:
         self._weighting = weighting
         # Each member's stake and QoS by address; the QoS is None if the member is not available.
         self._members: dict[Address, tuple[int, int | None]] = {}
+        self._weight_by_available_member: dict[Address, int] = {}
         self._count_by_stake: Counter[int] = Counter()
         self._weights = DrawWeights(0, 0, 0, weighting)
+        self._get_stake_score = _make_stake_score_function(0)
 
     def update_members(
         self, rows: Iterable[tuple[Address, tuple[int, int | None] | None]]
@@ -90,38 +95,45 @@ class DrawWeightTable:
 
         A row is the stake and the QoS of a member, or None for a node that is no longer a member.
         """
-        old_rows, new_rows = [], []
-        for address, row in rows:
-            old_row = self._members.pop(address, None)
-            if old_row is not None:
-                self._count_by_stake[old_row[0]] -= 1
-                old_rows.append(old_row)
+        members = self._members
+        changed_rows = [(address, row) for address, row in rows if row != members.get(address)]
+        for address, row in changed_rows:
+            self._replace_stake(members.pop(address, None), row)
             if row is not None:
-                self._members[address] = row
-                self._count_by_stake[row[0]] += 1
-                new_rows.append(row)
-        self._count_by_stake = +self._count_by_stake
-        largest_stake = max(self._count_by_stake, default=0)
+                members[address] = row
+        total, largest_stake = self._weights.total, max(self._count_by_stake, default=0)
         if largest_stake != self._weights.largest_stake:
-            total, node_count = self._sum_weights(self._members.values(), largest_stake)
-        else:
-            old_total, old_count = self._sum_weights(old_rows, largest_stake)
-            new_total, new_count = self._sum_weights(new_rows, largest_stake)
-            total = self._weights.total - old_total + new_total
-            node_count = self._weights.node_count - old_count + new_count
-        self._weights = DrawWeights(total, node_count, largest_stake, self._weighting)
+            self._get_stake_score = _make_stake_score_function(largest_stake)
+            self._weight_by_available_member.clear()
+            total = 0
+            changed_rows = list(members.items())
+        weight_by_member = self._weight_by_available_member
+        for address, row in changed_rows:
+            total -= weight_by_member.pop(address, 0)
+            if row is not None and row[1] is not None:
+                stake_score = self._get_stake_score(row[0])
+                weight = compute_weight(UNIT, stake_score, row[1], self._weighting)
+                weight_by_member[address] = weight
+                total += weight
+        self._weights = DrawWeights(total, len(weight_by_member), largest_stake, self._weighting)
         return self._weights
 
-    def _sum_weights(
-        self, rows: Iterable[tuple[int, int | None]], largest_stake: int
-    ) -> tuple[int, int]:
-        """Return the sum of the weights and the number of the available members in `rows`."""
-        # The cache pays off because many nodes have the same stake, and most of the time is spent
-        # in the square root.
-        get_stake_score = cache(lambda stake: compute_stake_score(stake, largest_stake))
-        weights = [
-            compute_weight(UNIT, get_stake_score(stake), qos, self._weighting)
-            for stake, qos in rows
-            if qos is not None
-        ]
-        return sum(weights), len(weights)
+    def _replace_stake(
+        self, old_row: tuple[int, int | None] | None, row: tuple[int, int | None] | None
+    ) -> None:
+        """Count the stake of a row in place of the stake of the member's old row."""
+        if row is not None:
+            self._count_by_stake[row[0]] += 1
+        if old_row is not None:
+            self._count_by_stake[old_row[0]] -= 1
+            if not self._count_by_stake[old_row[0]]:
+                del self._count_by_stake[old_row[0]]
+
+
+def _make_stake_score_function(largest_stake: int) -> Callable[[int], int]:
+    """Return a function that computes the stake score for a stake.
+
+    The scores are cached because many nodes have the same stake, and most of the time is spent in
+    the square root.
+    """
+    return lru_cache(_MAX_CACHED_SCORES)(partial(compute_stake_score, max_stake=largest_stake))

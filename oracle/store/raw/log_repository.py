@@ -32,7 +32,7 @@ from oracle.domain.logs import (
     build_log,
 )
 from oracle.errors import FatalError
-from oracle.store.bulk import Row, insert_missing_rows, insert_rows, upsert_rows
+from oracle.store.bulk import KEYS_PER_QUERY, Row, insert_missing_rows, insert_rows, upsert_rows
 from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.raw.raw_checksums import LOGS, RawChecksums
 from oracle.store.tables.log_tables import MAX_BLOCK, log_block, log_orphan, log_row, log_source
@@ -244,6 +244,21 @@ class LogRepository:
                 yield from [decode_log_row(row, blocks, self._sources) for row in page]
             if len(page) < PAGE_ROWS:
                 return
+
+    def get_transaction_hashes(
+        self, places: Iterable[tuple[int, int]]
+    ) -> dict[tuple[int, int], Hash]:
+        """Return the transaction of each canonical log that is stored, by block and log index."""
+        keys = sorted(block << LOG_INDEX_BITS | log_index for block, log_index in places)
+        hash_by_place = {}
+        for offset in range(0, len(keys), KEYS_PER_QUERY):
+            query = select(_KEY, log_row.c.tx_hash).where(
+                _KEY.in_(keys[offset : offset + KEYS_PER_QUERY])
+            )
+            for key, tx_hash in self._connection.execute(query):
+                place = key >> LOG_INDEX_BITS, key & MAX_LOG_INDEX
+                hash_by_place[place] = Hash(encode_hex(tx_hash))
+        return hash_by_place
 
     def find_lowest_block_from(self, number: int) -> tuple[int, Hash] | None:
         """Return the lowest block from `number` on that has a canonical log, and its hash."""

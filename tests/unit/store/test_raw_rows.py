@@ -83,6 +83,20 @@ def test_orphaned_logs_are_kept_beside_replacements(store: Store):
         assert (uow.logs.count(), uow.logs.count(canonical=False)) == (3, 1)
 
 
+def test_transaction_hashes_are_those_of_stored_canonical_logs(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(log_repository, "KEYS_PER_QUERY", 2)
+    logs = [log(block, index) for block in (3, 4) for index in (0, 7)]
+    with store.transaction() as uow:
+        uow.logs.append([*logs, log(5)])
+        uow.logs.orphan_above(4)
+        places = [(entry.block, entry.index) for entry in logs[1:]]
+        hashes = uow.logs.get_transaction_hashes([*places, (3, 1), (5, 0), (6, 0)])
+
+    assert hashes == dict(zip(places, [entry.tx_hash for entry in logs[1:]], strict=True))
+
+
 def test_orphaned_log_becomes_canonical_when_appended_again(store: Store):
     with store.transaction() as uow:
         uow.logs.append([log(6), log(7)])
