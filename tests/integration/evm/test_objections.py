@@ -14,7 +14,7 @@ from oracle.domain.ids import Address
 from oracle.domain.reports.kickout_policy import ObjectionTerms
 from oracle.reporting.recompute import fold_round_tree
 from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_typed_data
-from oracle.store.outbox.records import ACCUSE
+from oracle.store.outbox.records import ACCUSE, EXECUTE_KICK
 from oracle.store.state.objection_repository import ObjectionAnswer
 from tests.integration.evm.test_kicking import (
     fill_bad_pool,
@@ -22,10 +22,13 @@ from tests.integration.evm.test_kicking import (
     group,
     kick,
     node_two,
+    pass_veto_delay,
     run_until_due_is_stated,
+    standing,
 )
 from tests.support import harness as harnesses
 from tests.support.evm.fixtures import chain
+from tests.support.evm.network import Standing
 from tests.support.harness import CHAIN_ID, Harness, OracleTestbed
 from tests.support.txmgr.harness_fixtures import fresh_chain, fresh_testbed, testbed
 from tests.support.txmgr.stores import NewStore, new_sqlite_store
@@ -185,3 +188,48 @@ def test_objection_in_reorged_block_is_reindexed(hearing: Hearing):
     hearing.object("again", due_since)
     (again,) = hearing.listed()
     assert (again.seq, again.text) == (0, "again")
+
+
+@pytest.mark.parametrize(
+    "is_before",
+    [
+        pytest.param(True, id="before"),
+        pytest.param(False, id="after", marks=pytest.mark.nightly),
+    ],
+)
+def test_objection_in_block_of_execution_neither_stops_nor_repeats_it(
+    hearing: Hearing, *, is_before: bool
+):
+    harness, chain = hearing.harness, hearing.testbed.chain
+    hearing.object()
+    hearing.listed()
+    hearing.answer(is_accepted=False)
+    hearing.tick()
+    due_since = hearing.due_since
+    pass_veto_delay(harness)
+    harness.tick()
+    assert harness.states(EXECUTE_KICK) == ["live"]
+
+    # Anvil orders the transactions of a block by their fees.
+    objection = chain.request(
+        hearing.contract.functions.object(due_since, 0, "late"), sender=hearing.node
+    )
+    price = 10**12 if is_before else 1
+    objection |= {"maxPriorityFeePerGas": hex(price), "maxFeePerGas": hex(10**12)}
+    objection.pop("gasPrice", None)
+    chain.rpc("eth_sendTransaction", objection)
+    harness.mine()
+    block = chain.rpc("eth_getBlockByNumber", hex(chain.block), False)
+    harness.until_final()
+
+    assert len(block["transactions"]) == 2
+    listed = hearing.listed()
+    assert [entry.text for entry in listed] == ["late", "not me"]
+    assert standing(harness) is Standing.KICKED_OUT
+    assert harness.states(EXECUTE_KICK) == ["final"]
+    harness.pushed()
+    harness.until_final()
+    assert (len(harness.intents(ACCUSE)), len(harness.intents(EXECUTE_KICK))) == (1, 1)
+    with harness.store.read_transaction() as uow:
+        assert not uow.dead_letters.has_open(0, 2**40)
+    check_roots_without_objections(hearing)
