@@ -113,7 +113,8 @@ def main() -> int:
         indexed = IndexedHistory(store).whole(history)
         store_draws(indexed)
         begin_benchmark("HTTP, JSON and the page; the ranking, which is kept for a block")
-        # The garbage collector would traverse the rows of the whole fold; a reader has none.
+        # Otherwise the garbage collector would traverse all rows of the fold, which a reader does
+        # not have.
         gc.collect()
         gc.freeze()
         with open_snapshot(indexed.source) as snapshot:

@@ -58,7 +58,7 @@ class Run:
     name: str
     events: int = 0
     seconds: float = 0.0
-    # CPU time of this process; the load of other programs does not affect it.
+    # CPU time of this process; unlike wall time, it does not depend on other programs.
     cpu_seconds: float = 0.0
     fetch_seconds: float = 0.0
     fold_seconds: float = 0.0
@@ -183,7 +183,7 @@ def main() -> int:
     arguments = parser.parse_args()
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
-        # The daemon does this before its first step; the plain script benefits, too.
+        # The daemon does this before its first step. The plain script benefits, too.
         tune_garbage_collection()
         runs = [
             index_with_plain_script(

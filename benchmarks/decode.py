@@ -46,7 +46,7 @@ ROUNDS = 3
 TARGET_MICROSECONDS = 5.0
 # The exit code of a run that succeeded but missed its target.
 MISSED_EXIT_CODE = 3
-# Number of logs for web3 and eth_abi, which are slow; the time per log does not depend on it.
+# web3 and eth_abi are slow, so they decode only this many logs; the time per log stays the same.
 SAMPLE_LOGS = 2_000
 DECODER = msgspec.json.Decoder(JsonRpcResponse[list[LogResponse]])
 
@@ -168,7 +168,7 @@ def main() -> int:
     parsed = [msgspec.json.decode(text) for text in raw_logs]
     sample = list(islice(parsed, 1_000, 1_000 + SAMPLE_LOGS))
     logs = parse_logs(raw_logs[: SAMPLE_LOGS * 5], chain.head)
-    # The daemon does this before its first step; the other decoders benefit, too.
+    # The daemon does this before its first step. The other decoders benefit, too.
     tune_garbage_collection()
     response_microseconds = measure_microseconds_per_log(
         prepare_response_decoding(raw_logs, chain.head)

@@ -41,7 +41,7 @@ MIN_EVENTS_PER_SECOND = 300_000
 MISSED_EXIT_CODE = 3
 LOGS_PER_BLOCK = 20
 BLOCK_SECONDS = 12
-# The number of events that the daemon folds before it writes to the database.
+# The daemon folds this many events before it writes to the database.
 WINDOW = 5_000
 
 
@@ -248,7 +248,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=200_000)
     events = list(islice(Traffic().iterate_events(), parser.parse_args().events))
     check_same_scores(events)
-    # Keep the events out of the garbage collector's work.
+    # Spare the garbage collector from traversing the events.
     gc.freeze()
     fold_by_name = {
         "plain: frozen rows, replace": fold_with_plain_code,

@@ -40,7 +40,7 @@ MIN_SELECTIONS, MIN_OUTCOMES, MIN_REQUESTS, MAX_P99_MS = 100_000, 300_000, 3_000
 MISSED_EXIT_CODE = 3
 BATCH_MS, RELAYS_PER_BATCH = 100, 250
 START_MS = 1_700_000_000_000
-# The plain selector is slow, so it processes only this fraction of the relays.
+# The plain selector is slow, so it processes only one relay in this many.
 PLAIN_DIVISOR = 25
 
 

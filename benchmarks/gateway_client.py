@@ -124,7 +124,7 @@ async def measure_requests(port: int, seconds: float) -> tuple[float, list[float
     ]
     start = time.perf_counter()
     while time.perf_counter() < start + seconds:
-        # Every tenth of a second, a separate connection sends a batch of outcomes.
+        # A separate connection sends a batch of outcomes every tenth of a second.
         _, reporter = await loop.create_connection(
             lambda: RequestConnection(build_outcomes_request, []), "127.0.0.1", port
         )

@@ -41,12 +41,12 @@ from tests.support.ingest.fake_chain import FakeChain  # noqa: E402
 from tests.support.ingest.indexer import CHAIN_ID  # noqa: E402
 from tests.support.traffic import build_accepted_round  # noqa: E402
 
-# Blocks before the measured ones, from which the daemon learns the block time.
+# From these first blocks, which are not measured, the daemon learns the block time.
 WARM_UP = 5
 JITTER_SHARE = 0.1
 _POLLED_MS = 500.0
 _PATIENCE_SECONDS = 60.0
-# The maximum medians in milliseconds: committed, on /v1, in the stream.
+# Maximum medians in milliseconds: until committed, on /v1, in the stream.
 TARGETS = {"websocket": (20.0, 25.0, 30.0), "polling": (250.0, 260.0, 270.0)}
 PLACES = ("committed", "on /v1", "in the event stream")
 
@@ -168,11 +168,11 @@ def listen_to_rounds(url: str) -> Iterator[list[float]]:
     times = list[float]()
     with requests.get(f"{url}/v1/events", stream=True, timeout=_PATIENCE_SECONDS) as response:
         lines = response.iter_lines(chunk_size=1)
-        # The stream begins with the id of the newest event.
+        # The stream begins with the newest event's id.
         next(line for line in lines if line.startswith(b"id: "))
 
         def receive() -> None:
-            # The stream has no end; it is cut below.
+            # The stream never ends; the connection is cut below.
             with suppress(requests.RequestException):
                 for line in lines:
                     if line == b"event: report_accepted":

@@ -58,7 +58,7 @@ class CommitCost:
     wal_bytes: int = 0
 
 
-# A function that yields, for each window, a function that commits the window.
+# Yields, for each window, a function that commits it.
 PrepareCommits = Callable[[str, Iterable[FoldedWindow]], Iterator[Callable[[], None]]]
 
 
@@ -144,7 +144,7 @@ def commit_with_store(store: Store, window: FoldedWindow, epoch: int) -> None:
         uow.cursor.move_to(last, last, epoch)
 
 
-# The simple table of logs: every row contains all of a log's values.
+# The simple table of logs: every row holds all values of a log.
 PLAIN_LOG = Table(
     "plain_log",
     MetaData(),
@@ -270,7 +270,7 @@ def build_row(position: tuple[int, int, int, int], **values: object) -> dict[str
 @contextmanager
 def create_shared_folder() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="qos-bench-"))
-    # PostgreSQL refuses to run as root, so the user that it runs as needs access to the folder.
+    # PostgreSQL refuses to run as root, so another user must be able to enter the folder.
     path.chmod(0o755)
     try:
         yield path

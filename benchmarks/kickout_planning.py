@@ -37,7 +37,7 @@ from tests.support.due_nodes import (  # noqa: E402
 )
 
 TARGET_DUE, TARGET_MS = 4000, 50
-# Number of nodes for which the baseline is measured.
+# The baseline is measured for this many nodes.
 BASELINE_NODES = 20
 
 

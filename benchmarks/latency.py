@@ -38,7 +38,7 @@ from tests.support.evm.network import FEE, Network  # noqa: E402
 
 TARGET_MEDIAN_MILLISECONDS = 10.0
 TARGET_P99_MILLISECONDS = 25.0
-# Milliseconds that a script with a poll interval of one second adds on average.
+# What a poll interval of one second adds on average, in milliseconds.
 _MEAN_POLL_DELAY_MS = 500.0
 TASKS_PER_BLOCK = 10
 WARM_UP_BLOCKS = 10

@@ -32,8 +32,8 @@ from urllib.parse import urlsplit
 import requests
 
 ROOT = Path(__file__).resolve().parents[1]
-# The path must be set before the imports below, so that this also runs in a checkout that is not
-# installed (hence noqa E402).
+# Set the path before the imports below (hence noqa E402), so that the script also runs in a
+# checkout that is not installed.
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.outcome import Outcome, begin_benchmark, finish_benchmark  # noqa: E402
@@ -55,12 +55,13 @@ NOT_MEASURED = "the network between clients and server, and a limit of a proxy i
 _ADDRESSES = [f"127.0.{high}.{low}" for high in (1, 2) for low in range(1, 257 - 1)]
 _CONNECTIONS, _POSTS_PER_CONNECTION = 64, 16
 _CALM_SECONDS = 10
-# The first one is for the indexer, the others are for the server and its clients.
+# The first CPU is for the indexer; the server and its clients share the rest.
 _PROCESSORS = sorted(os.sched_getaffinity(0))
-# A block during the flood may take this much of a block without it: no more than the noise.
+# A block during the flood may take this many times as long as without it, which is no more than
+# the noise.
 _MAX_BLOCK_RATIO = 1.2
 _PAUSE_SECONDS = 0.05
-# Reads during the flood may be slower by this much, because all processes share the cores.
+# Reads during the flood may take this much longer, because all processes share the cores.
 _MAX_READ_MILLISECONDS = 500.0
 
 
@@ -302,7 +303,7 @@ def main() -> int:
                 "objection flood: signatures checked",
                 counts.get("403", 0),
                 "",
-                # 30 at once, then ten a second.
+                # A burst of 30, then ten per second.
                 30 + 10 * (seconds + 1),
                 posts,
                 "posts",

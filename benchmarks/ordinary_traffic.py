@@ -114,7 +114,7 @@ def iterate_block_logs(events: int, seed: int = 1) -> Iterator[list[UnminedLog]]
 
     The total may be slightly higher, because the last groups are completed.
     """
-    # The traffic is the same each time, and no secret is derived from the random numbers.
+    # The traffic must be the same every time; the random numbers protect nothing.
     network = Network(Random(seed))  # noqa: S311
     joins = network.build_joins()
     yield joins
@@ -141,7 +141,7 @@ def create_chain(events: int, seed: int = 1) -> MemoryChain:
     The total may be slightly higher, because the last groups are completed.
     """
     chain = MemoryChain()
-    # A daemon checks the contract's code before it accepts the address.
+    # A daemon accepts the address only after checking the contract's code.
     chain.code[NETWORK] = msgspec.json.decode(
         find_shipped_path("abi/TaskNetwork.json").read_bytes()
     )["deployedBytecode"]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 # The exit code of a script that succeeded but missed a target.
 MISSED_EXIT_CODE = 3
-# The environment variable with the path of a file; a JSON line for each figure is appended to it.
+# Names a file to which a JSON line is appended for each figure.
 RESULTS_VARIABLE = "QOS_ORACLE_BENCH_RESULTS"
 _LISTED_LIBRARIES = ("sqlalchemy", "typer", "pydantic", "web3")
 _started_at = [(0.0, 0.0, 0.0)]

@@ -48,7 +48,7 @@ from oracle.queries.parquet.parquet_tables import ExportTable  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
-# The minimum speed of reading Parquet, as a multiple of the speed of reading JSON lines.
+# How many times as fast as JSON lines Parquet must be read.
 MIN_SPEEDUP = 2
 MISSED_EXIT_CODE = 3
 BENCHMARK_SOURCE = ExportSource(1, "0x", 0, "benchmark", "none", 0)
@@ -113,7 +113,7 @@ def create_events(count: int) -> list[DomainEvent]:
 def write_and_read_events(events: Sequence[DomainEvent], folder: Path) -> list[Step]:
     """Write the events alone as Parquet and as JSON lines, and read both back."""
     expected_count = len(events)
-    # Keep the benchmark's own objects out of the garbage collector's work, as the commands do.
+    # Spare the garbage collector from traversing the benchmark's own objects, as the commands do.
     tune_garbage_collection()
     export_folder = ParquetFolder.open_for_append(folder / "events", BENCHMARK_SOURCE, 10**9)
     blocks = BlockRange(0, events[-1].at.block)

@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--postgresql", action="store_true")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="qos-bench-"))
-    # PostgreSQL refuses to run as root, so the user that it runs as needs access to the folder.
+    # PostgreSQL refuses to run as root, so another user must be able to enter the folder.
     folder.chmod(0o755)
     try:
         compare_rollback_with_refold(

@@ -78,10 +78,10 @@ from tests.support.scripted_reader import ScriptedReader  # noqa: E402
 
 TARGET_NODES = 1_000_000
 HALF_CHANGED = "root after half of the nodes changed"
-# The maximum CPU seconds of this root, by the number of nodes.
+# The maximum CPU seconds for this root, by number of nodes.
 HALF_CHANGED_TARGETS = {100_000: 0.5, 1_000_000: 8.0}
 CHANGED_ONE_IN = 100
-# Number of nodes of one piece for which a proof is built.
+# Proofs are built for this many nodes of one piece.
 PROOFS = 200
 CHANGES_PER_BLOCK = 100
 NODES_PER_WRITE = 10_000
@@ -247,7 +247,7 @@ def measure_statistics(store: Store) -> tuple[float, float]:
             start = time.perf_counter()
             collector.collect_statistics(None)
             delays.append(time.perf_counter() - start)
-        # The CPU time of the next measurement must not contain that of this thread.
+        # Wait for the thread, so that its CPU time is not part of the next measurement.
         background_call.wait_seconds = None
         background_call.take_finished_call()
 
@@ -357,7 +357,7 @@ def measure_cuts(
     contract = build_contract_state(build_acceptance(stored.report, 4, build_block(4).time))
     load_first_page(source)
     change_nodes(store, nodes[::CHANGED_ONE_IN], 4)
-    # Keep the benchmark's own objects out of the garbage collector's work.
+    # Spare the garbage collector from traversing the benchmark's own objects.
     tune_garbage_collection()
     one_percent_seconds = measure_cpu_seconds(lambda: cut_report(4, contract))
     loop_delay, count_seconds = measure_statistics(store)

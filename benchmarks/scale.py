@@ -40,8 +40,8 @@ FIGURES = {
     "parquet": Figure(18.2, "bytes an event", "parquet, events alone"),
     "backtest": Figure(8.2, "µs an event", "rebuild, one system"),
 }
-# CPU seconds printed by `benchmarks/selection.py`, and by `benchmarks/round_cut.py --nodes N`, in
-# which one node in a hundred has changed.
+# CPU seconds printed by `benchmarks/selection.py`, and by `benchmarks/round_cut.py --nodes N` for
+# a change of one node in a hundred.
 BY_NODES = {
     "one selection": ("0.0007", "0.001", "0.002", "0.011"),
     "root": ("0.002", "0.003", "0.02", "0.12"),

@@ -40,7 +40,7 @@ from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 CHAIN_ID = 31337
 CONTRACTS = {"TaskNetwork": NETWORK}
-# The name, the policy and the target speedup of each comparison.
+# (Name, policy, target speedup).
 COMPARISONS = (("every proof", VerificationPolicy(), 2.0), ("no proof", NO_PROOF, 1.6))
 NOT_MEASURED = "the network, and the writer's imports"
 

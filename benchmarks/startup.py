@@ -69,7 +69,7 @@ def measure_cpu_seconds(
             stdout=subprocess.DEVNULL,
             env=environment,
         )
-        # `status` exits with 1 or 2, because no daemon holds the lease.
+        # No daemon holds the lease, so `status` exits with 1 or 2.
         if completed.returncode != 0 and arguments[0] != "status":
             sys.exit(f"qos-oracle {' '.join(arguments)}: exit code {completed.returncode}")
         times_after = os.times()

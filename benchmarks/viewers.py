@@ -46,11 +46,11 @@ from tests.support.chain.network_logs import NETWORK  # noqa: E402
 # The default of `[history] workers`.
 WORKERS = min(3, os.cpu_count() or 1)
 NOT_MEASURED = "the network between viewers and server, and rendering in a browser"
-# Number of blocks that are indexed before the viewers connect.
+# Blocks indexed before the viewers connect.
 _FIRST_BLOCKS = 20
-# The minimum speed with viewers, as a share of the speed without viewers.
+# The minimum speed with viewers, as a share of the speed without.
 MIN_SPEED_SHARE = 0.9
-# The number of viewers to which the target applies.
+# The target applies to this many viewers.
 TARGET_VIEWERS = 1000
 VIEWERS_SCRIPT = Path(__file__).with_name("viewers_crowd.py")
 
@@ -86,7 +86,7 @@ def index_chain(chain_url: str, folder: Path, viewers: int) -> IndexingRun:
             uow.identity.ensure_stored_identity(
                 Identity(CHAIN_ID, genesis, dict(CONTRACTS), None, 0)
             )
-        # The first window is small, because only the following windows are measured.
+        # The first window is small, because only the later ones are measured.
         indexer = EventFolder(CRYNUX, reader)
         ingest = IngestState(max_blocks=_FIRST_BLOCKS)
         ingest_next_window(source, store, indexer, ingest)
@@ -158,7 +158,7 @@ def serve_database(
         f'[network]\ncontracts = {{ TaskNetwork = "{NETWORK}" }}\n'
         + (f'[oracle]\naddress = "{oracle}"\n' if oracle else "")
         + "[api]\nport = 0\nrequests_per_second = 100000\nmax_streams_per_address = 1200\n"
-        # The server has a low priority, so a request may wait long on a busy machine.
+        # The server has a low priority, so on a busy machine a request may wait for long.
         "header_timeout_seconds = 600\nresponse_timeout_seconds = 600\n"
         "[log]\nformat = 'json'\n",
         "utf-8",

@@ -15,9 +15,9 @@ from random import Random
 from urllib.parse import urlsplit
 
 PATHS = ("/", "/nodes", "/rounds", "/health", "/v1/network", "/v1/nodes", "/v1/status")
-# Bounds of the time between two requests of one viewer.
+# The shortest and longest time between two requests of one viewer.
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 2.0, 8.0
-# Maximum number of connections that are opened at the same time.
+# How many connections may be opened at the same time.
 MAX_OPENING_CONNECTIONS = 50
 _NOT_MODIFIED = b" 304 "
 _P99 = 0.99
@@ -41,14 +41,14 @@ class Viewers:
 
     async def listen_to_events(self) -> None:
         reader, writer = await self._send_request("/v1/events", "")
-        # The response's header, and the event id at which the stream begins.
+        # Skip the response's header, up to the event id at which the stream begins.
         try:
             await reader.readuntil(b"\nid: ")
         except asyncio.IncompleteReadError as error:
             status = error.partial.partition(b"\r\n")[0].decode("latin-1")
             raise ConnectionError(f"/v1/events ended with {status or 'no response'}") from error
         self._count_connected()
-        # Events are counted in raw bytes, because reading lines takes more CPU time than serving.
+        # Count events in raw bytes, because splitting into lines takes more CPU time than serving.
         while chunk := await reader.read(_CHUNK_BYTES):
             self.event_count += chunk.count(b"event: ")
         writer.close()
@@ -125,10 +125,10 @@ async def main(url: str, viewer_count: int) -> None:
         asyncio.create_task(viewers.read_pages()) for _ in range(viewer_count - listener_count)
     ]
     stdin_closed = asyncio.Event()
-    # No thread reads stdin, because Python would wait for the thread before the program can end.
+    # Not a thread, because Python would wait for it before the program can end.
     asyncio.get_running_loop().add_reader(sys.stdin, stdin_closed.set)
     all_connected = asyncio.create_task(viewers.all_connected.wait())
-    # The failure of one viewer ends the program.
+    # If one viewer fails, the program ends.
     finished_tasks, _ = await asyncio.wait(
         [*viewer_tasks, all_connected], return_when=asyncio.FIRST_COMPLETED
     )

@@ -46,7 +46,7 @@ from oracle.systems.crynux.requirements import build_requirement, find_misfit_re
 from tests.support.scripted import ScriptedReader  # noqa: E402
 
 FEW_TASKS = 50
-# Number of tasks that are created, and of tasks that end, in a block.
+# How many tasks are created, and how many end, per block.
 CHANGED_TASKS = 10
 # Required video memory in GB; no node has more than 80.
 TOO_MUCH_MEMORY = 96

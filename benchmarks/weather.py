@@ -32,7 +32,7 @@ from tests.support.ingest.event_encoding import build_transactions  # noqa: E402
 from tests.support.ingest.indexer import CHAIN_ID, Indexer  # noqa: E402
 from tests.support.traffic import Traffic  # noqa: E402
 
-# The minimum speed with faults, as a share of the speed without faults.
+# The minimum speed with faults, as a share of the speed without.
 MIN_SPEED_SHARE = 1 / 3
 # The exit code of a run that succeeded but missed its target.
 MISSED_EXIT_CODE = 3
@@ -61,7 +61,7 @@ class Run:
             migrate(f"sqlite:///{folder}/weather.db")
             indexer = Indexer([url], f"sqlite:///{folder}/weather.db", reports=False)
             stack.callback(indexer.close)
-            # The faults begin after the chain has been identified.
+            # Faults begin only once the chain has been identified.
             self.endpoint.shares = self.shares
             start = time.perf_counter()
             self.index_up_to_head(indexer)

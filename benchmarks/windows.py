@@ -127,7 +127,8 @@ def _iterate_group_events(
         )
     for task, node in zip(tasks, nodes, strict=True):
         yield TaskStarted(*next(positions), task, node)
-    # In one group of ten a task times out; from then on, each task changes its node's reliability.
+    # In every tenth group, one task times out; from then on, each task changes its node's
+    # reliability.
     answered_tasks = tasks[:2] if group % 10 == 0 else tasks
     for task in tasks[len(answered_tasks) :]:
         yield TaskTimedOut(*next(positions), task)
@@ -153,6 +154,7 @@ def _build_log(event: DomainEvent) -> Log:
         index=event.at.log,
         address=CONTRACT,
         topics=(build_hash(kind, 0), build_hash("t", event.at.log), build_hash("n", event.at.tx)),
-        # A task creation contains the requirements, about half a kilobyte; other logs are small.
+        # The log of a task's creation contains the requirements, about half a kilobyte; others are
+        # small.
         data="0x" + build_hash("d", event.at.log)[2:] * (18 if is_creation else 1),
     )

@@ -66,7 +66,7 @@ class WriteCost:
 
     seconds: float
     cpu_seconds: float
-    # Resident memory in MB at the beginning and at the end.
+    # Resident memory in MB, at the beginning and at the end.
     memory_mb: tuple[int, int]
     size_bytes: int
 

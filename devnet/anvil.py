@@ -21,12 +21,11 @@ from oracle.errors import FatalError, InputError
 
 CHAIN_ID = 31337
 _LISTENING_PREFIX = "Listening on "
-# A demo mines fewer blocks than this, so none of its blocks is pruned and becomes unreadable. The
-# limit bounds the memory of a chain that runs for days, because each kept state takes half a
-# megabyte.
+# More blocks than a demo mines, so none of them is pruned and becomes unreadable. Each kept state
+# takes half a megabyte, so the limit bounds the memory of a chain that runs for days.
 _MAX_HISTORY_BLOCKS = 2_000
 _REQUEST_TIMEOUT_SECONDS = 120
-# Anvil stops immediately on SIGTERM, unless it does not respond.
+# Anvil stops immediately on SIGTERM unless it hangs.
 _STOP_TIMEOUT_SECONDS = 10
 
 
@@ -45,7 +44,7 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             *("--accounts", str(accounts), "--chain-id", str(CHAIN_ID)),
             *("--timestamp", str(start_time), "--no-mining", "--order", "fees"),
             *("--prune-history", str(_MAX_HISTORY_BLOCKS), "--cache-path", cache_folder),
-            # With this option, Anvil reports blocks two below the head as final; by default, 64
+            # With this option Anvil reports blocks two below the head as final, instead of 64
             # below.
             *("--slots-in-an-epoch", "1"),
         ]
@@ -54,11 +53,10 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            # Ctrl-C must reach only the parent process, which stops the chain in a controlled way.
+            # Ctrl-C must reach only the parent process, which shuts the chain down in order.
             process_group=0,
         ) as process:
-            # Anvil prints a line per request, and would block if nobody read its output from the
-            # pipe.
+            # Anvil prints a line per request and would block if nobody read them from the pipe.
             drain_thread = Thread(target=_drain_output, args=(process,), daemon=True)
             try:
                 url = _wait_for_url(process, port)
@@ -139,8 +137,8 @@ class LocalChain:
         sent.
         """
         calls = [("eth_sendTransaction", transaction) for transaction in transactions]
-        # Anvil runs the calls of a batch at the same time, and might mine before it has added a
-        # transaction of the same batch. An empty batch is invalid in JSON-RPC.
+        # Anvil runs the calls of a batch concurrently and might mine before it has added a
+        # transaction of the same batch. JSON-RPC does not allow an empty batch.
         transaction_hashes = self.make_batch_request(calls) if calls else []
         self.make_batch_request([("evm_setNextBlockTimestamp", timestamp), ("evm_mine",)])
         return [str(transaction_hash) for transaction_hash in transaction_hashes]
@@ -158,7 +156,7 @@ class LocalChain:
             ("eth_getTransactionReceipt", transaction_hash)
             for transaction_hash in transaction_hashes
         ]
-        # An empty batch is invalid in JSON-RPC.
+        # JSON-RPC does not allow an empty batch.
         receipts = self.make_batch_request(receipt_calls) if receipt_calls else []
         for transaction_hash, receipt in zip(transaction_hashes, receipts, strict=True):
             if receipt is None or receipt["status"] != "0x1":
@@ -195,13 +193,13 @@ class LocalChain:
             raise FatalError(f"the local chain at {self.url}: {error}") from None
 
 
-# Linux assigns free ports from 32768 on, and other systems from higher numbers, so another process
-# may take a port of that range before a program binds it.
+# Linux assigns ephemeral ports from 32768 on, and other systems from higher numbers. A port in
+# that range could be taken by another process before a program binds it.
 _PORT_RANGE = range(20_000, 32_000)
-# The start of the search depends on the process id, so two processes that start at the same time
-# search at distant ports.
+# The search starts at a port that depends on the process id, so that processes started together
+# search far apart.
 _PROCESS_STRIDE = 101
-# No port is returned twice, because the first program may not have bound it yet.
+# Never return a port twice, because the first program may not have bound it yet.
 _port_counter = itertools.count()
 
 

@@ -106,8 +106,7 @@ def _serve_daemon_endpoints(
     with ExitStack() as stack:
         proxies = {}
         for proxy_index in range(_PROXY_COUNT):
-            # Because of the multiplication, runs with consecutive seeds have no endpoint seed in
-            # common.
+            # The multiplication keeps runs with consecutive seeds from sharing an endpoint's seed.
             proxy = ChaosEndpoint(
                 url,
                 chaos_seed * _PROXY_COUNT + proxy_index,

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 _SEED_BYTES = 32
-# The maximum number of past epochs in memory and in responses. Older ones are only in the
+# How many past epochs are kept in memory and shown in responses; older ones are only in the
 # database.
 _MAX_SHOWN = 1_000
 

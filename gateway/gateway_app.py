@@ -24,11 +24,11 @@ from gateway.session_selector import NoCandidatePassesError
 
 _JSON_HEADER = (b"content-type", b"application/json")
 _TEXT_HEADER = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
-# The connection is closed if a request is rejected before its body was read.
+# Closes the connection after a request that was rejected before its body was read.
 _CLOSE_HEADER = (b"connection", b"close")
 _NODES_PATH = "/v1/nodes/"
-# If outcomes are not stored within this time, the response has status 202, because the outcomes
-# already count and are written later.
+# If storing the outcomes takes longer, the response has status 202: they already count and will be
+# written later.
 _STORED_SECONDS = 2.0
 
 
@@ -38,7 +38,7 @@ class _Response(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = (_JSON_HEADER,)
 
 
-# The handler of each path. The public paths need no token, because anyone may verify past draws.
+# The public paths need no token, because anyone may verify past draws.
 GATEWAY_PATHS: Mapping[str, Callable[[GatewayCalls, bytes], object]] = MappingProxyType(
     {
         "POST /v1/select": GatewayCalls.select_nodes,
@@ -60,7 +60,7 @@ class _Route(NamedTuple):
     call: Callable[[GatewayCalls, bytes], object]
 
 
-# The response to each error that a handler may raise.
+# The response for each error that a handler may raise.
 _STATUS_BY_ERROR: dict[type[Exception], tuple[int, str]] = {
     TooManyRecordsError: (429, "too many nodes, sessions or ids; the batch was rejected"),
     NoCandidatePassesError: (503, "no candidate passes the checks of its chain"),

@@ -35,8 +35,7 @@ MIN_TOKEN_LENGTH = 16
 class GatewaySection(ListenerSection):
     section_name = "gateway"
     body_bytes = 1024 * 1024
-    # The number of requests at a time is high, because they are handled in the server's event loop
-    # and need no threads.
+    # High, because requests are handled in the server's event loop and need no threads.
     max_answers = 1024
 
     # Port of `/v1/outcomes`, `/v1/select` and the other paths; 0 uses any free port.

@@ -14,7 +14,7 @@ from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.ranking import NodeStats, Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 
-# After an outcome of these kinds, the session is over for the node
+# After such an outcome, the session is over for the node
 # (docs/explanation/gateway.md#outcomes-and-blame).
 SESSION_ENDING_KINDS = frozenset({OutcomeKind.SESSION_INVALID, OutcomeKind.EXHAUSTED})
 # The minimum time between two removals of expired records.
@@ -51,14 +51,14 @@ class GatewayRecords:
     def __init__(self, rules: GatewayRules) -> None:
         self._rules = rules
         self._selector = NodeSelector(rules.params)
-        # The time of the last outcome of each node.
+        # When each node had its last outcome.
         self._last_seen_by_node: dict[Address, int] = {}
-        # The expiry and the size of each batch of outcomes, and the total of the sizes.
+        # (Expiry, size) of each batch of outcomes, and the sum of the sizes.
         self._batches: deque[tuple[int, int]] = deque()
         self._live_outcomes = 0
-        # The expiry of each known id, the earliest first.
+        # The expiry of each known id, earliest first.
         self._expiry_by_id: dict[str, int] = {}
-        # The end of a node's exclusion from a session, by (chain, session, node).
+        # Until when a node is excluded from a session, by (chain, session, node).
         self._session_exclusions: dict[tuple[str, str, str], int] = {}
         self._pruned_at = 0
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from oracle.systems.pocket.parameters import ARTICLE, ArticleParameters, Parameters
 
-# The time for which `portal_api_head` counts outcomes, from the last outcome on
+# `portal_api_head` counts outcomes for this long after the last one
 # (docs/explanation/pocket.md#constants).
 _PORTAL_WINDOW_MS = 300_000
 
@@ -18,17 +18,17 @@ class GatewayRules:
     """
 
     params: Parameters = ARTICLE
-    # How long a ranking is reused, in milliseconds; with 0, each selection computes a new ranking.
+    # How long a ranking is reused, in milliseconds; 0 computes a new one for each selection.
     ranking_ms: int = 100
-    # How far the time of an outcome may be ahead of the local clock.
+    # How far an outcome's time may be ahead of the local clock.
     max_ahead_ms: int = 5_000
-    # How long the id of an outcome is remembered, so that the outcome counts only once.
+    # How long an outcome's id is remembered, so that the outcome counts only once.
     id_ms: int = 600_000
-    # How long a node is excluded from a session that is over for this node.
+    # How long a node is excluded from a session that is over for it.
     session_exclusion_ms: int = 3_600_000
-    # The length of an epoch; all draws of an epoch share a seed.
+    # The length of an epoch. All draws of an epoch share one seed.
     epoch_ms: int = 600_000
-    # The maximum numbers of outcomes, nodes, chains, ids and rankings in memory.
+    # How many outcomes, nodes, chains, ids and rankings are kept in memory.
     max_outcomes: int = 2_000_000
     max_nodes: int = 100_000
     max_chains: int = 1_000

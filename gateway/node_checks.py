@@ -37,8 +37,8 @@ class CheckRules:
     allowance: int = 5
     needs_stake: bool = False
     unchecked: UncheckedPolicy = UncheckedPolicy.ALLOW
-    # Whether a draw for which no candidate passes the checks uses all staked candidates, and is
-    # then marked as degraded.
+    # Whether to draw from all staked candidates if none passes the checks; the draw is then marked
+    # as degraded.
     allows_degraded_draw: bool = True
 
 

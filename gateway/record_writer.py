@@ -20,13 +20,12 @@ from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _WRITE_INTERVAL_SECONDS = 0.5
-# The maximum number of rows in a transaction, so that no transaction takes long.
+# Rows per transaction; keeps each transaction short.
 _MAX_BATCH_ROWS = 20_000
-# The number of rows that may wait for an unavailable database. Beyond it, the oldest are dropped.
+# How many rows may wait for an unavailable database. Beyond that, the oldest are dropped.
 _MAX_WAITING_ROWS = 1_000_000
 _PRUNE_INTERVAL_MS = 60_000
-# The kind under which a passed check is stored among the outcomes. Clients cannot report this
-# kind.
+# Among the outcomes, a passed check is stored with this kind, which clients cannot report.
 CHECK_PASSED = "check_passed"
 _SESSION_KINDS = sorted(kind.value for kind in SESSION_ENDING_KINDS)
 _WINDOW_KINDS = [
@@ -34,7 +33,7 @@ _WINDOW_KINDS = [
     CHECK_PASSED,
 ]
 
-# An outcome's row without its number and the time at which it was reported.
+# The row of an outcome, without its number and the time of its report.
 _OutcomeRow = tuple[int, str, str, str, float | None, str, str | None]
 
 
@@ -53,10 +52,10 @@ class RecordWriter:
         self.end_reason: str | None = None
         self._store = store
         self._rules = rules
-        # The number that the next outcome gets, and the lowest number whose outcome is not stored.
+        # The number of the next outcome, and the lowest number that is not stored yet.
         self._next_number = self._next_unstored = next_number
-        # The futures that wait until all outcomes below a number are stored, each with this
-        # number, in ascending order.
+        # (Number, future): each future waits until all outcomes below its number are stored. In
+        # ascending order.
         self._waiting_futures: deque[tuple[int, Future[bool]]] = deque()
         self._on_lost = on_lost
         self._before_write: Callable[[], object] = lambda: None
@@ -162,7 +161,7 @@ class RecordWriter:
         try:
             while not self._ended.is_set():
                 # A request that waits for its outcomes wakes the writer. After a failure, the
-                # writer waits before the next attempt, even if it is woken.
+                # writer waits before the next attempt even so.
                 self._wake.wait(_WRITE_INTERVAL_SECONDS)
                 if self.failure is not None:
                     self._ended.wait(_WRITE_INTERVAL_SECONDS)
@@ -170,7 +169,7 @@ class RecordWriter:
                 self._before_write()
                 self.write_queued_records()
         except BaseException as error:
-            # This is a bug. Without the thread, no further record would be written.
+            # This is a bug. Stop, because without this thread no further record would be written.
             self.failure = "the database writer has crashed"
             self._end_writing(f"{self.failure}: {type(error).__name__}: {error}")
             raise
@@ -268,6 +267,6 @@ class RecordWriter:
 
 def _resolve_futures(waiters: "Iterable[tuple[int, Future[bool]]]", *, is_stored: bool) -> None:
     for _, future in waiters:
-        # A request that no longer waits for its outcomes has cancelled the future.
+        # A request that stopped waiting for its outcomes has cancelled its future.
         if future.set_running_or_notify_cancel():
             future.set_result(is_stored)

@@ -13,12 +13,12 @@ from oracle.systems.pocket.relay_outcomes import BLAME_BY_KIND, Blame, OutcomeKi
 
 MAX_ROWS = 1_000
 MAX_CANDIDATES = 100
-# The maximum time in milliseconds since 1970, which every database can store.
+# The latest time, in milliseconds since 1970, that every database can store.
 _MAX_UNIX_MS = 2**53
 _HOUR_MS = 3_600_000.0
 _KINDS = {kind.value: kind for kind in OutcomeKind}
 
-# The characters are printable ASCII without blanks, which databases store and logs show unchanged.
+# Printable ASCII without blanks: databases store it and logs show it unchanged.
 Name = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,128}\Z")]
 NameOrNone = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{0,128}\Z")]
 Time = Annotated[int, msgspec.Meta(ge=0, le=_MAX_UNIX_MS)]
@@ -146,7 +146,7 @@ def _decode_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        # The message of msgspec names the place, too, but programs need it in separate fields.
+        # msgspec's message names the place too, but programs need it in fields of its own.
         raise _build_located_error(decoder.type, body, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BodyError("the request body is not valid JSON") from None

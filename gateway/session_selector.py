@@ -162,7 +162,7 @@ class SessionSelector:
 
     def record_passed_checks(self, chain: str, nodes: Iterable[str], now: int) -> None:
         """Mark nodes as healthy again after a passed check."""
-        # The other nodes have no failures that a passed check could reset.
+        # Only these nodes have failures that a passed check could reset.
         failing_nodes = [node for node in nodes if self.records.is_failing(chain, node, now)]
         for node in failing_nodes:
             self.records.record_passed_check(chain, node, now)
@@ -182,7 +182,7 @@ class SessionSelector:
             return cached_ranking
         new_ranking = self._rank_candidates(request, now)
         if self.rules.ranking_ms:
-            # The oldest ranking can be dropped, because a later request can compute it again.
+            # A later request can recompute the oldest ranking, so it may be dropped.
             self._rankings.pop(key, None)
             self._rankings[key] = new_ranking
             if len(self._rankings) > self.rules.max_rankings:
@@ -226,7 +226,7 @@ class SessionSelector:
         reason_by_node = {} if checks is None else checks.find_exclusion_reasons(remaining, now)
         is_all_failing = bool(remaining) and len(reason_by_node) == len(set(remaining))
         if is_all_failing and checks is not None:
-            # Even then, nodes without a stake are never drawn.
+            # Nodes without a stake are not drawn even then.
             reason_by_node = {
                 node: reason for node, reason in reason_by_node.items() if reason in UNSTAKED
             }

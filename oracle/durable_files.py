@@ -26,7 +26,7 @@ def replace_file(path: Path) -> Iterator[Path]:
     finally:
         temporary_path.unlink(missing_ok=True)
     if os.name == "posix":
-        # The new name of the file is stored in its folder.
+        # The folder holds the file's new name, so it must be synced too.
         _fsync(path.parent)
 
 

@@ -58,10 +58,10 @@ from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 ABI_FILE = ROOT / "abi" / "TaskNetwork.json"
 _PROCESSORS = {1: "0", 2: "0,1"}
-# A server that did not index everything after this time is ended, and its run does not count.
+# A server that has not indexed everything after this time is stopped, and its run does not count.
 _MAX_SECONDS = 900
 _POLL_SECONDS = 0.05
-# Ponder treats only blocks below the newest 30 as historical.
+# Ponder treats only blocks more than 30 below the newest as historical.
 _EMPTY_BLOCKS = 40
 _SUBSQUID_CONFIRMATIONS = 10
 _PEERS = ("eth-defi", "ponder", "subsquid")
@@ -116,7 +116,7 @@ def measure_command(
     seconds = time.perf_counter() - start
     if is_done is not None:
         process.terminate()
-    # Contains the descendants of the command that it waited for.
+    # Includes the descendants of the command for which it waited.
     _, status, usage = os.wait4(process.pid, 0)
     if is_done is None:
         seconds = time.perf_counter() - start
@@ -290,7 +290,7 @@ def measure_indexers(
     costs_by_name: dict[str, list[Cost]] = defaultdict(list)
     failed_names = set()
     with tempfile.TemporaryDirectory() as folder:
-        # Not counted, because it compiles the modules, which an installation has done already.
+        # Not counted, because it compiles the modules, which an installation has already done.
         run_qos_oracle(MODES[0], chain_url, Path(folder), prefix)
     for _ in range(rounds):
         for indexer in indexers:

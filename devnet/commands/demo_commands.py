@@ -31,10 +31,10 @@ _PortOption = Annotated[
     int, typer.Option(help="Port of the local chain; 0 selects a free port.", min=0, max=65_535)
 ]
 _REFERENCE_NETWORK = "reference"
-# The maximum number of the daemon's warnings that are printed after a failed demo.
+# After a failed demo, at most this many of the daemon's warnings are printed.
 _MAX_SHOWN_WARNINGS = 50
 _DEMO_CLEANUP_TEXT = "chain and daemon are stopped, and their folder with keys is deleted"
-# If the terminal is closed, the demo stops chain and daemon in a controlled way, as with Ctrl-C.
+# Includes SIGHUP: closing the terminal shuts chain and daemon down in order, like Ctrl-C.
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 

@@ -22,7 +22,7 @@ def explain_node_score(configuration: Path, node: Address) -> str:
 
     The explanation is as of the last block that the daemon has processed.
     """
-    # These imports of endpoints and clients would slow down `demo --help`.
+    # Imported here, because these endpoints and clients would slow down `demo --help`.
     from oracle.daemon.compose import get_checked_chain, open_index  # noqa: PLC0415
     from oracle.daemon.records import open_folded_records  # noqa: PLC0415
 

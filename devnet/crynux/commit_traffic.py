@@ -22,9 +22,9 @@ from oracle.domain.ids import Address
 Transaction = dict[str, str]
 _FEE = ETHER // 10
 _NODES_PER_TASK = 3
-# With this number of open tasks, every node is busy.
+# With this many open tasks, every node is busy.
 _MAX_OPEN_TASKS = len(DEMO_NODES) // _NODES_PER_TASK
-# The contract's time limit of a task, in seconds. Afterwards the creator may cancel the task.
+# The contract's time limit for a task, in seconds; after it, the creator may cancel the task.
 TASK_TIMEOUT_SECONDS = 900
 _IMAGE = 0
 _IMAGE_COUNT = 1
@@ -78,17 +78,16 @@ class CommitTraffic:
 
     def __init__(self, network: CrynuxNetwork, seed: int) -> None:
         self._network = network
-        # The numbers are no secrets, and a seed is needed so that the nodes behave alike in every
-        # run.
+        # These numbers are not secret; the seed makes the nodes behave alike in every run.
         self._random = random.Random(seed)  # noqa: S311
         self._task_started_topic = load_abi("testing/CommitTask").get_event("TaskStarted").digest
         self._name_by_address = {address: name for name, address in network.nodes.items()}
         self._node_by_name = {node.name: node for node in DEMO_NODES}
         self._last_read_block = -1
-        # The number of tasks that were assigned to each node.
+        # How many tasks each node has been assigned.
         self._task_counts: Counter[str] = Counter()
         self.jobs: list[CommitJob] = []
-        # No new task is ordered while this is set.
+        # While set, no new task is ordered.
         self.is_paused = False
 
     @property

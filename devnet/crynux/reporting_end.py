@@ -25,8 +25,8 @@ from oracle.domain.reports.report import hash_rules_and_settings
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import FatalError
 
-# This gas suffices for deploying the oracle contract, and for a kickout that forwards the maximum
-# gas to the adapter.
+# Enough for deploying the oracle contract, and for a kickout that forwards the maximum gas to the
+# adapter.
 _GAS = hex(12_000_000)
 _ROLES = ("signer", "transmitter")
 
@@ -67,7 +67,7 @@ def deploy_oracle_and_adapter(
     keys = create_keys(folder)
     owner = network.owner
     nonce = int(network.chain.make_request("eth_getTransactionCount", owner, "latest"), 16)
-    # The owner deploys the adapter in the transaction after this one, so its address is known now.
+    # The owner's next transaction deploys the adapter, so its address is already known.
     setup = _build_oracle_setup(
         network, rules, keys["signer"].address, compute_contract_address(owner, nonce + 1)
     )

@@ -12,20 +12,21 @@ from devnet.crynux.crynux_network import VSS, CrynuxNetwork
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
 
-# The fields that the daemon and the replay both report for a node.
+# Fields of a node that both the daemon and the replay report.
 _COMPARED_FIELDS = ("status", "excluded", "kickout_due", "long_term", "reliability", "qos")
-# The rules that the demo changes, by the name of the rule set.
+# The rules that the demo changes in each rule set.
 RULE_CHANGES: Mapping[str, Mapping[str, str]] = {
-    # A node that is always last of three has a mean of 2 of 10, which is not below the shipped
+    # A node that is always last of three has a mean of 2 out of 10, which is not below the shipped
     # threshold.
     "crynux": {"kickout_below": "2.2"},
-    # The weights of this rule set were never published.
+    # These weights were never published.
     "legacy": {
         "legacy.vram_weight": "0.25",
         "legacy.timeout_weight": "0.25",
         "legacy.speed_weight": "0.5",
         "legacy.least_timeout_seconds": "60",
-        # A node that is always last of three has a mean of 4 of 20, which is below this threshold.
+        # A node that is always last of three has a mean of 4 out of 20, which is below this
+        # threshold.
         "legacy.kickout_below": "5",
         "legacy.kickout_tasks": "20",
     },

@@ -23,13 +23,12 @@ _FEE = ETHER // 10
 _IMAGE = 0
 _ANY_GPU = (0, "", 0)
 _GROUPS_PER_WAVE = len(DEMO_NODES) // GROUP_SIZE
-# The contract's time limit, in seconds from the start. Afterwards creator or node may abort the
-# task.
+# The contract's time limit in seconds from the start; after it, the creator or the node may abort
+# the task.
 TASK_TIMEOUT_SECONDS = 180
-# A value of the contract's enum TaskAbortReason, of which the contract accepts any.
+# From the contract's enum TaskAbortReason, of which it accepts any value.
 _TIMED_OUT = 1
-# The stand-in contract omits the draw that decides whether a task is compared, so any bytes are
-# accepted as its proof.
+# The stand-in contract does not draw whether a task is compared, so it accepts any bytes as proof.
 _PROOF = b"\1"
 _WORD_HEX_DIGITS = 64
 
@@ -92,21 +91,20 @@ class VssTraffic:
 
     def __init__(self, network: CrynuxNetwork, seed: int) -> None:
         self._network = network
-        # The numbers are no secrets, and a seed is needed so that the nodes behave alike in every
-        # run.
+        # These numbers are not secret; the seed makes the nodes behave alike in every run.
         self._random = random.Random(seed)  # noqa: S311
         self._task_started_topic = load_abi("testing/VssTask").get_event("TaskStarted").digest
         self._kicked_out_topic = load_abi("testing/VssNode").get_event("NodeKickedOut").digest
         self._name_by_address = {address: name for name, address in network.nodes.items()}
         self._node_by_name = {node.name: node for node in DEMO_NODES}
         self._last_read_block = -1
-        # The groups of all waves so far, in the order in which they were created.
+        # All groups of the waves so far, in order of creation.
         self.groups: list[VssGroup] = []
-        # The names of the nodes that were kicked out according to the network's logs.
+        # Nodes that were kicked out, according to the network's logs.
         self.kicked_out_names: set[str] = set()
-        # The number of the current wave, counted from 0; -1 before the first wave.
+        # The current wave, counted from 0; -1 before the first.
         self.wave = -1
-        # No new task is ordered while this is set.
+        # While set, no new task is ordered.
         self.is_paused = False
 
     def build_next_transactions(self, head: int) -> list[Transaction]:
@@ -163,7 +161,7 @@ class VssTraffic:
     def _record_task_start(self, job: VssJob, node: DemoNode, start_block: int) -> None:
         answer_delay = node.sample_answer_delay(self.wave, self._random)
         job.node, job.started_at = node, start_block
-        # The parameters are uploaded in the block after the start.
+        # The parameters are uploaded in the block after the start, and the answer follows.
         job.answer_due_at = None if answer_delay is None else start_block + 1 + answer_delay
 
     def _build_parameter_upload_reports(self) -> Iterator[Transaction]:

@@ -82,8 +82,8 @@ class ContestTracker:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        # Both are keyed by a key of the contract: the first by the key of the contested group, the
-        # second by the key of the second group once it was ordered.
+        # Keyed by the contract's key of the contested group, and by that of the second group once
+        # it has been ordered.
         self._group_by_contest: dict[bytes, DemoGroup] = {}
         self._group_by_second_group: dict[bytes, DemoGroup] = {}
         self._decided_groups: list[DemoGroup] = []

@@ -14,7 +14,7 @@ from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
 
-# The daemon stops within ten seconds of SIGTERM, but some machines take long to start processes.
+# The daemon stops within ten seconds of SIGTERM, but some machines start processes slowly.
 _STOP_TIMEOUT_SECONDS = 60
 
 
@@ -34,7 +34,7 @@ class DemoDaemon:
                 env={**os.environ, **settings},
                 stdout=log_file,
                 stderr=log_file,
-                # Ctrl-C must reach only the demo, which stops the daemon in a controlled way.
+                # Ctrl-C must reach only the demo, which shuts the daemon down in order.
                 process_group=0,
             )
 
@@ -78,7 +78,7 @@ class DemoDaemon:
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "oracle")
 
 
-# The options of a daemon that sends transactions.
+# Options of a daemon that sends transactions.
 SENDING_OPTIONS = ("--publish", "--dispatch")
 
 
@@ -135,7 +135,7 @@ def _format_toml_value(value: object) -> str:
     if isinstance(value, Mapping):
         inner = ", ".join(f"{key} = {_format_toml_value(item)}" for key, item in value.items())
         return f"{{ {inner} }}"
-    # JSON and TOML have the same notation for strings, numbers, booleans and lists.
+    # Strings, numbers, booleans and lists are written in TOML as in JSON.
     return json.dumps(str(value) if isinstance(value, Path) else value)
 
 
@@ -151,7 +151,7 @@ def serve_demo_pages(
     The daemon cannot serve them, because the pages also show the demo's current phase. `get_head`,
     `get_chain_time` and `get_phase` may be called from any thread.
     """
-    # The import of the server takes a second, and `demo --help` must stay quick.
+    # Imported here, because importing the server takes a second and `demo --help` must stay quick.
     from oracle.daemon.event_readers import open_reader  # noqa: PLC0415
     from oracle.daemon.records import open_records  # noqa: PLC0415
     from oracle.daemon.startup import open_read_api  # noqa: PLC0415

@@ -23,10 +23,10 @@ from oracle.systems.registry import build_rules
 
 _ETHER = 10**18
 _IMAGE, _LANGUAGE = 0, 1
-# Every node gets a task within this many seconds, if necessary a system task with this fee in wei.
+# Within this many seconds every node gets a task, if necessary a system task with this fee in wei.
 _PROBE_WINDOW_SECONDS = 300
 _PROBE_FEE_WEI = _ETHER // 50
-# Each wave has one task per demo node. Tasks that no node can take wait in the queue.
+# Each wave has one task per node; tasks that no node can take wait in the queue.
 _GROUPS = len(DEMO_NODES) // GROUP_SIZE
 
 
@@ -128,7 +128,7 @@ def _replace_gpus(gpus: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
 
 
 _IMAGE_GROUP = GroupOrder(_IMAGE, _ETHER // 10)
-# Only three nodes have enough memory. The group comes first, so that its tasks are drawn first.
+# Only three nodes have enough memory. This group comes first, so that its tasks are drawn first.
 _LARGE_GROUP = _IMAGE_GROUP._replace(min_vram=SINGLE_CREATOR_NODE.gpu_vram)
 _LARGE_GPUS = {"curie": ("NVIDIA RTX A6000", SINGLE_CREATOR_NODE.gpu_vram)}
 CRYNUX_SYSTEM = DemoSystem(
@@ -141,10 +141,10 @@ CRYNUX_SYSTEM = DemoSystem(
     (_LARGE_GROUP, *(_IMAGE_GROUP,) * (_GROUPS - 1)),
     has_burst=True,
 )
-# This system follows exactly the rules of Crynux's published page, on the same network.
+# Follows the rules on Crynux's published page exactly, on the same network.
 CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, DEMO_NODES, (_IMAGE_GROUP,) * _GROUPS)
-# This system follows the network of 2024, where a text task runs on three nodes with the same GPU,
-# and an image task on any three nodes.
+# Follows the network of 2024, where a text task runs on three nodes with the same GPU and an image
+# task on any three.
 LEGACY_SYSTEM = DemoSystem(
     "legacy",
     {
@@ -153,7 +153,7 @@ LEGACY_SYSTEM = DemoSystem(
         "legacy.timeout_weight": "0.25",
         "legacy.speed_weight": "0.5",
         "legacy.least_timeout_seconds": "60",
-        # The mean of a node that is always last of three and sometimes silent is below this value.
+        # A node that is always last of three and sometimes silent has a mean below this.
         "legacy.kickout_below": "4",
         "legacy.kickout_tasks": "20",
     },

@@ -161,7 +161,7 @@ class Objector:
         if status == HTTPStatus.ACCEPTED:
             self._objected_to = due_since
         else:
-            # The kickout may have stopped being due in the meantime. The next block tries again.
+            # The kickout may no longer be due; the next block tries again.
             refused = str(answer.get("detail", status))
             self.outcome = replace(self.outcome, refused=refused)
 

@@ -50,14 +50,14 @@ from oracle.signing.keystore import create_keystore
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
 
-# A round number makes the clock on the screen easy to follow.
+# A round number, so that the clock on the screen is easy to follow.
 START_TIME = 1_800_000_000
 _SEED = 20
-# The last report must be accepted within this many blocks after the last phase.
+# The last report must be accepted within this many blocks of the last phase.
 _MAX_REPORT_BLOCKS = 60
-# The second group of an open contest must end within this many blocks after the last wave.
+# The second group of an open contest must end within this many blocks of the last wave.
 _MAX_CONTEST_BLOCKS = 120
-# The keys of a local chain are disposable, so they need no slow key derivation.
+# Keys of a local chain are disposable and need no slow key derivation.
 _KEY_ITERATIONS = 1000
 
 
@@ -137,8 +137,8 @@ class DemoShow:
         loop = self._loop
         last_act_block = int(self._stage.chain.make_request("eth_blockNumber"), 16)
         for _ in range(_MAX_REPORT_BLOCKS):
-            # The nodes still answer their open tasks, because a task that times out would block
-            # its group.
+            # Nodes still answer their open tasks, because a task that times out would block its
+            # group.
             transactions = self._traffic.build_next_transactions(loop.head, may_order=False)
             loop.mine_next_block(transactions, daemon_process, options.block_seconds)
             if loop.snapshot is not None and loop.snapshot.reported_block >= last_act_block:
@@ -149,8 +149,8 @@ class DemoShow:
         )
         draws = verify_draws(daemon_process.configuration)
         hot_set = compare_hot_set_with_leaves(stage, verification, self._api_url)
-        # The burst of timeouts ends long before the kickout, so an incident exists if the kickout
-        # does.
+        # The burst of timeouts ends long before the kickout, so if there is a kickout, there must
+        # be an incident.
         has_burst = options.system.has_burst and kickout.executed_in is not None
         burst = fetch_burst_incident(stage, self._api_url) if has_burst else None
         objections = [] if kickout.executed_in is None else self._list_objections()

@@ -27,9 +27,9 @@ from oracle.store.report_repository import ReportState
 from oracle.systems.crynux.predownload import list_download_requests
 
 _LANE_STEPS = 10_000
-# A demo makes fewer calls for second groups than this.
+# More calls for second groups than a demo makes.
 _MAX_CONTEST_CALLS = 20
-# A demo has fewer incidents than this.
+# More incidents than a demo has.
 _MAX_INCIDENTS = 10
 _UNSENT_STATES = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
 _SENT_STATES = (IntentState.LIVE, IntentState.MINED)
@@ -45,9 +45,9 @@ class SnapshotRow:
     score_count: int
     node_scores: NodeScores
     chain_score: str
-    # Whether the node's score is near the kickout threshold.
+    # Whether the node's score is close to the kickout threshold.
     is_kickout_near: bool = False
-    # The state of each model download that was requested from the node in the last day.
+    # Models that the node was requested to download in the last day, with the state of each.
     state_by_model: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -61,11 +61,11 @@ class DemoSnapshot:
     # The as-of block of the newest report that was accepted, or skipped because it was empty.
     reported_block: int
     rows: tuple[SnapshotRow, ...]
-    # The timeouts since the previous snapshot, oldest first.
+    # Timeouts since the previous snapshot, oldest first.
     timeouts: tuple[ReliabilityChange, ...]
     due_kickouts: tuple[KickoutDue, ...]
     kicks: tuple[NodeKick, ...]
-    # The number of contested groups, and the nodes of each second group that was ordered.
+    # How many groups are contested, and the nodes of each second group ordered so far.
     contest_count: int = 0
     second_groups: tuple[tuple[Address, ...], ...] = ()
     incidents: tuple[Incident, ...] = ()

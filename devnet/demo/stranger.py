@@ -17,12 +17,12 @@ from oracle.bindings.qos_roots import (
 )
 from oracle.domain.ids import Address
 
-# A kickout needs much gas, because the oracle forwards up to 600,000 to the network.
+# A kickout needs a lot of gas, because the oracle forwards up to 600,000 to the network.
 _GAS = hex(2_000_000)
-# The fees are higher than the daemon's, so that the stranger's call is the first one in a block.
+# Higher than the daemon's fees, so that the stranger's call comes first in a block.
 STRANGER_FEES = {"maxFeePerGas": hex(1_000 * 10**9), "maxPriorityFeePerGas": hex(100 * 10**9)}
-# The chain waits up to this long for the proof of a new round. Otherwise the daemon could kick the
-# node out before the stranger on a slow machine.
+# The chain waits this long for the proof of a new round. On a slow machine, the daemon might
+# otherwise kick out the node before the stranger does.
 _MAX_WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 
@@ -69,7 +69,7 @@ class Stranger:
             proof = fetch_node_proof(self._api_url, node, last_round)
             if proof is not None:
                 return proof
-            # The API serves the proof once the daemon has indexed the block of the round.
+            # The API serves the proof once the daemon has indexed the round's block.
             time.sleep(_POLL_SECONDS)
         return None
 

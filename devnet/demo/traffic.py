@@ -32,7 +32,7 @@ from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address
 
 Transaction = dict[str, str]
-# A real node draws a new salt for each answer, but the answers of the demo need no secrecy.
+# A real node draws a new salt for each answer; the demo's answers need no secrecy.
 SALT = bytes(31) + b"\x01"
 
 
@@ -42,11 +42,9 @@ class DemoTraffic:
     def __init__(self, stage: Stage, seed: int, system: DemoSystem = CRYNUX_SYSTEM) -> None:
         self._stage = stage
         self._system = system
-        # The numbers are no secrets, and a seed is needed so that the nodes behave alike in every
-        # run.
+        # These numbers are not secret; the seed makes the nodes behave alike in every run.
         self._random = random.Random(seed)  # noqa: S311
-        # Reveal delays have their own random source, so they do not change the delays of the
-        # answers.
+        # A random source of its own, so that reveal delays do not affect the delays of answers.
         self._reveal_random = random.Random(seed)  # noqa: S311
         network = load_abi("TaskNetwork")
         self._handler_by_topic = {
@@ -57,18 +55,19 @@ class DemoTraffic:
             network.get_event("GroupRevalidates").digest: self._handle_group_revalidates,
             network.get_event("GroupValidated").digest: self._handle_group_validated,
         }
-        # The nodes that were asked to download a model and have not done so yet, with the model.
+        # Requested downloads that nodes have not completed yet: (node, model).
         self._requested_downloads: list[tuple[Address, str]] = []
         self._name_by_address = {address: name for name, address in stage.nodes.items()}
         self._node_by_name = {node.name: node for node in system.nodes}
         self._groups: list[DemoGroup] = []
-        # The groups of system tasks by group key, and single system tasks as groups by task key.
+        # Groups of system tasks by group key. A single system task is kept as a group under its
+        # task key.
         self._probe_groups: dict[bytes, DemoGroup] = {}
         self._contest_tracker = ContestTracker(stage)
-        # The names of the nodes that have submitted a false result.
+        # Nodes that have already submitted a false result.
         self._liar_names: set[str] = set()
         self._last_read_block = -1
-        # The number of the current wave, counted from 0; -1 before the first wave.
+        # The current wave, counted from 0; -1 before the first.
         self.wave = -1
 
     @property
@@ -88,8 +87,8 @@ class DemoTraffic:
         """
         self._process_new_logs(head)
         next_block_number = head + 1
-        # All reveals of a group are in the block after the last answer. The validation follows
-        # them in the same block.
+        # All reveals of a group come in the block after its last answer, followed in the same
+        # block by the validation.
         transactions = [*self._build_reveals(), *self._build_validations()]
         transactions += [
             *self._build_answers(next_block_number),
@@ -158,8 +157,7 @@ class DemoTraffic:
         group_key = bytes.fromhex(group_topic[2:])
         probe_key = group_key if any(group_key) else key
         probe_group = self._probe_groups.setdefault(probe_key, DemoGroup(probe_key))
-        # All tasks of a group have the same result, so each task uses the key of the group as its
-        # id.
+        # All tasks of a group have the same result, so the group's key serves as the id of each.
         task = DemoTask(
             id=group_key,
             contract_key=key,

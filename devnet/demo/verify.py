@@ -27,9 +27,9 @@ from oracle.domain.logs import Log
 from oracle.domain.reports.lanes import DO_NOT_SELECT, LOWEST_SCORE
 from oracle.errors import FatalError
 
-# The number of decimal digits of a QoS on chain, where the unit is 1/10,000.
+# On-chain QoS has four decimals (unit 1/10,000).
 _QOS_DIGITS = 4
-# The expected score of a node without a leaf, because consumers assume that it is selectable.
+# What a consumer should see for a node without a leaf: selectable, without a score.
 _UNSCORED_NODE = True, 0
 
 

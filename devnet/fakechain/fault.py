@@ -11,13 +11,12 @@ from typing import Any, TypedDict
 
 from devnet.fakechain.requests import FakeRequest, FakeRpcError, HttpResponse
 
-# A function that returns the changed result of one call, which is JSON, an error, or an HTTP
-# response that replaces the whole response. Results are shared, so the function must copy a result
-# before changing it.
+# Returns the changed result of one call: JSON, an error, or an HTTP response that replaces the
+# entire response. Results are shared, so it must copy a result before changing it.
 ResultChange = Callable[[FakeRequest, Any], Any]
-# A function that changes a whole batch, given the requests and the responses that would be sent.
+# Changes an entire batch, given the requests and the responses that would be sent.
 BatchChange = Callable[[Sequence[FakeRequest], list[dict[str, Any]]], object]
-# A function that changes the bytes of an HTTP body.
+# Changes the bytes of an HTTP body.
 BodyChange = Callable[[bytes], HttpResponse]
 
 
@@ -45,8 +44,7 @@ class InjectedFault:
     change_body: BodyChange | None = None
     limits: FaultLimits = field(default_factory=FaultLimits)
     hit_count: int = 0
-    # Set for a fault with another effect than changing the result; unchanged results then count as
-    # hits.
+    # Whether calls with an unchanged result count as hits, for faults that have another effect.
     counts_unchanged: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 

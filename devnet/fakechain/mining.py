@@ -62,7 +62,7 @@ def _sign_hash(key: PrivateKey, content_hash: bytes) -> tuple[int, int, int]:
 
 _ZERO_ADDRESS = "0x" + "00" * 20
 _EMPTY_UNCLES_HASH = "0x" + keccak(encode_rlp([])).hex()
-# The SHA-256 of empty input, which is the requests hash of a block without requests (EIP-7685).
+# The SHA-256 of empty input: the requests hash of a block without requests (EIP-7685).
 _EMPTY_REQUESTS_HASH = "0xe3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _GAS_LIMIT = 30_000_000
 _BASE_FEE = 7
@@ -126,7 +126,7 @@ class MinedBlock(Block):
             [
                 _RLP_32_BYTES_PREFIX + parent,
                 _RLP_UNCLES_AND_MINER,
-                # No request can read the state, so any 32 bytes are valid as the state root.
+                # No request reads the state, so any 32 bytes will do as the state root.
                 _RLP_32_BYTES_PREFIX + parent,
                 _RLP_32_BYTES_PREFIX + txs,
                 _RLP_32_BYTES_PREFIX + receipts,
@@ -259,7 +259,7 @@ _RLP_BLOOM_PREFIX = b"\xb9\x01\x00"
 _RLP_UNCLES_AND_MINER = encode_rlp_bytes(bytes.fromhex(_EMPTY_UNCLES_HASH[2:])) + encode_rlp_bytes(
     bytes(20)
 )
-# The fields mixHash, nonce, base fee, withdrawals root, and both blob fields.
+# mixHash, nonce, base fee, withdrawals root, and the two blob fields.
 _RLP_HEADER_TAIL = b"".join(
     [
         _RLP_32_BYTES_PREFIX + bytes(32),

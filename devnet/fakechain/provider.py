@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from devnet.fakechain.answering import FakeEndpoint
 from devnet.fakechain.block_json import Block, Json
-from devnet.fakechain.requests import HASH_DIGITS, FakeRpcError
+from devnet.fakechain.requests import HASH_LENGTH, FakeRpcError
 from devnet.fakechain.tree import BlockIndex, BlockTree, BranchView
 
 _BOTH_GIVEN_TEXT = "cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other"
@@ -72,7 +72,7 @@ def _parse_accepted_values(filter_value: str | Sequence[str] | None) -> frozense
     )
 
 
-# The block that a tag stands for: a distance below the head, a block, None for null, or an error.
+# What a tag stands for: a distance below the head, a block, null (None), or an error.
 TagTarget = int | Block | FakeRpcError | None
 CallHandler = Callable[[dict[str, Any], Block], str]
 _SERVER, _PARAMS, _UNSUPPORTED, _PRUNED = -32000, -32602, -32601, 4444
@@ -93,16 +93,15 @@ class Provider(FakeEndpoint):
         self._lock = Lock()
         self.chain_id = self._blocks.chain_id
         self.version = "FakeChain/1.0"
-        # The block that each tag stands for. Other tags are rejected with geth's -32602.
+        # What each tag stands for. Other tags are rejected with geth's -32602.
         self.tag_targets: dict[str, TagTarget] = {"safe": 2, "finalized": 4}
-        # Below this block only headers are available, because logs, receipts and transactions are
-        # pruned.
+        # Below this block, logs, receipts and transactions are pruned; only headers remain.
         self.pruned_below = 0
-        # Whether orphaned blocks can still be queried by hash, as at geth but not at Anvil.
+        # Whether orphaned blocks can still be queried by hash, as with geth but not with Anvil.
         self.keeps_orphans = True
         self.code_by_address: dict[str, str] = {}
         self.call_handler: CallHandler | None = None
-        # The methods that are not supported and fail with -32601.
+        # Methods that fail with -32601 (unsupported).
         self.unsupported: set[str] = set()
 
     @property
@@ -245,7 +244,7 @@ class Provider(FakeEndpoint):
                 if "blockHash" in block_argument
                 else block_argument["blockNumber"]
             )
-        if len(block_argument) == HASH_DIGITS:
+        if len(block_argument) == HASH_LENGTH:
             return self._find_block_by_hash(block_argument)
         if block_argument.startswith("0x"):
             return self._view.find_block(int(block_argument, 16))

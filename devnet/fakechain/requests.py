@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-# The number of characters of a block hash, including the `0x`.
-HASH_DIGITS = 66
+# `0x` and 64 hex digits.
+HASH_LENGTH = 66
 
 
 class FakeRpcError(Exception):
@@ -52,4 +52,4 @@ class FakeRequest:
         block_argument = self.params[0]
         if isinstance(block_argument, dict):
             return "blockHash" in block_argument
-        return isinstance(block_argument, str) and len(block_argument) == HASH_DIGITS
+        return isinstance(block_argument, str) and len(block_argument) == HASH_LENGTH

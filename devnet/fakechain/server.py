@@ -62,7 +62,7 @@ class _Server:
     def stop(self) -> None:
         """Close every connection, and wait for the threads to end."""
         self._is_stopping = True
-        # The thread blocks in `accept`, so a connection is needed to wake it.
+        # The thread blocks in `accept`; connecting wakes it.
         with suppress(OSError):
             socket.create_connection((_HOST, self.port), timeout=_CLOSE_TIMEOUT_SECONDS).close()
         self._accept_thread.join()
@@ -90,7 +90,7 @@ class _Server:
             thread.start()
 
     def _handle_connection(self, connection: socket.socket) -> None:
-        # It is no error if a client disconnects before it has the response.
+        # A client may disconnect before it has the response.
         with suppress(OSError), connection, connection.makefile("rb") as request_stream:
             while (body := _read_request_body(request_stream)) is not None:
                 response = self._provider.handle_post(body) if body else HttpResponse(405)
@@ -103,7 +103,7 @@ class _Server:
             self._thread_by_connection.pop(connection, None)
 
 
-# With a linger time of zero, closing a connection makes the kernel send RST.
+# With a linger time of zero, closing the connection makes the kernel send RST.
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
@@ -131,7 +131,7 @@ def _encode_response(response: HttpResponse) -> bytes:
         len(response.body) if response.content_length is None else response.content_length
     )
     headers: Mapping[str, object] = {
-        # A real endpoint sends its time, which the daemon compares with its own clock.
+        # Like a real endpoint; the daemon compares this time with its own clock.
         "Date": formatdate(usegmt=True),
         "Content-Type": "application/json",
         "Content-Length": content_length,

@@ -12,7 +12,7 @@ from devnet.fakechain.block_json import Block, FakeLog, Tx
 from devnet.fakechain.mining import MinedBlock
 
 GENESIS_TIME = 1_700_000_000
-# The sender of the transactions of `mine_block_with_logs`. Tests do not check this address.
+# The sender in `mine_block_with_logs`; no test checks this address.
 SENDER = "0x" + "5e" * 20
 
 
@@ -50,7 +50,7 @@ class BlockTree:
         self._child_counts: dict[str, int] = {}
         self._nonce = 0
         self.genesis = self._add_block(None, (0, start), ())
-        # The block that was mined last, on any fork.
+        # The last block that was mined, on any fork.
         self.last_mined: Block = self.genesis
 
     def mine(
@@ -142,7 +142,7 @@ class BranchView:
             new_blocks.append(current)
             current = current.parent
         new_blocks.reverse()
-        # Other threads may be reading the list, so it is replaced instead of changed.
+        # Replaced, not changed, because other threads may be reading the list.
         common_branch = self._branch[: current.number + 1] if current is not None else []
         if len(common_branch) < len(self._branch):
             self._branch = common_branch

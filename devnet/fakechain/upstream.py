@@ -8,7 +8,7 @@ import requests
 from typing_extensions import override
 
 from devnet.fakechain.answering import FakeEndpoint
-from devnet.fakechain.requests import HASH_DIGITS, FakeRequest, FakeRpcError, HttpResponse
+from devnet.fakechain.requests import HASH_LENGTH, FakeRequest, FakeRpcError, HttpResponse
 
 _TIMEOUT_SECONDS = 30
 _MAX_CONNECTIONS = 16
@@ -84,7 +84,7 @@ def _parse_block_number(block_argument: object) -> int | None:
     if (
         not isinstance(block_argument, str)
         or not block_argument.startswith("0x")
-        or len(block_argument) >= HASH_DIGITS - 24
+        or len(block_argument) >= HASH_LENGTH - 24
     ):
         return None
     return int(block_argument, 16)

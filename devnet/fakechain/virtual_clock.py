@@ -9,7 +9,7 @@ class VirtualClock:
     def __init__(self, seconds: float = 1_000.0) -> None:
         self._seconds = seconds
         self._lock = Lock()
-        # The duration of each sleep in seconds.
+        # How long each sleep lasted, in seconds.
         self.waits: list[float] = []
 
     def __call__(self) -> float:

@@ -38,7 +38,7 @@ class PushServer:
     sends_twice: bool = False
     reverses_pairs: bool = False
     remaining_heads: int | None = None
-    # The number of subscriptions since the start.
+    # How many subscriptions there have been since the start.
     subscription_count: int = 0
     _held_headers: list[dict[str, Any]] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
@@ -123,7 +123,7 @@ class _WebSocketConnection:
                     )
                 )
         except ConnectionClosed:
-            # A client may disconnect without closing the connection properly.
+            # A client may disconnect without a proper close.
             pass
         finally:
             for unsubscribe in self._unsubscribe_by_id.values():

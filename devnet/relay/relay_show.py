@@ -35,11 +35,11 @@ from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 NETWORK = "crynux-relay"
 _SEED = 7
-# One minute of the public network takes three seconds in the demo.
+# One minute on the public network takes three seconds in the demo.
 _TIME_SCALE = 0.05
 _TRAFFIC_SECONDS, _SETTLE_SECONDS, _MAX_WAIT_SECONDS = 40, 10, 120
 _POLL_SECONDS = 5.0
-# H recovers continuously, so it differs if the audit sees a penalty one poll late.
+# H recovers continuously, so it differs slightly if the audit sees a penalty one poll late.
 _MAX_HEALTH_DIFFERENCE = 0.01
 # The maximum rounding difference between the relay's floats and the daemon's integers.
 _MAX_ROUNDING_ERROR = 1e-9
@@ -117,7 +117,7 @@ class RelayShow:
             if (new_count := self._count_folded_rows()) != folded_count:
                 folded_count = new_count
                 self.screen.print_line(f"the daemon has folded {folded_count} of the relay's rows")
-            # The chain's time is the wall clock, so there is nothing else to wait for.
+            # The chain runs in real time, so there is nothing else to wait for.
             self.options.stop.wait(1.0)
 
     def verify_stored_state(self) -> RelaySummary:

@@ -31,7 +31,7 @@ _NETWORK = "crynux-on-base"
 _CREATOR = Address("0x" + "c0" * 20)
 _TASK_TIMEOUT_SECONDS = 80.0
 _UPLOAD_TIMEOUT_SECONDS = 120.0
-# A creator does not validate a group that cannot be closed, so the group times out.
+# No creator validates a group that cannot be closed, so it times out.
 _VALIDATION_TIMEOUT_SECONDS = 600.0
 _CANCELLED_AFTER_SECONDS = 4.0
 _GROUP_SIZE = 3
@@ -75,7 +75,7 @@ def derive_node_address(name: str) -> Address:
 
 class _TrafficSimulation:
     def __init__(self, plan: TrafficPlan) -> None:
-        # The numbers are no secrets, and a seed is needed so that a simulation can be repeated.
+        # These numbers are not secret; the seed makes a simulation repeatable.
         self._random = random.Random(plan.seed)  # noqa: S311
         self._plan = plan
         self._scheduled: list[tuple[float, int, Callable[[], None]]] = []

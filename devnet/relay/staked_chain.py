@@ -13,8 +13,8 @@ CONTRACT_NAME, _ARTIFACT = "NodeStaking", "testing/CrynuxStaking"
 _FIXED_ACCOUNTS = 2
 ACCOUNTS = _FIXED_ACCOUNTS + len(RELAY_NODES)
 _GAS = hex(6_000_000)
-# An account of a local chain holds 10,000 ether, which is less than the public network's minimum
-# stake of 100,000.
+# Local accounts hold 10,000 ether, but the public network's minimum stake is 100,000, so stakes
+# are divided by this.
 _STAKE_DIVISOR = 250
 
 

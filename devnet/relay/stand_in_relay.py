@@ -24,21 +24,22 @@ from devnet.relay.relay_history import RelaySource
 class RelayFault(StrEnum):
     """A fault of the stream. Some faults affect a single row, which is given by its id."""
 
-    # Every response is an error (`SILENT`), or is truncated (`CUT`).
+    # Every response is an error (`SILENT`) or truncated (`CUT`).
     SILENT = "silent"
     CUT = "cut"
-    # No newer rows are shown, because the current id never changes.
+    # The current id no longer changes, so no newer rows are shown.
     FROZEN = "frozen"
-    # The row is not shown yet although later rows are, because its transaction is still open.
+    # The row's transaction stays open: later rows are shown, but this one is not.
     LATE_ROW = "late_row"
-    # The row was changed (`CHANGED_ROW`) or deleted (`VANISHED_ROW`) after it was committed.
+    # After it was committed, the row is changed (`CHANGED_ROW`) or deleted (`VANISHED_ROW`).
     CHANGED_ROW = "changed_row"
     VANISHED_ROW = "vanished_row"
-    # A backup was restored, so the current id is the id of this row again.
+    # The relay is restored from a backup taken at this row, so its current id goes back to this
+    # row.
     WENT_BACK = "went_back"
-    # All rows up to this one were deleted because of their age.
+    # All rows up to this one are deleted because of their age.
     RETENTION = "retention"
-    # The `args` of the row are not valid JSON.
+    # The row's `args` are not valid JSON.
     BAD_ROW = "bad_row"
 
 
@@ -156,8 +157,7 @@ class StandInRelay:
     def list_events(self, query: _Query) -> RelayResponse:
         """Handle `GET /v1/events`, which returns the rows above `after_id` in ascending order."""
         if "event_type" in query:
-            # The real relay responds like this, because it filters by a column that does not
-            # exist.
+            # Like the real relay, which filters by a column that does not exist.
             return _build_response(
                 500, {"message": "Unknown column 'event_type' in 'where clause'"}
             )

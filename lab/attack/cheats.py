@@ -21,7 +21,7 @@ from lab.closed_loop.players import (
     Reaction,
 )
 
-# The delay of invented answers in seconds, so that they are never sent in the second of the start.
+# Invented answers are delayed by this many seconds, so that none comes in the second of the start.
 _FAKE_ANSWER_SECONDS = 5
 
 
@@ -33,7 +33,7 @@ class SilentBehaviour(HonestBehaviour):
         return Intention(None)
 
 
-# A faked outage lasts ten minutes in every four hours. More frequent outages would count as usual.
+# A faked outage lasts ten minutes every four hours; more frequent ones would count as usual.
 _OUTAGE_SECONDS, _OUTAGE_PERIOD_SECONDS = 600, 14_400
 _OUTAGE_OFFSET_SECONDS = 7_200
 

@@ -43,12 +43,12 @@ from lab.closed_loop.players import (
     Reaction,
 )
 
-# The declared size and the actual work of a trap in units. A trap declares a small size, but takes
-# about an hour.
+# A trap declares a small size but takes about an hour: the declared size, and the actual work, in
+# units.
 _DECLARED_SIZE, _REAL_WORK = 1, 3000
-# The declared size, and also the actual work, of orders for the creator's own nodes.
+# Orders for the creator's own nodes: both the declared size and the actual work.
 _WASH_SIZE = 1
-# The number of honest orders for each order of the attacker.
+# Honest orders for each order of the attacker.
 _HONEST_ORDERS_PER_TRAP = 4
 
 
@@ -96,20 +96,20 @@ def _build_fixed_shape_creator(plan: LoopPlan, accounts: int, shape: OrderShape)
 
 
 _HONEST = "honest"
-# The number of the attacker's nodes, unless a strategy needs a different number.
+# How many nodes the attacker has, unless a strategy needs a different number.
 OWN_NODES = 4
-# The number of the attacker's nodes in strategies whose nodes must meet in a group by chance.
+# For strategies in which the attacker's nodes must meet in a group by chance.
 _COLLUDING_NODES = 9
-# The number of nodes that can imitate an outage, because they are half of the network.
+# Half of the network, enough to imitate an outage.
 _OUTAGE_NODES = 30
-# The number of nodes with a large stake, and the number of parts that each stake is split into.
+# How many nodes have a large stake, and into how many parts each stake is split.
 _RICH_NODES, _STAKE_PARTS = 2, 8
 _BIG_STAKE_FACTOR = 16
-# A slow GPU takes twice as long as a typical one, which is longer than any honest GPU takes. It
-# costs a third of a typical GPU, which is given in thousandths here.
+# A slow GPU takes twice as long as a typical one, longer than any honest GPU. It costs a third of
+# a typical one (in thousandths).
 _SLOW_FACTOR, _CHEAP_COST = 2, 333
-# The failures per million tasks of careless nodes, and of careless nodes with a slow GPU, whose
-# scores fall below the threshold with fewer failures.
+# Failures per million tasks: of careless nodes, and of those with a slow GPU, whose scores fall
+# below the threshold with fewer failures.
 _CARELESS_FAILURES, _SLOW_FAILURES = 300_000, 120_000
 
 

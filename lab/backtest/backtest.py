@@ -13,11 +13,11 @@ from lab.backtest.task_distribution import sample_start_numbers
 from lab.backtest.worker_pool import MeasurementTask, measure_all_columns
 from oracle.domain.events.network_events import DomainEvent
 
-# A function that is called with the name of the current activity, the number of processed events,
-# and the total number of events (None if unknown).
+# Called with the current activity, the number of events processed, and the total (None if
+# unknown).
 ProgressCallback = Callable[[str, int, int | None], None]
 
-# The default for the maximum number of judged starts.
+# The default limit of judged starts.
 DEFAULT_MAX_STARTS = 10_000
 
 

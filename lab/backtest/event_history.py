@@ -12,7 +12,7 @@ from typing import Protocol
 from oracle.domain.events.network_events import DomainEvent, TaskStarted
 from oracle.errors import InputError
 
-# The number of events per chunk is limited, so that memory use stays constant.
+# Events per chunk; bounds the memory use.
 EVENTS_PER_CHUNK = 5_000
 
 
@@ -63,7 +63,8 @@ class _PickledEvents:
     def read_chunks(self) -> Iterator[list[DomainEvent]]:
         with self.path.open("rb") as stream:
             for _ in range(0, self.event_count, EVENTS_PER_CHUNK):
-                # This command created the file in a private folder, so unpickling it is safe.
+                # This command itself created the file in a private folder, so unpickling it is
+                # safe.
                 chunk: list[DomainEvent] = pickle.load(stream)  # noqa: S301
                 yield chunk
 
@@ -87,8 +88,8 @@ def write_history(
     Raises:
         InputError: there is no event to count.
     """
-    # The stream is read to its end even if `max_block` is set, so that faults anywhere in the file
-    # are found.
+    # Even with `max_block`, read the stream to its end, so that faults anywhere in the file are
+    # found.
     selected_events = (
         event for event in events if max_block is None or event.at.block <= max_block
     )

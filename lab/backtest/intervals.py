@@ -13,7 +13,7 @@ from oracle.domain.scoring.node_scores import is_excluded
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 
-# After this many seconds, the reliability H is 1 again under any rules
+# Under any rules, reliability (H) is back at 1 after this many seconds
 # (docs/reference/scoring-rules.md#numbers).
 _RECOVERY_SECONDS = 1 << DECAY_BITS
 
@@ -55,7 +55,7 @@ def compute_exclusion_end(node: Node, time: int, rules: Rules) -> int:
 class _OpenExclusion:
     start_block: int
     start_time: int
-    # The time at which the node will have recovered if no further event affects it.
+    # When the node will have recovered if no further event affects it.
     expected_end: int
 
 
@@ -129,7 +129,7 @@ class KickoutTracker:
         self._open_by_node: dict[Address, DueInterval] = {}
         self._closed_by_node: dict[Address, list[DueInterval]] = {}
         self._kicks: list[NetworkKick] = []
-        # The nodes whose interval was open before the newest event.
+        # Nodes whose interval was open before the newest event.
         self._previously_due: set[Address] = set()
 
     def update_intervals(self, changes: Iterable[KickoutDue], event: DomainEvent) -> None:

@@ -21,7 +21,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node, create_task
 from oracle.systems.policy import CandidateVerdict, Follower, PolicyInput, SelectionPolicy
 
-# This part of a verdict is the score in a system without rules
+# In a system without rules, this part of a verdict is the score
 # (docs/explanation/pocket.md#evaluation: tickets / max_tickets).
 _TICKETS = "tickets"
 _ANY_TASK = create_task(TaskKey("0x" + 64 * "0"))
@@ -93,7 +93,7 @@ def measure_system(
 
     `on_progress` is called after each chunk of events with the number of events folded so far.
     """
-    # A follower is only needed if the policy judges starts or provides the scores.
+    # A follower is needed only if the policy judges starts or provides the scores.
     follower = policy.create_follower() if plan.judges_starts or not column.has_rules else None
     candidate_weights = (
         create_candidate_weights(policy, follower, column.rules)
@@ -127,12 +127,11 @@ class _MeasurementRun:
         self.fold = Fold(column.rules)
         self.exclusions = ExclusionTracker(column.rules)
         self.kickouts = KickoutTracker()
-        # The nodes that were members at any counted moment; a dict preserves their order.
+        # Nodes that were members at any time that counts. A dict, because it keeps their order.
         self.present_nodes: dict[Address, None] = {}
         self.is_counting = False
         self.last_event: DomainEvent | None = None
-        # The number of started tasks by kind, which is only counted if the policy provides the
-        # scores.
+        # Started tasks by kind; counted only if the policy provides the scores.
         self.task_count_by_kind: dict[TaskKind, int] = {}
         self.recorded_scores: list[Mapping[Address, int]] = []
 
@@ -206,8 +205,8 @@ class _MeasurementRun:
         nodes, rules = self.fold.ledger.nodes, self.column.rules
         if self.column.has_rules or self.follower is None:
             return compute_scores_by_rules(nodes, time, rules)
-        # A Pocket policy compares nodes for one kind of task, so the network's most frequent kind
-        # is used.
+        # A Pocket policy compares nodes for one kind of task, so use the network's most frequent
+        # kind.
         kind = max(
             sorted(self.task_count_by_kind), key=self.task_count_by_kind.__getitem__, default=None
         )

@@ -73,8 +73,7 @@ def create_candidate_weights(
     return _JudgedWeights(follower)
 
 
-# Probabilities are summed in units of 10^-27, so that a sum of a million of them is still exact to
-# 18 digits.
+# In units of 10^-27, even a sum of a million probabilities is exact to 18 digits.
 CHANCE_UNIT = 10**27
 
 
@@ -110,7 +109,7 @@ class TaskSpreadMeter:
     chosen_starts: AbstractSet[int] | None
     _actual: dict[Address, int] = field(default_factory=dict)
     _expected: dict[Address, int] = field(default_factory=dict)
-    # The nodes that started a task of a group, for tasks that name their group.
+    # For tasks that name their group: the nodes that started a task of it.
     _nodes_by_group: dict[GroupKey, set[Address]] = field(default_factory=dict)
     _seen_count: int = 0
     _judged_count: int = 0
@@ -159,7 +158,7 @@ class TaskSpreadMeter:
         if not weights:
             self._unplaced_count += 1
         elif not total:
-            # If all weights are 0, all candidates are drawn with the same probability
+            # If all weights are 0, all candidates are equally likely
             # (docs/reference/scoring-rules.md#selection-weight).
             total = len(weights)
             weights = [(node, 1) for node, _ in weights]

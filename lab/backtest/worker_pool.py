@@ -17,10 +17,9 @@ from lab.backtest.system_columns import SystemColumn
 from oracle.errors import FatalError
 from oracle.systems.registry import get_policy
 
-# A worker process takes one or two seconds to start, so workers are not worth it for a shorter
-# history.
+# Starting a worker takes a second or two, so workers do not pay off for a shorter history.
 MIN_PARALLEL_EVENTS = 30_000
-# The interval between progress reports, in seconds.
+# Seconds between progress reports.
 _PROGRESS_SECONDS = 0.2
 
 
@@ -79,9 +78,9 @@ def _measure_in_current_process(
 def _measure_in_parallel(
     columns: Sequence[SystemColumn], task: MeasurementTask, on_progress: Callable[[int], None]
 ) -> list[Measurement]:
-    # Workers are spawned instead of forked, so that they inherit no state on any platform.
+    # Spawned, not forked, so that workers inherit no state on any platform.
     context = get_context("spawn")
-    # The number of folded events per column. The last entry is set to 1 to stop the workers.
+    # Folded events per column. The last entry is set to 1 to stop the workers.
     folded_counts = context.Array("Q", len(columns) + 1)
     workers = min(task.max_processes, len(columns))
     with ProcessPoolExecutor(workers, context, _initialize_worker, (folded_counts, task)) as pool:

@@ -39,8 +39,8 @@ from oracle.domain.reports.kickout_review import UnansweredScore, count_incident
 from oracle.errors import FatalError
 from oracle.systems.registry import get_policy
 
-# How often a node is drawn for waiting tasks although no node was released in the meantime,
-# because an excluded node may have recovered.
+# Waiting tasks are drawn this often even if no node was released, because an excluded node may
+# have recovered.
 _QUEUE_CHECK_SECONDS = 15
 
 
@@ -174,7 +174,7 @@ def _execute_kickout(state: LoopState, node: LoopNode, ready_at: int) -> None:
     if node.task is None:
         kick_out_node(state, node)
     else:
-        # A kickout aborts the node's task, and the node is removed when the task ends.
+        # A kickout aborts the node's task; the node is removed when the task has ended.
         endings.abort_task(state, node.task, AbortReason.CANCELLED)
 
 

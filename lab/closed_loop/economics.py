@@ -28,8 +28,8 @@ class GasAction(StrEnum):
     TIME_OUT = "time_out"
 
 
-# The gas of each action, measured on the reference network's contracts. An answer in a group takes
-# two transactions, a commitment and a reveal.
+# Measured on the reference network's contracts. An answer in a group takes two transactions, a
+# commitment and a reveal.
 _GAS_BY_ACTION: Mapping[GasAction, int] = {
     GasAction.JOIN: 107_180,
     GasAction.QUIT: 60_000,
@@ -51,44 +51,44 @@ class Economics:
         ValueError: a number is negative; the message names the field.
     """
 
-    # The minimum fee and timeout of a task of size 0, and the increase of both for each unit of
-    # size. The fee equals a node's cost for the seconds of the timeout, because an order can
-    # occupy the node for that long.
+    # The minimum fee and timeout of a task of size 0, and how much each grows per unit of size.
+    # The fee equals a node's cost for the timeout's seconds, because an order can occupy the node
+    # that long.
     base_fee: int = 24_000_000
     unit_fee: int = 2_000_000
     base_seconds: int = 60
     unit_seconds: int = 5
-    # If `floors` is set, the contract rejects fees and timeouts below the minimum. If `tolls` is
-    # set, the contract keeps the minimum fee when a task times out.
+    # `floors`: the contract rejects fees and timeouts below the minimum. `tolls`: when a task
+    # times out, the contract keeps the minimum fee.
     floors: bool = True
     tolls: bool = True
 
     least_stake: int = 400 * GWEI_PER_COIN
-    # The cost of one second of computing, and of one hour of being online.
+    # The cost of one second of computing, and of one hour online.
     gpu_second: int = 400_000
     node_hour: int = 1_000_000_000
-    # The price of a unit of gas, in wei.
+    # The price of one unit of gas, in wei.
     gas_price: int = 10**9
 
-    # Whether answers in a group are hidden until all members have committed to theirs.
+    # Whether the answers of a group stay hidden until all members have committed to theirs.
     commit_reveal: bool = True
-    # Whether a minority of a group loses its stake only if a second group confirms the majority.
+    # Whether a minority loses its stake only if a second group confirms the majority.
     revalidation: bool = True
-    # Whether the dispatcher orders these second groups; without them, contests lapse.
+    # Whether the dispatcher orders these second groups; otherwise contests lapse.
     second_groups: bool = True
     # Whether a member that reports an error is slashed if the majority agrees on a result.
     error_is_slashed: bool = True
 
     rejoin_delay: int = 1800
-    # The seconds before a kicked-out node may join again with the same address. With `forever` it
-    # may never do so.
+    # After how many seconds a kicked-out node may rejoin with the same address; never if
+    # `forever`.
     kick_cooldown: int = 0
     forever: bool = True
-    # A node is accused `report_seconds` after its kickout became due, and the kickout is executed
-    # `veto_delay` seconds later.
+    # A node is accused `report_seconds` after its kickout became due; `veto_delay` seconds later
+    # the kickout is executed.
     report_seconds: int = 180
     veto_delay: int = 3600
-    # Whether a node that leaves while a kickout is pending counts as kicked out.
+    # Whether leaving while a kickout is pending counts as being kicked out.
     quit_is_kickout: bool = True
 
     def __post_init__(self) -> None:

@@ -11,18 +11,18 @@ from typing import NamedTuple, Protocol
 from lab.closed_loop.chance import RandomStream
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
-# The owners of nodes and tasks.
+# Who owns a node or a task.
 HONEST_OWNER = "honest"
 APPLICATIONS = "applications"
 ATTACKER = "attacker"
 TREASURY = "treasury"
 GROUP_SIZE = 3
 
-# Answers are numbers, and equal numbers mean the same answer. All colluding nodes give AGREED_LIE.
+# Answers are numbers; equal numbers are the same answer. All colluding nodes give AGREED_LIE.
 ERROR = 0
 TRUTH = 1
 AGREED_LIE = 2
-# An answer from this number on is a lie that no other node repeats.
+# From this number on, an answer is a lie that no other node repeats.
 FIRST_UNIQUE_LIE = 1000
 
 
@@ -86,9 +86,9 @@ class Reaction(Enum):
     """The reaction of a node to a `NodeEvent`."""
 
     STAY = auto()
-    # The node leaves, and joins again as soon as possible with the same address.
+    # The node leaves and rejoins as soon as possible with the same address.
     RETURN = auto()
-    # The node leaves, and joins at once with another address.
+    # The node leaves and rejoins at once with another address.
     NEW_ADDRESS = auto()
 
 
@@ -170,9 +170,9 @@ class LoopNode:
     kick_at: int | None = None
     start_count: int = 0
     earned_fees: int = 0
-    # The seconds of earlier memberships, before `joined_at`.
+    # Seconds of membership before `joined_at`.
     present_seconds: int = 0
-    # The time of a kickout or slash.
+    # When the node was kicked out or slashed.
     removed_at: int | None = None
     is_slashed: bool = False
 
@@ -192,7 +192,7 @@ class AppOrder:
     group: GroupKey | None
     tasks: "list[LoopTask]" = field(default_factory=list)
     contested: "AppOrder | None" = None
-    # The winning answer; None before the judgement, or without a majority.
+    # The winning answer; None before the judgement or without a majority.
     verdict: int | None = None
     is_judged: bool = False
 

@@ -19,14 +19,14 @@ from lab.page.tables import SHARES_NOTE, format_history_extent
 from oracle.domain.ids import Address
 from oracle.queries.text.text_tables import TABLE_WIDTH, print_table
 
-# If more systems than this are compared, only --json and --html list the nodes.
+# If more systems are compared, only --json and --html list the nodes.
 _MAX_SIDE_BY_SIDE = 4
-# The digits of each score, by the number of compared systems, so that a row fits into a line.
+# The digits of each score, by the number of systems compared, so that a row fits into one line.
 _DIGITS_BY_SYSTEM_COUNT = {1: 18, 2: 18, 3: 6, 4: 4}
-# The widths of the columns for the address, and for the tasks together with their actual share.
+# The widths of the columns: addresses, and tasks together with their actual share.
 _ADDRESS_WIDTH, _TASKS_WIDTH = 42, 16
 _RANK_WIDTH, _PERCENT_WIDTH = 6, 8
-# The maximum width of a system's name in the list of kickouts and in the list of exclusions.
+# The maximum width of a system's name in the lists of kickouts and of exclusions.
 _KICKOUT_NAME_WIDTH, _INTERVAL_NAME_WIDTH = 8, 20
 _MAX_ROWS = 40
 _MAX_INTERVALS = 12

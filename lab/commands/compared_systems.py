@@ -129,7 +129,7 @@ def resolve_base(option: str, base_text: str) -> SystemBase:
         InputError: the system does not exist, or a change is invalid.
     """
     parts = base_text.split()
-    # A file name may contain spaces, and equals signs in all of its words except the last one.
+    # A file name may contain spaces, and equals signs in every word but the last.
     change_count = next(
         (position for position, part in enumerate(reversed(parts)) if "=" not in part), len(parts)
     )

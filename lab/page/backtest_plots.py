@@ -30,7 +30,7 @@ _PANELS_IN_ROW = 3
 _PANEL_WIDTH, _PANEL_HEIGHT = 340.0, 168.0
 _SQUARE_SIZE = 460.0
 _TIME_MARK_COUNT = 5
-# The approximate number of points of a Lorenz curve; more points would not be visible.
+# The approximate number of points of a Lorenz curve; more would not be visible.
 _MAX_POINTS = 200
 # The CSS class of the actual distribution of tasks in the history.
 HISTORY_CLASS = "history"
@@ -118,7 +118,7 @@ def plot_exclusions(
 
     Exclusions are bars, and the moments from which kickouts were due are diamonds.
     """
-    # The number determines the colour, so systems without rules are counted, too.
+    # The number determines the colour, so systems without rules count, too.
     systems_with_rules = [
         (number, result) for number, result in enumerate(results) if result.column.has_rules
     ]
@@ -173,8 +173,7 @@ def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) 
         for number, result in enumerate(results):
             expected = result.compute_expected_share(node)
             if expected is not None:
-                # The dots are shifted slightly in vertical direction, so that equal values are all
-                # visible.
+                # Shift the dots slightly up or down, so that equal values are all visible.
                 y = rows.compute_lane_top(row, 0) + 4.5 + (number - (len(results) - 1) / 2) * 2.5
                 share = format_fraction(expected, 6)
                 tooltip = f"{node}, {result.column.name}: an expected share of {share}"

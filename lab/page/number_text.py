@@ -4,13 +4,13 @@ from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.ids import Address
 from oracle.queries.text.text_tables import format_utc, sanitize_text
 
-# This text is shown instead of a missing value.
+# Shown in place of a missing value.
 NO_VALUE = "-"
 _SHOWN_DIGITS = 6
-# Plots of a time span up to this length show times with seconds.
+# Plots of at most this time span show seconds.
 _MAX_SECONDS_SPAN = 3 * 3600
 _DAY_SECONDS = 86_400
-# The name of a system is truncated to this length.
+# Longer system names are truncated.
 _MAX_NAME_LENGTH = 80
 
 

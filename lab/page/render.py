@@ -11,7 +11,7 @@ from oracle.queries.text.text_tables import sanitize_text
 
 _PAGE_FOLDER = Path(__file__).parent
 _DAEMON_STYLE = Path(daemon_pages.__file__).parent / "static"
-# Texts from the history or the command line are truncated to this length.
+# Text from the history or the command line is cut to this length.
 _MAX_TEXT = 200
 
 

@@ -101,8 +101,7 @@ __attribute__((target("avx2"))) static void hash_four(const ShortMessage message
         }
 }
 
-/* Four messages are hashed at a time. The last one to three messages, and all messages without AVX2, are
- * hashed one by one. */
+/* Hash four messages at a time; the last one to three, and all of them without AVX2, one by one. */
 void keccak256_short(const ShortMessage *messages, size_t count) {
     if (__builtin_cpu_supports("avx2"))
         for (; count >= PARALLEL_STATES; messages += PARALLEL_STATES, count -= PARALLEL_STATES)

@@ -4,10 +4,9 @@
 #include "native.h"
 
 #define WORD 32
-/* The longest packed word, which is a form byte and a complete word. */
+/* The longest packed word: a form byte and a complete word. */
 #define MAX_PACKED_SIZE (WORD + 1)
-/* The form byte of a packed word, if leading zeros were removed, if trailing zeros were removed, or if
- * the word is incomplete. */
+/* The form byte of a packed word: without its leading zeros, without its trailing zeros, or incomplete. */
 #define LEADING 32
 #define TRAILING 64
 #define PARTIAL 96

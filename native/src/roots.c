@@ -53,7 +53,7 @@ enum {
     LAST_SCORED_AT, DUE_TIME, COLUMNS
 };
 
-/* The scoring rules, as far as they are needed for scores that do not depend on other nodes. */
+/* The scoring rules that matter for scores which do not depend on other nodes. */
 typedef struct {
     uint64_t exclusion_line, best_score, new_node;
     int needs_stored_exclusion, is_zero_mean_new;
@@ -220,7 +220,7 @@ PyObject *native_encode_leaves(PyObject *module, PyObject *arguments) {
     long long time;
     const char *table;
     Py_ssize_t size;
-    /* A tuple keeps its rules alive; another sequence might create them for each read. */
+    /* Requires a tuple, which keeps its rules alive; another sequence might create them for each read. */
     if (!PyArg_ParseTuple(arguments, "O!O!Ly#", &PyList_Type, &row_list, &PyTuple_Type, &rule_tuple,
                           &time, &table, &size) ||
         !PyArg_ParseTuple(rule_tuple, "OOOOO", &rules[0], &rules[1], &rules[2], &rules[3], &rules[4]))

@@ -32,8 +32,8 @@ static void add_pair(Pairs *pairs, const uint8_t *children, uint8_t *parent) {
     if (pairs->count == BATCH) flush_pairs(pairs);
 }
 
-/* Hash all nodes above changed leaves, and clear the flags. The flags of a level overwrite the flags of
- * the level below. These were read before, because a parent never has a higher index than its child. */
+/* Hash all nodes above changed leaves, and clear the flags. The flags of each level overwrite those of the
+ * level below, which have been read by then, because a parent never has a higher index than its child. */
 static void hash_changed_nodes(uint8_t *tree, uint8_t *changed, size_t width) {
     Pairs pairs = {.count = 0};
     for (size_t level = width / 2; level > 0; level /= 2) {

@@ -4,9 +4,9 @@
 
 #include "native.h"
 
-/* A smaller node is embedded in its parent, which contains only the hash of a larger one. */
+/* A smaller node is embedded in its parent; of a larger one, the parent contains only the hash. */
 #define MIN_HASHED_SIZE 32
-/* The number of nibbles of the longest key, which is the RLP of a size_t with its header. */
+/* The nibbles of the longest key: the RLP of a size_t, with its header. */
 #define MAX_NIBBLES (2 * (1 + sizeof(size_t)))
 #define LEAF_FLAG 0x20
 

@@ -6,7 +6,7 @@
 
 #include "native.h"
 
-/* A buffer of Python, which must be released. */
+/* A Python buffer that must be released. */
 typedef struct {
     Py_buffer view;
     int is_acquired;

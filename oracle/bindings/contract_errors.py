@@ -15,7 +15,7 @@ from oracle.txmgr.client.refusal import Refusal, RefusalAction
 CONTRACTS = (qos_roots.CONTRACT, qos_words.CONTRACT, objections.CONTRACT, "TaskNetwork")
 
 
-# The reaction to every error that a call of the daemon can cause. A call that fails with any other
+# What the daemon does after each error that its calls can cause. A call that fails with any other
 # error is held.
 ACTIONS: Mapping[str, RefusalAction] = {
     "Paused": RefusalAction.WAIT,
@@ -29,7 +29,7 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "AsOfTooOld": RefusalAction.RENEW,
     "Reorged": RefusalAction.RENEW,
     "Expired": RefusalAction.RENEW,
-    # Since the signature, signers, quorum or rules were replaced, or a limit was tightened.
+    # The signers, the quorum or the rules were replaced after signing, or a limit was tightened.
     "WrongConfig": RefusalAction.RENEW,
     # For proofs: a newer round was accepted, or the round was struck (withdrawn).
     "NotProven": RefusalAction.RENEW,
@@ -45,15 +45,16 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "NoTarget": RefusalAction.DROP,
     "NoKick": RefusalAction.DROP,
     "AlreadyAccused": RefusalAction.DROP,
-    # For an accusation or execution, the last root does not contain the interval. For `clear`, it
-    # still does.
+    # An accusation or execution fails because the last root does not contain the interval; `clear`
+    # fails because it still does.
     "NotDue": RefusalAction.DROP,
     "OtherInterval": RefusalAction.DROP,
     "StillDue": RefusalAction.DROP,
     # The vetoer ended the kickout, or has not allowed it yet.
     "Spared": RefusalAction.DROP,
     "KickHeld": RefusalAction.DROP,
-    # For words: all words are written already, or would exceed the limit on lowered lanes.
+    # For words: all of them are already written, or writing them would lower more lanes than
+    # allowed.
     "NothingWritten": RefusalAction.DROP,
     "NotAllowed": RefusalAction.DROP,
     # For objections: the node made another objection meanwhile, or the signature is no longer
@@ -62,8 +63,8 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "ObjectionExpired": RefusalAction.DROP,
     "NotSignedByNode": RefusalAction.DROP,
     "WordsTooLong": RefusalAction.DROP,
-    # For starts: the index lags behind the contract, and will discard the selection once it has
-    # caught up.
+    # For starts: the index lags behind the contract and will drop the selection once it catches
+    # up.
     "NodeBusy": RefusalAction.WAIT,
     "NodeIsPaused": RefusalAction.WAIT,
     "NotSelectable": RefusalAction.WAIT,
@@ -73,17 +74,16 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "WrongVersion": RefusalAction.WAIT,
     "TookPart": RefusalAction.WAIT,
     "GroupClosed": RefusalAction.WAIT,
-    # For drops: a task of the group has started, or another task of the group was created.
+    # For drops: a task of the group started meanwhile, or another task of the group was created.
     "GroupRuns": RefusalAction.WAIT,
     "InGroup": RefusalAction.WAIT,
     "WrongMembers": RefusalAction.WAIT,
     "NotDispatcher": RefusalAction.WAIT,
     "WrongStatus": RefusalAction.WAIT,
-    # For download requests: another account requested the download, which the index will show.
+    # For download requests: another account made the same request; the index will soon show it.
     "AlreadyAsked": RefusalAction.WAIT,
     "BadName": RefusalAction.WAIT,
-    # For system tasks: the dispatcher's balance in the contract is too low until the contract is
-    # funded.
+    # For system tasks: the dispatcher's balance in the contract is too low; it must be funded.
     "PurseTooSmall": RefusalAction.WAIT,
     "DeadlineTooFar": RefusalAction.HOLD,
     "NotEnoughGas": RefusalAction.HOLD,
@@ -92,26 +92,25 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "BadReason": RefusalAction.HOLD,
     "BadRun": RefusalAction.HOLD,
     "LaneTooHigh": RefusalAction.HOLD,
-    # The network contract, which ends the membership at a kickout, accepts calls only from its own
-    # oracle.
+    # The network's contract removes a kicked node from the network only if its own oracle calls
+    # it.
     "NotOracle": RefusalAction.HOLD,
 }
 
-# With these errors, the contract is paused; `resume` or `setLimits` may end the pause earlier.
+# These errors mean that the contract is paused; `resume` or `setLimits` may end the pause earlier.
 _PAUSE_ERRORS = frozenset({"Paused", "TooSoon"})
 
-# With these errors, the purpose of the call is fulfilled: a push whose round is accepted already,
-# a call about a kickout that is accused, executed or cancelled already, or words that are written
-# already.
+# These errors mean that the call's goal is already reached: the round is already accepted, the
+# kickout already accused, executed or cancelled, or the words already written.
 _ALREADY_DONE_ERRORS = frozenset(
     {
         *("WrongRound", "AlreadyAccused", "AlreadyExpelled", "NoKick", "NothingWritten"),
     }
 )
 
-# With these errors, the first argument is the unix time from which the call may succeed.
+# The first argument of these errors is the Unix time from which the call may succeed.
 _ERRORS_WITH_TIME = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty"})
-# A larger number does not fit the database, and a false response may contain any number.
+# A larger time does not fit the database column; a dishonest endpoint may return any number.
 _MAX_TIME = 2**40
 
 

@@ -5,11 +5,10 @@ from oracle.errors import TransientError
 from oracle.rpc.fanout import EndpointCaller, PoolView
 from oracle.rpc.rpc_errors import RevertError
 
-# The gas that the account's contract may use, which is the same as in
-# contracts/roots/Objections.sol.
+# The gas limit of the call to the account's contract, as in contracts/roots/Objections.sol.
 CHECK_GAS = 100_000
-# The first four bytes of `isValidSignature(bytes32,bytes)`, which the contract also returns if the
-# signature is valid.
+# The selector of `isValidSignature(bytes32,bytes)`; the contract also returns it to accept a
+# signature (EIP-1271).
 _SELECTOR = "1626ba7e"
 _VALID = "0x" + _SELECTOR.ljust(64, "0")
 _WORD_BYTES = 32

@@ -20,7 +20,7 @@ from oracle.txmgr.client.receipts import fetch_newest_block
 T = TypeVar("T")
 ARB_SYS = Address("0x0000000000000000000000000000000000000064")
 _BLOCK_NUMBER_CALL = "0x" + keccak(b"arbBlockNumber()")[:4].hex()
-# The length of `0x` and one word.
+# The number of characters of `0x` and a 32-byte word in hex.
 _WORD_LENGTH = 66
 
 
@@ -139,6 +139,6 @@ def is_arbitrum_chain(pool_view: PoolView) -> bool:
     try:
         block_number = pool_view.request("eth_call", call, "latest")
     except RevertError:
-        # The address belongs to another precompile or contract.
+        # A different precompile or contract has this address.
         return False
     return isinstance(block_number, str) and len(block_number) == _WORD_LENGTH

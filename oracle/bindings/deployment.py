@@ -33,7 +33,7 @@ DEFAULT_KICK_LIMITS = ContractKickLimits(
     bucket_per_frame=1,
     bucket_frame=3600,
 )
-# The default limits, for a network of some thousand nodes and a period of one minute
+# The defaults suit a network of a few thousand nodes with a round per minute
 # (docs/explanation/kickouts.md#limits-in-the-contract).
 DEFAULT_LIMITS = RootsLimits(
     min_interval=30,
@@ -54,8 +54,8 @@ DEFAULT_FLOORS = RootsLimits(
     kick_rounds=2,
     min_open=3,
 )
-# The tightest limits that the pauser can set. Scores still stay fresh with one round per minute
-# and a heartbeat of an hour, and a kickout takes a day.
+# The tightest limits that the pauser can set. With a round per minute and a heartbeat of an hour,
+# scores still stay fresh and a kickout still completes within a day.
 DEFAULT_TIGHTEST = RootsLimits(
     min_interval=60,
     anchor_window=200,
@@ -65,8 +65,8 @@ DEFAULT_TIGHTEST = RootsLimits(
     kick_rounds=60,
     min_open=10,
 )
-# The loosest limits of kickouts that the admin can set. Both sizes of the bucket are four times
-# the sizes in DEFAULT_KICK_LIMITS, and the gas has no lower limit.
+# The loosest kickout limits that the admin can set. Both bucket sizes are four times those in
+# DEFAULT_KICK_LIMITS; the gas has no lower bound.
 DEFAULT_KICK_FLOORS = ContractKickLimits(
     kick_gas=0,
     kick_cooldown=NEVER_EXPIRES,
@@ -74,7 +74,7 @@ DEFAULT_KICK_FLOORS = ContractKickLimits(
     bucket_per_frame=4,
     bucket_frame=3600,
 )
-# Limits that allow the admin to set any limit, only for tests and demonstrations.
+# The admin can set any limit. Only for tests and demonstrations.
 NO_FLOORS = RootsLimits(
     min_interval=0,
     anchor_window=8191,
@@ -91,12 +91,12 @@ NO_KICK_FLOORS = ContractKickLimits(
     bucket_per_frame=2**16 - 1,
     bucket_frame=1,
 )
-# The number of rounds whose roots the contract keeps, and the number of newer rounds after which a
-# root is used. The delay allows a wrong root to be struck (withdrawn) before it is used.
+# The contract keeps the roots of this many rounds, and uses a root only after LAG newer rounds, so
+# that a wrong root can be struck (withdrawn) before it is used.
 DEFAULT_KEPT_ROUNDS, DEFAULT_LAG_ROUNDS = 256, 2
 
-# The gas of a deployment: for the transaction, the creation and a constructor with some calls; for
-# each byte of code that is stored; and for each byte of calldata.
+# The gas of a deployment: a base for the transaction, the contract creation and a constructor that
+# makes a few calls; plus an amount per byte of stored code and per byte of calldata.
 _BASE_CREATION_GAS, _STORED_BYTE_GAS, _CALLDATA_BYTE_GAS = 200_000, 200, 16
 
 

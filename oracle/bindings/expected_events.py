@@ -64,7 +64,7 @@ _EXPECTED_EVENTS = (
     ),
     _ExpectedEvent("TaskNetwork", "queueTask", "TaskQueued", {"task": "key"}),
     _ExpectedEvent("TaskNetwork", "dropTask", "TaskAborted", {"task": "key"}),
-    # Only the first task is checked, because the tasks of a group end together.
+    # Checking the first task is enough, because all tasks of a group end together.
     _ExpectedEvent("TaskNetwork", "dropGroup", "TaskAborted", {"task": "keys[0]"}),
     _ExpectedEvent("TaskNetwork", "probe", "ProbeStarted", {"nodes": "nodes"}),
     _ExpectedEvent("TaskNetwork", "validateTask", "TaskSucceeded", {"task": "key"}),
@@ -145,7 +145,7 @@ def _decode_events(
     """Return the arguments of each well-formed log of the expected event."""
     event = get_contract_class(expected_event.contract).events[expected_event.event]()
     topic = load_abi(expected_event.contract).events[expected_event.event].digest
-    # The import is fast, because web3 and with it eth_abi are already loaded here.
+    # This import is cheap, because web3 has already loaded eth_abi.
     from eth_abi.exceptions import DecodingError  # noqa: PLC0415
     from web3.logs import DISCARD  # noqa: PLC0415
 

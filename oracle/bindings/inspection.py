@@ -15,8 +15,8 @@ from oracle.signing.typed_data import MAX_TTL_SECONDS
 class ExpectedConfiguration:
     """The configuration that the contract must match; keys that are None are not compared."""
 
-    # The contract that kickouts may call, or None if it is not compared. Kickouts may also call no
-    # contract.
+    # The contract that kickouts must call, or None to skip the comparison. It is also accepted if
+    # kickouts call nothing (zero address).
     target: Address | None
     rules_hash: Hash
     settings: ReportSettings

@@ -12,11 +12,10 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 
-# The gas that a kickout may use in the network, for the call, its return and the records of a
-# node.
+# The gas that the network's contract may use for a kickout: the call, its return, and the updates
+# of the node's records.
 KICK_GAS = 600_000
-# The same gas for networks that keep a record for each model of a node, with about 50,000 for each
-# of fifty models.
+# For networks that keep a record per model of a node: about 50,000 gas for each of fifty models.
 KICK_GAS_WITH_MODELS = 3_000_000
 
 
@@ -79,7 +78,7 @@ COMMIT_TASK = KickTarget(
     granted_by=_NODE_OWNER,
     grant_signature=_TRANSFER_SIGNATURE,
 )
-# This is not a default, because the current relay does not notice that a node is kicked on chain.
+# Not a default, because the current relay does not notice nodes that are kicked on-chain.
 NODE_STAKING = KickTarget(
     "NodeStakingAdapter",
     artifact="adapters/NodeStakingAdapter",

@@ -34,17 +34,16 @@ from oracle.domain.ids import ZERO_ADDRESS, Address
 from oracle.domain.reports.report import ReportSettings
 from oracle.rpc.fanout import PoolView
 
-# The limits that bound the harm by a stolen quorum of keys; some need a minimum, others a maximum.
+# Limits that bound the damage a stolen quorum of keys can do.
 _MIN_BOUND_LIMITS = ("veto_delay", "kick_rounds")
 _MAX_BOUND_LIMITS = ("kick_below",)
-# The maximum kick limits, which are four times the defaults of `contract deploy`. A stolen quorum
-# can kick MAX_BUCKET nodes at once, and MAX_DAILY_KICKS nodes each day.
+# Four times the defaults of `contract deploy`. A stolen quorum can kick MAX_BUCKET nodes at once
+# and MAX_DAILY_KICKS per day.
 MAX_BUCKET, MAX_DAILY_KICKS = 12, 96
 _DAY = 86_400
-# The pauser's tightest limits may delay a kickout by at most this many seconds.
+# The pauser's tightest limits must not delay a kickout by more than this many seconds.
 MAX_KICK_DELAY = 7 * _DAY
-# A root must be used only after at least this many newer rounds, so that a wrong root can be
-# struck before.
+# A root is used only after this many newer rounds, so that a wrong root can still be struck.
 MIN_LAG_ROUNDS = 2
 
 
@@ -110,7 +109,7 @@ def find_timelock_weaknesses(
     proposers = expected_proposers or roles.get_accounts_with_role(PROPOSER_NAME)
     allowed_by_role = {
         PROPOSER_NAME: (proposers, "an address in --proposers"),
-        # After its delay, anyone may execute a call.
+        # Anyone may execute a call once its delay has passed.
         EXECUTOR_NAME: ([*proposers, ZERO_ADDRESS], "anyone, or a proposer"),
         CANCELLER_NAME: ([*proposers, oracle], "a proposer or the oracle"),
         ADMIN_NAME: ([roles.timelock], "only the timelock itself"),

@@ -41,7 +41,7 @@ def encode_probe_call(
     duplicate.
     """
     seed = f"probe {window} {nodes[0]}".encode()
-    # The last byte of the id is the index of a task in its group.
+    # The last byte of a task id is the task's index in its group.
     task_id = sha256(seed).digest()[:-1] + b"\0"
     is_group = len(nodes) > 1
     task_order = (

@@ -29,7 +29,7 @@ from oracle.txmgr.client.receipts import fetch_newest_block
 
 CONTRACT = "roots/QoSRoots"
 
-# A node's leaf in the form of the contract's struct: node, next node, fields, hash of the scores.
+# The fields of the contract's leaf struct: node, next node, packed fields, hash of the scores.
 LeafValues = tuple[Address, Address, int, bytes]
 
 _WORD_BYTES = 32

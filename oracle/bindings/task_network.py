@@ -12,13 +12,13 @@ from oracle.rpc.rpc_errors import RevertError
 
 CONTRACT = "TaskNetwork"
 
-# The gas of a task start, within a few percent, measured for `startTaskAsOf` of a group's task on
-# the reference network, which also reads its oracle contract.
+# Measured gas of `startTaskAsOf` for a task of a group on the reference network, which also reads
+# its oracle contract; accurate to a few percent.
 START_GAS = 145_000
-# The gas of `startGroup` for three tasks, within a few percent.
+# Measured gas of `startGroup` for three tasks; accurate to a few percent.
 START_GROUP_GAS = 375_000
 
-# The number of hex digits of a word.
+# The number of hex digits of a 32-byte word.
 _WORD_DIGITS = 64
 
 # The value of Reason.FeeTooLow in TaskNetwork.

@@ -17,30 +17,33 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 from oracle.telemetry.logger import get_logger
 
-# If the preferred endpoint has no new block for this time, all other endpoints are queried too.
+# If the preferred endpoint has had no new block for this long, all other endpoints are queried
+# too.
 STANDSTILL_SECONDS = 30.0
-# The chain counts as stalled after this many block times without a new block. The second constant
-# is the minimum of this time in seconds.
+# The chain counts as stalled after this many block times without a new block, but not before the
+# minimum in seconds.
 _STALL_BLOCKS = 10
 _MIN_STALL_SECONDS = 60.0
-# Between two checks at most this time is counted, because the machine may have been suspended.
+# The maximum time counted between two checks, because the machine may have been suspended.
 _MAX_COUNTED_SECONDS = 20.0
-# If all responding endpoints are below the final block for this time, the final block is reset.
+# If all responding endpoints are below the final block for this long, the final block is reset.
 _MAX_BELOW_FINAL_SECONDS = 60.0
 # The weight of the newest block in the moving average of block times.
 _NEWEST_WEIGHT = 0.2
-# The next block is expected one block time after the previous one was seen. Around this time the
-# chain is polled at short intervals. They begin 15 % of the block time earlier, because the
-# previous block may have been seen late, and end half a second later, because blocks may be late.
+# The chain is polled at short intervals around the expected time of the next block, one block time
+# after the previous block was seen. Short polling starts 15 % of the block time early (the
+# previous block may have been seen late) and stops half a second late (the next block may be
+# late).
 _EARLY_SHARE, _MAX_EARLY_SECONDS = 0.15, 0.25
 _LATE_SECONDS = 0.5
 _SHORT_POLL_SECONDS = 0.1
-# With shorter block times no wait is estimated, because the poll interval would always be short.
+# Below this block time no wait is estimated, because polling would always be at short intervals.
 _MIN_EXPECTED_BLOCK_SECONDS = 0.75
-# A head up to this number of blocks above the newest known block is used without a check. At this
-# distance, an index still counts as at the head (`txmgr.context.BLOCKS_UNDER_HEAD`).
+# A head is not checked if it is at most this many blocks above the newest known block. An index
+# this far behind still counts as synced (`txmgr.context.BLOCKS_UNDER_HEAD`).
 MAX_UNCHECKED_BLOCKS = 2
-# The endpoint has to return a block at one of this many heights above the other witness's head.
+# To confirm its head, the endpoint must return a block at one of this many heights above the other
+# witness's head.
 _NEXT_HEIGHTS = 10
 
 
@@ -95,15 +98,14 @@ class HeadTracker:
         self.finality = finality
         self._clock = clock
         self._final_block: BlockRef | None = None
-        # The height of the highest known block, and the time at which this block arrived, or at
-        # which all endpoints had reached it.
+        # The highest known block, and when it arrived or when all endpoints had reached it.
         self._newest_number = -1
         self._moved_at = clock()
         self._stall_detector = StallDetector()
-        # Whether every endpoint was queried since the last new block, and none has a newer block.
+        # Whether every endpoint was queried since the last new block and none has a newer one.
         self._all_stalled = False
         self._is_stalled = False
-        # The time since which all endpoints have been below the final block, or None.
+        # When the endpoints fell below the final block, or None if they have not.
         self._below_final_since: float | None = None
 
     @property
@@ -268,7 +270,7 @@ class HeadClaims:
     def __init__(self, endpoints: EndpointPool, witnesses: WitnessFetcher) -> None:
         self._endpoints = endpoints
         self._witnesses = witnesses
-        # The height of the highest block that was read, or that two witnesses have reached.
+        # The highest block that was read or that two witnesses have reached.
         self._known_number = -1
 
     def record_read_block(self, block: BlockRef) -> None:

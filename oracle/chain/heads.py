@@ -62,7 +62,8 @@ def determine_final_block(
         candidate = _find_last_block_before_time(
             endpoint, previous_final, candidate, max_timestamp
         )
-    # The candidate may be below the requested height, because the chain may have skipped heights.
+    # If the chain skipped heights, the candidate may be below the requested height, and even below
+    # `previous_final`.
     if previous_final is not None and candidate.number < previous_final.number:
         return previous_final
     return candidate
@@ -77,7 +78,8 @@ def _find_last_block_before_time(
     previous final block usually takes a few requests, and any other search takes a few dozen.
     """
     low, high = _bracket_timestamp(endpoint, previous_final, top, max_timestamp)
-    # Because the chain may have skipped heights, `low` is the highest block up to `low_height`.
+    # `low` is the highest block up to `low_height`; its number is lower if the chain skipped
+    # heights.
     low_height, high_height = low.number, high.number
     while high_height - low_height > 1:
         height = (low_height + high_height) // 2
@@ -191,7 +193,7 @@ def _fetch_tagged_blocks(
 ) -> tuple[OptionalBlocks, BlockRef, dict[str, BlockRef | None]]:
     """Return the blocks at the checkpoints, the newest block, and the block of each tag."""
     try:
-        # `latest` is requested last, so that it is not older than the tagged blocks.
+        # `latest` comes last, so that it is not older than the tagged blocks.
         blocks = endpoint.get_headers([*checkpoint_numbers, *endpoint.tags, "latest"])
     except RpcError as error:
         if not endpoint.tags or error.kind in _TEMPORARY_ERRORS:

@@ -11,7 +11,7 @@ from oracle.domain.ids import Address, Hash
 from oracle.errors import InputError
 
 ADDRESS_DIGITS, HASH_DIGITS = 40, 64
-# These patterns are for OpenAPI schemas, which cannot express the rule of the checksum.
+# OpenAPI schemas cannot express the checksum rule, so these patterns accept any case.
 ADDRESS_INPUT_PATTERN = "^0[xX][0-9a-fA-F]{40}$"
 ADDRESS_PREFIX_INPUT_PATTERN = "^0[xX][0-9a-fA-F]{0,40}$"
 HASH_INPUT_PATTERN = "^0[xX][0-9a-fA-F]{64}$"

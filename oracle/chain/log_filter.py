@@ -18,9 +18,9 @@ from oracle.domain.logs import MAX_LOG_INDEX, Log, LogRow, PackedLogs, SourceInd
 from oracle.domain.native import NativeFilter, native
 from oracle.rpc.responses import LogResponse
 
-# The placeholders for a missing and for an invalid timestamp, until the block header is read.
+# Placeholders for a missing and an invalid timestamp until the block header is read.
 UNKNOWN_TIME, NO_TIME = -1, -2
-# The upper bound of timestamps in seconds. Timestamps in milliseconds are larger.
+# The upper bound of a timestamp in seconds; millisecond timestamps are larger.
 _MAX_TIMESTAMP = 1 << 34
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
 # Some chains use this transaction hash for pending logs, or for logs without a transaction.
@@ -33,7 +33,7 @@ class LogFilter:
 
     addresses: frozenset[Address]
     topics: frozenset[str]
-    # The same filter in the form that the native code needs.
+    # The same filter, in the form that the native code takes.
     native_filter: NativeFilter = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -143,7 +143,7 @@ def _are_lower_case_hex(texts: Sequence[str]) -> bool:
 
 def _parse_logs(responses: Sequence[LogResponse]) -> list[Log]:
     logs: list[Log] = []
-    # Fields of the current block; unordered logs are sorted below.
+    # The current block; logs that are out of order are sorted below.
     number_text = timestamp_text = None
     block_hash = Hash("")
     block, previous_index, time = -1, -1, UNKNOWN_TIME

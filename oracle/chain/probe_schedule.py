@@ -33,12 +33,12 @@ class EndpointProber:
         self._filter = log_filter
         self._first_block = first_block
         self._capability_store = capability_store
-        # By endpoint, the times of the next probe and of the last full probe.
+        # By endpoint, when it is next probed and when it last had a full probe.
         self._due_at: dict[Endpoint, float] = {}
         self._full_probe_at: dict[Endpoint, float] = {}
         # Probes run in the background, so that an endpoint that hangs does not block the caller.
         self.background_call: BackgroundCall[Capabilities] = BackgroundCall()
-        # The endpoint that is being probed, and the start time if the probe is a full one.
+        # The endpoint being probed, and when the probe started if it is a full one.
         self._pending_probe: tuple[Endpoint, float | None] | None = None
         if capability_store is not None:
             for endpoint in endpoints:
@@ -96,7 +96,7 @@ class EndpointProber:
         if facts.fault is not None:
             self._endpoints.quarantine(endpoint, facts.fault, is_on_other_chain=True)
             return {"did": "probe", "endpoint": endpoint.name, "fault": facts.fault}
-        # If no tag was found, the known tags are kept, because a tag that failed may work later.
+        # If no tag was found, the known tags are kept, because a failing tag may work again later.
         endpoint.tags = facts.tags or endpoint.tags
         if self._capability_store is not None:
             endpoint.save_capabilities(self._capability_store)

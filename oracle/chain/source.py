@@ -68,7 +68,7 @@ class ChainSource:
             lambda blocks: self._window_source.fetch_window(blocks, with_headers=False),
             lambda blocks: self._window_source.limit_range(blocks, with_headers=False),
         )
-        # The queues of ranges that workers verify again, by level and endpoint.
+        # Queues of ranges that workers verify again, by level and endpoint.
         self._reverification_queues: dict[tuple[VerificationLevel, str | None], SegmentQueue] = {}
         self._min_worker_blocks = MIN_WORKER_BLOCKS
 

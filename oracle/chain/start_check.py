@@ -11,11 +11,11 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
 
-# After the first response, the start waits for slow endpoints for this time. This number of checks
-# may run concurrently.
+# After the first response, startup waits this long for slower endpoints. At most this many checks
+# run concurrently.
 _GRACE_SECONDS = 5.0
 _MAX_CONCURRENT = 16
-# The kinds of errors after which an endpoint is quarantined, and those that may be temporary.
+# An endpoint is quarantined after a configuration error; the others may be temporary.
 _CONFIGURATION_ERRORS = {ErrorKind.REFUSED, ErrorKind.INVALID, ErrorKind.UNSUPPORTED}
 _TEMPORARY_ERRORS = set(ErrorKind) - _CONFIGURATION_ERRORS - {ErrorKind.QUARANTINED}
 
@@ -43,7 +43,7 @@ def check_endpoints(
         if error.kind in _CONFIGURATION_ERRORS:
             endpoints.quarantine(endpoint, error.detail)
         else:
-            # The failure is recorded, so that other endpoints are used until this one recovers.
+            # Recorded so that other endpoints are used until this one recovers.
             endpoints.record_failure(endpoint, error)
     _check_contract_code(endpoints, reader)
 
@@ -117,8 +117,8 @@ def _check_contract_code(endpoints: EndpointPool, reader: EventReader) -> None:
     try:
         endpoints.run_with_endpoint(check_endpoint_contracts)
     except RpcError:
-        # The mismatch counts only if all endpoints report it, because an endpoint that has stalled
-        # or has lost its data also reports a missing contract.
+        # The mismatch counts only if every endpoint reports it: to an endpoint that has stalled or
+        # lost its data, an existing contract looks missing.
         if len(mismatches) == len(endpoints):
             raise mismatches[0] from None
         raise

@@ -19,7 +19,7 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 _METHOD = "eth_getBlockReceipts"
 
-# The selectors (`0x` and 8 hex digits) of the watched functions, by contract.
+# The selectors (`0x` and 8 hex digits) of the watched functions of each contract.
 Selectors = Mapping[Address, frozenset[str]]
 
 
@@ -92,7 +92,7 @@ def select_watched_calls(
             Address(to),
             parse_quantity(endpoint, transaction.value),
             transaction.input.lower(),
-            # The outcome is set when the receipt is read.
+            # Set once the receipt is read.
             succeeded=False,
         )
         calls.append(call)
@@ -139,8 +139,8 @@ def _fetch_call_receipts(
                 for receipt in block_receipts or ()
             }
     except RpcError as error:
-        # The receipts of a full block may exceed the limit of a response. They are then requested
-        # one by one.
+        # The receipts of a full block may exceed the size limit of a response, so they are then
+        # requested one by one.
         if error.kind is not ErrorKind.TOO_LARGE:
             raise
     params = [[call.tx_hash] for call in calls]
@@ -169,6 +169,6 @@ def _serves_block_receipts(endpoint: Endpoint, block: int) -> bool:
     return endpoint.gives_block_receipts
 
 
-# A function that compares a call with the transaction from the endpoint; see SenderChecker.
+# Compares a call with the transaction as the endpoint returned it; see SenderChecker.
 RawTransaction = dict[str, object]
 CallCheck = Callable[[Call, RawTransaction], None]

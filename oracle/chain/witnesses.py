@@ -12,16 +12,16 @@ from oracle.rpc.headers import get_headers
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
-# A function that returns whether a block (first argument) is deep enough below a head (second).
+# Returns whether a block (first argument) is deep enough below a head (second).
 DepthCheck = Callable[[BlockRef, BlockRef], bool]
 
-# The timeout of a second witness. After a timeout, the endpoint is not queried for the backoff
-# time, because an endpoint that hangs would otherwise delay every window.
+# The timeout for a second witness. After a timeout the endpoint is left out for the backoff time,
+# because an endpoint that hangs would otherwise delay every window.
 _TIMEOUT_SECONDS = 5.0
 _BACKOFF_SECONDS = 60.0
-# An endpoint that took longer than this is slow. Its block is used, but then the endpoint is not
-# queried for a multiple of its response time. The maximum ensures that it is queried again before
-# `/readyz` fails.
+# An endpoint that takes longer is slow: its block is used, but then the endpoint is left out for a
+# multiple of its response time. The maximum ensures that it is queried again before `/readyz`
+# fails.
 _SLOW_SECONDS = 2.0
 _SLOW_FACTOR = 30.0
 _MAX_BACKOFF_SECONDS = 240.0
@@ -45,12 +45,12 @@ class WitnessFetcher:
     def __init__(self, endpoints: EndpointPool, clock: Callable[[], float]) -> None:
         self._endpoints = endpoints
         self._clock = clock
-        # By endpoint name, the time until which a silent or slow endpoint is not queried.
+        # By endpoint name, until when a silent or slow endpoint is not queried at all.
         self._backoff_until: dict[str, float] = {}
-        # By endpoint name, the time until which routine comparisons do not query a slow endpoint.
-        # This time is later, so that confirmations query the endpoint again first.
+        # By endpoint name, until when routine comparisons skip a slow endpoint. This is later than
+        # the backoff, so that confirmations query the endpoint again first.
         self._slow_until: dict[str, float] = {}
-        # Whether slow endpoints are always queried, because no other work is delayed by them.
+        # Whether slow endpoints are always queried, because they delay no other work.
         self.is_patient = False
 
     def fetch_witnesses(

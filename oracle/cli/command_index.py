@@ -33,9 +33,9 @@ class IndexedCommand(NamedTuple):
     summary: str
 
 
-# The commands and groups, in the order of the help. This is the only place where
-# `oracle` names the other packages (devnet, lab, gateway). The names are strings, because no
-# module of `oracle` imports these packages.
+# The commands and groups, in the order of the help. Only here does `oracle` name the other
+# packages (devnet, lab, gateway), and only as strings, because no module of `oracle` may import
+# them.
 COMMANDS = {
     "demo": IndexedCommand(
         "devnet.commands.demo_commands",
@@ -234,8 +234,8 @@ def _end_process_on_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
-# The function is cached, because a second freeze has little effect, and counting the frozen
-# objects takes as long as a collection.
+# Cached, because freezing again has little effect, and counting the frozen objects takes as long
+# as a collection.
 @cache
 def _freeze_imported_objects() -> None:
     """Exclude all objects that exist now from garbage collection."""
@@ -257,7 +257,7 @@ class CommandIndex(TyperGroup):
 
     @override
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        # To list the commands, Typer shows the help of each, which would import all modules.
+        # To list the commands, Typer would show the help of each and so import every module.
         self.commands = {
             name: TyperGroup(name=name, help=command.summary) for name, command in COMMANDS.items()
         }
@@ -283,7 +283,7 @@ def _log_to_stderr() -> None:
 def _adapt_help(command_tree: TyperCommand | TyperGroup) -> None:
     """Set the help option's names and the value metavars for all commands of a tree."""
     for command in _iterate_command_tree(command_tree):
-        # A command keeps the option names of its first call, so the names must not depend on the
+        # A command keeps the help option names of its first call, so they must not depend on the
         # caller.
         command.context_settings["help_option_names"] = HELP_OPTION_NAMES
         for parameter in command.params:

@@ -20,7 +20,7 @@ from oracle.queries.text.text_tables import (
     shorten_hash,
 )
 
-# The terminal shows at most this many rows; --json contains all draws.
+# The terminal shows at most this many rows; --json shows all draws.
 _MAX_ROWS = 20
 _COLUMNS = ("task", "node", "seed block")
 _SettledOption = Annotated[

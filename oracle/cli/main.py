@@ -67,9 +67,9 @@ def _print_thread_traceback(hook_args: threading.ExceptHookArgs) -> None:
 
 
 _MAX_STACK_FRAMES = 1_000
-# The mode in which each standard file is opened if it was closed, in the order of file numbers.
+# The mode in which each closed standard file is reopened, in the order of the file descriptors.
 _STANDARD_FILES = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
-# 128 plus the number of SIGPIPE, which is not defined on every platform.
+# 128 plus the number of SIGPIPE, which not every platform defines.
 BROKEN_PIPE_EXIT_CODE = 141
 _MESSAGE_REPLACEMENTS = {
     "Value error, ": "",
@@ -116,8 +116,7 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Run one command and exit with its exit code."""
-    # Without this setting, Pydantic would search all installed packages for plugins, which is
-    # slow, and run them.
+    # Otherwise Pydantic searches all installed packages for plugins, which is slow, and runs them.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     disable_core_dumps_and_redact_tracebacks()
     _open_closed_standard_files()
@@ -133,7 +132,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         with _unwrap_broken_pipe():
             exit_code = build_app()(list(arguments), prog_name="qos-oracle", standalone_mode=False)
-        # stdout is flushed here, so that a full disk is detected before success is reported.
+        # Flush now, so that a full disk is detected before the command reports success.
         sys.stdout.flush()
     except TyperException as error:
         return _print_failure(_rewrite_typer_message(error), error.exit_code)
@@ -165,11 +164,10 @@ def _handle_os_error(error: OSError) -> int:
     if error.filename is None and _is_working_directory_removed():
         return _print_failure("the working directory was removed; change to another one", 2)
     if error.strerror is None or (error.filename is None and not _is_stdout_error(error)):
-        # An error of a socket or a library should have been translated by the caller, so it is a
-        # bug.
+        # The caller should have translated the error of a socket or library, so this is a bug.
         raise error
     if error.filename is None:
-        # stdout is closed, so that the interpreter does not try to write again when it exits.
+        # Close stdout, so that the interpreter does not write to it again at exit.
         with suppress(OSError):
             sys.stdout.close()
     if isinstance(error, BrokenPipeError):
@@ -208,7 +206,7 @@ def _open_closed_standard_files() -> None:
     """
     for name, flags in _STANDARD_FILES.items():
         if getattr(sys, name) is None:
-            # The system assigns the lowest free number, which is the number of the closed file.
+            # The system assigns the lowest free descriptor, which is that of the closed file.
             descriptor = os.open(os.devnull, flags)
             os.set_inheritable(descriptor, True)
             mode = "r" if name == "stdin" else "w"
@@ -246,9 +244,9 @@ def _rewrite_typer_message(error: TyperException) -> str:
 
 
 def _print_failure(message: str, exit_code: int) -> int:
-    # The message of a group without a command is the group's help.
+    # A group without a command has its help as the message.
     output_text = message if message.startswith("Usage:") else f"qos-oracle: {message}"
-    # The message may contain text from an argument, a file or an endpoint, so it is escaped.
+    # Escaped, because the message may quote an argument, a file or an endpoint.
     print(
         "\n".join(map(escape_unprintable, redact_registered_secrets(output_text).split("\n"))),
         file=sys.stderr,

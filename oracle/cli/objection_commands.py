@@ -51,7 +51,7 @@ from oracle.store.state.objection_repository import ObjectionAnswer
 objection = typer.Typer(no_args_is_help=True)
 
 _DEFAULT_LIMIT = 20
-# The timeouts, in seconds, until the first and until the last byte of the response.
+# Seconds until the first and the last byte of the response.
 _POST_SECONDS = (10.0, 30.0)
 _MAX_RESPONSE_BYTES = 64 * 1024
 _REASONS = ", ".join(reason.option for reason in ObjectionReason)
@@ -134,8 +134,7 @@ def answer(
             unsigned if dry_run else sign_objection_answer(records.config, statement, unsigned)
         )
         if not dry_run:
-            # The command needs no lease, because a running daemon only reads answers and waits for
-            # this one.
+            # No lease is needed: a running daemon waits for this answer, but only reads answers.
             with records.store.transaction() as uow:
                 uow.objections.save_answer(answered)
     result = ObjectionAnswered(

@@ -306,7 +306,7 @@ def _check_nonces_not_ahead(records: Records, account: Account) -> None:
     if not is_foreign:
         return
     with open_index(records) as index, _try_open_sender_context(index, account, 0) as context:
-        # An account whose key is not configured can send nothing, so its nonces are not checked.
+        # Without its key an account sends nothing, so its nonces are not checked.
         if context is not None:
             reconcile_nonces(context)
 

@@ -37,10 +37,10 @@ _TEXT_COLUMNS = ("kind", "about", "state", "changed", "reason")
 _GWEI = 10**9
 _ETHER = 10**18
 _TIME_FIELDS = ("created_at", "updated_at", "not_before", "deadline")
-# These fields are printed below the others, with one line per entry.
+# Printed below the other fields, one line per entry.
 _NESTED_FIELDS = ("attempts", "journal")
 _AGE_UNITS = (("d", 86_400), ("h", 3600), ("min", 60))
-# The number of characters of a task key that identify the task in a list.
+# This many characters identify a task in a list.
 _TASK_PREFIX_LENGTH = len("0x") + 8
 _NAME_WIDTH = 14
 _EVENT_WIDTH = len("superseded")
@@ -65,7 +65,7 @@ def show_intents(intent_states: Iterable[tuple[Intent, SentState]], now: int) ->
 def show_intent(intent_detail: IntentDetail) -> None:
     for name in type(intent_detail).model_fields:
         value = getattr(intent_detail, name)
-        # The task is printed on a line of its own, so `about` would repeat it.
+        # The task has a line of its own, so `about` would repeat it.
         is_omitted = name in _NESTED_FIELDS or (name == "about" and intent_detail.task is not None)
         if value is not None and not is_omitted:
             label = name.removesuffix("_wei").removesuffix("_seconds").replace("_", " ")

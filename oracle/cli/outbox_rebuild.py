@@ -51,7 +51,7 @@ from oracle.txmgr.rebuild_from_chain import (
 _COLUMNS = ("nonce", "transaction", "block", "outcome")
 _TEXT_COLUMNS = ("transaction", "outcome")
 _DEFAULT_BLOCKS = 10_000
-# If there are more nonces than this, they are shown as ranges.
+# More nonces than this are shown as ranges.
 _MAX_ROWS = 20
 _COMMAND = "outbox rebuild --from-chain"
 

@@ -37,7 +37,7 @@ from oracle.queries.text.text_tables import print_omitted_count, print_table, sa
 from oracle.systems.crynux.pricing import Pricing
 from oracle.systems.legacy.trio_line import TaskGroup
 
-# The terminal shows at most this many rows per group; --json contains all tasks.
+# The terminal shows at most this many rows per group; --json shows all tasks.
 _MAX_ROWS = 20
 
 

@@ -141,8 +141,7 @@ def _print_report_detail(detail: ReportDetail, *, has_shares: bool) -> None:
     if not detail.lanes:
         typer.echo("no score differs from the last round, or its leaves are not stored")
         return
-    # The column of incentive shares is shown only under legacy rules, because other rules have
-    # none.
+    # Only legacy rules have incentive shares.
     column_count = 5 if has_shares else 4
     titles = ("seat", "node", "before", "score", "incentive share")[:column_count]
     print_table(

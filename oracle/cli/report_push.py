@@ -58,7 +58,7 @@ def push(
         ):
 
             def plan_unless_expired(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
-                # The report may have expired before the user confirmed.
+                # Check again, because the report may have expired before the user confirmed.
                 _get_due_report(reporter)
                 return _plan_and_sign_report(contexts, heads)
 
@@ -180,7 +180,7 @@ def _explain_no_pushable_report(due_cuts: list[ReportHeader], contract_status: R
 
 def _describe_push_dry_run(reporter: Reporter, due_report: Report) -> str:
     def plan_due_push(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
-        # The command does not show the outcomes of older reports, so they are not marked.
+        # Outcomes of older reports are not marked, because this command does not show them.
         return plan_push(contexts.reporting, heads, mark_outcomes=False)
 
     description = describe_dry_run(

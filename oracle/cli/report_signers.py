@@ -73,7 +73,7 @@ def _compare_round_statements(
     for _, statement in statements:
         if statement.signer in status.signers:
             signers_by_digest[statement.digest].add(statement.signer)
-    # If two digests have equally many signers, the digest of this reporter comes first.
+    # On a tie, the digest of this reporter wins, because it comes first.
     agreed = max(signers_by_digest, key=lambda key: len(signers_by_digest[key]), default=None)
     known_signers = {statement.signer for _, statement in statements}
     return RoundSignatures(

@@ -59,16 +59,15 @@ from oracle.queries.text.text_tables import (
     sanitize_text,
 )
 
-# The terminal shows at most this many nodes, and candidates per draw; --json contains all.
+# The terminal shows at most this many nodes, and candidates per draw; --json shows all.
 _MAX_NODES = 50
 _MAX_ROWS = 20
-# A fraction is cut to this many characters, so that it fits next to an address.
+# Fractions are cut to this length, so that they fit next to an address.
 _FRACTION_LENGTH = len("0.123456")
 _MAX_MODELS = 3
 # At most this many columns of fractions fit next to an address.
 _MAX_PARTS = 4
-# The part that has the reason of a policy as one sentence, and the maximum length of this
-# sentence.
+# A policy puts its reason, a sentence of at most this length, into this part.
 _REASON_PART = "why"
 _MAX_REASON_LENGTH = 200
 _PARTS_COLUMN = "made of"
@@ -262,7 +261,7 @@ def _show_all_draws_check(check: AllDrawsAnswer) -> None:
 
 
 _EXAMPLE = "Example: qos-oracle select --task task.json --seed 0x… --draws 3 --json"
-# The value of --verify that checks the draws of all tasks in one pass.
+# This value of --verify checks the draws of all tasks in one pass.
 _ALL_TASKS = "all"
 
 _TaskOption = Annotated[

@@ -14,8 +14,8 @@ from oracle.daemon.web.http_server import serve_app
 from oracle.daemon.web.listener import raise_descriptor_limit
 from oracle.telemetry.logger import get_logger
 
-# The nice value (at most 19). Next to a daemon, the server then gets about a tenth of a contended
-# CPU.
+# The nice value (19 is the maximum). On a contended CPU, the server then gets about a tenth of the
+# time, and a daemon the rest.
 NICENESS = 10
 
 
@@ -43,6 +43,7 @@ def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
             get_logger().info("process_stopped", by=stop.reason)
 
     raise_descriptor_limit()
-    # On a small machine, equal priority costs a third of the daemon's speed (decision 0217).
+    # At equal priority, the server costs a daemon on a small machine a third of its speed
+    # (decision 0217).
     os.nice(NICENESS)
     run_until_signalled(serve_until_stopped)

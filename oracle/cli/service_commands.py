@@ -114,8 +114,8 @@ def _check_database_is_unused(url: str) -> bool:
     try:
         age = inspect_schema(url).age
     except InputError as error:
-        # The lease of a damaged database cannot be read, but the damage is a reason to restore a
-        # backup.
+        # The lease of a damaged database cannot be read, but the damage is a good reason to
+        # restore a backup.
         typer.echo(f"warning: {error}; make sure that no process uses it", err=True)
         return True
     if age is SchemaAge.FOREIGN:

@@ -27,18 +27,18 @@ _COMPOSE, _UNIT, _STATEFUL_SET = "compose.yaml", "qos-oracle.service", "daemon.y
 _VERSION_VARIABLE = "${QOS_ORACLE_VERSION:-dev}"
 _UNIT_INSTALLATION = "/opt/qos-oracle"
 _UNIT_PROGRAM = f"{_UNIT_INSTALLATION}/bin/qos-oracle"
-# The unit cannot see these folders, because it sets ProtectHome=yes.
+# The systemd unit sets ProtectHome=yes and therefore does not see these folders.
 _HIDDEN_FOLDERS = ("/home", "/root", "/run/user")
-# These files are copied unchanged; compose.yaml mounts them.
+# compose.yaml mounts these files, so they are copied unchanged.
 _MOUNTED = ("ops/prometheus", "ops/grafana/provisioning", "ops/grafana/qos-oracle.json")
 _RECEIVERS = "ops/alertmanager/alertmanager.yml"
 _MANIFESTS = "ops/kubernetes"
-# The image tag in the manifests, which `service init` replaces by the version.
+# The image tag in the manifests; `service init` replaces it with the version.
 _MANIFEST_TAG = ":dev\n"
 _OWNER_ONLY, _READABLE = 0o600, 0o644
 
-# The override file names a service, because docker-compose 1.29 (Debian 12) takes a file without
-# services for the first file format, and rejects it.
+# The override file names a service, because docker-compose 1.29 (Debian 12) reads a file without
+# services as the oldest file format and rejects it.
 _COMPOSE_OVERRIDE = """\
 # Your changes to compose.yaml; `docker compose` merges both files. `service init` never replaces
 # this file. For example, more memory for the daemon:
@@ -120,8 +120,7 @@ def init_service(
             mode = _OWNER_ONLY if name == ".env" else _READABLE
             _write_file(folder / name, contents[name], mode)
         if kind is ServiceKind.COMPOSE:
-            # This is the mount point of key files. If it were missing, Docker would create it with
-            # the owner root.
+            # The mount point of key files. Docker would create a missing one with the owner root.
             (folder / "keys").mkdir(mode=0o700, exist_ok=True)
     if as_json:
         print_model(ServiceFolder(folder=str(folder), written=written, kept=kept, dry_run=dry_run))

@@ -70,7 +70,7 @@ def end_subscription(
     """
     if not reason.strip():
         raise InputError("--reason: must not be empty")
-    # The command needs no lease, because owners also end subscriptions while the daemon runs.
+    # No lease is needed, because owners end subscriptions while the daemon runs, too.
     with open_records(load_config(config)) as records, records.store.transaction() as uow:
         entry = uow.subscriptions.get(subscription_id)
         if entry is None or entry.state is SubscriptionState.ENDED:

@@ -224,11 +224,11 @@ def _get_configured_policy(name: str, source: InputSource) -> SelectionPolicy:
         return policy
     dispatch_section = source.config.dispatch
     if policy.name == dispatch_section.policy:
-        # The daemon draws with this policy, so the configured parameters apply.
+        # The daemon draws with this policy, so its configured parameters apply.
         policy = override_policy_parameters(policy, dispatch_section.change)
     if not isinstance(policy, CrynuxPolicy):
         return policy
-    # The minimum weight is a setting of the dispatcher, and not a scoring rule.
+    # The minimum weight is a dispatcher setting, not a scoring rule.
     return replace(
         policy,
         weighting=apply_weight_floor(policy.weighting, dispatch_section),

@@ -106,8 +106,8 @@ def open_index(records: Records) -> Iterator[Index]:
         try:
             yield Index(config, rules, store, reader, chain, endpoint_facts, folder)
         finally:
-            # The block hooks discard their rows and end their threads, which would otherwise read
-            # the closed database.
+            # The block hooks discard their rows and stop their threads, which would otherwise read
+            # a closed database.
             folder.discard_cached_rows()
 
 
@@ -166,7 +166,7 @@ def _build_segment_plan(config: Config, reader: EventReader) -> SegmentPlan:
         oracle=config.oracle.address,
         objections=config.objections.address,
         options=dict(network.options),
-        # Workers read only the chain, so the identity of the feed's reader is left out.
+        # Workers read only the chain, so the identity of the feed reader is left out.
         identity=reader.profile.identity,
         history=int(policy.history),
         receipts=policy.receipts,

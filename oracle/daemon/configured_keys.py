@@ -16,8 +16,7 @@ from oracle.signing.factory import open_signer
 from oracle.signing.keystore import read_keystore_address
 from oracle.signing.signer import Signer
 
-# A function that returns the key of a role, which it opens on the first call, or None if no such
-# key is configured.
+# Opens a role's key on the first call and returns it, or None if no such key is configured.
 OpenKey = Callable[[Role], Signer | None]
 
 

@@ -23,14 +23,14 @@ from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
 from oracle.telemetry.logger import get_logger
 
-# The maximum calls per second and calls in a burst, for one account and for all accounts together.
+# The maximum calls per second and per burst, for one account and for all accounts together.
 _ACCOUNT_CALLS_PER_SECOND = 1 / 60
 _ACCOUNT_BURST = 3
 _CALLS_PER_SECOND = 1 / 6
 _BURST = 10
-# An account that has no code is not called again for this many seconds.
+# After a call found no code, the account is not called again for this many seconds.
 _NO_CODE_SECONDS = 600.0
-# The response of an endpoint must begin within this time, and must not exceed this size.
+# A response must begin within this time and must not exceed this size.
 _TIMEOUT_SECONDS = 3.0
 _MAX_RESPONSE_BYTES = 16 * 1024
 
@@ -52,7 +52,7 @@ class ContractAccounts:
         self._common_bucket = TokenBucket(_CALLS_PER_SECOND, _BURST, clock)
         self._limit = ConcurrencyLimit(1)
         self._clock = clock
-        # The time until which an account is assumed to have no code.
+        # Until when an account is assumed to have no code.
         self._no_code_until: dict[Address, float] = {}
 
     def accepts_signature(self, account: Address, digest: Hash, signature: bytes) -> bool:
@@ -61,7 +61,7 @@ class ContractAccounts:
         Raises:
             SignatureCheckUnavailableError: a limit is reached, or no endpoint responds.
         """
-        # If the account had no code at the last call, the signature is rejected without a call.
+        # If the last call found no code, the signature is rejected without another call.
         if self._no_code_until.get(account, 0.0) > self._clock():
             return False
         with self._limit.try_enter() as is_admitted:
@@ -84,8 +84,7 @@ class ContractAccounts:
                 ) from None
             if is_accepted is None:
                 now = self._clock()
-                # Expired entries are dropped. The rate limit of calls also limits the number of
-                # entries that have not expired.
+                # Drop expired entries. The rate limit of calls bounds the number of the others.
                 self._no_code_until = {
                     earlier_account: until
                     for earlier_account, until in self._no_code_until.items()

@@ -22,10 +22,10 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
 from oracle.telemetry.outbox_counts import ContractStatus, OutboxStatistics
 
-# After this many consecutive failed ticks of a job, the daemon is not ready.
+# The daemon is not ready once a job has failed in this many consecutive ticks.
 READY_WITHIN_FAILURES = 3
-# The daemon is not ready if no endpoint has returned the head for this many seconds. They are
-# counted by a monotonic clock, because the times of blocks are not reliable.
+# The daemon is not ready if no endpoint has returned the head for this many seconds, measured with
+# a monotonic clock because block times are not reliable.
 READY_WITHIN_SECONDS = 60.0
 
 
@@ -42,38 +42,39 @@ class DaemonHealth:
     folded_block: BlockRef | Cursor | None = None
     # The dispatcher's balance at the last check, or None if this process starts no tasks.
     dispatcher_balance: AccountBalance | None = None
-    # The reason of the open halt, which stops folding and sending, or None.
+    # The reason for the open halt, which stops folding and sending, or None.
     halt_reason: str | None = None
-    # `is_stalled` is whether no endpoint has returned a new block for long. `is_fork_in_doubt` is
-    # whether one endpoint reports a fork that no other endpoint has confirmed yet.
+    # `is_stalled`: no endpoint has returned a new block for a long time. `is_fork_in_doubt`: one
+    # endpoint reports a fork that no other endpoint has confirmed yet.
     is_stalled: bool = False
     is_fork_in_doubt: bool = False
-    # The description of a dispute between endpoints, during which no block of either is applied.
+    # A description of a dispute between endpoints; until it is resolved, no block of either is
+    # applied.
     dispute: str | None = None
-    # The height of the lowest block that was never read, or None if all blocks were read.
+    # The lowest height whose block was never read, or None if all blocks were read.
     first_gap: int | None = None
-    # Why verification refuses a block, and why the stored blocks are not verified well enough yet.
+    # Why verification refuses a block; why the stored blocks are not verified well enough yet.
     refusal_reason: str | None = None
     unsure_reason: str | None = None
     # Why the feed is unreliable, or None if it is reliable or not configured.
     feed_fault: str | None = None
     # Why the next report is held for the operator, or None.
     held_report_reason: str | None = None
-    # Why senders are paused until the operator resumes them.
+    # Why senders are paused until the operator resumes them; empty if none is paused.
     pause_reasons: list[str] = field(default_factory=list)
-    # Descriptions of nonces that are used although no endpoint returns a receipt.
+    # Descriptions of nonces that the chain has used although no endpoint returns a receipt.
     missing_receipt_reasons: list[str] = field(default_factory=list)
-    # The name of the leader while this process is a standby. None if this process leads, or if the
+    # The name of the leader while this process is a standby; None if this process leads or the
     # leader is unknown.
     leader: str | None = None
-    # What this process waits for before it leads; None if it leads or is a standby.
+    # What this process is waiting for before it can lead; None if it leads or is a standby.
     waiting_for: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
     # The contract's state at the last check, or None if this process does not know it.
     contract: ContractStatus | None = None
-    # How long no daemon ran before this process, and why; None after an orderly restart.
+    # How long no daemon ran before this one, and why; None after an orderly restart.
     downtime: str | None = None
-    # The interval of reports, or None if this process sends no reports.
+    # The maximum interval between reports, or None if this process sends none.
     heartbeat_seconds: int | None = None
     _heads: Heads | None = None
     _answered_at: float | None = None
@@ -131,7 +132,7 @@ class DaemonHealth:
         """Return all problems that are known, from memory only; callable from any thread."""
         job_findings = [*self._list_failing_job_findings(), *self._list_silent_job_findings()]
         if self.leader is not None:
-            # A standby does not index, because the leader indexes into the same database.
+            # A standby does not index, because the leader already indexes into the same database.
             return HealthReport.from_findings(job_findings)
         lease_findings = (
             []

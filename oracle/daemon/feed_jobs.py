@@ -33,9 +33,9 @@ from oracle.store.raw.feed_repository import FeedCursor
 from oracle.telemetry import indexer_metrics
 from oracle.telemetry.logger import get_logger
 
-# How often to check whether a reread of old rows or a comparison of the feeds is due.
+# How often, in seconds, to check whether a reread of old rows or a comparison of feeds is due.
 CHECK_SECONDS = 10.0
-# The maximum number of pages of a reread. A server may return a single row per page, and the last
+# The maximum number of pages per reread. A server may return a single row per page, and the last
 # page is empty.
 _REREAD_PAGES = REREAD_ROWS + 1
 
@@ -59,10 +59,10 @@ class FeedJobs:
     _poll_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
     _reread_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
     _compare_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
-    # Whether the previous poll did not reach the end of the feed.
+    # Whether the previous poll stopped before the end of the feed.
     _has_more_rows: bool = False
-    # Whether the end of the feed was reached since the last new row. If so, the rows of the next
-    # poll are no backlog.
+    # Whether the end of the feed has been reached since the last new row; if so, the rows of the
+    # next poll are not a backlog.
     _has_seen_end: bool = False
     _polled_at: float | None = None
 

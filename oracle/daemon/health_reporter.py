@@ -27,18 +27,18 @@ from oracle.store.health_repository import ReportedHealth
 from oracle.telemetry import service_metrics
 from oracle.telemetry.logger import get_logger
 
-# The interval in seconds at which health is evaluated. If health does not change, it is stored
-# again after this number of evaluations.
+# Health is evaluated at this interval in seconds. While it does not change, only every fifth
+# evaluation is stored.
 _CHECK_SECONDS = 1.0
 _REPEAT_CHECKS = 5
-# If less disk space is free, writing to the database will soon fail.
+# With less free disk space, writing to the database will soon fail.
 LOW_DISK_BYTES = 256 << 20
 _MEBIBYTE = 1 << 20
-# A shorter downtime (in seconds) counts as a restart and causes no notice.
+# A downtime shorter than this many seconds counts as a restart and causes no notice.
 _RESTART_SECONDS = 60
-# The maximum length of a stored failure, in characters.
+# The maximum number of characters stored of a failure.
 _MAX_FAILURE_TEXT = 2_000
-# The number of keep-alives within one watchdog period, so that the loss of one has no effect.
+# Keep-alives per watchdog period; with several, losing one does no harm.
 _PINGS_PER_PERIOD = 3
 _MICROSECONDS = 1_000_000
 
@@ -79,8 +79,8 @@ class HealthReporter:
             with self.store.transaction() as uow:
                 uow.health.save_report(self.holder, health.findings)
         except OracleError:
-            # The failure is not raised: readers see that the stored report is old, and jobs that
-            # use the database report its error.
+            # Not raised: readers notice that the stored report is old, and jobs that use the
+            # database report its error.
             service_metrics.HEALTH_WRITE_FAILURES.inc()
             return
         self._reported, self._checks_until_repeat = health, _REPEAT_CHECKS
@@ -106,7 +106,7 @@ class HealthReporter:
                     uow.health.record_shutdown(self.holder, text)
             except OracleError as error:
                 get_logger().warning("health_write_failed", reason=str(error))
-                # An error of the checkpoint must not hide the error that ended the daemon.
+                # A failing checkpoint must not hide the error that ended the daemon.
                 with suppress(TransientError):
                     self.store.checkpoint_wal()
             else:
@@ -204,7 +204,8 @@ def _send_systemd_state(state: str, environment: Mapping[str, str]) -> None:
     address = environment.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
-    # In the variable, `@` stands for the zero byte at the start of an abstract socket address.
+    # In the environment variable, `@` stands for the zero byte that begins an abstract socket
+    # address.
     socket_address = f"\0{address[1:]}" if address.startswith("@") else address
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager_socket:
         try:

@@ -59,7 +59,7 @@ class IndexJob:
             elif isinstance(result, RewindResult):
                 self.health.record_folded_block(result.ancestor)
         finally:
-            # Health is updated after a failure as well, because the lag grows meanwhile.
+            # Health is also updated after a failure, because the lag keeps growing.
             self._update_health()
             self.maintenance.store_endpoint_findings()
         if not is_halted and (result is not None or not self._is_switch_checked):

@@ -25,8 +25,8 @@ from oracle.daemon.statistics_jobs import STATISTICS_SECONDS, StatisticsJob, bui
 from oracle.indexer.feed_events import FeedHeadLimit
 from oracle.indexer.loop import IngestState
 
-# How often to check whether the hourly probe of an endpoint is due, or whether a late response to
-# a probe has arrived.
+# How often, in seconds, to check whether an endpoint's hourly probe is due or a late response to a
+# probe has arrived.
 PROBE_TICK_SECONDS = 10.0
 
 
@@ -69,15 +69,16 @@ def open_jobs(
     statistics_job = StatisticsJob(index, epoch, senders, ingest, health)
     get_prober = cache(partial(open_endpoint_prober, index, max_wait_seconds))
     return [
-        # A daemon needs no job for this, because a thread renews its lease even during long ticks.
+        # The daemon renews its lease in a thread, even during long ticks, so it needs no job for
+        # this.
         *(
             []
             if is_daemon
             else [Job("lease", RENEW_SECONDS, partial(renew_held_lease, index.store, epoch))]
         ),
         Job("reconcile", RECONCILE_SECONDS, sending_jobs.reconcile_nonces),
-        # Notices come before indexing, because they read blocks that indexing may replace after a
-        # manual rewind.
+        # Notices come before indexing: they read blocks that indexing may replace after a manual
+        # rewind.
         *(
             [open_notify_job(index, ingest, health, is_daemon=is_daemon)]
             if config.has_notice_recipients
@@ -86,7 +87,8 @@ def open_jobs(
         *([build_node_metrics_job(index)] if config.metrics.nodes and is_daemon else []),
         *([] if feed_jobs is None else feed_jobs.build_jobs()),
         Job("index", poll_seconds, index_job.run_tick, index.chain.tracker.estimate_poll_wait),
-        # Confirming comes before sending, so that no call is paid for that was mined meanwhile.
+        # Confirm before sending, so that the daemon does not pay for a call that was mined
+        # meanwhile.
         Job("confirm", poll_seconds, sending_jobs.confirm_transactions),
         Job("publish", poll_seconds, sending_jobs.advance_reports),
         *(

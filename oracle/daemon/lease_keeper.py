@@ -32,27 +32,27 @@ from oracle.store.lease_repository import LeaseState
 from oracle.telemetry import indexer_metrics
 from oracle.telemetry.logger import get_logger
 
-# A lease expires after this time without a renewal; its holder renews it three times as often.
+# A lease expires after this many seconds without a renewal; three renewals fit into that time.
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 10.0
-# If the holder cannot renew the lease for this time, it must end, well before another process may
-# take over the lease.
+# A holder that cannot renew the lease for this long must end, well before another process may take
+# over.
 GIVE_UP_SECONDS = 20.0
-# The delay before the next attempt after a failed renewal.
+# The delay in seconds before a failed renewal is retried.
 _AGAIN_SECONDS = 2.0
 _LOOK_SECONDS = 0.5
-# The cause if a renewal neither succeeded nor failed.
+# The reported cause if a renewal neither succeeded nor failed.
 _NO_ANSWER = "the database does not answer, or this process was suspended"
 _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
-# The suffix of the name contains the start of the process in clock ticks since boot, and a digest
-# of the namespaces in which the process number is valid.
+# The name ends with the start time of the process, in clock ticks since boot, and a digest of the
+# namespaces in which the process id is valid.
 _HOLDER_SUFFIX = re.compile(r", process ([1-9]\d{0,8}) \(begun (\d{1,19}) at ([0-9a-f]{16})\)$")
 _DIGEST_DIGITS = 16
-# In /proc/PID/stat (proc(5)), the indexes of the state and the start time among the fields that
-# follow the process's name.
+# The indexes of the state and the start time in /proc/PID/stat (proc(5)), counted after the
+# process name.
 _STATE_INDEX, _START_INDEX = 0, 19
-# The states of processes that have ended and were not reaped by their parents yet.
+# The states of a process that has ended but has not been reaped by its parent.
 _DEAD_STATES = {"Z", "X"}
 
 
@@ -349,13 +349,13 @@ def get_holder_state(holder: str | None) -> HolderState:
     pid = int(suffix[1])
     start_ticks = int(suffix[2])
     try:
-        # Signal 0 only tests whether the process exists. The test uses this process's own PID
-        # namespace, even if /proc is mounted from another namespace.
+        # Signal 0 only tests whether the process exists. Unlike /proc, which may be mounted from
+        # another PID namespace, the test always uses the namespace of this process.
         os.kill(pid, 0)
     except ProcessLookupError:
         return HolderState.GONE
     except PermissionError:
-        # The process belongs to another user; /proc may still show its state.
+        # The process belongs to another user, but /proc may still show its state.
         pass
     process_stat = _read_process_stat(pid)
     if process_stat is None:
@@ -375,7 +375,7 @@ def _read_namespace_digest() -> str | None:
     """
     try:
         if str((_PROC / "self").readlink()) != str(os.getpid()):
-            # The mounted /proc belongs to another process namespace.
+            # /proc is mounted from another process namespace.
             return None
         parts = [
             socket.gethostname(),
@@ -393,7 +393,7 @@ def _read_namespace_digest() -> str | None:
 def _read_process_stat(pid: int) -> tuple[str, int] | None:
     """Return the state and the start ticks of a process, or None if they cannot be read."""
     try:
-        # The process name is in parentheses and may contain any character.
+        # The process name stands in parentheses and may contain any character, even parentheses.
         stat_tail = (_PROC / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2]
         stat_fields = stat_tail.split()
         return stat_fields[_STATE_INDEX], int(stat_fields[_START_INDEX])

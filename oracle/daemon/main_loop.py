@@ -53,7 +53,7 @@ def run_daemon(
                 _run_daemon_phases(process, is_standby=is_standby)
                 is_running = False
             except RulesSwitchedError:
-                # All components depend on the rules, so all of them are opened again.
+                # All components depend on the rules, so they are all reopened.
                 stop.clear_stop_event()
     get_logger().info("process_stopped", by=stop.reason)
 
@@ -123,8 +123,8 @@ def _run_to_head(config: Config, permissions: SendPermissions, stop: StopSignal)
                 lambda: prepare_senders(process, index, epoch, open_key, get_reporter)
             )
             jobs = open_jobs(index, epoch, senders, process.health, exit_stack, stop.event.wait)
-            # Slow witnesses are queried as well, because the command fails if a block is still
-            # unconfirmed at its end.
+            # Do not skip slow witnesses, because the command fails if a block is still unconfirmed
+            # when the command ends.
             index.chain.allow_slow_witnesses()
             run_until_idle(wrap_jobs_with_waits(jobs, stop), stop.event)
             stop.exit_if_signalled()

@@ -38,23 +38,22 @@ from oracle.indexer.snapshots import (
 from oracle.telemetry import integrity_metrics
 from oracle.telemetry.logger import get_logger
 
-# The interval at which the contracts' counters are read, and the interval at which to check
-# whether a late response has arrived.
+# How often the contracts' counters are read, and how often a late response is looked for.
 _COUNTERS_PERIOD_SECONDS = 3600.0
 COUNTERS_TICK_SECONDS = 10.0
-# How long a tick waits for a response of an endpoint. A later tick uses a late response, so that
-# indexing at the head is not delayed.
+# How long a tick waits for an endpoint's response. A late response is used in a later tick, so
+# that indexing at the head is not delayed.
 BACKGROUND_SECONDS = 0.2
-# If the chain's headers prove no logs, blocks are audited in chunks of this size.
+# If headers prove no logs on this chain, blocks are audited in chunks of this size.
 _UNPROVEN_AUDIT_BLOCKS = 100
-# The daemon reports blocks that wait for their audit only if there are more than this number.
+# Blocks that wait for their audit are reported only if there are more than this many.
 _MAX_WAITING_BLOCKS = 2 * _UNPROVEN_AUDIT_BLOCKS
-# The interval at which a sample of the state is compared, and the number of samples after which
-# every node was compared once.
+# A sample of the state is compared at this interval, and after this many samples every node has
+# been compared once.
 _SAMPLE_SECONDS = 600.0
 _SAMPLE_PAGES = 256
 SNAPSHOT_TICK_SECONDS = 10.0
-# The pause in seconds after an endpoint has not responded to an audit.
+# The pause in seconds after an endpoint did not respond to an audit.
 _BACKOFF_SECONDS = 60.0
 
 
@@ -108,7 +107,7 @@ class MaintenanceJobs:
     rereader: Rereader = field(default_factory=Rereader)
     counters: CounterQuery = field(default_factory=CounterQuery)
     _backoff_until: float = 0.0
-    # The monotonic times of the next read of the counters, and of the next comparison of a sample.
+    # When the counters are next read and a sample is next compared, on the monotonic clock.
     _next_count_at: float = 0.0
     _next_sample_at: float = 0.0
     _sample_page: int = 0
@@ -250,7 +249,8 @@ class MaintenanceJobs:
         try:
             check = check_state_sample(self.index.archive, page)
         except NoNearbySnapshotError:
-            # No snapshot is near the cursor yet, so there is nothing to compare the sample with.
+            # No snapshot is close to the cursor yet, so the sample cannot be compared with
+            # anything.
             check = None
         if check is None:
             return None
@@ -305,7 +305,7 @@ def _describe_backfill(result: ScopeBackfillResult) -> Mapping[str, object]:
             "logs": result.rebuilt.log_count,
             "same": result.rebuilt.is_same,
         }
-        # The periods whose reports would be different now are logged before anything is sent.
+        # Before anything is sent, log the periods whose reports would now turn out differently.
         facts["differing"] = list(result.rebuilt.differing)
     return facts
 

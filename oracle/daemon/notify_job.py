@@ -55,7 +55,7 @@ def open_notify_job(
         head = None if ingest.heads is None else ingest.heads.latest.number
         if is_daemon:
             collect_health()
-        # The facts are empty, because metrics count the deliveries and no log line is needed.
+        # Empty facts, because metrics already count the deliveries and no log line is needed.
         return {} if notifier.run_once(head, BACKGROUND_SECONDS if is_daemon else None) else None
 
     return Job("notify", _TICK_SECONDS, tick)
@@ -71,7 +71,7 @@ def open_subscriber_deliveries(records: Records) -> SubscriberDeliveries | None:
     if section.terms is None:
         return None
     if section.mail_url is not None:
-        # The URL is checked at the start, with a placeholder address to which no mail is sent.
+        # Checks the URL at startup. The address is a placeholder; no mail is sent to it.
         AppriseTarget("subscriptions.mail_url", NoticeFilter(), section.mail_url, "a@example.org")
     settings = SubscriberSettings(
         section.terms, section.mail_url, section.max_failing_days, section.allow_private

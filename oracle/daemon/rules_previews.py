@@ -55,9 +55,9 @@ from oracle.telemetry.logger import get_logger
 from oracle.telemetry.safe_text import redact_secrets, register_secret
 
 PREVIEW_SECONDS = 60.0
-# The nice value of the worker process, so that the daemon has priority over the worker.
+# The nice value of the worker process, which makes it yield to the daemon.
 _NICENESS = 10
-# A node that would lose this many places in the ranking under announced rules gets a notice.
+# A node gets a notice if announced rules would move it down this many places in the ranking.
 _MANY_PLACES = 10
 _SUBJECTS_PER_QUERY = 500
 
@@ -85,8 +85,8 @@ def update_previews(
         )
         in_force = get_rules_in_force(uow.rounds.get_contract_settings().rules_changes)
     if in_force is None or in_force.rules_hash == compute_rules_hash(config, reader):
-        # The files are kept if the daemon is about to switch to the rules in force, because the
-        # switch needs their state.
+        # If the daemon is about to switch to the rules in force, it still needs the state in these
+        # files.
         stage.delete_other_shadow_files(
             [records.rules, *(other_set.rules for other_set in other_rules)]
         )
@@ -156,7 +156,7 @@ def start_preview_worker(config: Config) -> "subprocess.Popen[bytes]":
         also_passed=DATABASE_VARIABLES,
     )
     assert worker.stdin is not None  # noqa: S101  # opened with a pipe
-    # If the worker has already ended, its exit code shows the failure later.
+    # If the worker has already ended, its exit code will reveal the failure.
     with suppress(BrokenPipeError):
         write_frame(worker.stdin, pickle.dumps(config))  # type: ignore[arg-type]  # a binary pipe
     return worker
@@ -164,7 +164,7 @@ def start_preview_worker(config: Config) -> "subprocess.Popen[bytes]":
 
 def run_preview_worker() -> None:
     """Update the previews with the settings that are sent to stdin."""
-    # SIGINT is ignored, because the parent process handles it and closes the stdin of this one.
+    # The parent process handles SIGINT and closes the stdin of this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     content = read_frame(sys.stdin.buffer, MAX_FRAME_BYTES)
     if content is None:
@@ -189,7 +189,7 @@ def _exit_on_stdin_eof() -> None:
 
     This is safe at any point, because files are replaced atomically.
     """
-    # `sys.stdin` is not used, because its lock would disturb the interpreter at exit.
+    # Not `sys.stdin`, because its lock would get in the way of the interpreter at exit.
     while os.read(0, 1):
         continue
     os._exit(1)
@@ -231,7 +231,7 @@ class PreviewJob:
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.terminate()
-            # This closes the pipe and waits for the end of the worker.
+            # Closes the pipe and waits until the worker has ended.
             worker.communicate()
 
     def _store_notices(self, other_rules: list[OtherRules]) -> None:

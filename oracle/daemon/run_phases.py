@@ -47,9 +47,9 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics, metrics, quorum_metrics
 from oracle.telemetry.logger import get_logger
 
-# The command in the name under which this process holds the lease.
+# The command that appears in the name of the lease holder.
 RUN_COMMAND = "qos-oracle run"
-# How often a standby tries to acquire the lease.
+# How often, in seconds, a standby tries to acquire the lease.
 STANDBY_SECONDS = 2.0
 
 T = TypeVar("T")
@@ -123,8 +123,8 @@ def acquire_lease_or_wait(
             if stop.reason is not None:
                 return None
     else:
-        # The lease is acquired before the port is opened, so that the error of a second daemon is
-        # the name of the lease's holder instead of a port in use.
+        # Acquire the lease before opening the port, so that a second daemon fails with the name of
+        # the lease holder, not with "port in use".
         epoch, previous_state = try_acquire_lease(index.store, RUN_COMMAND)
         if epoch is not None:
             return epoch
@@ -170,7 +170,7 @@ def _wait_for_lease(
             else:
                 _record_lease_holder(health, lease_state)
             return None
-        # The schema is checked again, because the database may have been upgraded meanwhile.
+        # The database may have been upgraded meanwhile, so the schema is checked again.
         check_schema(process.config.database.url, create=False)
         acquired_epochs.append(epoch)
         health.leader = health.waiting_for = None
@@ -237,7 +237,7 @@ def retry_request(
 
     def try_request() -> Mapping[str, object]:
         if index is not None:
-            # An operator may have readmitted an endpoint meanwhile.
+            # An operator may have readmitted an endpoint in the meantime.
             reload_quarantined_endpoints(index.chain, index.store)
         results.append(request())
         stop.event.set()
@@ -277,7 +277,7 @@ def prepare_senders(
     """
     permissions, health = process.permissions, process.health
     index.store.set_fencing_epoch(epoch)
-    # The previous leader may have stored that an endpoint was proven wrong.
+    # The previous leader may have recorded that an endpoint was proven wrong.
     reload_quarantined_endpoints(index.chain, index.store)
     store_or_check_database_identity(index)
     halt_reason = finality_halt.init_halt_metric(index.store)

@@ -24,24 +24,25 @@ from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 from oracle.telemetry.tracing import start_span
 
-# How long a tick may still take after a stop. Then the tick is abandoned in the middle of a
-# network call, at which no transaction is open.
+# How long a tick may continue after a stop. Then it is abandoned in the middle of a network call,
+# at a point where no transaction is open.
 STOP_WAIT_SECONDS = 3.0
-# A job counts as silent after this many missed ticks, but not before this many seconds.
+# A job counts as silent after this many missed ticks, but not before this many seconds have
+# passed.
 MAX_MISSED_TICKS = 5
 MIN_SILENCE_SECONDS = 60.0
-# The worker counts as stuck if its tick makes no progress for this time, which is longer than a
+# The worker counts as stuck if its tick makes no progress for this long, which is longer than a
 # tick in which every endpoint hangs. The process then releases the lease and ends.
 STUCK_SECONDS = 180.0
-# In `run --once`, the maximum total time for which a job waits for its endpoints without progress.
+# How long a job of `run --once` may wait for its endpoints in total without making progress.
 _MAX_PATIENCE_SECONDS = 300.0
-# The longest single wait. Between two waits, the lease is renewed and other jobs run.
+# The longest single wait, in seconds; between waits, the lease is renewed and other jobs run.
 _MAX_WAIT_SECONDS = 5.0
 
 T = TypeVar("T")
 
 Clock = Callable[[], float]
-# The log fields of a tick, or None if the tick had nothing to do.
+# The fields to log for a tick, or None if it had nothing to do.
 TickFacts = Mapping[str, object] | None
 
 
@@ -211,9 +212,9 @@ def run_jobs(
 
     liveness.start_monitoring_jobs(jobs)
     for metered_job in jobs:
-        # The metric starts at zero, so that alerts detect the first failure.
+        # Creates the metric at zero, so that alerts detect the first failure.
         metrics.STEP_FAILURES.labels(metered_job.name)
-    # The worker is a daemon thread, so that a hanging network call never delays the exit.
+    # A daemon thread, so that a hanging network call never delays the exit.
     worker = threading.Thread(target=run_worker, name="worker", daemon=True)
     waker.attach_timetable(timetable)
     worker.start()
@@ -276,7 +277,7 @@ def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
         get_logger().info("step_recovered", step=job.name, failures=failure_count)
     _log_completed_tick(job, facts)
     if facts is not None:
-        # The job may have more work, so its next tick is due at once.
+        # There may be more work, so the next tick is due at once.
         return 0.0
     return None if job.estimate_wait is None else job.estimate_wait()
 

@@ -74,7 +74,7 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
     Raises:
         InputError: a port is in use, or a certificate cannot be used.
     """
-    # The imports are here because `run --once` serves nothing, and starts faster without them.
+    # Imported here, because `run --once` serves nothing and starts faster without them.
     from oracle.daemon.web.health_app import create_health_app  # noqa: PLC0415
     from oracle.daemon.web.http_server import serve_app  # noqa: PLC0415
     from oracle.daemon.web.statements_app import create_statements_app  # noqa: PLC0415
@@ -212,8 +212,7 @@ def open_read_api(
     Raises:
         InputError: the database does not match the program.
     """
-    # Imported here because the models take a tenth of a second, which only a serving process
-    # should pay.
+    # Importing the API models takes a tenth of a second, which only a serving process should pay.
     from oracle.daemon.web.api.read_api import create_read_api  # noqa: PLC0415
 
     source = build_api_source(records, reader, get_head, clock=clock)
@@ -228,7 +227,7 @@ def open_read_api(
 
 def _preload_ranking(source: ApiSource) -> None:
     """Rank all nodes before the first request, because this takes a second for 100,000 nodes."""
-    # Errors are ignored, because the first requests return them if the index is unreadable.
+    # Ignore errors: if the index is unreadable, the first requests will return the error.
     with suppress(OracleError), open_snapshot(source) as snapshot:
         snapshot.get_ranking().count_members_with_qos(0)
 

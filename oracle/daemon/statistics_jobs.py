@@ -26,8 +26,8 @@ from oracle.txmgr.context import AccountContext
 
 STATISTICS_SECONDS = 10.0
 _NODE_METRICS_SECONDS = 30.0
-# Smaller offsets are not reported, because a server states its time in whole seconds, and this
-# time is as old as the response.
+# Smaller offsets are not reported, because servers state their time in whole seconds, and the
+# response is already somewhat old when it arrives.
 MAX_CLOCK_OFFSET_SECONDS = 30
 
 

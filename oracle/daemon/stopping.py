@@ -20,14 +20,13 @@ import typer
 from oracle.errors import FatalError
 from oracle.rpc.background import run_in_background
 
-# The exit code of a command that was ended by a signal is this number plus the signal's number.
+# A command ended by a signal exits with this number plus the signal's number.
 SIGNAL_EXIT_BASE = 128
-# After this time from the first signal, the process is ended by force, even if it still waits for
-# an endpoint, a database or a disk. It is shorter than the ten seconds after which systemd
-# (ops/systemd) and Docker kill the process.
+# This long after the first signal, the process is killed even if it still waits for an endpoint, a
+# database or a disk. systemd (ops/systemd) and Docker kill it after ten seconds.
 STOP_SECONDS = 8.0
 
-# The number that ends the thread that reads signals. It is not the number of any signal.
+# Ends the thread that reads signals. No signal has this number.
 _STOP_LISTENING = 0
 
 
@@ -62,7 +61,7 @@ class StopSignal:
     def clear_stop_event(self) -> None:
         """Clear the stop event unless it was set permanently, so that code can wait again."""
         self.event.clear()
-        # The event is cleared before this check, so that a signal that arrives now is not lost.
+        # The event was cleared before this check, so that a signal arriving now is not lost.
         if self._is_final:
             self.event.set()
 

@@ -93,8 +93,8 @@ class FollowerCache:
         return _FollowerState(self._policy.create_follower())
 
 
-# The names of two bookmarks, which hold the fingerprint of the settings with which nodes are
-# drawn, and the last block whose draws are stored.
+# Two bookmarks: the fingerprint of the settings with which nodes are drawn, and the last block
+# whose draws are stored.
 _SETTINGS_BOOKMARK = "dispatch_settings"
 _THROUGH_BOOKMARK = "dispatch_through"
 
@@ -144,8 +144,7 @@ class DrawHook(BlockHook):
         self._drawer = None if settings is None else BlockDrawer(settings)
         policy = None if settings is None else settings.pocket_policy
         self._follower_cache = None if policy is None else FollowerCache(policy, reader)
-        # The tasks that changed since the last draw, recorded only while the drawer tracks waiting
-        # tasks.
+        # The tasks changed since the last draw; only filled while the drawer tracks waiting tasks.
         self._changed_by_key: dict[TaskKey, Task] = {}
         self.first_block = None if settings is None else settings.start_block
 
@@ -190,7 +189,7 @@ class DrawHook(BlockHook):
                 self._drawer.restore_plan(view, block, load_active_draws(uow))
             return
         if block.number == self.first_block:
-            # The active draws were made with earlier settings, which end at this block.
+            # The active draws were made with the earlier settings, which end at this block.
             _void_draws(uow, [draw.task for draw in uow.draws.list_active()], block.number)
         step = self._drawer.draw_at_block(view, block)
         _void_draws(uow, step.ended_draws, block.number)

@@ -21,12 +21,12 @@ from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import StepResult, format_name_counts
 
 SETTLED_REASON = "overtaken(the contest is settled already)"
-# The bookmark of the last block that was searched for contested groups.
+# The last block that was searched for contested groups.
 _SCANNED_BOOKMARK = "contests_scanned"
 _PRIORITY = 275
-# The percentage of the budget that is reserved for starting tasks that others pay for.
+# The percentage of the budget reserved for starting tasks that others pay for.
 _RESERVE_PERCENT = 50
-# The maximum number of groups, or of open contests, in a step, because each needs a request to the
+# The maximum number of groups, or of open contests, per step; each needs a request to the
 # contract.
 _MAX_PER_STEP = 20
 _RETRY_SECONDS = 60
@@ -106,7 +106,8 @@ def _build_requests(
     for result in groups:
         if result.time < now - _MAX_AGE_SECONDS:
             continue
-        # The last second of the window, in block time, or None if the group is not contested.
+        # The last second of the contest's window in block time, or None if the group is not
+        # contested.
         window_end = fetch_contest_end(endpoints, network, result.group)
         if window_end is None:
             continue
@@ -117,8 +118,7 @@ def _build_requests(
                 account=context.account_context.account,
                 contract=network,
                 kind=SETTLE_CONTEST,
-                # The outbox never gets this key a second time, because a group is contested only
-                # once.
+                # A group can be contested only once, so this key is unique in the outbox.
                 dedup_key=f"{SETTLE_CONTEST}:{subject}",
                 calldata=encode_settle_contest_call(result.group, tasks),
                 subject=subject,

@@ -51,18 +51,18 @@ from oracle.txmgr.context import AccountContext, StepResult, format_name_counts
 from oracle.txmgr.deferral import find_held_subjects
 
 STARTS = frozenset({START_TASK, START_GROUP})
-# The reason for which a call of the dispatcher is superseded.
+# Why a call of the dispatcher is superseded.
 NOT_PLANNED_REASON = (
     "overtaken(the draw, the place in the queue, or the want of a model is no longer so)"
 )
-# Starts have the highest priority, followed by drops from the queue, queue notices, and downloads
-# for later tasks.
+# Lower numbers are sent first: starts, then drops from the queue, then queue notices, and last
+# downloads for later tasks.
 _START_PRIORITY, _DROP_PRIORITY, _QUEUE_PRIORITY, _DOWNLOAD_PRIORITY = 100, 150, 200, 250
-# A final seed block that is more than this many blocks below the head is not checked, because the
-# contract may be unable to read its hash.
+# A final seed block more than this many blocks below the head is not checked, because the contract
+# may no longer be able to read its hash.
 _SEED_CHECK_BLOCKS = 200
-# The percentage of the budget that is reserved for starts, so that queue spam or invented models
-# cannot use up the budget.
+# The percentage of the budget reserved for starts, so that a flood of queued tasks or made-up
+# models cannot use it up.
 _RESERVE_PERCENT = 50
 
 
@@ -78,7 +78,7 @@ class DispatchContext:
     settings: DispatchSettings
     probing: ProbeSettings | None = None
     results: ResultsFolder | None = None
-    # For each kind of call, the hash of the block at which its planner last checked the network.
+    # For each kind of call, the head block at which its planner last checked the network.
     checked_at: dict[str, Hash] = field(default_factory=dict)
 
     def get_cursor_unless_checked(self, uow: UnitOfWork, heads: Heads, kind: str) -> Cursor | None:
@@ -184,7 +184,7 @@ def _plan_group_starts(
 def _plan_download_requests(uow: UnitOfWork) -> Iterator[PlannedCall]:
     """Yield a call for each pending download, with a subject that a reorg does not change."""
     for download in find_pending_downloads(uow):
-        # The model's name comes from the chain, and may have characters that databases reject.
+        # A model's name comes from the chain and may contain characters that databases reject.
         model = download.model.encode("unicode_escape").decode()
         subject = f"node={download.node}:model={model}"
         yield PlannedCall(

@@ -27,10 +27,10 @@ from oracle.store.outbox.records import END_PROBE, PENDING_STATES, PROBE, CallRe
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import find_held_subjects
 
-# These calls come after the starts of drawn tasks and the queue updates. Ends of system tasks come
-# before new system tasks.
+# Lower numbers are sent first, so starts of drawn tasks and queue updates precede these calls, and
+# system tasks are ended before new ones are started.
 _END_PRIORITY, _PROBE_PRIORITY = 250, 300
-# The dispatcher ends the system tasks of this many earlier windows.
+# How many earlier windows the dispatcher looks back for system tasks that it must end.
 _WINDOWS_BACK = 1
 
 

@@ -17,8 +17,8 @@ from oracle.store.state.draw_repository import PlannedDownload
 from oracle.systems.crynux.predownload import has_scarce_model, plan_predownloads
 from oracle.systems.policy import PolicyInput
 
-# The lifetime of a planned download in seconds of block time, after which the model may no longer
-# be needed. The network gives a node the same time for a download.
+# A planned download expires after this many seconds of block time, because the model may no longer
+# be needed. The network gives nodes the same time for a download.
 PLANNED_DOWNLOAD_SECONDS = 1_800
 
 

@@ -150,7 +150,7 @@ class BlockDrawer:
         """Create a drawer; with `explains`, every draw lists its candidates and their weights."""
         self.settings = settings
         self.explains = explains
-        # The value is computed once, because every change of a node reads it.
+        # Computed once, because it is read at every change of a node.
         self._has_memory = settings.pocket_policy is not None
         self._legacy_policy = settings.legacy_policy
         self.reset()
@@ -161,9 +161,9 @@ class BlockDrawer:
         self.plan = EMPTY_PLAN
         self._pool = CandidatePool(self.settings.rules, self.settings.weighting)
         self._free_nodes = FreeNodes(self.settings.rules, self.settings.weighting)
-        # The members, for policies that compare each node with all others (Pocket's and `legacy`).
+        # All members, for policies that compare each node with the others (Pocket's and `legacy`).
         self._members: dict[Address, Node] = {}
-        # The block up to which the changes of nodes were applied to the pool.
+        # The block up to which changes of nodes have been applied to the pool.
         self._nodes_seen_through: int | None = None
         self._waiting_tasks: WaitingTasks | None = None
 

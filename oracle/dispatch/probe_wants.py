@@ -43,15 +43,15 @@ from oracle.store.outbox.records import (
 from oracle.systems.crynux.requirements import find_unavailability_reason
 from oracle.systems.probing import Probe, ProbeWindow, is_idle_in_window, select_due_probes
 
-# The bookmark has the form "window seconds block hash".
+# Its value has the form "window seconds block hash".
 _WINDOW_BOOKMARK = "probe_window"
-# A daemon that missed more than this many blocks at the start of a window creates system tasks
-# only from the next window on.
+# If a daemon missed more than this many blocks since the start of a window, it creates no system
+# tasks until the next window.
 _HEADER_DEPTH = 256
-# The minimum time in seconds that the contract gives the nodes of a group to reveal. The exact
-# limit shows when the call is simulated.
+# The contract gives the nodes of a group at least this many seconds to reveal. The exact limit is
+# known only once the call is simulated.
 _MIN_REVEAL_SECONDS = 60
-# The states of calls that have not locked a fee.
+# A call in one of these states has not locked a fee.
 _INEFFECTIVE_STATES = frozenset({*FAILED_STATES, IntentState.CANCELLED})
 
 

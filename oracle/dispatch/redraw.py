@@ -20,7 +20,7 @@ from oracle.systems.assignment import TaskDraw
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.task_queue import is_waiting
 
-# The number of headers in a request.
+# Headers per request.
 _HEADER_BATCH = 128
 
 
@@ -51,7 +51,7 @@ class HeaderReader:
         self._chain = chain
         self._stored_by_number = stored_by_number
         self._last = last
-        # The headers by height; a header is None if the chain skipped the height.
+        # Headers by height; None if the chain skipped the height.
         self._prefetched: dict[int, BlockRef | None] = {}
 
     def get_header(self, number: int) -> BlockRef | None:

@@ -14,7 +14,7 @@ from oracle.errors import InputError
 from oracle.telemetry.logger import get_logger
 
 _HASH = re.compile(r"0x[0-9a-f]{64}")
-# A hash with a line end is not longer than this, so a longer file is not a hash.
+# A longer file cannot be a hash with a line end.
 _MAX_BYTES = 80
 
 
@@ -26,8 +26,8 @@ class ResultsFolder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # The last fault of each file, so that a faulty file is logged only once until it was read
-        # successfully.
+        # The last fault of each file, so that a faulty file is logged only once until it has been
+        # read successfully.
         self._logged: dict[Path, str] = {}
 
     @classmethod

@@ -50,23 +50,22 @@ from oracle.systems.crynux.requirements import (
 from oracle.txmgr.context import StepResult, format_name_counts
 from oracle.txmgr.deferral import find_held_subjects
 
-# The reason for which a call is superseded if its contest is over, or if another account ordered
-# the second group.
+# Why a call is superseded if its contest is over or another account ordered the second group.
 NOT_OPEN_REASON = "overtaken(the contest is over, or has its second group)"
-# A call that was not sent for this many blocks is replaced by a call with newly drawn nodes.
+# A call that could not be sent within this many blocks is replaced by one with newly drawn nodes.
 MAX_DRAW_AGE_BLOCKS = 32
 _END_PRIORITY, _START_PRIORITY = 251, 252
 _DAY_SECONDS = 86_400
-# The tasks of a second group end within this many days, because the window is one day, and the
-# longest timeout another.
+# The tasks of a second group end within this many days: the window takes one day, and the longest
+# timeout another; the rest is margin.
 _DAYS_BACK = 4
 _UNSENT_STATES = frozenset({*FAILED_STATES, IntentState.CANCELLED})
-# The reason for which a call that waits for the end of the window is superseded.
+# Why a call that waits for the end of the window is superseded.
 DECIDED_REASON = (
     "overtaken(the second group has decided, and the contest is settled by its verdict)"
 )
-# Decided settlements come after the starts of tasks, but before new orders, because honest nodes
-# wait for their stakes.
+# Decided settlements are sent after the starts of tasks but before new orders, because honest
+# nodes are waiting for their stakes.
 _DECISION_PRIORITY = 200
 _ORDERED = frozenset({IntentState.MINED, IntentState.FINAL})
 
@@ -366,7 +365,7 @@ def _build_request(waiting_request: CallRequest, result: Hash) -> CallRequest:
         account=waiting_request.account,
         contract=waiting_request.contract,
         kind=SETTLE_CONTEST,
-        # The outbox never gets this key a second time, because a contest is decided only once.
+        # A contest is decided only once, so this key is unique in the outbox.
         dedup_key=f"{waiting_request.dedup_key}:decided",
         calldata=encode_settle_contest_call(group, tasks, result),
         subject=waiting_request.subject,

@@ -20,7 +20,7 @@ class Position(NamedTuple):
     sub: int = 0
 
 
-# A position that sorts before every position of the chain, including the positions of calls.
+# Sorts before every position of the chain, including positions of calls.
 BEFORE_EVERYTHING = Position(-1, -1, -1, -1)
 
 

@@ -24,19 +24,20 @@ class VerificationLevel(IntEnum):
     """
 
     NOTHING = -1
-    # L0: every log is well-formed, matches the query, and is in order, without duplicates.
+    # L0: every log is well-formed and matches the query; the logs are in order, without
+    # duplicates.
     CHECKED = 0
     # L1: the range continues the stored chain by hash, and the block hash of every log matches its
     # header.
     SEAMED = 1
-    # L2: all headers link, and the logs were requested by the hash of their block.
+    # L2: all headers are linked by hash, and the logs were requested by block hash.
     PINNED = 2
-    # L3: the bloom filter of each header matches the logs, on a chain whose bloom filters are
+    # L3: the bloom filter of each header matches the logs, and this chain's bloom filters are
     # proven to be correct.
     BLOOMED = 3
-    # L4: the logs match the receipts of the block, whose root matches the header.
+    # L4: the logs match the block's receipts, whose root matches the header.
     PROVEN = 4
-    # L5: another endpoint later returned the same data.
+    # L5: another endpoint has since returned the same data.
     AUDITED = 5
 
 

@@ -11,17 +11,17 @@ from functools import cached_property
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Hash
 
-# The events of a feed precede every transaction of their block, because their transaction index is
-# the stream number minus this offset.
+# The transaction index of a feed event is its stream number minus this offset, so feed events
+# precede every transaction of their block.
 _STREAM_OFFSET = 1 << 20
-# The largest accepted row id, chosen so that a range of ids around it fits into a signed 64-bit
+# The largest accepted row id. It leaves room for a range of ids around it in a signed 64-bit
 # integer.
 MAX_ROW_ID = 2**63 - 1 - 2**20
-# The maximum length of a row's kind, node and task, which are hashes, addresses and names. These
-# columns are indexed, and PostgreSQL indexes at most 2,704 bytes.
+# The maximum length of a row's kind, node and task (hashes, addresses and names). These columns
+# are indexed, and PostgreSQL indexes at most 2,704 bytes.
 MAX_NAME_CHARS = 256
-# The rows that one transaction of the source wrote appear to the reader within this many seconds
-# of each other, not counting the time between the pages of a poll.
+# Rows that the source wrote in one transaction become visible within this many seconds of each
+# other, not counting the time between the pages of a poll.
 SAME_TRANSACTION_SECONDS = 10
 
 

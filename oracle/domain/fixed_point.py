@@ -7,22 +7,22 @@ Scores are integers in units of 10^-18, and a decay factor exp(-s/tau) is an int
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import cache
 
-# The number 1 in the units of scores.
+# 1.0 in the fixed-point format of scores.
 UNIT = 10**18
-# The number 1 in the units of decay factors exp(-s/tau).
+# 1.0 in the fixed-point format of decay factors exp(-s/tau).
 _ONE_BITS = 128
 ONE = 1 << _ONE_BITS
-# After 2^21 seconds (24 days), a decay factor is 0.
+# A decay factor is 0 after 2^21 seconds (24 days).
 DECAY_BITS = 21
 _DIGITS = 60
-# Decay factors are precomputed for numbers of seconds with up to this many bits.
+# Decay factors are precomputed for 0 to 2^11 - 1 seconds.
 _SHORT_BITS = 11
 
 
 @cache
 def compute_decay_table(tau_seconds: int) -> tuple[int, ...]:
     """Return exp(-2^k/tau) for k from 0 to 20, in units of 2^-128 and rounded down."""
-    # The computation has a context of its own, because the current context may round differently.
+    # A context of its own, because the current one may round differently.
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     table = []
     for k in range(DECAY_BITS):
@@ -69,7 +69,7 @@ def _compute_decays_by_second(tau_seconds: int) -> tuple[int, ...]:
     """Return the decay factors of 0 to 2047 seconds, indexed by the number of seconds."""
     decays = [ONE]
     for factor in compute_decay_table(tau_seconds)[:_SHORT_BITS]:
-        # Each product is rounded, so the factors are multiplied in the same order for every number
+        # Each product is rounded, so the order of multiplication must be the same for every number
         # of seconds.
         decays += [decay * factor >> _ONE_BITS for decay in decays]
     return tuple(decays)

@@ -140,8 +140,8 @@ class Condition(Enum):
         return self.name.replace("_", "-")
 
 
-# A database without a daemon is healthy as long as it is not behind, because a timer may start
-# `run --once`.
+# Without a daemon, a database that is not behind is healthy, because a timer may start `run
+# --once`.
 _ABANDONED = frozenset({Condition.NO_LEADER, Condition.BEHIND})
 
 

@@ -14,16 +14,15 @@ from typing import NamedTuple
 from oracle.domain.blocks import Position
 from oracle.domain.ids import Address
 
-# The creator and the node of a task; the creator is None if unknown.
+# The creator (None if unknown) and the node of a task.
 EndKey = tuple[Address | None, Address]
 _MINUTE_SECONDS = 60
-# The length of the tested window, and of the period before it that gives the usual timeout rate.
+# The length of the tested window, and of the preceding period that gives the usual timeout rate.
 WINDOW_MINUTES = 15
 BASELINE_MINUTES = 24 * 60
-# The usual timeout rate is computed from at least `_MIN_BASELINE_ENDS` ends, and is at least one
-# timeout in this many ends. A day with fewer ends is padded with ends of which one in
-# `_ASSUMED_TIMEOUTS` timed out, so that a young network with many failures is not mistaken for an
-# incident.
+# The usual timeout rate is computed from at least `_MIN_BASELINE_ENDS` ends and is at least one
+# timeout in that many. If a day has fewer ends, one in `_ASSUMED_TIMEOUTS` of the missing ends is
+# taken as a timeout, so that a young network with many failures is not mistaken for an incident.
 _MIN_BASELINE_ENDS = 500
 _ASSUMED_TIMEOUTS = 10
 _MIN_FAILED_NODES = 3
@@ -111,7 +110,7 @@ class EndTotals:
     def __init__(self) -> None:
         self.ends = self.timeouts = self.failed_nodes = self.healthy_nodes = 0
         self.pair_by_node: dict[Address, list[int]] = {}
-        # None if the maximum must be computed again, because a node with the maximum lost an end.
+        # None if the maximum must be recomputed, because a node that had it lost an end.
         self._max_ends: int | None = 0
 
     @property
@@ -155,8 +154,7 @@ class EndWindow:
     def __init__(self) -> None:
         self.all_ends = EndTotals()
         self.ends_by_creator: dict[Address | None, EndTotals] = {}
-        # For each node: the creators with a timeout at the node, and the number of creators with
-        # an answer.
+        # By node: the creators with a timeout there, and the number of creators with an answer.
         self._failed_creators: dict[Address, set[Address | None]] = {}
         self._answered_creators: dict[Address, int] = {}
 
@@ -288,7 +286,7 @@ class IncidentDetector:
         self.incident_count = incident_count
         self._open = {incident.creator: incident for incident in open_incidents}
         self._counts = EndWindow()
-        # The minutes in the window, and in the day before the window, oldest first.
+        # The minutes of the window and of the day before it, oldest first.
         self._window = deque[EndMinute]()
         self._baseline = deque[EndMinute]()
         self._baseline_ends = self._baseline_timeouts = 0
@@ -412,7 +410,7 @@ class IncidentDetector:
         chance = totals.max_ends * max(timeouts, ends // _MIN_BASELINE_ENDS)
         nodes = len(totals.pair_by_node)
         if failed_nodes < _MIN_FAILED_NODES or nodes * chance >= failed_nodes * ends:
-            # The bound below would be 1 or more, because comb(n, k) is at least (n / k)^k.
+            # The bound below would be at least 1, because comb(n, k) is at least (n / k)^k.
             return False
         bound: int = comb(nodes, failed_nodes) * chance**failed_nodes * _RARITY
         limit: int = ends**failed_nodes

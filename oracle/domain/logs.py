@@ -45,10 +45,10 @@ class Call:
     to: Address
     value: int
     input: str
-    # Whether the call succeeded; a reverted call has no effect.
+    # A reverted call has no effect.
     succeeded: bool
 
-    # The event of a call precedes the logs of the call's transaction
+    # The event of a call precedes the logs of the same transaction
     # (docs/reference/events-and-jsonl.md).
     index: ClassVar[int] = -1
 
@@ -68,7 +68,7 @@ class DeadLetter:
     index: int
     address: Address
     name: str
-    # The reason in one line, without any of the raw bytes.
+    # The reason in one line, without any raw bytes.
     error: str
 
 
@@ -77,8 +77,8 @@ _DIGITS: Final = 2 * _WORD
 _LEADING: Final = 32
 _TRAILING: Final = 64
 _PARTIAL: Final = 96
-# Caching pays off for amounts, offsets and lengths, because they recur. Hashes do not recur and
-# displace other words.
+# Amounts, offsets and lengths recur, so caching them pays off. Hashes do not recur, and push other
+# words out of the cache.
 _MAX_CACHED_WORDS: Final = 4096
 
 
@@ -151,19 +151,19 @@ def _unpack_word(part: bytes) -> str:
     return digits.ljust(_DIGITS, "0") if part[0] < _PARTIAL else digits
 
 
-# The lowest bits of a row's key hold the index of the log in its block, and the other bits hold
-# the block number.
+# The lowest bits of a row's key are the log's index in its block; the bits above are the block
+# number.
 LOG_INDEX_BITS = 24
 MAX_LOG_INDEX = 2**LOG_INDEX_BITS - 1
 
-# The hash of a block, and its time in seconds.
+# A block's hash, and its time in seconds.
 LogBlock: TypeAlias = tuple[bytes, int]
-# The address of a contract and a first topic, both `0x` hex; the topic is empty if a log has none.
+# A contract address and a first topic, both as `0x` hex; the topic is empty if the log has none.
 LogSource: TypeAlias = tuple[Address, str]
 BytesLike: TypeAlias = bytes | bytearray
-# A row has a key, the transaction index, the index of the source, the transaction hash, the other
-# topics (concatenated), and the packed data. sqlite3 stores a bytearray faster than bytes, because
-# it checks the type of bytes objects first.
+# Key, transaction index, index of the source, transaction hash, the other topics (concatenated),
+# and the packed data. sqlite3 stores a bytearray faster than bytes, because it checks for
+# bytearray first.
 LogRow: TypeAlias = tuple[int, int, int, BytesLike, BytesLike, BytesLike]
 
 _GET_INDEX = attrgetter("index")
@@ -232,8 +232,7 @@ class LogTable(Sequence[Log]):
         blocks = _collect_log_blocks(logs)
         sources = SourceIndexes()
         to_bytes = bytearray.fromhex
-        # A single list comprehension is fastest, which matters because every log of the chain
-        # passes here.
+        # A single list comprehension is fastest, and every log of the chain passes through here.
         rows: list[LogRow] = [
             (
                 log.block << LOG_INDEX_BITS | log.index,

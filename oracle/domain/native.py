@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from typing_extensions import Buffer
 
-# Only this version is used, because another version may have another interface.
+# Only this version is used, because the interface of another may differ.
 REQUIRED_VERSION = 5
 Columns = tuple[
     "array[int]", "array[int]", "array[int]", "array[int]", "array[int]", "array[int]",
@@ -20,11 +20,9 @@ Columns = tuple[
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 
-# The addresses, the first topics, and the pairs of both, with the pairs of the first address
-# first.
+# Addresses; first topics; and (address, topic) pairs, those with the first address first.
 NativeFilter: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]
-# The class of logs, the indexes of the sources, and the two lists to which logs and rows are
-# appended.
+# The log class, the index of each source, and the lists to which logs and rows are appended.
 NativeTarget: TypeAlias = tuple[type, dict[Any, int], list[Any], list[Any]]
 
 

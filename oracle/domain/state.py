@@ -45,7 +45,7 @@ class DownloadRequest(NamedTuple):
     until: int
 
 
-# Requests are kept for a day, because budgets are per day.
+# Budgets are per day, so requests are kept for a day.
 DOWNLOAD_HISTORY_SECONDS = 86_400
 
 
@@ -81,7 +81,7 @@ class Node:
     seat: int
     membership: Membership
     paused: bool
-    # The number of tasks that the node runs, which is above 1 only within a transaction
+    # How many tasks the node is running. Above 1 only within a transaction
     # (docs/reference/events-and-jsonl.md#what-is-legal).
     running: int
     stake: int | None
@@ -96,10 +96,10 @@ class Node:
     scored: int
     base: int
     since: int
-    # Whether the node is excluded; stored for rules with two thresholds.
+    # Whether the node is excluded; only stored for rules with two thresholds.
     excluded: bool
     prior: int | None
-    # The number of the rules' `restarts` that this pool has been through (relay only).
+    # How many of the rules' `restarts` have been applied to this pool (relay only).
     restarts: int
     kickout_due_since: Position | None
     kickout_due_time: int | None
@@ -116,8 +116,8 @@ class Node:
     downloads: tuple[DownloadRequest, ...] = ()
 
 
-# Copying by position takes a fifth of the time of `dataclasses.replace`, which matters because the
-# fold keeps a copy of every row that a block changes.
+# Copying by position takes a fifth of the time of `dataclasses.replace`. The fold keeps a copy of
+# every row that a block changes, so this matters.
 _get_node_values = attrgetter(*(field.name for field in fields(Node)))
 
 

@@ -34,21 +34,21 @@ from oracle.store.outbox.records import (
 from oracle.txmgr.context import StepResult, merge_results
 from oracle.txmgr.deferral import find_held_subjects
 
-# The priority of the hot set's calls, which are sent after reports and kickouts.
+# Lower numbers are sent first: reports and kickouts precede the calls of the hot set.
 PRIORITY = 300
-# The maximum number of calls planned in one step, because a new round invalidates unsent calls.
+# Only a few calls are planned per step, because a new round invalidates calls not yet sent.
 _MAX_CALLS_PER_STEP = 16
-# The maximum number of words that one call writes. 64 words contain the lanes of 1,024 nodes, and
-# writing them for the first time costs up to 1.6 million gas.
+# 64 words hold the lanes of 1,024 nodes; writing them for the first time costs up to 1.6 million
+# gas.
 _MAX_RUN_WORDS = 64
-# The maximum number of nodes that one call binds, which costs up to 0.7 million gas.
+# Binding this many nodes in one call costs up to 0.7 million gas.
 _MAX_NODES_PER_CALL = 16
-# The maximum numbers of seats that are read from the contract in one batch, and in one step.
+# How many seats are read from the contract per batch and per step.
 _SEATS_PER_BATCH, _SEATS_PER_STEP = 100, 1_000
-# The maximum number of calls for the same words or seats in one round. More than one call may be
-# needed, because a reorg may remove a mined call.
+# The maximum number of calls for the same words or seats in a round. Several may be needed,
+# because a reorg may remove a mined call.
 _MAX_TRIES = 3
-# The contract treats a lane that was never written like the lane of a newcomer, whose QoS is 0.5.
+# The contract treats a lane that was never written like that of a newcomer, whose QoS is 0.5.
 _NEWCOMER_LANE = 5_001
 
 
@@ -129,7 +129,7 @@ def _load_due_round(context: HotSetContext, block: BlockRef) -> RoundAccepted | 
 def _is_fee_too_high(context: HotSetContext) -> bool:
     account_context = context.account_context
     if context.max_fee >= account_context.sender_account.caps.fee_per_gas:
-        # The transaction manager checks the account's cap when it prices the call.
+        # The transaction manager applies the account's cap when it prices the call.
         return False
     fee_market = account_context.fetch_fee_market()
     return fee_market.base_fee + fee_market.tip > context.max_fee
@@ -153,7 +153,7 @@ def _plan_word_calls(
         return
     contract = context.get_contract()
     stored_words = contract.fetch_words(0, len(source.lane_words), block)
-    # A word is written again `lag_rounds` rounds before the contract considers it stale.
+    # A word is rewritten `lag_rounds` rounds before the contract considers it stale.
     renewed_rounds = configuration.max_rounds - configuration.lag_rounds - 1
     min_round = last_round.round - renewed_rounds
     outdated_indexes = source.find_outdated_indexes(stored_words, min_round)
@@ -262,7 +262,7 @@ def _enqueue_calls(
     with context.account_context.write_transaction() as uow:
         intents = uow.outbox.intents
         held = find_held_subjects(uow, account)
-        # Mined calls are skipped, because the endpoint that was read may lag behind their block.
+        # Skip calls that are mined: the endpoint may have been read at a block below theirs.
         mined = {
             (intent.request.kind, intent.request.subject, intent.request.round)
             for intent in intents.list_in_states(account, [IntentState.MINED])
@@ -276,7 +276,7 @@ def _enqueue_calls(
                 calldata=calldata,
                 subject=subject,
                 round=last_round.round,
-                # If a reorg removes the block of the round, the proofs are invalid.
+                # If a reorg removes this block, the round's proofs become invalid.
                 as_of_block=last_round.at.block,
                 priority=PRIORITY,
             )
@@ -318,7 +318,7 @@ def split_by_fall_limit(
     falls = fall_limit.falls
     for index in indexes:
         word_falls = count_falls(stored_words[index].lanes, lane_words[index], big_fall)
-        # Like the contract, skip a word that would exceed the limit, and continue with the next.
+        # Like the contract, skip a word that would exceed the limit, and go on to the next one.
         is_allowed = falls + word_falls <= fall_limit.max_falls
         falls += word_falls if is_allowed else 0
         (allowed_indexes if is_allowed else excess_indexes).append(index)

@@ -36,9 +36,9 @@ from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry.indexer_metrics import WITNESSED_WINDOWS
 
-# The fault of an endpoint whose own headers prove it wrong, without any other endpoint.
+# The fault of an endpoint that its own headers prove wrong, without any other endpoint.
 _INCONSISTENT_HEADERS = "its own headers do not link or do not match their hashes"
-# The stored fact of the chain (not of an endpoint) that holds why no further block becomes final.
+# A stored fact of the chain, not of an endpoint: why no further block becomes final.
 _UNCONFIRMED_FACT = "unconfirmed"
 
 

@@ -17,7 +17,7 @@ from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.store.database import Store
 
-# The maximum number of blocks that one tick verifies, so that other jobs are not delayed.
+# One tick verifies at most this many blocks, so that it does not delay other jobs.
 _BLOCKS_PER_TICK = 20
 
 

@@ -52,8 +52,8 @@ def merge_feed_events(
         )
     if not feed_events:
         return decoded
-    # Positions sort rows by stream first and by id second, because a later stream may start with
-    # low ids again.
+    # Positions sort rows by stream, then by id, because the ids of a later stream may start low
+    # again.
     return replace(decoded, events=sorted([*decoded.events, *feed_events], key=attrgetter("at")))
 
 

@@ -14,17 +14,17 @@ from oracle.store.database import UnitOfWork
 
 # A row was added to, changed in, or removed from the settled part of the feed.
 LATE, CHANGED, VANISHED = "late_row", "changed_row", "vanished_row"
-# The feed does not continue at the row where reading stopped. Nothing more is read until an
+# The feed does not continue at the row where reading stopped. Reading resumes only after an
 # operator runs `feed accept --from`.
 WENT_BACK, GAP = "went_back", "gap_by_retention"
-# A row of a known kind cannot be decoded. It is stored, but has no effect on the state.
+# A row of a known kind cannot be decoded. It is stored but does not affect the state.
 BAD_ROW = "bad_row"
-# The two feeds have different rows with the same id, or one of them lacks the row.
+# The two feeds have different rows with the same id, or one of them lacks a row.
 DISAGREE = "disagree"
 
 STOPPING_KINDS = frozenset({WENT_BACK, GAP})
-# While there is a fault of these kinds, no report is published. A row that cannot be decoded is
-# listed, but does not prevent publishing.
+# No report is published while a fault of these kinds exists. A BAD_ROW is listed, but does not
+# prevent publishing.
 HOLDING_KINDS = frozenset({LATE, CHANGED, VANISHED, DISAGREE}) | STOPPING_KINDS
 
 # From 2026-08-06 to 2026-08-11 the relay reported every later abort reason as a timeout.

@@ -30,8 +30,8 @@ from oracle.indexer.feed_faults import (
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.raw.feed_repository import FeedCursor
 
-# The maximum number of rows that one transaction settles; the next transaction settles the others.
-# It must be lower than the number of rows that the repository returns at once.
+# How many rows one transaction settles; the rest is left to the next. Must be lower than the
+# number of rows that the repository returns at once.
 MAX_SETTLED_ROWS = 10_000
 
 
@@ -117,7 +117,7 @@ def _get_poll_start_id(uow: UnitOfWork, cursor: FeedCursor) -> int:
 def _ingest_page(
     uow: UnitOfWork, cursor: FeedCursor, response: FeedPoll, settings: FeedSettings
 ) -> PollResult:
-    # The stored time of the feed must never go back, even if the feed's clock does.
+    # The feed's stored time must never go back, even if its clock does.
     now = max(response.feed_time, cursor.asked_at)
     rows = [
         replace(row, stream=cursor.stream, seen_from=cursor.whole_at or now, seen_to=now)
@@ -130,7 +130,7 @@ def _ingest_page(
         cursor.stream, response.start_id + 1, _compute_expected_last_id(cursor, response)
     )
     changed, missing, added = compare_feed_rows(stored_rows, rows)
-    # The new version of a changed row is stored as evidence, but not used.
+    # The new version of a changed row is kept as evidence but not used.
     uow.feed.append([served_row for _, served_row in changed], canonical=False)
     faults = _build_changed_row_faults(changed, now)
     faults += [
@@ -237,7 +237,7 @@ def _get_row_time(row: FeedRow, witnessed_by_id: Mapping[int, tuple[Hash, int]])
     return witnessed_time if witnessed_hash == row.hash else row.seen_to
 
 
-# The number of newest settled rows that are requested again.
+# How many of the newest settled rows are requested again.
 REREAD_ROWS = 5_000
 
 
@@ -256,11 +256,12 @@ def ingest_reread_response(store: Store, response: FeedPoll) -> tuple[FeedFault,
         cursor = uow.feed.get_cursor()
         if cursor is None:
             return ()
-        # The time in the response was not compared with the local clock, so it is not stored.
+        # The response's time has not been compared with the local clock, so it is not stored.
         now = cursor.asked_at
         served_rows = _select_rows_up_to(response, cursor.settled_id, cursor.stream, now)
         first_id = served_rows[0].id if served_rows else cursor.settled_id
-        # Rows above the last id of the response are not compared: they may be settled since then.
+        # Rows above the response's last id may have been settled since the request, so they are
+        # not compared.
         last_id = min(
             cursor.settled_id, response.rows[-1].id if served_rows else cursor.settled_id
         )

@@ -57,7 +57,7 @@ class FoldedState:
     contract_state: ContractState
     score_history: ScoreHistory
     snapshot_block: int | None = None
-    # The blocks with a log or call that could not be decoded.
+    # Blocks with a log or call that could not be decoded.
     dead_letter_blocks: list[int] = field(default_factory=list)
     incidents: dict[int, Incident] = field(default_factory=dict)
 
@@ -163,7 +163,7 @@ def _fold_remaining_blocks(
             _load_omitted_rows(uow, state, decoded, state.snapshot_block)
         state.fold.fold_events(decoded.events)
         state.contract_state.fold_block(blocks.last, decoded.contract_events, journal=False)
-        # The changes are drained only to free memory, because they are not stored.
+        # The changes are not stored; draining them only frees memory.
         state.record_changes()
         state.contract_state.drain_changes()
         state.dead_letter_blocks.extend(letter.block for letter in decoded.dead_letters)
@@ -185,8 +185,8 @@ def _load_omitted_rows(
     for group in uow.groups.get_many(group_keys - ledger.groups.keys()).values():
         members = uow.tasks.get_many(group.tasks).values()
         if any(task.seen_at <= snapshot_block for task in members):
-            # The group was closed before the snapshot, because it is not among the snapshot's open
-            # groups, and a closed group is never reopened.
+            # This group is not among the snapshot's open groups, and closed groups are never
+            # reopened, so it was closed before the snapshot.
             if not group.closed or any(task.seen_at > snapshot_block for task in members):
                 raise _ChangedRowError
             ledger.groups[group.group] = group

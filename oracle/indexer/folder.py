@@ -31,16 +31,16 @@ from oracle.indexer.provenance import build_ingest_scope
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# The maximum numbers of rows that stay in memory between two ranges. If there are more, all rows
-# are dropped and loaded again when they are needed.
+# At most this many rows stay in memory between two ranges. With more, all rows are dropped and
+# loaded again when needed.
 MAX_CACHED_TASKS = 200_000
 MAX_CACHED_NODES = 200_000
 
 Key = TypeVar("Key")
 Row = TypeVar("Row")
 
-# Called at a block after which the folder pauses. The unit of work and the state of the contract
-# are then exactly as of this block.
+# Called when the folder pauses after a block. The unit of work and the contract state are then
+# exactly as of this block.
 StopCallback = Callable[[UnitOfWork, ContractState, BlockRef], None]
 
 
@@ -55,9 +55,9 @@ class EventFolder:
         self._fold = Fold(rules)
         self._contract_state: ContractState | None = None
         self._cursor: Cursor | None = None
-        # The number by which scores in the database refer to the configured rule set.
+        # The number by which stored scores refer to the configured rule set.
         self._rule_set_number = 0
-        # The tasks that the current range has changed.
+        # The tasks changed by the current range.
         self._changed_tasks: set[TaskKey] = set()
 
     @cached_property

@@ -154,7 +154,7 @@ def _has_stored_dead_letter(
     uow: UnitOfWork, entries: Sequence[ScoreEntry], opened_at: Position
 ) -> bool:
     if not uow.dead_letters.has_open(0, opened_at.block):
-        # If all logs and calls could be decoded, the tasks of the groups are not needed.
+        # All logs and calls could be decoded, so the tasks of the groups need not be loaded.
         return False
     blocks = compute_evidence_block_range(load_counted_scores(uow, entries), opened_at)
     return uow.dead_letters.has_open(blocks.first, blocks.last)

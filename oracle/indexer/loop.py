@@ -42,12 +42,12 @@ from oracle.rpc.rpc_errors import RpcError
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# The target duration of a window; then other jobs run (docs/explanation/daemon.md#short-jobs).
+# How long a window should take; after it, other jobs run (docs/explanation/daemon.md#short-jobs).
 TARGET_WINDOW_SECONDS = 1.0
-# Heads that are older are requested again, even far below the head, because other jobs depend on
-# them, such as publishing and confirming.
+# Older heads are requested again, even far below the head, because other jobs such as publishing
+# and confirming depend on them.
 _MAX_HEADS_AGE_SECONDS = 2.0
-# More blocks than a chain produces in a day, so in practice there is no limit.
+# More blocks than any chain produces in a day; effectively no limit.
 _UNLIMITED_BLOCKS = 1 << 20
 
 
@@ -62,19 +62,19 @@ class IngestState:
     clock: Callable[[], float] = time.monotonic
     heads: Heads | None = None
     claimed_heads: Heads | None = None
-    # Whether the safe block has to be confirmed as well, because reports are based on it.
+    # Whether the safe block must be confirmed as well, because reports are based on it.
     confirms_safe: bool = False
-    # The time since which no second provider has confirmed blocks, or None. Meanwhile no block
-    # becomes final, and all blocks are read with headers and undo data, as at the head.
+    # Since when no second provider has confirmed blocks, or None. Until one does, no block becomes
+    # final, and all blocks are read as at the head, with headers and undo data.
     unconfirmed_since: float | None = None
-    # The height of the highest final block, if the head of a second provider is too low to confirm
-    # the claimed final block, else None.
+    # The highest final block, if a second provider's head is too low to confirm the claimed one;
+    # else None.
     max_final_number: int | None = None
     _confirmed_safe: BlockRef | None = None
     _last_claimed_heads: Heads | None = None
     max_blocks: int = field(default=_UNLIMITED_BLOCKS)
     fork_watch: ForkWatch = field(default_factory=ForkWatch)
-    # The limit up to which the chain is read because of a feed, or None to read up to the head.
+    # How far a feed lets the chain be read, or None to read up to the head.
     head_limit: FeedHeadLimit | None = None
     _heads_fetched_at: float = 0.0
 
@@ -180,7 +180,8 @@ def _ingest_or_rewind_once(
         history_end = min(history_end, ingest.max_final_number)
     if ingest.unconfirmed_since is not None:
         history_end = next_block - 1
-    # Headers are needed above the final block, where forks can happen, and where a hook needs one.
+    # Headers are needed above the final block, where forks can happen, and where a hook needs
+    # them.
     with_headers = next_block > history_end
     blocks = BlockRange(next_block, heads.latest.number if with_headers else history_end)
     window = _read_window(
@@ -196,7 +197,7 @@ def _ingest_or_rewind_once(
     heads = _confirm_heads(fork_context, ingest, heads, window)
     if heads.final.number < window.last.number and not window.headers:
         # These blocks turned out not to be final, so they are read again as at the head, with all
-        # headers and with undo data.
+        # headers and undo data.
         return _ingest_or_rewind_once(chain, store, folder, ingest)
     committed = commit_window(
         store, folder, window, heads=heads, cursor=cursor, clock=ingest.clock

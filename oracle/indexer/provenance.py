@@ -11,8 +11,8 @@ from oracle.store.database import UnitOfWork
 
 _FOLD_VERSION_KEY = "folded_by_version"
 _STALE_KEY = "fold_is_stale"
-# The number of refolds when the last report was built, and the as-of block of the first report
-# after the last refold.
+# The as-of block of the first report after the last refold, and the number of refolds when the
+# last report was built.
 FIRST_CUT_KEY = "first_cut_since_rebuild"
 _REFOLD_COUNT_KEY = "rebuilds"
 

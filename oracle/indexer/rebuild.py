@@ -24,7 +24,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.store.raw.raw_checksums import DamagedSpan
 from oracle.store.state.cursor_repository import Cursor
 
-# The maximum number of spans that an error message lists.
+# An error message lists at most this many spans.
 _MAX_LISTED_SPANS = 3
 _NAME_BY_KIND = {"log": "logs", "call": "calls", "feed": "feed rows"}
 
@@ -95,7 +95,7 @@ def _is_span_inside(span: DamagedSpan, verified_blocks: BlockRange) -> bool:
     is_contained = (
         verified_blocks.first <= span.blocks.first and span.blocks.last <= verified_blocks.last
     )
-    # Rows of a feed are never verified, because they are not on the chain.
+    # Feed rows are never verified, because they are not on the chain.
     return is_contained and span.kind != "feed"
 
 
@@ -281,7 +281,7 @@ def fold_stored_rows(
     return log_count
 
 
-# A number above the height of any block.
+# Higher than any block.
 _MAX_BLOCK = 2**62
 
 

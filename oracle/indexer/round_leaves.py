@@ -22,14 +22,14 @@ from oracle.signing.typed_data import Domain
 from oracle.store.database import UnitOfWork
 
 _MAX_CACHED_ROUNDS = 256
-# The lanes of a round take 2 bytes per node. The lag of the hot set is measured with the lanes of
-# the last round and of the `MAX_LAG_ROUNDS` rounds before it. The network page shows 24 rounds.
+# A round's lanes take 2 bytes per node. Measuring the hot set's lag needs the lanes of the last
+# round and of `MAX_LAG_ROUNDS` rounds before it; the network page shows 24 rounds.
 _MAX_CACHED_LANES = 32
-# A tree takes up to 1.5 MiB. This number of trees contains the leaves of 131,072 nodes.
+# A tree takes up to 1.5 MiB. This many trees hold the leaves of 131,072 nodes.
 _MAX_CACHED_TREES = 16
-# A proof takes 2 KiB. In a mass outage, the proofs of this many nodes are needed.
+# A proof takes 2 KiB. A mass outage needs the proofs of many nodes.
 _MAX_CACHED_PROOFS = 8192
-# A round whose leaves were computed again takes 300 bytes per node.
+# A round with recomputed leaves takes 300 bytes per node.
 _MAX_REFOLDED_ROUNDS = 2
 
 Key = TypeVar("Key", bound=Hashable)
@@ -130,7 +130,7 @@ def _load_round(
             as_of,
             keccak,
         )
-        # If pieces were pruned, the computed root is another one.
+        # If pieces were pruned, the computed root differs from the accepted one.
         return pieced_round if "0x" + pieced_round.root.hex() == root else None
 
     return cache.rounds.get_or_make(root, load)

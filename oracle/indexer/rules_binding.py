@@ -6,12 +6,12 @@ from oracle.store.database import UnitOfWork
 from oracle.store.state.rule_set_repository import RuleSet, identify_rules
 
 _RULES_KEY = "folded_by_rules"
-# The digest of the configured rules, and the digest of the rules that have replaced them.
+# The digest of the configured rules, and of the rules that replaced them.
 _SWITCH_KEY = "switched_rules"
-# The block at which the rules in `_RULES_KEY` replaced others.
+# The block at which the rules in `_RULES_KEY` replaced the previous rules.
 _REPLACED_AT_KEY = "rules_replaced_at"
 _PERIOD_KEY = "period_seconds"
-# The number of digits of a hash that are shown.
+# How many digits of a hash are shown.
 _HASH_PREFIX_DIGITS = 12
 
 
@@ -102,7 +102,7 @@ def bind_rules(uow: UnitOfWork, rules: Rules, *, block: int = -1) -> None:
     """
     if get_bound_rules(uow) is not None and not is_folded_with_rules(uow, rules):
         uow.bookmarks.set(_REPLACED_AT_KEY, block)
-    # The rule set is stored under a number, because the hash alone does not contain the rules.
+    # Rules are stored under a number, because a hash alone does not contain them.
     uow.rule_sets.get_or_assign_number(rules)
     uow.bookmarks.set(_RULES_KEY, f"{rules.name} {identify_rules(rules).sha256}")
 

@@ -24,9 +24,9 @@ from oracle.indexer.stored_events import iterate_decoded_chunks
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.snapshot_repository import PackedState, decode_state, encode_state
 
-# The number of logs that are folded within one read transaction.
+# The number of logs folded per read transaction.
 LOGS_PER_STEP = 20_000
-# Ended tasks are kept for later events as long as they are among this many newest logs.
+# An ended task is kept for later events while it is among this many newest logs.
 KEPT_LOGS = 10_000
 _SUFFIX, _TEMPORARY_SUFFIX = ".state", ".half"
 

@@ -36,19 +36,19 @@ from oracle.store.state.round_rows import encode_kick_row
 from oracle.store.state.snapshot_repository import StateSnapshot, decode_state
 from oracle.store.state.task_repository import encode_task_row
 
-# The bookmark that holds the newest comparison, and the maximum number of rows listed in it.
+# The bookmark of the newest comparison, and how many rows it lists at most.
 _SAMPLE_KEY = "state_sample"
 _MAX_LISTED_ROWS = 5
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-# The number of logs between two snapshots, which take about 0.15 s to fold.
+# The number of logs between two snapshots; folding them takes about 0.15 s.
 SNAPSHOT_LOGS = 5_000
-# The maximum number of logs that one request of the read API may fold. A request usually folds for
-# 0.2 s, and at most twice as long while the next snapshot is not made yet.
+# One request of the read API may fold at most this many logs. Usually a request folds for 0.2 s,
+# and up to twice as long until the next snapshot exists.
 MAX_REQUEST_LOGS = 4 * SNAPSHOT_LOGS
-# An ended task stays in the snapshots of this many intervals, for later events that refer to it.
+# An ended task stays in the snapshots for this many intervals, for later events that refer to it.
 _KEPT_INTERVALS = 2
 
 
@@ -89,7 +89,7 @@ def make_next_snapshot(
         body = pack_state(state, _find_first_kept_block(uow, block))
     with rebuild_options.transaction(archive.store) as uow:
         # If rows were repaired or rewound meanwhile, the snapshot may be wrong. The next tick
-        # makes it again.
+        # repeats it.
         if uow.bookmarks.get_rewrite_count() != rewrite_count:
             return None
         snapshot = StateSnapshot(block, log_count, body)

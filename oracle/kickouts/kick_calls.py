@@ -46,7 +46,7 @@ _NO_LIMIT = 1 << 31
 _UNSENT_STATES = (IntentState.PLANNED, IntentState.READY)
 _QUEUED_STATES = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
 _SENT_STATES = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
-# After a rewind, only the newest intents of each kind and state are checked, up to this number.
+# After a rewind, at most this many of the newest intents per kind and state are checked.
 _MAX_INTENTS = 1_000
 _NOT_DUE = "the kickout is no longer due"
 _RETRY_NOT_DUE = "the node is no longer a member, or the network refused permanently"
@@ -179,8 +179,8 @@ class _KickCall(ContractCall):
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
-            # These stages need no check, because the call was checked before the simulation and
-            # is checked again before it is signed.
+            # No check at these stages: the call was checked before its simulation and is checked
+            # again before it is signed.
             return Decision.proceed()
         if not self._context.account_context.is_at_head(uow, heads):
             return Decision.wait_for_next_block(
@@ -198,7 +198,8 @@ class _ExpulsionCall(_KickCall):
 
     def __init__(self, context: KickoutContext) -> None:
         super().__init__(context)
-        # If the contract does not state when a call may succeed, the call is tried once a period.
+        # If the contract does not say when a call may succeed, the call is retried once per
+        # period.
         self.retry_seconds = context.report_settings.period_seconds
 
     @override
@@ -217,7 +218,8 @@ class _ExpulsionCall(_KickCall):
         if heads.stalled:
             return Decision.wait_for_next_block(heads, ("stalled", "the chain is stalled"))
         if uow.holds.is_awaiting_operator():
-            # The scores may be wrong, so an operator reviews them before any node is kicked out.
+            # The scores may be wrong, so an operator must review them before any node is kicked
+            # out.
             return Decision.wait_for_next_block(
                 heads, ("report held", "a report is held for an operator")
             )

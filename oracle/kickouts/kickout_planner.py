@@ -46,9 +46,9 @@ from oracle.txmgr.client.refusal import RefusalAction
 from oracle.txmgr.context import StepResult, merge_results
 from oracle.txmgr.deferral import find_held_subjects
 
-# The priority of kickout calls, which are sent after report pushes.
+# Lower numbers are sent first: report pushes precede kickout calls.
 PRIORITY = 200
-# The maximum number of calls planned in one step, because a new round invalidates unsent calls.
+# Only a few calls are planned per step, because a new round invalidates calls not yet sent.
 _MAX_CALLS_PER_STEP = 16
 
 
@@ -117,7 +117,7 @@ def _plan_calls(context: KickoutContext, plan_inputs: _PlanInputs) -> StepResult
         return None
     contract_status = context.quorum.fetch_contract_status()
     if contract_status.head.round != plan_inputs.last_round.accepted.round:
-        # The contract has accepted a newer round that is not indexed yet.
+        # The contract has already accepted a newer round that is not indexed yet.
         return None
     steps: list[StepResult] = []
     for step in _iter_plan_results(context, plan_inputs, contract_status):
@@ -274,7 +274,8 @@ def _export_evidence(context: KickoutContext, case: KickoutCase) -> None:
     try:
         export_evidence(context.evidence_folder, case.node, case.due_since, evidence)
     except InputError as error:
-        # An input error would stop the daemon; a transient error lets it send reports meanwhile.
+        # An input error would stop the daemon; with a transient error it continues to send
+        # reports.
         raise TransientError(str(error)) from error
 
 
@@ -297,7 +298,7 @@ def _build_case_request(
     context: KickoutContext, kind: str, case: KickoutCase, calldata: str, last_round: StoredRound
 ) -> CallRequest:
     request = _build_request(context, kind, case.node, calldata, last_round.accepted.round)
-    # If a reorg removes the block at which the kickout became due, the call is invalid.
+    # If a reorg removes the block at which the kickout became due, the call becomes invalid.
     opening_block = None if case.interval is None else case.interval.opened_at.block
     return replace(request, as_of_block=opening_block)
 

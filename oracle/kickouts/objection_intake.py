@@ -19,7 +19,7 @@ from oracle.signing.typed_data import Domain, ObjectionStatement
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.objection_inbox import PostedObjection
 
-# The gas reserved for an objection. The most expensive case, the first objection of a node with a
+# The gas reserved for an objection. Even the most expensive case, a node's first objection with a
 # text of 280 bytes, uses less (docs/reference/gas.md#objections). If the node is a contract, its
 # signature check needs more gas, and its signature may be longer than the 65 bytes of a key's.
 RESERVED_GAS = 70_000
@@ -97,7 +97,7 @@ class ObjectionIntake:
             _check_node_may_object(uow, statement, self.settings.rules)
         posted = self._check_signature(statement, signature, now)
         with self.store.transaction() as uow:
-            # Another process may have accepted an objection since the first checks.
+            # Another process may have accepted an objection since these checks were first made.
             _check_node_may_object(uow, statement, self.settings.rules)
             _check_intake_limits(uow, self.settings, posted, statement)
             uow.objection_inbox.add(posted)

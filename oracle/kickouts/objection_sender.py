@@ -20,7 +20,7 @@ from oracle.store.outbox.records import BRING_OBJECTION, CallRequest, Intent, In
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.context import StepResult
 
-# Objections are sent before kickouts, because they delay accusations, and after reports.
+# Sent before kickouts, because objections delay accusations, but after reports.
 _PRIORITY = 150
 
 

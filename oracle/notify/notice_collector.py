@@ -29,16 +29,16 @@ from oracle.store.database import UnitOfWork
 from oracle.store.notice_repository import Notice
 from oracle.store.state.cursor_repository import Cursor
 
-# Only the newest halts are examined, because halts are rare.
+# Halts are rare, so only the newest are examined.
 _MAX_HALTS = 20
-# This bookmark holds the newest halt that was already cleared when the first target was added.
+# The newest halt that had already been cleared when the first target was added.
 _OLD_HALT_BOOKMARK = "notify_halt"
-# These bookmarks hold the last examined block and the last examined fork.
+# The last block and the last fork that were examined.
 _BLOCK_BOOKMARK, _FORK_BOOKMARK = "notify_block", "notify_fork"
-# The maximum number of blocks per transaction, because a transaction over a long backlog would
-# lock the database for too long.
+# The maximum number of blocks per transaction. A transaction over a long backlog would lock the
+# database for too long.
 _MAX_BLOCKS = 2_000
-# There is no notice of a request to pause or to quit, but only of a transition that took effect.
+# A request to pause or quit causes no notice, only a transition that took effect.
 _KIND_BY_TRANSITION = {
     MembershipTransition.JOINED: NoticeKind.JOINED,
     MembershipTransition.PAUSED: NoticeKind.PAUSED,
@@ -47,7 +47,7 @@ _KIND_BY_TRANSITION = {
     MembershipTransition.SLASHED: NoticeKind.LEFT,
     MembershipTransition.KICKED_OUT: NoticeKind.LEFT,
 }
-# Seconds of chain time after which notices are deleted: thirty days.
+# Notices are deleted after thirty days of chain time.
 _RETENTION_SECONDS = 30 * 86_400
 
 
@@ -110,9 +110,9 @@ class NoticeCollector:
     """Collects notices. After a failure, create a new collector to continue from the database."""
 
     rules: Rules
-    # The nodes that are excluded according to their last notice; None until they are loaded.
+    # Nodes whose last notice says that they are excluded; None until loaded.
     _excluded: set[Address] | None = None
-    # The nodes that are near a kickout according to their last notice; loaded with `_excluded`.
+    # Nodes whose last notice says that a kickout is near; loaded with `_excluded`.
     _near_kickout: set[Address] = field(default_factory=set)
     _epoch: int | None = None
 
@@ -154,7 +154,7 @@ class NoticeCollector:
         uow.notices.append(notices + collect_halt_and_hold_notices(uow, cursor.time))
         uow.bookmarks.set(_BLOCK_BOOKMARK, last_block)
         uow.notices.prune_before(cursor.time - _RETENTION_SECONDS)
-        # If blocks of the backlog remain, the epoch is None, so that the next run is due at once.
+        # If part of the backlog remains, the epoch is None, so that the next run is due at once.
         self._epoch = cursor.epoch if last_block == cursor.number else None
         return True
 
@@ -288,7 +288,7 @@ def _start_collection_at_cursor(uow: UnitOfWork, cursor: Cursor) -> bool:
     uow.bookmarks.set(_BLOCK_BOOKMARK, cursor.number)
     uow.bookmarks.set(_FORK_BOOKMARK, uow.reorgs.get_newest_id())
     mark_cleared_halts_as_notified(uow)
-    # Halts that are still open get a notice, because a new subscriber needs to know them.
+    # A new subscriber needs to know about halts that are still open, so these get a notice.
     uow.notices.append(collect_halt_and_hold_notices(uow, cursor.time))
     return True
 

@@ -37,7 +37,7 @@ class NoticeKind(StrEnum):
     DAEMON_WAS_DOWN = "daemon_was_down"
 
 
-# The text (one line) of each kind of notice, with the notice's fields as placeholders.
+# One line per kind of notice, with the notice's fields as placeholders.
 _TEMPLATE_BY_KIND: Mapping[str, str] = {
     NoticeKind.TIMED_OUT: "{node} timed out: reliability {before} -> {after}",
     NoticeKind.EXCLUDED: "{node} is excluded: its reliability is {after}",
@@ -80,18 +80,18 @@ _OPERATOR_KINDS = frozenset(
         *(NoticeKind.CONDITION_BEGAN, NoticeKind.CONDITION_OVER, NoticeKind.DAEMON_WAS_DOWN),
     }
 )
-# Kinds about the network that every owner of a node may subscribe to.
+# Kinds about the network that the owner of any node may subscribe to.
 OWNER_NETWORK_KINDS = frozenset(
     {
         *(NoticeKind.INCIDENT_BEGAN, NoticeKind.INCIDENT_OVER),
         *(NoticeKind.RULES_ANNOUNCED, NoticeKind.RULES_CANCELLED, NoticeKind.RULES_SET),
     }
 )
-# All kinds that the owner of a node may subscribe to. The kind `reorg` cannot be chosen, because
-# the notice of a reorg is delivered to each target that received a notice which it retracts.
+# All kinds that node owners may subscribe to. `reorg` cannot be chosen: its notice goes to every
+# target that received a notice which the reorg retracts.
 OWNER_KINDS = frozenset(NoticeKind) - _OPERATOR_KINDS - {NoticeKind.REORG}
 _HUNDREDTH_OF_PERCENT = 10**14
-# Values accepted by `[[notify]] kinds`: notice kinds and health conditions.
+# Accepted by `[[notify]] kinds`: notice kinds and health conditions.
 SELECTABLE_KINDS = frozenset(
     {*(kind.value for kind in NoticeKind), *(condition.key for condition in Condition)}
 )

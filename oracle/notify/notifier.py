@@ -26,15 +26,15 @@ from oracle.store.notice_repository import DeliveryProgress, Notice
 from oracle.telemetry import service_metrics
 from oracle.telemetry.logger import get_logger
 
-# The maximum number of messages per run to one target, which is reached only if the target
-# responds immediately.
+# The maximum number of messages per run and target; reached only if the target responds
+# immediately.
 _MAX_MESSAGES_PER_RUN = 20
-# Names of bookmarks. The first bookmark holds the conditions whose notices are written. The second
-# one is written by the notice collector when the daemon reaches the head for the first time.
+# Two bookmarks: the conditions for which a notice has been written, and one that the notice
+# collector writes when the daemon first reaches the head.
 _NOTIFIED_BOOKMARK, _STARTED_BOOKMARK = "notify_conditions", "notify_block"
-# Seconds that a condition must last, or be absent, before a notice is written.
+# A notice is written once a condition has lasted, or has been absent, for this many seconds.
 SETTLED_SECONDS = 10.0
-# The notices of halts and held reports cover these conditions in more detail.
+# Notices of halts and held reports already cover these conditions in more detail.
 _NOTIFIED_BY_OTHER_NOTICES = frozenset({Condition.HALTED, Condition.HELD})
 
 
@@ -95,13 +95,13 @@ class Notifier:
         try:
             with self.store.transaction() as uow:
                 cursor = uow.cursor.get()
-                # A new target gets no notices that were stored before it was configured.
+                # A new target gets no notices from before it was configured.
                 for name in new_names:
                     uow.notices.save_progress(DeliveryProgress(name, newest))
                 is_at_head = cursor is not None and head is not None and cursor.number >= head
                 return self._collector.collect_notices(uow, is_at_head=is_at_head)
         except BaseException:
-            # The collector may have kept values of rows that were rolled back.
+            # The collector may still hold values of rows that were rolled back.
             self._collector = NoticeCollector(self.rules)
             raise
 
@@ -169,7 +169,7 @@ class ConditionNoticeWriter:
             if condition not in _NOTIFIED_BY_OTHER_NOTICES
         }
         if not has_begun:
-            # The first backfill has not ended yet, so the index is expected to be behind.
+            # During the first backfill the index is expected to be behind.
             active.discard(Condition.BEHIND)
         settled = self._find_settled_conditions(active ^ notified)
         if not settled and downtime is None:

@@ -39,9 +39,9 @@ from oracle.telemetry.logger import get_logger
 _MAX_RUNNING = 16
 _TIMEOUT_SECONDS = 5.0
 _MAX_CONFIRMATION_TRIES = 5
-# Seconds after which an unconfirmed subscription ends.
+# An unconfirmed subscription ends after this many seconds.
 _CONFIRMATION_SECONDS = 86_400
-# The number of failed tries after which the wait between two tries has grown to an hour.
+# After this many failed tries, the wait before the next one has grown to an hour.
 _TRIES_BEFORE_HOURLY = 11
 _HOURS_PER_DAY = 24
 

@@ -27,12 +27,11 @@ _MAIL_ADDRESS = re.compile(
     r"[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,24}"
 )
 _URL_CHARACTERS = re.compile(r"[!-~]+")
-# Ended subscriptions are listed with their reason for `_RETENTION_SECONDS`.
+# Ended subscriptions, with the reason, stay listed for `_RETENTION_SECONDS`.
 _DAY_SECONDS = 86_400
 _RETENTION_SECONDS = 30 * 86_400
-# The maximum numbers of subscriptions per node and per target that can be created within a day.
-# They are limited because each new subscription sends a message to an address that may belong to
-# another person.
+# How many subscriptions can be created per day for one node and for one target. Limited because
+# each sends a message to an address that may belong to someone else.
 _MAX_CREATED_PER_NODE, _MAX_CREATED_PER_TARGET = 10, 3
 _TOKEN_DIGITS = 32
 

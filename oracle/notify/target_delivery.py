@@ -14,9 +14,9 @@ from oracle.telemetry import service_metrics
 from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# The maximum number of notices that one call reads to find one that matches the target's filter.
+# One call reads at most this many notices in search of one that matches the target's filter.
 _MAX_NOTICES_SCANNED = 200
-# The maximum number of notices that the message of a reorg lists as retracted.
+# A reorg's message lists at most this many notices as retracted.
 _MAX_RETRACTED_LISTED = 1_000
 _MIN_BACKOFF_SECONDS = 5
 
@@ -38,7 +38,7 @@ class TargetDelivery:
     store: Store
     clock: Callable[[], float]
     call: BackgroundCall[None] = field(default_factory=BackgroundCall)
-    # The notice that is being delivered, or None.
+    # The notice being delivered, or None.
     _in_flight: Notice | None = None
 
     def deliver_due_notice(self, wait_seconds: float | None) -> bool:
@@ -143,5 +143,6 @@ class TargetDelivery:
 
 def describe_delivery_failure(error: Exception) -> str:
     """Return the message of the daemon's own error, or only the type of a library's error."""
-    # The message of a library's error may contain the target's URL with its tokens.
+    # The message of a library's error may contain the target's URL with its tokens, so only the
+    # type is shown.
     return str(error) if isinstance(error, OracleError) else type(error).__name__

@@ -17,7 +17,7 @@ from oracle.notify.target import Message, NotDeliveredError, NoticeFilter
 from oracle.rpc.transport import BoundedHttp, HttpAccess, redact_url
 
 _SCHEMES = ("http", "https")
-# Responses are read only up to this size, because only their status matters.
+# Only the status matters, so a response is read only up to this size.
 _MAX_RESPONSE_BYTES = 4 * 1024
 _SUCCESS_STATUSES = range(200, 300)
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -64,7 +64,7 @@ class Webhook:
         self._host = endpoint.shown_as or redact_url(endpoint.url, _SCHEMES, f"notify {name}: url")
         self._endpoint = endpoint
         self._clock = clock
-        # With `HttpAccess`, proxies and credentials in the environment are ignored.
+        # `HttpAccess` also ignores proxies and credentials that the environment contains.
         access = HttpAccess(
             choose_address=None if endpoint.allow_private else self._resolve_public_address
         )
@@ -126,7 +126,7 @@ class Webhook:
             raise NotDeliveredError(f"{self._host}: the host name cannot be resolved") from error
         addresses = [str(info[0]) for *_, info in address_infos]
         if not addresses or not all(map(is_public_address, addresses)):
-            # The operator can change the setting, but a subscriber needs another URL.
+            # An operator can change the setting; a subscriber needs a different URL.
             remedy = (
                 "set allow_private = true to permit it"
                 if self._endpoint.shown_as is None
@@ -159,7 +159,7 @@ def _list_embedded_addresses(address: IPv4Address | IPv6Address) -> list[IPv4Add
     if address in _NAT64:
         candidates.append(IPv4Address(int(address) & 0xFFFF_FFFF))
     if address in _NAT64_LOCAL:
-        # The operator of the translator decides which IPv4 address is reached (RFC 8215), so the
+        # The translator's operator decides which IPv4 address is reached (RFC 8215), so the
         # address does not count as public.
         candidates.append(IPv4Address(0))
     return [candidate for candidate in candidates if candidate is not None]

@@ -16,13 +16,13 @@ from oracle.rpc.pool import EndpointPool
 from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS, ContractStatus, HotSetLag
 from oracle.txmgr.client.receipts import fetch_balance, fetch_newest_block
 
-# A daemon that is further behind the head is not ready, and such an endpoint is not used.
+# A daemon further behind the head is not ready, and an endpoint further behind is not used.
 READY_WITHIN_BLOCKS = 10
-# A status query waits only briefly for an endpoint.
+# Status queries wait only briefly for an endpoint.
 _TIMEOUT_SECONDS = 3.0
-# A function that returns how far the hot set is behind at a block.
+# Returns how far the hot set is behind at a block.
 HotSetMeasure = Callable[[PoolView, BlockRef], HotSetLag | None]
-# The decimal places of an amount of ether in text output.
+# Decimal places of ether amounts in text output.
 _ETHER_DECIMALS = 6
 
 

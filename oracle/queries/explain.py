@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from oracle.chain.source import ChainSource
 
 
-# A limit above the number of changes that a node can have.
+# More changes than any node can have.
 _MAX_CHANGES = 1 << 31
 
 
@@ -83,40 +83,39 @@ class Explanation:
     """
 
     as_of: BlockRef
-    # The data of the whole network that the node's scores depend on, as of the block.
+    # What the node's scores depend on in the rest of the network, as of the block.
     population: Population
     node: Node
     node_scores: NodeScores
-    # The rank by QoS, counted from 1; None if the node has no QoS.
+    # The rank by QoS, from 1; None if the node has no QoS.
     place: int | None
     pool: bytes
     scores: list[ScoreEntry]
-    # The rule set of each score, by the `seq` of the score, where the database has it.
+    # The rule set of each score, by the score's `seq`, for scores whose rule set is stored.
     rule_set_by_score: dict[int, RuleSet]
     changes: list[ReliabilityChange]
     kickouts: list[KickoutDue]
     members_by_position: dict[Position, tuple[GroupMember, ...]]
     transaction_by_position: dict[Position, Hash]
-    # The tasks of `scores`, of the other members of their groups, and of `changes`.
+    # Tasks by key: those of `scores`, of the other members of their groups, and of `changes`.
     task_by_key: dict[TaskKey, Task]
     on_chain_lane: LaneOnChain | None
-    # None if no accepted round has this as-of block, or if the round has no leaf of the node.
+    # None if no accepted round has this as-of block, or if that round has no leaf for the node.
     reported_lane: SentLane | None
-    # The change that led to the current membership; None if the node was never a member.
+    # The change that began the current membership; None if the node was never a member.
     membership_change: MembershipChange | None = None
-    # Why an operator must approve the node's due kickout; None if no kickout is due, or if it
-    # needs no approval.
+    # Why the node's due kickout needs an operator's approval; None if it needs none or no kickout
+    # is due.
     hold_reason: str | None = None
-    # Positions of groups, since the oldest score, that may have given the node a 0 which is not
-    # recorded.
+    # Positions of groups, since the oldest score, that may have given the node an unrecorded score
+    # of 0.
     possible_zeros: tuple[Position, ...] = ()
-    # The objections up to the block, newest first. Their checks and the answers to them are as of
-    # the cursor.
+    # Objections up to the block, newest first. Their checks and answers are as of the cursor.
     objections: list[ObjectionEntry] = field(default_factory=list)
-    # The objection that delays the accusation of the node by this reporter; None if there is none,
-    # or if the block is below the cursor.
+    # The objection for which this reporter delays the accusation; None if there is none, or if the
+    # block is below the cursor.
     objection_delay: ObjectionDelayEntry | None = None
-    # The incidents during which timeouts among `changes` happened.
+    # The incidents during which the timeouts among `changes` happened.
     timeout_marks: TimeoutMarks = field(default_factory=lambda: TimeoutMarks({}))
 
     @property
@@ -435,8 +434,8 @@ def _load_transaction_hashes(
     for block in {position.block for position in positions}:
         for log in uow.logs.iterate_between(block, block):
             hash_by_log[(block, log.index)] = log.tx_hash
-    # A feed row is left out, because it has no transaction, even if its number equals the index of
-    # a log.
+    # Feed rows have no transaction. They are filtered out, because a row number may equal a log
+    # index.
     chain_positions = [position for position in positions if not is_feed_position(position)]
     return {
         position: hash_by_log[(position.block, position.log)]

@@ -26,10 +26,10 @@ from oracle.store.outbox.records import Account, Pause, PauseKind
 from oracle.store.report_repository import ReportHold
 from oracle.txmgr.attribution import find_intents_without_receipt
 
-# A function that returns the name of the process that holds the lease, or None.
+# Returns the name of the process that holds the lease, or None.
 LeaderLookup = Callable[[LeaseState], str | None]
-# While no daemon runs, a newest block that is older than this (in seconds of the wall clock) is a
-# finding. The value is longer than the block time of any public chain, and shorter than a night.
+# Without a running daemon, a newest block older than this (in wall-clock seconds) is reported.
+# Longer than the block time of any public chain, shorter than a night.
 OLD_HEAD_SECONDS = 900
 # A report is late if it is older than this many tenths of a heartbeat, as in the alert.
 _LATE_HEARTBEAT_TENTHS = 15

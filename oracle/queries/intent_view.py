@@ -23,8 +23,7 @@ from oracle.store.outbox.records import (
 from oracle.txmgr.attribution import NO_RECEIPT
 from oracle.txmgr.unconfirmed import UNDERPRICED
 
-# The action that ends a wait, by the class of the wait's reason. Only waits that an operator can
-# end are listed.
+# For each class of wait reason that an operator can end: how to end it.
 _ACTION_BY_REASON = {
     "funds": "send ether to {sender}",
     "fee_cap": "gas is expensive: wait, or raise limits.max_fee_per_gas_wei",

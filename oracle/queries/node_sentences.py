@@ -28,13 +28,13 @@ from oracle.queries.text.human_numbers import (
 )
 from oracle.queries.text.reliability_falls import count_falls, name_falls
 
-# An event that lowered reliability counts as a cause of the score up to this age.
+# Up to this age, an event that lowered reliability counts as a cause of the score.
 _MAX_FALL_AGE_SECONDS = 7_200
 _EXCLUSION_CAUSE_SECONDS = 1_800
-# A cause that lowers QoS by less gets no sentence.
+# A cause that costs less QoS than this gets no sentence.
 _MIN_MENTIONED_COST = UNIT // 100
-# The sentence for each inactive state, and its ending with the time of the last membership change,
-# used if that time is known.
+# The sentence for each inactive state, and what to insert into it if the time of the last
+# membership change is known.
 _SENTENCE_BY_STATE = {
     "slashed": ("Slashed{}, and out of the network.", " on {}"),
     "quit": ("It left the network{}.", " on {}"),
@@ -119,8 +119,8 @@ def _format_kickout_headline(summary: NodeSummary) -> str | None:
             return None
         return "Accused, but its scores have risen: no kickout once the next round shows that."
     if summary.obstacle is not None:
-        # The headline leaves out the reason, which another sentence gives together with the action
-        # to take.
+        # The headline omits the reason; another sentence gives it together with the action to
+        # take.
         return f"It stays in the network: {summary.obstacle.partition(', because ')[0]}."
     if summary.kick_at is not None:
         delay = _format_delay(summary.kick_at - summary.time)

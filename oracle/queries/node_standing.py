@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from oracle.queries.api.source import ApiSnapshot
 
 
-# Only this many of the newest changes are read, because sentences cover only the last two hours.
+# Enough, because the sentences cover only the last two hours.
 _MAX_CHANGES = 100
 
 

@@ -7,7 +7,7 @@ from oracle.domain.fixed_point import format_decimal
 from oracle.queries.leaf_models import ProofLeaf, ProofSummary
 from oracle.queries.text.human_numbers import format_time
 
-# The number of decimals of a QoS on chain.
+# Decimal places of an on-chain QoS.
 _DECIMALS = 4
 
 

@@ -23,7 +23,7 @@ from oracle.reporting.recompute import build_report, build_tree_of_folded_state
 from oracle.store.database import Store
 from oracle.store.report_repository import StoredReport
 
-# The as-of block of a report that came too late may have left the chain since.
+# The as-of block of a report that was too late may no longer be on the chain.
 _TOO_LATE = ("missed", "superseded")
 
 
@@ -292,7 +292,7 @@ def _build_report_lanes(
     """Yield the nodes whose lanes differ from the last round, in the order of their seats."""
     last_count = 0 if last_lanes is None else len(last_lanes)
     if last_lanes is not None and not last_count:
-        # Nothing can be compared, because the leaves of the last round are not stored.
+        # The leaves of the last round are not stored, so there is nothing to compare with.
         return
     for node in sorted(nodes, key=attrgetter("seat")):
         before = None if last_lanes is None or node.seat >= last_count else last_lanes[node.seat]

@@ -15,9 +15,9 @@ from oracle.queries.api.history_points import HistoryPoint
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
 
 _DAY_SECONDS, _HOUR_SECONDS = 86_400, 3_600
-# A history longer than this is divided into days, a shorter one into hours.
+# A longer history is divided into days, a shorter one into hours.
 _MAX_HOURLY_SECONDS = 36 * _HOUR_SECONDS
-# A change of QoS that is smaller than this is not mentioned.
+# Smaller changes of QoS are not mentioned.
 _MIN_CHANGE = UNIT // 100
 
 

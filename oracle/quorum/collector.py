@@ -16,7 +16,7 @@ from oracle.store.outbox.records import SignedStatement
 from oracle.store.report_repository import ReportState, StoredReportHeader
 from oracle.telemetry.logger import get_logger
 
-# The maximum number of recent rounds whose statements are fetched again.
+# Statements are fetched again for at most this many recent rounds.
 _MAX_REVIEWED_ROUNDS = 2
 
 
@@ -63,8 +63,8 @@ def _load_counted_signatures(
 
 def load_statement_signatures(uow: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
     """Return every stored signature of the record's digest, by signer."""
-    # Own statements come first in the list, so in reverse order this reporter's own signature
-    # replaces a copy of it that a peer has returned.
+    # Own statements come first, so in reverse order this reporter's own signature replaces any
+    # copy that a peer returned.
     return {
         statement.signer: statement.signature
         for statement in reversed(list_round_statements(uow, record.contract, record.round))
@@ -186,7 +186,7 @@ def _store_signatures(
             )
             if is_over_limit and record.digest != own_digest:
                 continue
-            # The statement is compared with its signer's earlier ones before it is stored.
+            # Compare the statement with its signer's earlier ones before storing it.
             log_conflicts(context, uow, record, message, contract_status)
             uow.peer_statements.add(record, host, context.account_context.stamp)
             stored_count += 1

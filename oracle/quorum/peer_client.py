@@ -14,15 +14,15 @@ from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, HttpAccess, redact_url
 from oracle.telemetry import quorum_metrics
 
-# The maximum size of a response; eight statements take about five kilobytes.
+# Eight statements take about five kilobytes.
 _MAX_BYTES = 64 * 1024
 _OK, _NOT_FOUND = 200, 404
-# After a response that took t seconds, a peer is not queried for t times this factor, at most for
-# the maximum.
+# After a response that took t seconds, the peer is not queried for t times this factor, but no
+# longer than the maximum.
 _BACKOFF_FACTOR, _MAX_BACKOFF_SECONDS = 10, 60.0
-# A settled round is fetched again twice: after these multiples of the fetch interval.
+# A settled round is fetched twice more, after these multiples of the fetch interval.
 _RETRY_INTERVALS = (10, 30)
-# The maximum number of rounds, and of unknown signers, that are remembered.
+# The maximum number of rounds, and of unknown signers, to remember.
 _MAX_ENTRIES = 64
 
 
@@ -68,8 +68,8 @@ class Peer:
             return None
         self._is_busy = True
         answer = Future[list[ReportMessage]]()
-        # The thread is a daemon thread, because a peer that sends its headers byte by byte must
-        # not delay the exit of the process.
+        # A daemon thread, because a peer that sends its headers byte by byte must not delay the
+        # exit of the process.
         threading.Thread(target=self._run_fetch, args=(round_number, answer), daemon=True).start()
         return answer
 
@@ -145,10 +145,10 @@ class PeerClients:
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._last_fetch_by_round: dict[int, float] = {}
-        # By round, how often it was fetched again, and the clock's time of the last fetch.
+        # By round, how often it has been fetched again, and when it was last fetched.
         self._refetches_by_round: dict[int, tuple[int, float]] = {}
-        # The hosts and unknown signers that were logged already. They are logged once, because a
-        # reporter may go on publishing for hours after its signer was removed.
+        # (Host, signer) pairs of unknown signers that have been logged. Each is logged once,
+        # because a reporter may go on publishing for hours after its signer was removed.
         self._reported_signers: dict[tuple[str, Address], None] = {}
 
     @classmethod
@@ -179,7 +179,7 @@ class PeerClients:
             < self._interval_seconds
         ):
             return []
-        # Fetches that are older than the interval have no effect any more and are removed.
+        # Drop fetches older than the interval, because they no longer have any effect.
         self._last_fetch_by_round = {
             earlier_round: fetched_at
             for earlier_round, fetched_at in self._last_fetch_by_round.items()

@@ -32,9 +32,9 @@ class MissingSignatures:
     signer_reason: str | None = None
     evidence_reason: str | None = None
     status_reason: str | None = None
-    # The newest block when the contract status first contradicted the events.
+    # The newest block when the contract's state first contradicted the indexed events.
     _contradicted_since: BlockRef | None = field(default=None, repr=False)
-    # The digest of the statement that waits for signatures, and since when (chain time, seconds).
+    # The digest of the statement that is waiting for signatures, and since when, in chain time.
     _waiting_since: tuple[Hash, int] | None = field(default=None, repr=False)
 
     @property
@@ -88,7 +88,7 @@ class QuorumContext:
     report_settings: ReportSettings
     board: Board | None = None
     peers: PeerClients | None = None
-    # Why the next report lacks signatures for a quorum.
+    # Why the next report still lacks signatures for a quorum.
     missing: MissingSignatures = field(default_factory=MissingSignatures)
 
     def get_contract(self) -> RootsContract:

@@ -31,8 +31,8 @@ class SignerTally:
     quorum: int
     agreeing: frozenset[Address]
     conflicting: dict[Hash, frozenset[Address]]
-    # The signers of any other statement about the round, including statements that the contract
-    # can no longer accept.
+    # Signers of any other statement about the round, even one that the contract can no longer
+    # accept.
     dissenting: frozenset[Address] = frozenset()
 
     @property
@@ -141,7 +141,8 @@ def differs_from_own_report(
     as_of = statement.as_of_block
     for own_report in uow.reports.list_between(as_of, as_of):
         own_place = own_report.report.as_of.hash, own_report.report.head_round + 1
-        # If the contract's configuration has changed since, the roots may differ for that reason.
+        # Under a different configuration of the contract, the roots may differ for that reason
+        # alone.
         is_same_rules = statement.config == contract_status.config
         if own_place == (statement.as_of_hash, statement.round) and is_same_rules:
             return own_report.report.root != statement.root

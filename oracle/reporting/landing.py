@@ -18,7 +18,7 @@ from oracle.store.report_repository import (
 )
 from oracle.txmgr.context import StepResult
 
-# The `action` of a StepResult whose step only marked reports as missed.
+# The `action` of a StepResult for a step that only marked reports as missed.
 REPORT_MISSED = "report missed"
 
 
@@ -148,7 +148,7 @@ def find_missed_reason(
     """Return why a report cannot be accepted after `newest_block`, or None if it may be."""
     head = contract_status.head
     if (head.round, contract_status.last_root) != (report.head_round, report.prev):
-        # An endpoint that reports a lower round lags behind.
+        # An endpoint that reports a lower round is lagging behind.
         return SUPERSEDED_REASON if head.round >= report.head_round else None
     if newest_block.number + 1 - report.as_of > contract_status.limits.anchor_window:
         return "as-of left the anchor window"
@@ -164,8 +164,8 @@ def is_report_accepted(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:
 
 
 def _find_missed_reason_in_index(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
-    # Only the final block decides, because a missed report is not sent, and a single endpoint may
-    # have invented a newer block.
+    # Only the final block may decide: a report marked as missed is never sent, and a newer block
+    # may be the invention of a single endpoint.
     final_block = find_final_block(uow)
     if final_block is None:
         return None
@@ -181,7 +181,8 @@ def _has_report_landed(
     context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
 ) -> bool:
     accepted = uow.rounds.find_accepted_round(stored_cut.cut.head_round + 1)
-    # The root depends on the as-of block, whose hash the contract has checked.
+    # Comparing roots is enough: the root depends on the as-of block, whose hash the contract
+    # checked.
     return (
         accepted is not None
         and accepted.root == stored_cut.cut.root

@@ -41,8 +41,7 @@ from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry.logger import get_logger
 
 # When all nodes are evaluated, the leaves of these seats (32 MiB) are kept until the next report
-# stores them. The leaves of the other pieces are computed again for the report, one piece at a
-# time.
+# stores them. The leaves of other pieces are recomputed for the report, one piece at a time.
 _MAX_KEPT_SEATS = 32 * PIECE_LEAVES
 
 Batch = TypeVar("Batch")
@@ -66,7 +65,7 @@ class LeafTree:
         self._reviews = KickoutReviewCache(policy)
         self._running_update: Future[None] | None = None
         self._must_stop = False
-        # The block of the first report of this process, whose leaves need no comparison.
+        # The block of this process's first report. Leaves from that report on need no comparison.
         self._first_own_cut: int | None = None
         self._clear()
 
@@ -163,13 +162,13 @@ class LeafTree:
     def _clear(self) -> None:
         self._tree = RoundTree((), keccak)
         self.edits_are_complete = True
-        # The block up to which changed nodes are evaluated, or None if no node is evaluated.
+        # The block up to which changed nodes have been evaluated, or None if no node has been.
         self._number: int | None = None
-        # The time as of which all nodes, or all recovering nodes, were last evaluated.
+        # The time for which all nodes, or all recovering nodes, were last evaluated.
         self._time = 0
-        # Whether the tree has leaves of another process that have not been compared yet.
+        # Whether the tree contains leaves from another process that have not been compared yet.
         self._needs_comparison = False
-        # Under legacy rules, the population maxima at the last evaluation of all nodes.
+        # Under legacy rules, the population maxima when all nodes were last evaluated.
         self._population_maxima: PopulationMaxima | None = None
         self._reviews.drop_non_final_reviews()
 
@@ -331,7 +330,7 @@ class LeafTree:
         self, uow: UnitOfWork, last_number: int, number: int, time: int
     ) -> bool:
         """Return whether all nodes must be evaluated again for block `number` at `time`."""
-        # A restart of pools may end the kickouts that are due, although no event reports this.
+        # A restart of pools may end due kickouts without any event.
         has_restarted = count_pool_restarts(self._time, self._rules) != count_pool_restarts(
             time, self._rules
         )

@@ -27,13 +27,14 @@ from oracle.store.report_repository import ReportState
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.receipts import SimulatedCall, fetch_refusal
 
-# The number of the newest pushes that are searched for the pushes of a statement, and the maximum
-# number of pushes of a statement.
+# To find the pushes of a statement, this many of the newest pushes are searched; a statement is
+# pushed at most MAX_TRIES times.
 MAX_SCANNED_PUSHES, MAX_TRIES = 50, 5
-# Pushes in these states may be tried again. They were not sent, because the round was taken or the
-# block was reorged.
+# Pushes in these states were not sent, because the round was taken or the block reorged, so they
+# may be tried again.
 RETRYABLE_STATES = frozenset({IntentState.SUPERSEDED, IntentState.EXPIRED})
-# A report whose round another report took counts as missed, even if a reorg frees the round.
+# If another report took its round, a report counts as missed even if a reorg frees the round
+# again.
 _OPEN_STATES = frozenset({ReportState.DUE, ReportState.MISSED})
 _MINED_STATES = frozenset({IntentState.MINED, IntentState.REVERTED})
 
@@ -114,7 +115,7 @@ def _is_statement_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
         return False
     stored = uow.reports.get(request.period)
     cursor = uow.cursor.get()
-    # The digest differs if the report was built again as of another block.
+    # The digest differs if the report was rebuilt as of another block.
     if stored is None or stored.state not in _OPEN_STATES or stored.digest != request.digest:
         return False
     is_taken = uow.rounds.find_accepted_round(request.round) is not None
@@ -226,7 +227,7 @@ class PushCall(ContractCall):
         if stored_report is None or stored_report.state is not ReportState.DUE:
             return
         if stored_report.digest != call.request.digest:
-            # The report was built again after a reorg, so this push was for another block.
+            # The report was rebuilt after a reorg, so this push was for another block.
             return
         accepted = uow.rounds.find_accepted_round(round_number)
         if reason is None:

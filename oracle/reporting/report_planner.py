@@ -96,7 +96,7 @@ def plan_push(
     if context.account_context.is_halted():
         return None
     with context.account_context.store.read_transaction() as uow:
-        # A hold may have ended, because a report has landed.
+        # A report may have landed, which ends a hold.
         update_hold_metrics(uow.holds.list_awaiting_operator())
         cuts = load_current_cuts(uow, context.report_settings)
         record_inherited_reports(context, uow)

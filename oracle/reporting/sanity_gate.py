@@ -144,7 +144,7 @@ def _find_change_hold_reason(
         )
     if new_leaves is None:
         return "its leaves are not stored; `qos-oracle resync rebuild` computes them"
-    # A node that has no old leaf does not count as a change.
+    # A node without an old leaf does not count as changed; `zip` leaves it out.
     changes = [
         (read_leaf_lane(old_leaf), read_leaf_lane(new_leaf))
         for old_leaf, new_leaf in zip(

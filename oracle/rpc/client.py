@@ -34,17 +34,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
-# A larger response is rejected, and a smaller range of blocks is requested instead. The default of
-# the setting `chain.max_response_mib`.
+# A larger response is rejected, and fewer blocks are requested instead. The default of
+# `chain.max_response_mib`.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
-# The initial batch size. An endpoint that refuses this size gets smaller batches from then on.
+# The initial batch size. An endpoint that refuses it gets smaller batches from then on.
 MAX_BATCH_SIZE = 100
-# Batches up to this size are not made smaller because of a rate limit or a timeout alone.
+# A rate limit or a timeout alone does not make a batch smaller than this.
 _SMALL_BATCH_SIZE = 10
-# The size of a batch may have caused these errors, so the batch size is halved without testing
-# whether a single request succeeds.
+# The batch size may have caused these errors, so it is halved without testing whether a single
+# request succeeds.
 _SIZE_RELATED_KINDS = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
-# A smaller batch would not prevent these errors, so they are raised at once.
+# A smaller batch would not help against these errors, so they are raised at once.
 _KINDS_WITHOUT_SMALLER_BATCH = {
     ErrorKind.THROTTLED,
     ErrorKind.REFUSED,
@@ -54,7 +54,7 @@ _KINDS_WITHOUT_SMALLER_BATCH = {
 }
 # Any JSON value, as returned by an endpoint.
 Json: TypeAlias = Any
-# The method and the parameters of a request.
+# The method and parameters of a request.
 RpcRequest = tuple[str, Sequence[Any]]
 
 
@@ -117,9 +117,9 @@ class JsonRpcClient:
     ) -> None:
         self.observer: CallObserver = observer or _NullObserver()
         self._wire = JsonRpcConnection(url, timeout_seconds, max_bytes)
-        # The maximum number of requests in one batch of the same method.
+        # The maximum number of requests per batch if all have the same method.
         self.batch_limit = MAX_BATCH_SIZE
-        # Some endpoints accept large batches of one method, but refuse to mix methods in a batch.
+        # Some endpoints accept large batches of one method but refuse to mix methods in a batch.
         self._mixed_batch_limit = MAX_BATCH_SIZE
 
     @override
@@ -199,7 +199,8 @@ class JsonRpcClient:
                 )
             except RpcError as error:
                 if _is_ambiguous_batch_error(error):
-                    # Either batches or this call may be refused; a single request shows which.
+                    # The endpoint may refuse batches, or only this call; a single request shows
+                    # which.
                     results.append(
                         self.call(
                             method,
@@ -276,7 +277,7 @@ class JsonRpcClient:
             and error.is_for_whole_batch
             and failed_size > _SMALL_BATCH_SIZE
         ):
-            # An endpoint always refuses a batch that is larger than its limit per second, however
+            # An endpoint always refuses a batch that exceeds its limit per second, no matter how
             # long the client waits.
             self.batch_limit = failed_size // 2
         is_small = failed_size <= _SMALL_BATCH_SIZE
@@ -370,8 +371,8 @@ class JsonRpcClient:
         )
         RPC_ERRORS.labels(method).inc()
         if error.kind is ErrorKind.THROTTLED and error_body.is_known_by_code_only():
-            # The code can mean a rate limit or a size limit. The message does not mention a rate
-            # limit, so the batch is assumed to be too large.
+            # This code may mean a rate limit or a size limit. The message does not mention a rate
+            # limit, so assume that the batch is too large.
             error = self._wire.count_error(method, ErrorKind.TOO_LARGE, error.detail)
         error.is_for_whole_batch = True
         return error
@@ -387,7 +388,7 @@ class JsonRpcClient:
     ) -> Any:  # a result of `result_type` or of `read_raw`  # noqa: ANN401
         """Return a batched request's result, sending the request again if it has no result."""
         if response is None or response.error is not None or response.result is msgspec.UNSET:
-            # The batch has no result for this request. A single request returns a result, or an
+            # The batch has no result for this request. A single request returns the result, or an
             # error that operators can understand.
             return self.call(
                 method,

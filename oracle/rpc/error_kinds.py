@@ -19,21 +19,21 @@ class ErrorKind(StrEnum):
     # Wait for the block, or use another endpoint.
     NOT_THERE = "not there yet"
     BEHIND = "behind"
-    # Use another endpoint. A failure must never be taken for an empty result.
+    # Use another endpoint. Such a failure must never be mistaken for an empty result.
     PRUNED = "pruned"
     UNSUPPORTED = "not supported"
     REFUSED = "refused"
     UNREACHABLE = "unreachable"
     INVALID = "invalid answer"
     UNKNOWN = "failed"
-    # No request was sent, because the endpoint failed too often or is quarantined.
+    # No request was sent: the endpoint failed too often or is quarantined.
     BACKOFF = "backoff"
     QUARANTINED = "quarantined"
 
 
-# After failures of these kinds, a request of logs in a smaller range may succeed.
+# After these failures, a request for the logs of a smaller range may succeed.
 DIVISIBLE = frozenset({ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT, ErrorKind.UNKNOWN})
-# Failures of these kinds are not the fault of the endpoint, so they do not lower its priority.
+# These failures are not the endpoint's fault, so they do not lower its priority.
 BLAMELESS = frozenset(
     {
         ErrorKind.NOT_THERE,

@@ -22,9 +22,9 @@ from oracle.rpc.rpc_errors import CallRefusedError, ErrorKind, RevertError, RpcE
 Read = TypeVar("Read")
 
 _SEND_METHOD = "eth_sendRawTransaction"
-# The response to a broadcast must begin within this many seconds.
+# A response to a broadcast must begin within this many seconds.
 _SEND_TIMEOUT_SECONDS = 10.0
-# Transactions are also sent to endpoints in backoff, but with this shorter timeout.
+# Endpoints in backoff receive transactions too, but with this shorter timeout.
 _BACKOFF_SEND_TIMEOUT_SECONDS = 2.0
 
 
@@ -142,7 +142,7 @@ class PoolView:
     ) -> None:
         self._endpoints = tuple(endpoints)
         self._timeout_seconds = timeout_seconds
-        # How many witnesses, of all configured endpoints, must agree on an irreversible decision.
+        # How many of the configured witnesses must agree on an irreversible decision.
         self.quorum = quorum
 
     @property

@@ -12,8 +12,7 @@ _RECURSION_LIMIT = sys.getrecursionlimit()
 from web3 import Web3  # noqa: E402  # between the two lines about the limit
 from web3.providers import BaseProvider  # noqa: E402
 
-# The dependency py_ecc raises the recursion limit so far that the C stack could overflow, so the
-# limit is restored.
+# py_ecc, a dependency, raises the recursion limit so far that the C stack could overflow.
 sys.setrecursionlimit(_RECURSION_LIMIT)
 
 

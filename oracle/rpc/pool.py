@@ -24,17 +24,17 @@ from oracle.telemetry.logger import get_logger
 
 T = TypeVar("T")
 
-# How long a request of the transaction manager waits for a response to begin.
+# How long the transaction manager waits for a response to begin.
 VIEW_TIMEOUT_SECONDS = 10.0
-# An endpoint is slow if another one answers the same request this many seconds sooner.
+# An endpoint is slow if another one would answer the same request this many seconds sooner.
 _SLOW_THRESHOLD_SECONDS = 2.0
-# If there is no other endpoint, a circuit breaker permits a trial this long after a failure.
+# Without another endpoint, a circuit breaker permits a trial this long after a failure.
 _MIN_BREAKER_WAIT_SECONDS = 3.0
-# While no endpoint can be used, a pause that an endpoint requests is limited to this time. A
-# provider that returns a Retry-After of an hour, by mistake or to all its clients, would otherwise
-# stop the daemon for an hour, whereas one request per minute is no burden for any provider.
+# While no endpoint is usable, no pause that an endpoint requests may be longer. A Retry-After of
+# an hour, sent by mistake or to all clients of a provider, would otherwise stop the daemon for an
+# hour; one request per minute burdens no provider.
 _MAX_PAUSE_WITHOUT_ALTERNATIVE_SECONDS = 60.0
-# The response to a recovery check must arrive within this many seconds.
+# A recovery check must be answered within this many seconds.
 _RECOVERY_TIMEOUT_SECONDS = 3.0
 
 
@@ -55,7 +55,7 @@ class EndpointPool:
         self.clock = clock
         self._endpoints = EndpointList(endpoints, clock)
         self._checkpoints: dict[int, Checkpoint] = {}
-        # The endpoint that was used last, or None.
+        # The endpoint used last, or None.
         self._last_used: Endpoint | None = None
         self._endpoints.update_usable_metric()
 
@@ -226,8 +226,8 @@ class EndpointPool:
             raise RpcError(
                 endpoint.name, ErrorKind.QUARANTINED, endpoint.status.quarantine_reason or ""
             )
-        # A caller that waits for an endpoint to start calls this function repeatedly, so an open
-        # circuit breaker must not block it for minutes.
+        # A caller that waits for an endpoint at startup calls this repeatedly, so an open circuit
+        # breaker must not block it for minutes.
         endpoint.health.limit_breaker_wait(_MIN_BREAKER_WAIT_SECONDS)
         chain_fault = endpoint.find_chain_mismatch(
             self.chain_id, self.checkpoints, timeout_seconds=timeout_seconds
@@ -327,7 +327,8 @@ class EndpointPool:
         self, endpoint: Endpoint, work: Callable[[Endpoint], T], failures: Sequence[RpcError]
     ) -> T:
         if self._last_used is not None and self._last_used is not endpoint:
-            # The chain is proven again on each switch, because another node may have the address.
+            # Prove the chain again on each switch, because another node may have taken over the
+            # address.
             endpoint.status.clear_chain_proof()
         self.prove_chain(endpoint)
         result = work(endpoint)

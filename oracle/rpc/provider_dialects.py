@@ -419,7 +419,7 @@ _ROWS: tuple[tuple[tuple[ErrorKind, RefusedFeature], str, int, str, str], ...] =
     (_TIME, "", -32002, "EIP-1474", ""),
     (_METHOD, "", -32004, "EIP-1474", ""),
     (_METHOD, "", -32601, "JSON-RPC 2.0", ""),
-    # -32005 may mean a rate limit or a size limit; without a message it counts as a size limit.
+    # -32005 may mean a rate limit or a size limit; without a message, assume a size limit.
     (_RESULTS, "", -32005, "EIP-1474", ""),
 )
 DIALECTS = tuple(

@@ -20,13 +20,13 @@ from oracle.rpc.provider_dialects import classify_error
 T = TypeVar("T")
 AnyResponse = TypeVar("AnyResponse", "JsonRpcResponse[Any]", "_RawJsonRpcResponse")
 
-# HTTP 429 (Too Many Requests), which some endpoints also use as a JSON-RPC code.
+# Too Many Requests, which some endpoints also use as a JSON-RPC code.
 _TOO_MANY_REQUESTS = 429
-# If a body is not JSON-RPC, this many of its bytes are read, and this many characters are shown.
+# Of a body that is not JSON-RPC, this many bytes are read and this many characters shown.
 _MAX_EXCERPT_BYTES, _MAX_EXCERPT_CHARACTERS = 2_000, 120
 _HTML_TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _JSON_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-# The fields in which vendors put the error message; the usual field comes first.
+# Fields in which vendors put the error message, the standard one first.
 _MESSAGE_FIELDS = ("message", "error", "reason", "detail", "details", "description", "title")
 
 
@@ -137,7 +137,8 @@ def index_responses_by_request_id(
     response_by_id: dict[int, AnyResponse] = {}
     for response in responses:
         if response.id is None and response.error is not None:
-            # An error without an id matches no request, so its request counts as unanswered.
+            # An error without an id cannot be assigned to a request, which then counts as
+            # unanswered.
             continue
         request_id = _parse_response_id(response.id)
         if request_id is None or request_id in response_by_id or request_id not in request_ids:
@@ -153,8 +154,8 @@ def _parse_response_id(response_id: object) -> int | None:
     return int(response_id) if is_number and response_id == int(response_id) else None  # type: ignore[call-overload]  # a number
 
 
-# A function that reads the result of a request with these parameters from undecoded JSON. It
-# returns None if the JSON has an unusual form and must be decoded.
+# Reads the result of a request with these parameters directly from JSON. Returns None if the JSON
+# has an unusual form and must be decoded.
 RawReader: TypeAlias = Callable[[Sequence[Any], Buffer], T | None]
 
 
@@ -203,8 +204,8 @@ def is_response_to_other_request(body: bytes, request_ids: Collection[int]) -> b
     )
 
 
-# msgspec 0.22 caches the description of a class before the description is complete. If a second
-# thread builds a decoder for the same class at that time, its decoder crashes the process.
+# msgspec 0.22 caches the description of a class before it is complete. If a second thread then
+# builds a decoder for the same class, that decoder crashes the process.
 _DECODER_LOCK = Lock()
 
 

@@ -9,15 +9,15 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# `0x` and 32 or 20 bytes.
+# `0x` and 32 or 20 bytes in hex.
 Hex32 = Annotated[str, Meta(min_length=66, max_length=66)]
 Hex20 = Annotated[str, Meta(min_length=42, max_length=42)]
 Quantity = Annotated[str, Meta(min_length=3, max_length=66)]
 Topics = Annotated[tuple[Hex32, ...], Meta(max_length=4)]
 
 
-# These structs are excluded from garbage collection (`gc=False`), because they cannot be part of a
-# reference cycle. This saves a tenth of the time spent on a log.
+# `gc=False`, because these structs cannot be part of a reference cycle; saves a tenth of the time
+# per log.
 class LogResponse(Struct, gc=False, rename="camel"):
     """A log of `eth_getLogs`; a pending log, which has no block, is rejected."""
 
@@ -30,7 +30,7 @@ class LogResponse(Struct, gc=False, rename="camel"):
     transaction_index: Quantity
     log_index: Quantity
     removed: bool | None = False
-    # Some endpoints omit this field, and some format it differently than in headers.
+    # Some endpoints omit this field, and others format it differently than in headers.
     block_timestamp: object = None
 
 
@@ -64,7 +64,7 @@ class FullHeaderResponse(BlockResponse, gc=False, rename="camel"):
     excess_blob_gas: object = None
     parent_beacon_block_root: object = None
     requests_hash: object = None
-    # Transaction hashes or full transactions, which are decoded only if they are needed.
+    # Hashes or full transactions; decoded only when needed.
     transactions: Raw = Raw(b"[]")
 
 

@@ -40,31 +40,30 @@ __all__ = [
 ]
 
 _MAX_MESSAGE_LENGTH = 200
-# A longer Retry-After is limited to this time.
+# A longer Retry-After is cut to this.
 _MAX_RETRY_AFTER_SECONDS = 3600.0
 
 
-# The EVM runs these calls; no other method can revert.
+# Only these methods run the EVM, so only these calls can revert.
 _EVM_METHODS = frozenset({"eth_call", "eth_estimateGas"})
-# JSON-RPC code of a revert, in Geth and compatible clients.
+# The JSON-RPC code for a revert in Geth and compatible clients.
 _REVERT_CODE = 3
-# The message of a revert contains "revert" in Geth, Erigon, Anvil, Hardhat, Ganache, Besu and
-# Reth, and "VM execution error" in OpenEthereum and Nethermind. The other messages mean that the
-# EVM stopped in another way.
+# A revert's message contains "revert" in Geth, Erigon, Anvil, Hardhat, Ganache, Besu and Reth, and
+# "VM execution error" in OpenEthereum and Nethermind. The other messages mean that the EVM stopped
+# for another reason.
 _REVERT_PATTERN = re.compile(
     r"revert|vm execution error|invalid opcode|out ?of ?gas|stack (?:under|over)flow"
     r"|bad instruction|invalid jump|always failing transaction",
     re.IGNORECASE,
 )
-# These messages mean that a call needs more gas than a block has, or than the endpoint allows.
+# The call needs more gas than a block has or the endpoint allows.
 _OUT_OF_GAS_PATTERN = re.compile(
     r"out ?of ?gas|gas required exceeds|exceeds block gas|gas too high", re.IGNORECASE
 )
-# These codes mean a rate limit or a quota, unless the message shows that a provider uses the code
-# for another error.
+# Rate limit or quota, unless the message shows that the provider uses the code for something else.
 _RATE_LIMIT_CODES = frozenset({429, 42903, -32005, -32007, -32012, -32029, -32090})
 _NOT_RATE_LIMIT_PATTERN = re.compile(r"gas|authori|batch|range|fee|pool|queue", re.IGNORECASE)
-# Nethermind and OpenEthereum put this prefix before the output of a revert.
+# Nethermind and OpenEthereum put this before the output of a revert.
 _REVERT_OUTPUT_PREFIX = "Reverted "
 
 
@@ -196,13 +195,12 @@ def build_error_from_status(
         )
     if not is_json and is_batch_refusal(extract_body_excerpt(body)):
         return RpcError(endpoint, ErrorKind.UNSUPPORTED, _describe_status(status, body))
-    # The body is searched only if the other conditions hold, because most bodies are large and
-    # contain no error.
+    # Search the body last, because most bodies are large and contain no error.
     has_error_in_body = status in _STATUSES_WITH_ERROR_BODY and is_json and b'"error"' in body
     if status in _KIND_BY_STATUS and not has_error_in_body:
         error = RpcError(endpoint, _KIND_BY_STATUS[status], _describe_status(status, body))
         return _add_stated_limits(error, extract_body_excerpt(body))
-    # Redirects are not followed, and the body of a redirect is not a response to the request.
+    # Redirects are not followed, and a redirect's body does not answer the request.
     is_redirect = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
     if is_json and not is_redirect:
         return None
@@ -233,12 +231,11 @@ def _describe_non_json(headers: Mapping[str, str], body: bytes) -> str:
     return f"{message}; body: {excerpt}" if (excerpt := extract_body_excerpt(body)) else message
 
 
-# The kinds of errors that an HTTP status without a JSON-RPC body may have. Such an error concerns
-# the whole request or batch.
+# Errors for an HTTP status without a JSON-RPC body. They concern the entire request or batch.
 BATCH_STATUS_KINDS = frozenset({ErrorKind.UNKNOWN, ErrorKind.REFUSED, ErrorKind.UNSUPPORTED})
-# With these statuses, an endpoint rejects either the content of a request, or batches in general.
+# An endpoint returns these statuses if it rejects the content of a request, or any batch.
 _BAD_REQUEST_STATUSES = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
-# Some endpoints return JSON-RPC errors, which are more precise, with these statuses.
+# Some endpoints send JSON-RPC errors, which are more precise, with these statuses.
 _STATUSES_WITH_ERROR_BODY = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
 _ACCESS_DENIED_STATUSES = {
     HTTPStatus.UNAUTHORIZED,
@@ -252,7 +249,7 @@ _KIND_BY_STATUS: dict[int, ErrorKind] = {
     HTTPStatus.REQUEST_TIMEOUT: ErrorKind.SLOW,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ErrorKind.TOO_LARGE,
     HTTPStatus.GATEWAY_TIMEOUT: ErrorKind.SLOW,
-    # A cache sends this status if the server behind it did not respond in time.
+    # A caching proxy (Cloudflare) sends this if the server behind it did not respond in time.
     524: ErrorKind.SLOW,
 }
 
@@ -290,7 +287,7 @@ def _add_stated_limits(error: RpcError, message: str) -> RpcError:
     """Add the range or the limit in a message to the error, and return the error."""
     if error.kind is ErrorKind.TOO_LARGE:
         error.suggested_range = parse_suggested_range(message)
-        # A suggested range concerns this request; a stated limit concerns every request.
+        # A suggested range applies only to this request; a stated limit applies to all.
         error.max_blocks = None if error.suggested_range else parse_max_blocks(message)
     return error
 

@@ -34,32 +34,32 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 CONNECT_SECONDS = 5.0
-# The library must never retry a request, because the request may contain a transaction.
+# Retrying must be left to the caller, because the request may contain a transaction.
 _MAX_RETRIES = 0
 _MAX_CONNECTIONS = 8
 _BOM = b"\xef\xbb\xbf"
 _CHUNK_BYTES = 256 * 1024
 # A body that takes longer than the timeout for its first byte must arrive at this average rate.
-# Otherwise a server that sends a byte from time to time could block the caller for long.
+# Otherwise a server could block the caller for a long time by sending a byte now and then.
 _MIN_BYTES_PER_SECOND = 64 * 1024
-# If a response arrives with many pauses, the pauses may take this long, and in addition the time
-# that the received bytes need at this rate.
+# The pauses in a response may add up to this many seconds, plus the time that the received bytes
+# take at this rate.
 _MAX_PAUSE_SECONDS = 5.0
 _MIN_PAUSED_BYTES_PER_SECOND = 4 * 1024
-# The server's time is read from a response at this interval, and only if the request took no
-# longer than the maximum.
+# The server's time is read at this interval, and only from a response that took no longer than the
+# maximum.
 _SERVER_TIME_SECONDS = 10.0
 _MAX_SERVER_TIME_AGE_SECONDS = 5.0
-# The time (`time.monotonic`) by which the response to this thread's request must be complete. It
-# is a context variable, because the libraries have no parameter for it.
+# When the response to this thread's request must be complete (`time.monotonic`). A context
+# variable, because the libraries have no parameter for it.
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
-# A function that chooses the IP address to connect to, for a host and a port.
+# Chooses the IP address to connect to, for a host and a port.
 AddressChoice = Callable[[str, int], str]
 
 
-# Whitespace at the ends of a body of this type is not removed.
+# The only body type whose surrounding whitespace is kept.
 _BINARY_MEDIA_TYPE = "application/octet-stream"
 
 
@@ -168,7 +168,7 @@ class BoundedHttp:
                 data=request.data,
                 headers=request.headers,
                 timeout=(min(CONNECT_SECONDS, timeout_seconds), timeout_seconds),
-                # Redirects are not followed, because the request may contain secrets.
+                # The request may contain secrets, so redirects are not followed.
                 allow_redirects=False,
                 stream=True,
             ) as response:
@@ -178,9 +178,9 @@ class BoundedHttp:
                     min_deadline=started_at + timeout_seconds,
                 )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            # All errors of the library are subclasses of these; a redirect can raise any of them.
-            # The cause is dropped, because its message may contain the URL, which must not appear
-            # in a traceback.
+            # Covers all errors of the library; a redirect can raise any of them. The cause is
+            # dropped, because its message may contain the URL, which must not appear in a
+            # traceback.
             raise _translate_error(self.name, error) from None
         self._record_server_time(response.headers.get("date", ""), started_at)
         is_binary = response.headers.get("content-type") == _BINARY_MEDIA_TYPE
@@ -194,7 +194,7 @@ class BoundedHttp:
         if is_known or now - started_at > _MAX_SERVER_TIME_AGE_SECONDS:
             return
         self._server_time_read_at = now
-        # For malformed dates, the library raises one of these errors or returns None.
+        # For a malformed date, the library raises one of these errors or returns None.
         with suppress(ValueError, OverflowError, TypeError):
             server_time = parsedate_tz(date)
             if server_time is not None:
@@ -235,8 +235,7 @@ def _find_connection_failure_reason(error: BaseException) -> str | None:
     return None
 
 
-# The library wraps the operating system's error in other errors, of which at most this many are
-# searched.
+# The library wraps the system's error in others; at most this many are searched.
 _MAX_CAUSES = 20
 _UNKNOWN_HOST_ERRNOS = {EAI_NONAME, EAI_NODATA}
 
@@ -306,7 +305,7 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
         certificate_name: str | None = None,
         **options: Any,  # noqa: ANN401  # the library's
     ) -> None:
-        # These are set first, because the constructor of the base class calls `init_poolmanager`.
+        # Set first, because the base class's constructor calls `init_poolmanager`.
         self._choose_address, self._certificate_name = choose_address, certificate_name
         super().__init__(**options)
 
@@ -356,7 +355,7 @@ class _DeadlineReader(RawIOBase):
         try:
             return self._stream.readinto(buffer)
         finally:
-            # The next request on this connection is sent with this timeout.
+            # The next request on this connection relies on this timeout.
             self._socket.settimeout(self._timeout)
 
     def _check_pauses(self, pause_seconds: float, byte_count: int) -> None:
@@ -412,7 +411,7 @@ class _PlainConnection(HTTPConnection):
         choose_address = type(self).choose_address
         if choose_address is None:
             return super()._new_conn()
-        # TLS and the Host header still use the host's name; only the socket uses the IP address.
+        # TLS and the Host header keep using the host name; only the socket uses the IP address.
         host_name = self._dns_host
         self._dns_host = choose_address(host_name, self.port)
         try:
@@ -432,7 +431,7 @@ class _TlsConnection(_PlainConnection, HTTPSConnection):
         name = type(self).certificate_name
         if name is None or not isinstance(self.sock, ssl.SSLSocket):
             return
-        # If the certificate was not verified, its fields are empty.
+        # The fields are empty if the certificate was not verified.
         expiry = (self.sock.getpeercert() or {}).get("notAfter")
         if isinstance(expiry, str):
             CERTIFICATE_EXPIRY.labels(name).set(ssl.cert_time_to_seconds(expiry))
@@ -493,8 +492,8 @@ def _open_session(
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     if access is None:
-        # Proxies and netrc are read once here, because requests would read the environment again
-        # for every request.
+        # Read proxies and netrc once, because requests would read the environment for every
+        # request.
         environment_settings = session.merge_environment_settings(url, {}, None, None, None)
         session.proxies = environment_settings["proxies"]
         session.verify = environment_settings["verify"]
@@ -507,7 +506,7 @@ def _open_session(
     return session
 
 
-# Shorter values are not redacted, because they may be common words or numbers in log lines.
+# Shorter values are not redacted, because they may be common words or numbers.
 _MIN_KEY_LENGTH, _MIN_PASSWORD_LENGTH = 8, 4
 
 

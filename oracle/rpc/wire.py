@@ -25,7 +25,7 @@ from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 
 T = TypeVar("T")
 
-# A response must be complete within this many times the timeout for its first byte.
+# A response must be complete within this multiple of the timeout for its first byte.
 _TOTAL_TIMEOUT_FACTOR = 3
 
 

@@ -7,10 +7,10 @@ from typing import NamedTuple, TypeAlias
 from oracle.domain.ids import Address
 
 # The default chain ids of Hardhat, Anvil and Ganache, which run locally. Public test networks are
-# not included, because their accounts are reused elsewhere and their ether is not free.
+# left out: their accounts are reused elsewhere, and their ether is not free.
 DEVELOPMENT_CHAINS = frozenset({1337, 31337})
 
-# JSON-RPC methods for signing typed data. Web3Signer uses the second name.
+# Method names for signing typed data; Web3Signer uses the second.
 TYPED_DATA_METHODS = ("eth_signTypedData_v4", "eth_signTypedData")
 
 

@@ -29,16 +29,16 @@ from oracle.signing.typed_data import Domain, SignableStatement
 
 _ALGORITHM = "ECDSA_SHA_256"
 _REQUIRED_SPEC_AND_USAGE = ("ECC_SECG_P256K1", "SIGN_VERIFY")
-# The SubjectPublicKeyInfo (RFC 5480) of an uncompressed secp256k1 point consists of this prefix
-# and the coordinates x and y.
+# The SubjectPublicKeyInfo (RFC 5480) of an uncompressed secp256k1 point is this prefix followed by
+# x and y.
 _PUBLIC_KEY_PREFIX = bytes.fromhex("3056301006072a8648ce3d020106052b8104000a03420004")
 _POINT_BYTES = 64
 _INTEGER_BYTES = 32
 _SEQUENCE_TAG, _INTEGER_TAG = 0x30, 0x02
-# boto3's parser and this module raise these errors if a response has status 200, but does not come
-# from a KMS, such as the page of a proxy.
+# boto3's parser and this module raise these if a response with status 200 does not come from a KMS
+# but, for example, from a proxy.
 _MALFORMED_RESPONSE_ERRORS = (AttributeError, KeyError, RecursionError, TypeError)
-# Advice for the operator, by AWS error code or by the class name of an exception.
+# Advice for the operator, by AWS error code or exception class name.
 _ADVICE_BY_ERROR_CODE = {
     "NoRegionError": "no region is configured; set keys.kms_region, or AWS_REGION",
     "NoCredentialsError": "no credentials were found; configure credentials as for the AWS CLI",
@@ -83,7 +83,7 @@ class KmsSigner:
             public_key = bytes(response["PublicKey"])
         except _list_boto_error_types() as error:
             raise _build_open_error(location, error) from None
-        # Before 2021 the field was called CustomerMasterKeySpec.
+        # The field was called CustomerMasterKeySpec before 2021.
         spec = response.get("KeySpec") or response.get("CustomerMasterKeySpec")
         if (spec, response.get("KeyUsage")) != _REQUIRED_SPEC_AND_USAGE:
             raise InputError(
@@ -126,7 +126,7 @@ class KmsSigner:
         except _list_boto_error_types() as error:
             raise _build_signing_error(self.address, error) from None
         r, s = decode_der_signature(der_signature)
-        # KMS does not return the parity of y, so both are tried until one recovers the account.
+        # KMS does not return the parity of y, so try both; one recovers the account.
         for parity in (0, 1):
             signature = EcdsaSignature(r, s, parity).to_low_s()
             if signature.recover_address(digest) == self.address:
@@ -167,7 +167,7 @@ def _decode_der_integer(content: bytes) -> int:
 
 
 def _derive_address_from_public_key(public_key_info: bytes, key_id: str) -> Address:
-    # These modules are slow to import, and only a key in a KMS needs them.
+    # Imported here, because these modules load slowly and only a KMS key needs them.
     from eth_keys.datatypes import PublicKey  # noqa: PLC0415
     from eth_utils.exceptions import ValidationError  # noqa: PLC0415
 
@@ -193,8 +193,8 @@ def _create_client(location: KmsKey) -> _KmsClient:
     client_config = config.Config(
         connect_timeout=location.timeout_seconds,
         read_timeout=location.timeout_seconds,
-        # boto3 must not retry: a lost response is reported as an error, and the next run of the
-        # job requests a new signature.
+        # boto3 must not retry: a lost response is reported as an error, and the job's next run
+        # requests a new signature.
         retries={"total_max_attempts": 1, "mode": "standard"},
     )
     try:
@@ -215,7 +215,7 @@ def _list_boto_error_types() -> tuple[type[Exception], ...]:
     The types can be imported only if boto3 is installed.
     """
     exceptions = import_module("botocore.exceptions")
-    # ValueError is raised for an invalid endpoint URL.
+    # botocore raises ValueError for an invalid endpoint URL.
     return (
         exceptions.BotoCoreError,
         exceptions.ClientError,

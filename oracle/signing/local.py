@@ -38,7 +38,7 @@ class KeySigner:
     __slots__ = ("__account", "_address")
 
     def __init__(self, key: bytes) -> None:
-        # The key is registered for redaction, in case a bug ever logs it.
+        # In case a bug ever logs the key.
         register_secret(key.hex())
         self.__account = import_eth_account().from_key(key)
         self._address = Address(self.__account.address.lower())

@@ -31,9 +31,9 @@ from oracle.signing.typed_data import Domain, SignableStatement, build_typed_dat
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 from oracle.telemetry.safe_text import redact_secrets, register_secret
 
-# The hex of a signed transaction is far smaller.
+# Far more than the hex of a signed transaction.
 _MAX_RESPONSE_BYTES = 1 << 20
-# Longer error messages of a signer are cut off after this number of characters.
+# A signer's error messages are cut to this many characters.
 _MAX_ERROR_LENGTH = 200
 
 
@@ -85,7 +85,7 @@ class RemoteSigner:
         result = self._call_rpc(
             "eth_signTransaction", [build_sign_transaction_params(transaction, self.address)]
         )
-        # Geth and Clef wrap the transaction in an object.
+        # Geth and Clef wrap the raw transaction in an object.
         raw = result.get("raw") if isinstance(result, dict) else result
         return verify_signed_transaction(
             _decode_hex_result(raw, self._name), transaction, self.address
@@ -114,7 +114,7 @@ class RemoteSigner:
             ValueError: the HTTP status is not 200, or the body exceeds the size limit.
         """
         timeout_seconds = self._place.timeout_seconds
-        # The total timeout stops a server that sends its response byte by byte.
+        # The total timeout guards against a server that sends its response byte by byte.
         response = self._http.post(json.dumps(request).encode(), timeout_seconds, timeout_seconds)
         if response.status != HTTPStatus.OK:
             # Redirects are rejected too, so that no other host sees the request.
@@ -152,7 +152,7 @@ def _build_http_access(location: RemoteKey) -> HttpAccess:
     ca_file = None
     headers = dict[str, str]()
     if location.certificate is not None and location.certificate_key is not None:
-        # The file is read only to check its mode, because requests opens the files by path.
+        # Only checks the file's mode; requests itself opens the files by path.
         read_secret_file(location.certificate_key)
         certificate = (str(_require_file(location.certificate)), str(location.certificate_key))
     if location.ca_file is not None:
@@ -204,6 +204,6 @@ def _decode_hex_result(value: object, host: str) -> bytes:
         if isinstance(value, str) and value.startswith("0x"):
             return bytes.fromhex(value[2:])
     except ValueError:
-        # Invalid hex is reported below, in the same way as a value that is not a string.
+        # Invalid hex is reported below, like a value that is not a string.
         value = None
     raise WrongSignatureError(f"the signer at {host} returned a result that is not hex")

@@ -18,11 +18,11 @@ _CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD036414
 _SIGNATURE_BYTES = 65
 _V_OFFSET = 27
 _TRANSACTION_TYPE = b"\x02"
-# A signature adds 67 bytes to an unsigned transaction. If a response is larger by more than this
-# limit, it is not decoded to name the differing fields, because decoding may take seconds, and
-# numbers with thousands of digits cannot be formatted.
+# A signature adds 67 bytes to an unsigned transaction. A response that is longer by more than this
+# is not decoded to name the fields that differ: decoding could take seconds, and numbers with
+# thousands of digits cannot be formatted.
 _MAX_EXTRA_BYTES = 1024
-# The fields of a transaction (EIP-1559) that precede the three fields of its signature.
+# The fields of an EIP-1559 transaction before the three of its signature.
 _FIELD_NAMES = (
     *("chain id", "nonce", "tip", "max fee", "gas limit", "to", "value", "calldata"),
     "access list",
@@ -77,7 +77,8 @@ class EcdsaSignature:
 
     def recover_address(self, digest: bytes) -> Address | None:
         """Recover the address that signed a digest, or None if the signature is invalid."""
-        # These imports are slow, and commands that only read do not verify signatures.
+        # Imported here, because these modules load slowly and commands that only read verify no
+        # signatures.
         from eth_keys.datatypes import Signature  # noqa: PLC0415
         from eth_keys.exceptions import BadSignature  # noqa: PLC0415
         from eth_utils.exceptions import ValidationError  # noqa: PLC0415

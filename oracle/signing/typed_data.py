@@ -21,14 +21,15 @@ _OBJECTION_TYPE = (
 )
 _ANSWER_TYPE = "address node,uint40 dueSince,bool isAccepted,string because,uint40 answeredAt"
 _OBJECTIONS_NAME, _OBJECTIONS_VERSION = "QoSObjections", "1"
-# No contract verifies requests for notices, so the message names the service instead.
+# No contract verifies requests for notices, so their domain has no contract address and the
+# message names the service.
 _NOTICES_DOMAIN_TYPE = "string name,string version,uint256 chainId"
 _NOTICE_REQUEST_TYPE = (
     "string service,address node,string action,string channel,string target,string kinds,"
     "uint64 nonce,uint40 deadline"
 )
 _NOTICES_NAME, _NOTICES_VERSION = "QoSNotices", "1"
-# In seconds: the contract rejects reports with a longer lifetime (RoundHead.sol).
+# The contract rejects reports with a longer lifetime (RoundHead.sol).
 MAX_TTL_SECONDS = 3600
 
 
@@ -227,7 +228,7 @@ def _parse_type_members(type_members: str) -> list[dict[str, str]]:
 
 
 def _hash_typed_data(structure: dict[str, Any]) -> Hash:
-    # This import of eth_account restores the recursion limit, which py_ecc would raise.
+    # `import_eth_account` restores the recursion limit that py_ecc raises.
     import_eth_account()
     from eth_account.messages import encode_typed_data  # noqa: PLC0415  it takes half a second
 

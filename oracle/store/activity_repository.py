@@ -156,7 +156,7 @@ class ActivityRepository:
             .union_all(_select_reliability_changes(addresses, scores))
             .subquery()
         )
-        # The position is part of the order, because one block may contain several events.
+        # Ordered by position too, because a block may contain several events.
         order = ("node", "block", "tx", "log", "sub", "kind", "seq")
         columns = [points.c[name] for name in ("node", "block", "time", "score", "h_after")]
         rows = self._connection.execute(

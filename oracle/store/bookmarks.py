@@ -5,14 +5,14 @@ from sqlalchemy import Connection, delete, select
 from oracle.store.bulk import upsert_rows
 from oracle.store.tables.chain_tables import bookmark
 
-# The bookmark with the block up to which blocks can no longer be undone.
+# The block up to which blocks can no longer be undone.
 UNDO_FLOOR = "undo_floor"
-# The bookmark with the version of qos-oracle whose daemon was the last to start on this database.
+# The version of qos-oracle whose daemon last started on this database.
 PROGRAM_VERSION = "program_version"
-# The bookmark that marks a database as restored from a backup, until a reporter has started on it.
+# Set when the database was restored from a backup, until a reporter has started on it.
 RESTORED = "restored_from_backup"
-# The bookmark with the number of rollbacks and rebuilds of projections. Readers drop cached rows
-# when this number has changed.
+# How often projections were rolled back or rebuilt. Readers drop cached rows when this number has
+# changed.
 _REWRITES = "projection_remakes"
 
 

@@ -32,13 +32,12 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
-# COPY is used only for at least this many rows, because for fewer rows it takes longer
-# (docs/explanation/storage.md#bulk-writes).
+# COPY takes longer than INSERT for fewer rows (docs/explanation/storage.md#bulk-writes).
 _COPY_FROM = 50
-# The maximum number of keys per query, because longer queries take longer to compile and plan.
+# Queries with more keys take too long to compile and plan.
 KEYS_PER_QUERY = 500
-# Keys are passed in binary format, because in text format, the driver's default for arrays, each
-# key would be escaped.
+# `%b` passes the keys in binary format. In text format, the driver's default for arrays, every key
+# would be escaped.
 _ANY = "ANY(%b)"
 
 _Insert = TypeVar("_Insert", sqlite.Insert, "postgresql.Insert")
@@ -50,7 +49,7 @@ class _ConflictPolicy(Enum):
     FAIL = "fail"
     REPLACE = "replace"
     KEEP = "keep"
-    # A stored orphan with the same key becomes canonical again, with the new values.
+    # Makes a stored orphan with the same key canonical again, with the new values.
     REVIVE = "revive"
 
 
@@ -125,13 +124,13 @@ def stream_rows(
     transaction ends.
     """
     if connection.dialect.name != "sqlite":
-        # With `yield_per`, SQLAlchemy uses a server-side cursor.
+        # `yield_per` makes SQLAlchemy use a server-side cursor.
         with connection.execute(query.execution_options(yield_per=batch_rows)) as streamed:
             for batch in streamed.partitions():
                 yield list(map(tuple, batch))
         return
-    # Rows are read from the driver, because creating SQLAlchemy rows would add half of the time
-    # that SQLite needs to read them.
+    # Read from the driver, because creating SQLAlchemy rows would add half of the time that SQLite
+    # needs to read them.
     with connection.execute(query) as result:
         cursor = result.cursor
         while rows := cursor.fetchmany(batch_rows):
@@ -143,7 +142,7 @@ def _get_dialect(name: str) -> Dialect:
     """Return the dialect that compiles SQL for `exec_driver_sql` with positional parameters."""
     if name == "sqlite":
         return cast("Callable[..., Dialect]", sqlite.dialect)(paramstyle="qmark")
-    # Not needed on SQLite; see `PartialIndex`.
+    # Imported here, because SQLite does not need it; see `PartialIndex`.
     from sqlalchemy.dialects import postgresql  # noqa: PLC0415
 
     return cast("Callable[..., Dialect]", postgresql.dialect)(paramstyle="format")
@@ -184,14 +183,14 @@ def _copy_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
     from psycopg import Error, sql  # noqa: PLC0415  most databases are SQLite's
 
     names = sql.SQL(", ").join(map(sql.Identifier, target.columns.keys()))
-    # The binary format is used, because in text format every byte would take two digits.
+    # Binary, because in text format every byte would take two digits.
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
         sql.Identifier(target.name), names
     )
     try:
         _stream_copy(connection, statement, _get_column_types(target), rows)
     except Error as error:
-        # The error is wrapped, because `translate_db_error` handles only SQLAlchemy's errors.
+        # Wrapped, because `translate_db_error` handles only SQLAlchemy's errors.
         statement_and_error = statement.as_string(), None, error, Error
         raise DBAPIError.instance(*statement_and_error, dialect=connection.dialect) from error
 
@@ -203,7 +202,7 @@ def _stream_copy(
 
     driver = cast("Driver[Row]", connection.connection.driver_connection)
     with driver.cursor() as cursor:
-        # This dumper is faster than the driver's default for BYTEA, which is written in Python.
+        # Faster than the driver's default for BYTEA, which is written in Python.
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
         with cursor.copy(copy_statement) as copy:
             copy.set_types(types)

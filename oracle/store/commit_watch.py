@@ -16,9 +16,9 @@ from sqlalchemy.pool import NullPool
 
 from oracle.store.engine import COMMIT_CHANNEL, build_keepalive_args
 
-# The interval at which SQLite is checked for commits of other processes; a check takes 6 us.
+# How often SQLite is checked for commits of other processes; a check takes 6 microseconds.
 _LOOK_SECONDS = 0.01
-# If a server has refused notifications, it is tried again after this many calls of `wait`.
+# After a server refused notifications, they are tried again after this many calls of `wait`.
 _REFUSED_WAITS = 100
 
 

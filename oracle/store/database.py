@@ -86,9 +86,9 @@ if TYPE_CHECKING:
     from oracle.store.state.undo_journal import UndoJournal
     from oracle.store.subscription_repository import SubscriptionRepository
 
-# The age of the newest replayed transaction is the lag of a replica, because the daemon renews its
-# lease every few seconds. A replica that has replayed nothing since its start lags by at least the
-# time since its start.
+# A replica lags by the age of the newest transaction that it has replayed, because the daemon
+# renews its lease every few seconds. If it has replayed nothing, it lags by at least the time
+# since its start.
 _LAG_QUERY = text(
     "SELECT CASE WHEN pg_is_in_recovery() THEN extract(epoch FROM clock_timestamp() - "
     "coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())) END"
@@ -222,13 +222,14 @@ class Store:
     def __init__(self, url: URL) -> None:
         """Create a store without checks; use `open` instead, which checks the schema."""
         self._url = url
-        # Whether this process has ever committed a write.
+        # Whether this process has committed any write.
         self._was_written = False
-        # Whether it is unknown if the last COMMIT succeeded, because the connection was lost.
+        # Whether the connection was lost during the last COMMIT, so that its outcome is unknown.
         self._has_unknown_commit = False
         self._epoch: int | None = None
         self._file = find_file_identity(url)
-        # Device and inode of SQLite's write-ahead log, which exists while a connection is open.
+        # Device and inode of SQLite's write-ahead log, which exists only while a connection is
+        # open.
         self._log_file: tuple[int, int] | None = None
         self._stop_readers: set[Callable[[], None]] = set()
         self._committed = Condition()
@@ -315,7 +316,8 @@ class Store:
         if not self._has_unknown_commit:
             return
         with self._translate_db_errors(), self._write_engine.begin():
-            # A new transaction begins by waiting for the lock of writers.
+            # Beginning a transaction waits for the writers' lock, which the lost transaction may
+            # hold.
             pass
         self._has_unknown_commit = False
 
@@ -469,6 +471,6 @@ class Store:
             translated_error = translate_db_error(error, self._url)
             if translated_error is None:
                 raise
-            # If the log was deleted, the error of a new connection does not state this.
+            # If the log was deleted, this reports it; the error of a new connection would not.
             self._check_log_identity()
             raise translated_error from error

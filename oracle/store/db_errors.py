@@ -7,24 +7,24 @@ from sqlalchemy.exc import DBAPIError, OperationalError, TimeoutError as NoConne
 
 from oracle.errors import InputError, OracleError, TransientError
 
-# SQLSTATEs of PostgreSQL (appendix A of its manual).
+# PostgreSQL SQLSTATEs (appendix A of its manual).
 _INSUFFICIENT_PRIVILEGE = "42501"
-# SQLSTATE classes of transient errors: connection, resources, shutdown, locks.
+# SQLSTATE classes of transient errors: connections, resources, shutdowns, locks.
 _TRANSIENT_CLASSES = ("08", "53", "57", "40", "55")
-# The transient classes of a connection that was lost, or that the server ended.
+# Of these, the classes of a connection that was lost or ended by the server.
 _LOST_CLASSES = ("08", "57")
 _LOCK_NOT_AVAILABLE = "55P03"
-# The server is a standby, or its disk is nearly full. This ends if the standby is promoted, or if
-# space is freed.
+# The server is a standby, or its disk is nearly full. Ends when the standby is promoted or space
+# is freed.
 _READ_ONLY = "25006"
 _ANOTHER_WRITER = "another process is writing to the database"
-# During the connection, libpq provides no SQLSTATE but only a message.
+# While connecting, libpq provides only a message, no SQLSTATE.
 _CONNECT_ERRORS = {
     "password authentication failed": "the password is wrong",
     "no password supplied": "the server requires a password",
     "no pg_hba.conf entry": "the server rejects this user from this host (pg_hba.conf)",
 }
-# SQLite provides only a message, without a code for these errors.
+# SQLite provides only a message for these errors, no code.
 _SQLITE_USER_ERRORS = {
     "readonly": "the file or its folder is read-only",
     "unable to open": "the file cannot be opened; check its folder and its permissions",
@@ -98,7 +98,7 @@ def _translate_postgresql_error(error: DBAPIError, url: URL) -> OracleError | No
     sqlstate = getattr(error.orig, "sqlstate", None) or ""
     message = _get_first_error_line(error)
     if sqlstate == _INSUFFICIENT_PRIVILEGE:
-        # The server's message names the table.
+        # The server's message names the table that the user may not access.
         return InputError(
             f"{format_database_name(url)}: {message}; grant the privilege to this user"
         )

@@ -15,8 +15,8 @@ from oracle.domain.events.network_events import Version
 
 _WEI_BYTES = 32
 HASH_BYTES = 32
-# The largest BIGINT. Sizes and time limits above it are stored as this value, because no rule
-# distinguishes between such absurd values.
+# The largest BIGINT. Larger sizes and time limits are stored as this value; no rule distinguishes
+# between such absurd values.
 _MAX_BIGINT = INT63_MAX
 
 
@@ -78,7 +78,7 @@ def clamp_to_bigint(number: int | None) -> int | None:
 
 def format_position(position: Position | None) -> str | None:
     """Format a position as `block:tx:log:sub`."""
-    # The % operator is faster than an f-string by a third, and each task has four positions.
+    # `%` is a third faster than an f-string, and each task has four positions.
     return None if position is None else "%d:%d:%d:%d" % position  # noqa: UP031
 
 

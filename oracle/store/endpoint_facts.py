@@ -19,8 +19,7 @@ _PROVEN_WRONG = "proven_wrong"
 _PROVEN_WRONG_ENDPOINTS = select(endpoint_fact.c.endpoint).where(
     endpoint_fact.c.name == _PROVEN_WRONG
 )
-# The condition for blocks that were served by an endpoint that was proven wrong, and that no other
-# endpoint has audited.
+# Blocks served by an endpoint that was proven wrong and not audited by any other endpoint.
 _IS_UNAUDITED = coverage.c.endpoint.in_(_PROVEN_WRONG_ENDPOINTS) & coverage.c.audited_by.is_(None)
 
 
@@ -120,7 +119,7 @@ def _select_suspect_rows(scope_id: bytes, blocks: BlockRange) -> Select[Any]:
 class EndpointFactsRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        # The endpoints that were proven wrong, whose quarantine does not expire.
+        # Endpoints that were proven wrong; their quarantine does not expire.
         self.quarantine = QuarantineRepository(connection)
 
     def get(self, endpoint: str, name: str, now: int) -> str | None:

@@ -14,31 +14,31 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from oracle.errors import InputError
 
-# A writer waits this many seconds for another writer before it raises TransientError.
+# A writer waits this many seconds for another writer, then raises TransientError.
 BUSY_SECONDS = 5.0
-# The arbitrary key of the advisory lock by which writers exclude each other on PostgreSQL. On
-# SQLite, writers lock the file.
+# An arbitrary key for the advisory lock with which writers on PostgreSQL exclude each other. On
+# SQLite, they lock the file.
 WRITER_LOCK = 0x716F73
-# The channel on which PostgreSQL notifies readers of every committed write transaction.
+# PostgreSQL notifies readers of every committed write transaction on this channel.
 COMMIT_CHANNEL = "qos_oracle_commit"
-# A writer that is idle in its transaction for this many seconds is terminated. This equals the
-# duration of the lease, so that such a writer has lost the lease anyway.
+# A writer that is idle in its transaction for this many seconds is terminated. The lease lasts as
+# long, so such a writer has lost it anyway.
 STALLED_SECONDS = 30
-# SQLite's page cache per connection. A larger cache was not faster with windows of thousands of
-# events, and takes more of the writer's memory.
+# SQLite's page cache per connection. A larger one was not faster even with thousands of events per
+# window, and takes more of the writer's memory.
 _CACHE_KIB = 8_192
-# The length of the write-ahead log (16 MB) at which SQLite moves its pages into the database file.
-# With this length, a page that changes in every window is moved only once for several windows.
+# SQLite moves pages into the database file when the write-ahead log reaches this length (16 MB). A
+# page that changes in every window is then moved only once for several windows.
 _CHECKPOINT_PAGES = 4000
-# The write-ahead log is truncated to this size after it has grown during a long read.
+# After a long read has made the write-ahead log grow, it is truncated to this size.
 _MAX_WAL_BYTES = 64 * 1024 * 1024
 
-# File modes for the database, and the suffixes of the files that SQLite creates next to it.
+# File modes for the database, and the suffixes of files that SQLite creates next to it.
 _OWNER_FILE_MODE, _GROUP_AND_OTHERS_MODE = 0o600, 0o077
 _SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 
-# sqlite3 tries four adapter lookups for each value that is not int, float, str or bytearray. These
-# no-op adapters match at the first lookup, which halves the time of a wide row.
+# For values other than int, float, str and bytearray, sqlite3 tries four adapter lookups. These
+# adapters do nothing but match at the first lookup, which halves the time of a wide row.
 sqlite3.register_adapter(bytes, bytes.__bytes__)
 sqlite3.register_adapter(bool, int)
 sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]  # None in, None out
@@ -90,7 +90,7 @@ def create_write_engine(url: URL) -> Engine:
         pool_size=1,
         max_overflow=4,
         pool_timeout=BUSY_SECONDS,
-        # Errors must not show the values of a statement, which may be secret.
+        # Errors must not show the values in a statement, which may be secret.
         hide_parameters=True,
         connect_args=build_keepalive_args(url),
     )
@@ -110,7 +110,7 @@ def create_read_engine(url: URL) -> Engine:
         pool_size=4,
         max_overflow=4,
         pool_timeout=BUSY_SECONDS,
-        # Errors must not show the values of a statement, which may be secret.
+        # Errors must not show the values in a statement, which may be secret.
         hide_parameters=True,
         isolation_level="REPEATABLE READ",
         execution_options={"postgresql_readonly": True},
@@ -132,7 +132,7 @@ def _restrict_file_mode(url: URL) -> None:
     delete the log while connections are open (sqlite.org/howtocorrupt.html, 2.2).
     """
     path = Path(url.database or "")
-    # Errors are ignored, because opening the connection will report them.
+    # Ignore errors, because opening the connection will report them.
     with suppress(OSError):
         if not path.exists():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_FILE_MODE))
@@ -141,8 +141,8 @@ def _restrict_file_mode(url: URL) -> None:
             *(path.with_name(path.name + suffix) for suffix in _SIDE_FILE_SUFFIXES),
         ):
             if file.exists() and (mode := file.stat().st_mode) & _GROUP_AND_OTHERS_MODE:
-                # Only the rights of group and others are removed, so that a file that its owner
-                # has made read-only stays read-only.
+                # Only remove rights of group and others; a file that its owner made read-only
+                # stays read-only.
                 file.chmod(S_IMODE(mode) & ~_GROUP_AND_OTHERS_MODE)
 
 
@@ -155,13 +155,13 @@ def _create_sqlite_engine(url: URL) -> Engine:
 
 
 def _configure_sqlite_connection(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-    # The driver must not begin transactions itself, because event handlers of SQLAlchemy do so.
+    # Event handlers of SQLAlchemy begin transactions, so the driver must not.
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in (
         f"busy_timeout={int(BUSY_SECONDS * 1000)}",
         "journal_mode=WAL",
-        # A commit must survive a power cut, because signed bytes are sent after they are stored.
+        # Signed bytes are stored before they are sent, so a commit must survive a power cut.
         "synchronous=FULL",
         "foreign_keys=ON",
         f"cache_size=-{_CACHE_KIB}",
@@ -202,13 +202,12 @@ def _begin_deferred_transaction(connection: Connection) -> None:
 
 def _acquire_writer_lock(connection: Connection) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(BUSY_SECONDS * 1000)}ms'")
-    # This timeout ends a writer that stalls between two statements, or whose host is gone. A
-    # standby ends a writer that stalls within a statement
-    # (`LeaseRepository.terminate_stalled_writer`).
+    # Ends a writer that stalls between two statements or whose host is gone. One that stalls
+    # within a statement is ended by a standby (`LeaseRepository.terminate_stalled_writer`).
     connection.exec_driver_sql(
         f"SET LOCAL idle_in_transaction_session_timeout = '{STALLED_SECONDS}s'"
     )
-    # PostgreSQL sends the notification when the transaction commits.
+    # PostgreSQL delivers the notification when the transaction commits.
     connection.exec_driver_sql(
         f"SELECT pg_advisory_xact_lock({WRITER_LOCK}), pg_notify('{COMMIT_CHANNEL}', '')"
     )

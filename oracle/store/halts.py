@@ -132,7 +132,7 @@ class HaltRepository:
         return [_decode_halt_row(row) for row in self._connection.execute(query)]
 
 
-# The statement is built once, because every step runs it.
+# Built once, because every step runs it.
 _OPEN_HALTS = select(halt).where(halt.c.cleared_time.is_(None)).order_by(halt.c.id)
 
 

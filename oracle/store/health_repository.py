@@ -12,7 +12,7 @@ from oracle.store.lease_repository import MS_PER_SECOND, build_now_ms_expression
 from oracle.store.tables.outbox_tables import daemon_health
 
 _ROW_ID = 1
-# If the last report is older, the daemon is stuck or gone, because it reports every few seconds.
+# The daemon reports every few seconds; if the last report is older than this, it is stuck or gone.
 STALE_SECONDS = 30.0
 
 
@@ -56,7 +56,7 @@ class HealthRepository:
             process=row.process,
             age_seconds=(row.now_ms - row.beaten_ms) / MS_PER_SECOND,
             reported_at=row.beaten_ms // MS_PER_SECOND,
-            # Unknown conditions are skipped, because a later release may define more of them.
+            # Skip unknown conditions, because a later release may define more.
             findings=tuple(
                 HealthFinding(Condition[key.upper()], detail)
                 for key, detail in pairs

@@ -26,7 +26,7 @@ from oracle.store.tables.state_tables import (
     score,
 )
 
-# The maximum wait after a failed delivery.
+# The longest wait after a failed delivery, in seconds.
 MAX_RETRY_SECONDS = 3600
 
 
@@ -119,7 +119,7 @@ class DeliveryProgress:
 class NoticeRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        # Access to the rows of other tables from which notices are made.
+        # Reads the rows of other tables from which notices are made.
         self.sources = NoticeSources(connection)
 
     def append(self, notices: Sequence[Notice]) -> int:
@@ -189,7 +189,7 @@ class NoticeRepository:
     def prune_before(self, max_time: int) -> None:
         """Delete the notices from before `max_time` (chain seconds), except the newest notice."""
         newest_seq = self.get_newest_seq()
-        # The newest notice is kept, because the number of the next one continues from it.
+        # Keep the newest notice, because the next one takes the number after it.
         is_old = (notice.c.time < max_time) & (notice.c.seq < newest_seq)
         last_seq = self._connection.execute(select(func.max(notice.c.seq)).where(is_old)).scalar()
         if last_seq is not None:

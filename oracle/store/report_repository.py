@@ -34,12 +34,11 @@ from oracle.store.outbox.records import Stamp
 from oracle.store.tables.round_tables import report
 from oracle.store.tables.statement_tables import report_hold
 
-# The bookmark with the first period from which on no report is missing. Earlier periods ended
-# during the backfill.
+# The first period from which on no report is missing; earlier periods ended during the backfill.
 _COMPLETE_FROM_BOOKMARK = "reports_complete_from"
 
 
-# The reason of a report before which another round was accepted, which is normal.
+# Why a report was not sent although nothing is wrong: another round was accepted before it.
 SUPERSEDED_REASON = "another round came before it"
 
 
@@ -288,7 +287,7 @@ def _decode_report_row(row: Any) -> StoredReport:  # noqa: ANN401  a row of any 
     )
 
 
-# The reason of a hold has this prefix if the report cannot get a quorum.
+# A hold has a reason with this prefix if the report cannot get a quorum.
 DISPUTED_PREFIX = "disagreement: "
 
 
@@ -340,7 +339,7 @@ class HoldRepository:
     def list_awaiting_operator(self) -> list[ReportHold]:
         """Return the held reports of periods after the newest accepted report, by period."""
         holds = self.list_held()
-        # Usually no report is held, and then no other query is needed.
+        # Usually no report is held, and the query is skipped.
         newest_landed = self._reports.find_newest_landed_period() if holds else None
         return [hold for hold in holds if newest_landed is None or hold.period > newest_landed]
 

@@ -36,11 +36,11 @@ from oracle.store.tables.metadata import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-# The newest file in migrations/versions, as a test verifies. The constant is kept here because
-# Alembic is slow to import and only `migrate` needs it.
+# The newest file in migrations/versions; a test verifies this. Kept here, because Alembic imports
+# slowly and only `migrate` needs it.
 REVISION = "0001_initial"
-# A revision is four digits and a name. Five revisions from before the first release had only the
-# digits, and a database of such a revision cannot be upgraded.
+# A revision is four digits and a name. The five revisions before the first release had only
+# digits; their databases cannot be upgraded.
 _REVISION_PATTERN = re.compile(r"\d{4}_[a-z0-9_]+")
 _UNRELEASED_PATTERN = re.compile(r"\d{4}")
 
@@ -123,7 +123,8 @@ def migrate(url: str, check_lease: Callable[[LeaseState], None] | None = None) -
         _check_schema_age(previous, parsed_url, _NOT_UPGRADABLE)
         if previous.age is SchemaAge.OLDER:
             if check_lease is not None:
-                # The lease can be read before the upgrade, as every release reads it the same way.
+                # The lease can be read before the upgrade, because every release reads it in the
+                # same way.
                 check_lease(LeaseRepository(connection).get_state())
             _upgrade_and_compare(connection, parsed_url, previous)
         elif previous.age is SchemaAge.EMPTY:

@@ -177,8 +177,8 @@ def _draw_ready_tasks(
         """Yield the armed items of a class in order, as long as there are candidates."""
         for ordered_item in equivalence_class:
             if ordered_item.item.task.key in before.armed_tasks:
-                # The check is needed, because many items may be armed although only one node is
-                # available.
+                # Many items may be armed although only one node is available, so check for
+                # candidates.
                 if not _has_candidates(pool, ordered_item.item, reserved):
                     return
                 yield ordered_item
@@ -186,7 +186,7 @@ def _draw_ready_tasks(
     for *_, item in (
         merge(*map(iter_armed, queue.get_equivalence_classes())) if before.armed_tasks else ()
     ):
-        # The draws since that check may have taken the last candidates of the item.
+        # Draws made since that check may have taken the item's last candidates.
         if not _has_candidates(pool, item, reserved):
             continue
         seed = compute_draw_seed(block.hash, item.seed_key)

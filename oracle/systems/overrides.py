@@ -28,15 +28,15 @@ from oracle.systems.policy import SelectionPolicy
 
 _LEGACY = "legacy."
 _NONE = "none"
-# Longer numbers are rejected here, because Python would raise an error of its own for them.
+# Longer numbers are rejected here, because Python would raise an error of its own.
 _MAX_DIGITS = 18
 _BOOLEANS = {"true": True, "false": False}
 
-# Every rule by its dotted name, in order.
+# Rules by their dotted names, in order.
 _RULE_BY_NAME = get_declared_rules(Rules) | {
     _LEGACY + name: declared for name, declared in get_declared_rules(LegacyRules).items()
 }
-# The meaning of each rule in one line, which ends with the source.
+# What each rule means, in one line that ends with the source.
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {name: str(info.meaning) for name, (_, info) in _RULE_BY_NAME.items()}
 )
@@ -131,7 +131,7 @@ def _format_value(name: str, value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
     if isinstance(value, float):
-        # A number is rejected, because a double differs from the decimal in the file.
+        # A double is rejected, because it differs from the decimal in the file.
         raise ValueError(f'{name}: write a fraction in quotes, such as "0.3"')  # noqa: TRY004 - the text is at fault
     return str(value)
 
@@ -142,7 +142,7 @@ def _parse_value(name: str, field: Field[Any], text: str) -> object:
         return None
     kind = get_rule_value_type(field)
     if is_fraction(field) or kind is str:
-        # In JSON, fractions are text, too, and are validated when the JSON is parsed.
+        # Fractions are text in JSON too; they are validated when the JSON is parsed.
         return text
     if kind is bool:
         return _parse_boolean(name, text)
@@ -166,15 +166,15 @@ def _parse_whole_number(name: str, text: str, meaning: str) -> int:
     return int(text)
 
 
-# For each type of policy, the field that has the parameters; other types have no parameters.
+# The field that holds a policy's parameters; policies of other types have none.
 _FIELD_BY_POLICY_TYPE: Mapping[type, str] = MappingProxyType(
     {CrynuxPolicy: "weighting", PocketPolicy: "params"}
 )
 
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?", re.ASCII)
-# These parameters are integers in units of 10^-18. Pocket's parameters are not among them, because
-# they are doubles (docs/explanation/pocket.md).
+# Parameters in units of 10^-18. Pocket's are not among them, because they are doubles
+# (docs/explanation/pocket.md).
 _FRACTIONS = frozenset(
     weighting_field.name for weighting_field in fields(Weighting) if weighting_field.type is int
 )
@@ -267,7 +267,7 @@ def _format_parameter(parameters: object, field: Field[Any]) -> str:
     if isinstance(number, bool):
         return "true" if number else "false"
     if isinstance(number, float):
-        # This is the shortest decimal that equals the double, and it never has an exponent.
+        # The shortest decimal that equals the double, never with an exponent.
         return f"{Decimal(repr(number)):f}".removesuffix(".0")
     return str(to_json_value(number, as_decimal=field.name in _FRACTIONS))
 

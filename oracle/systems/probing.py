@@ -18,11 +18,11 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.requirements import find_unavailability_reason
 
-# A task is only scored if two other nodes do the same work.
+# A task is scored only if two other nodes do the same work.
 _COMPANION_COUNT = 2
-# No task becomes due in the last tenth of a window, so that the task still starts in the window.
+# No task becomes due in the last tenth of a window, so that it can still start within the window.
 _LAST_SHARE = 10
-# A node is nearly excluded if H is below the first value, and recovering if H is below the second.
+# Below these reliabilities (H), a node counts as nearly excluded and as recovering.
 _NEARLY_EXCLUDED = UNIT * 3 // 10
 _RECOVERING = UNIT * 9 // 10
 

@@ -47,7 +47,7 @@ def compute_queue_capacity(members: int, alpha: Fraction) -> int:
     return max(1, members * alpha.numerator // alpha.denominator)
 
 
-# If a task ended for one of these reasons, no other task of its group will start
+# Once a task ends for one of these reasons, no other task of its group will start
 # (contracts/network/TaskVerdicts.sol, endUnvalidated).
 _GROUP_ENDING_REASONS = frozenset(
     {AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT}
@@ -109,7 +109,7 @@ class QueueDrop(NamedTuple):
     group: GroupKey | None
 
 
-# A function that builds queue items from the waiting tasks and from all tasks of their groups.
+# Builds queue items from the waiting tasks and from all tasks of their groups.
 QueueBuilder = Callable[[Iterable[Task], Iterable[Task]], Iterable[QueueItem]]
 
 
@@ -127,7 +127,7 @@ class EquivalenceClass:
     __slots__ = ("_places", "keys")
 
     def __init__(self) -> None:
-        # Tasks that start together are represented by the key of their first task.
+        # Tasks that start together are listed under the key of the first.
         self.keys: set[TaskKey] = set()
         self._places: list[OrderedItem] = []
 
@@ -157,7 +157,7 @@ class TaskQueue:
 
     def __init__(self, items: Iterable[QueueItem] = ()) -> None:
         self._classes: dict[NodeCriteria, EquivalenceClass] = {}
-        # The queue item to which each task belongs.
+        # For each task, the item it belongs to.
         self._places: dict[TaskKey, OrderedItem] = {}
         for item in items:
             self.add(item)
@@ -201,7 +201,7 @@ class WaitingTasks:
     def __init__(self, build_items: QueueBuilder) -> None:
         self.line = TaskQueue()
         self._line_up = build_items
-        # All tasks of each group that has a waiting task.
+        # All tasks of every group that has a waiting task.
         self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
 
     def update(

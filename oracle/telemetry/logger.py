@@ -28,7 +28,7 @@ def import_structlog_without_rich() -> None:
     """Import structlog as if rich were not installed, unless either is already imported."""
     if _STRUCTLOG in sys.modules or _RICH in sys.modules:
         return
-    # The import of a module that is None in `sys.modules` raises ImportError.
+    # Importing a module that is None in `sys.modules` raises ImportError.
     sys.modules[_RICH] = None  # type: ignore[assignment]
     try:
         import_module(_STRUCTLOG)

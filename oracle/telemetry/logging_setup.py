@@ -62,8 +62,7 @@ class LogStream:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.lost_line_count = 0
-        # Lines are written without Python's buffer, which would keep a failed line and fail with
-        # it again at exit.
+        # Lines bypass Python's buffer, which would keep a line that failed and fail again at exit.
         self._file_descriptor = _get_file_descriptor(stream)
         self._lock = Lock()
 
@@ -124,8 +123,8 @@ def _configure_library_logging(
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    # The pool logs a traceback when it cannot clean up a lost connection; the error of the
-    # statement that failed is reported by its caller.
+    # If the pool cannot clean up a lost connection, it logs a traceback. This adds nothing: the
+    # caller reports the error of the failed statement.
     pool_logger = logging.getLogger("sqlalchemy.pool")  # noqa: TID251 - a library's logger
     pool_logger.setLevel(logging.CRITICAL)
 

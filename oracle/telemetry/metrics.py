@@ -27,8 +27,7 @@ from typing_extensions import override
 from oracle import __version__
 from oracle.telemetry.outbox_counts import BucketCounts
 
-# The creation times of counters are switched off, because they would double the number of series,
-# and nothing uses them.
+# Creation times would double the number of series, and nothing uses them.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no annotations
 
 REGISTRY = CollectorRegistry()
@@ -108,9 +107,9 @@ _BUILD = Gauge(
 )
 STARTED = Gauge("oracle_start_time_seconds", "Unix time of the daemon's start.", registry=REGISTRY)
 
-# The states of requests to download a model.
+# States of a request to download a model.
 DOWNLOAD_STATES = ("planned", "open", "answered", "unanswered")
-# The upper bounds of the histogram buckets, as shares of the best possible value.
+# Upper bounds of histogram buckets, as shares of the best possible value.
 SHARE_BOUNDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 

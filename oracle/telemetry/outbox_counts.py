@@ -91,7 +91,7 @@ class AccountStatistics:
         return max(0, self.next_nonce - self.latest_chain_nonce - self.open_nonces)
 
 
-# The lag of the hot set is measured up to this many rounds; a larger lag counts as this many.
+# The lag of the hot set is measured up to this many rounds; more counts as this many.
 MAX_LAG_ROUNDS = 7
 
 
@@ -121,7 +121,7 @@ class ContractStatus:
     paused_until: int
     kicks_paused: bool
     kick_tokens: int
-    # None if no hot set is kept, or if its lag is unknown.
+    # None if no hot set is kept or its lag is unknown.
     hot_set_lag: HotSetLag | None = None
 
 

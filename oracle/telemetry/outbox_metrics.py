@@ -146,8 +146,7 @@ def _collect_account_metrics(accounts: Mapping[str, AccountStatistics]) -> Itera
     )
 
 
-# The name, the description, and the getter of each gauge; a getter returns None while the value is
-# unknown.
+# (Name, description, getter) of each gauge; the getter returns None while the value is unknown.
 _ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountStatistics], float | None]], ...] = (
     ("oracle_txmgr_nonce_next", "Nonce of the next call.", lambda a: a.next_nonce),
     (

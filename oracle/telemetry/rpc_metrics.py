@@ -78,9 +78,9 @@ INCONSISTENT = Counter(
     ["endpoint", "check"],
     registry=REGISTRY,
 )
-# The values of the label `check`: the content of a block that a header field or another endpoint
-# contradicts, the signer of a call, the result of a simulation, the oracle contract's last round
-# and configuration, or the order of the heads.
+# The values of the label `check`, which says what was contradicted: a part of a block (by a header
+# field or another endpoint), the signer of a call, the result of a simulation, the oracle
+# contract's last round and configuration, or the order of the heads.
 CHECKS = (
     "bloom",
     "receipts_root",

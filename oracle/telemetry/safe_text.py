@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 REDACTED = "[redacted]"
 
-# The pattern does not match the punctuation mark after a URL in a sentence.
+# Leaves out a punctuation mark that follows a URL in a sentence.
 _URL = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>)\]}]*[^\s'\"<>)\]}:;,]", re.IGNORECASE)
 _KEY_POSITION = re.compile(r"\d{1,3}")
-# This pattern matches a part of a host name that is as long as a key and mixes letters and digits,
-# unlike ordinary words and names of machines.
+# A part of a host name that is as long as a key and mixes letters and digits, unlike words and the
+# names of machines.
 _TOKEN_IN_HOST = re.compile(r"(?=[a-z0-9]*[0-9])(?=[a-z0-9]*[a-z])[a-z0-9]{16,}", re.IGNORECASE)
 
 _hidden: set[str] = set()
@@ -33,13 +33,13 @@ def find_api_keys_in_host(host: str) -> list[str]:
 
 def redact_secrets(text: str) -> str:
     """Redact secrets in a text, and cut URLs to scheme, host and port."""
-    # URLs are cut first, because a URL with a redacted part would no longer be recognised.
+    # Cut URLs first, because a URL with a redacted part would no longer be recognised.
     return redact_registered_secrets(_URL.sub(lambda match: _strip_url(match.group()), text))
 
 
 def redact_registered_secrets(text: str) -> str:
     """Redact registered secrets in a text, in any letter case."""
-    # The set is copied, because other threads may register more secrets meanwhile.
+    # Copied, because other threads may register more secrets meanwhile.
     for secret in _hidden.copy():
         if secret.lower() in text.lower():
             text = re.sub(re.escape(secret), REDACTED, text, flags=re.IGNORECASE)
@@ -57,16 +57,16 @@ def _strip_url(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        # Text from other programs may match the pattern without being a valid URL.
+        # Text from other programs may look like a URL without being valid.
         return f"{url.partition('://')[0]}://{REDACTED}"
     try:
         port = f":{parts.port}" if parts.port else ""
     except ValueError:
         port = ""
-    # A SQLite URL is a file path, which has no secrets.
+    # A SQLite URL is a file path without secrets.
     if parts.scheme.startswith("sqlite"):
         return url
-    # A numeric fragment distinguishes the endpoints of one host (rpc/endpoints/endpoint_list.py).
+    # A numeric fragment tells apart the endpoints of one host (rpc/endpoints/endpoint_list.py).
     key_position = _KEY_POSITION.fullmatch(parts.fragment)
     fragment = f"#{key_position[0]}" if key_position else ""
     return f"{parts.scheme}://{parts.hostname or ''}{port}{fragment}"

@@ -14,7 +14,7 @@ from random import getrandbits
 from oracle.telemetry.safe_text import redact_secrets
 
 _TRACE_ID_BITS = 128
-# Values that are worth searching for, such as block numbers, hashes and nonces, but never keys.
+# Values worth searching for, such as block numbers, hashes and nonces; never keys.
 SpanAttributes = Mapping[str, object]
 
 

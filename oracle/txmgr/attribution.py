@@ -17,10 +17,10 @@ from oracle.txmgr.client.receipts import ReceiptQuorum
 from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.finalizer import record_foreign_use
 
-# The error class of a call whose nonce is used although no endpoint returns a receipt.
+# The error class of a call whose nonce the chain has used although no endpoint returns a receipt.
 NO_RECEIPT = "no_receipt"
-# Blocks below the head at which the nonce was assigned are searched as well, because after a reorg
-# the transaction may be included at a lower height.
+# The search starts this many blocks below the head at which the nonce was assigned, because a
+# reorg may move the transaction to a lower height.
 _REORG_MARGIN_BLOCKS = 64
 
 
@@ -46,8 +46,8 @@ def attribute_used_nonce(
     use = evidence.use
     if use is not None and evidence.is_agreed and use.hash not in own_hashes:
         hashes = [attempt.signed.tx_hash for attempt in attempts]
-        # If one of the endpoints returns a receipt of the daemon's own transaction, the evidence
-        # is contradictory, and no foreign use is recorded.
+        # If one of these endpoints returns a receipt for the daemon's own transaction, the
+        # evidence contradicts itself, and no foreign use is recorded.
         if not hashes or evidence.endpoints.isdisjoint(
             receipt_quorum.endpoints - receipt_quorum.list_endpoints_without_receipt(hashes)
         ):

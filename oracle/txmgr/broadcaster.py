@@ -13,7 +13,7 @@ from oracle.telemetry.tracing import start_span
 from oracle.txmgr.client.send_raw import SendOutcome, SendResult, send_raw_transactions
 from oracle.txmgr.context import AccountContext, StepResult
 
-# Send errors that pause the account until the cause is repaired.
+# These errors pause the account until their cause is resolved.
 _PAUSE_KIND_BY_OUTCOME = {
     SendOutcome.FUNDS: PauseKind.FUNDS,
     SendOutcome.CAP: PauseKind.CONFIG,
@@ -70,8 +70,8 @@ def rebroadcast_attempt(
     (result,) = _send_and_record_attempts(context, [(slot, attempt)], heads)
     error_class = None if result.is_accepted else result.outcome.value
     if error_class == attempt.last_error_class:
-        # After an error for lack of funds the wait is not doubled, because ether may arrive with
-        # any block, and these bytes must be sent again before a fee bump is due.
+        # Do not double the wait if funds are lacking: ether may arrive with any block, and these
+        # bytes must be sent again before a fee bump is due.
         if result.outcome is not SendOutcome.FUNDS:
             context.rebroadcast_backoff.double_wait(attempt.id)
         return result.outcome, None
@@ -131,7 +131,7 @@ def _record_result(
     uow.outbox.slots.record_send(slot, attempt, heads.latest.number, error, context.stamp)
     kind = _PAUSE_KIND_BY_OUTCOME.get(result.outcome)
     accounts = uow.outbox.accounts
-    # An earlier pause is kept, because an operator has to review its reason.
+    # Keep an earlier pause, because an operator has to review its reason.
     if kind is not None and accounts.find_pause(context.account) is None:
         accounts.pause(context.account, kind, f"{result.outcome}: {result.text}", context.stamp)
 

@@ -94,7 +94,7 @@ def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replace
     preflight_result = preflight(
         context.sender_account.pool_view, self_call, context.registry.decode_refusal
     )
-    # On some rollups a plain transfer needs more than 21,000 gas, because data is charged in gas.
+    # On some rollups, a plain transfer costs more than 21,000 gas, because data is charged in gas.
     limit = (
         PLAIN_GAS if preflight_result.gas <= PLAIN_GAS else add_gas_margin(preflight_result.gas)
     )
@@ -127,8 +127,8 @@ def _replace_call(
         return None
     signed = sign_call(context, ready_intent, slot.nonce, replacement.fees, replacement.gas_limit)
     with context.write_transaction() as uow:
-        # All conditions are checked again in the commit that reserves the cost and assigns the
-        # nonce, because the database may have changed during the requests.
+        # Check all conditions again in the transaction that reserves the cost and assigns the
+        # nonce: the database may have changed during the requests.
         is_same = _find_call_ready_to_take_over(uow, context) == ready_intent
         is_same = is_same and find_takeover_target(uow, context, ready_intent) == unconfirmed
         if not is_same or replacement.max_cost > compute_nonce_budget(uow, context, slot):
@@ -157,7 +157,7 @@ def replace_with_noop(
     slot = unconfirmed.slot
     request = CallRequest(
         account=account,
-        # A transfer of zero wei to the account itself.
+        # A transfer of 0 wei to the account itself.
         contract=account.address,
         kind=NOOP,
         dedup_key=f"noop:nonce={slot.nonce}:after={len(unconfirmed.attempts)}",
@@ -198,7 +198,8 @@ def _reassign_nonce(
     slots.store_attempt(
         replace(unconfirmed.slot, intent_id=intent.id), signed, reason, context.stamp
     )
-    # The replaced call counts as ended. If it is mined after all, the indexer finds its events.
+    # The replaced call counts as ended. Should it be mined after all, the indexer finds its
+    # events.
     context.registry.get_kind(unconfirmed.intent).on_closed(
         uow, unconfirmed.intent, f"{reason} of nonce {unconfirmed.slot.nonce}", replaced_by=intent
     )

@@ -30,7 +30,7 @@ from oracle.txmgr.context import AccountContext, StepResult, merge_results
 from oracle.txmgr.finalizer import finalize_nonce, record_mined_receipt, record_reorged_receipt
 from oracle.txmgr.unconfirmed import find_canonical_receipt
 
-# After these send errors, the pool still contains the earlier attempt of the nonce.
+# After these errors, the pool still contains the nonce's earlier attempt.
 _REFUSED = frozenset(
     answer.value
     for answer in (
@@ -42,8 +42,7 @@ _REFUSED = frozenset(
     )
 )
 
-# The maximum number of final nonces that are checked in one pass. The number of waiting nonces
-# grows while no second witness is available.
+# Final nonces checked per pass. While no second witness is available, more and more nonces wait.
 MAX_DECISIONS_PER_PASS = 64
 
 _WatchedSlot = tuple[NonceSlot, list[Attempt]]
@@ -94,9 +93,9 @@ class _ConfirmationPass:
     context: AccountContext
     heads: Heads
     watched: Sequence[_WatchedSlot]
-    # The number of nonces that could be closed if enough endpoints agreed.
+    # How many nonces could be closed if enough endpoints agreed.
     undecided_count: int = field(default=0, init=False)
-    # The number of these nonces that are used although no endpoint returns a receipt.
+    # How many of these the chain has used although no endpoint returns a receipt.
     missing_receipt_count: int = field(default=0, init=False)
 
     @cached_property

@@ -27,10 +27,10 @@ from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, pre
 from oracle.txmgr.client.receipts import SimulatedCall, fetch_balance
 
 _MAX_ENTRIES = 10_000
-# The first wait before a rebroadcast, and the maximum to which it is doubled, in blocks.
+# In blocks: the first wait before a rebroadcast, and the maximum to which it doubles.
 _FIRST_REBROADCAST_BLOCKS = 2
 _MAX_REBROADCAST_BLOCKS = 8
-# The maximum wait, in final blocks, before the transaction of a nonce is searched for again.
+# In final blocks: the maximum wait before the transaction of a used nonce is searched for again.
 _MAX_SEARCH_WAIT_BLOCKS = 64
 
 
@@ -98,9 +98,9 @@ class RebroadcastBackoff:
         self._wait_blocks_by_attempt.pop(attempt_id, None)
 
 
-# The operator is notified if simulations have had no result for this many seconds.
+# The operator is notified once simulations have had no result for this many seconds.
 MAX_BLOCKED_SECONDS = 120
-# If no simulation follows for this many seconds, earlier ones without a result are disregarded.
+# If this many seconds pass without a simulation, earlier ones without a result are disregarded.
 _BLOCKED_SPAN_SECONDS = 900
 
 
@@ -181,8 +181,8 @@ class TransmitterRank:
     head_start_blocks: int = 0
 
 
-# State is used only up to this many blocks below the head. A call that is simulated on the newest
-# block runs in this block, and a contract cannot read the hash of the current block.
+# An index this many blocks behind the head counts as synced. A call that is simulated on the
+# newest block runs in that block, and a contract cannot read the hash of the current block.
 BLOCKS_UNDER_HEAD = 2
 
 
@@ -237,7 +237,7 @@ class AccountContext:
     send_settings: SendSettings = field(default_factory=SendSettings)
     rank: TransmitterRank = field(default_factory=TransmitterRank)
     actor: str | None = None
-    # Since which block each planned call has been waiting until the head start ends.
+    # For each planned call, the block since which it has waited for the head start to end.
     first_seen: FirstSeenBlocks = field(default_factory=FirstSeenBlocks)
     # When to search again for the transactions of used nonces.
     search_backoff: SearchBackoff = field(default_factory=SearchBackoff)
@@ -341,8 +341,7 @@ class AccountContext:
 
     def is_final(self, block_number: int, heads: Heads) -> bool:
         """Return whether a block is final and has enough confirmations."""
-        # Confirmations are counted from the final block, because the newest block may have been
-        # invented by one endpoint.
+        # Counted from the final block, because a single endpoint may have made up the newest one.
         below_final = max(0, self.confirmations - self.finality_depth)
         return block_number <= heads.final.number - below_final
 

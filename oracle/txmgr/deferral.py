@@ -16,9 +16,9 @@ from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import AccountContext, StepResult
 
-# The estimate uses this number of the last mined transactions, and of the newest blocks.
+# The estimate is based on this many of the last mined transactions and of the newest blocks.
 _LANDED_SAMPLE, _BLOCK_SAMPLE = 20, 64
-# The minimum of the estimate, because a transaction is rarely mined in the very next block.
+# The minimum estimate, because a transaction is rarely mined in the very next block.
 _MIN_BLOCKS = 2
 
 
@@ -67,16 +67,16 @@ def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:
         for old, new in pairwise(recent_blocks)
     )
     slow_gap = gaps[(len(gaps) - 1) * 3 // 4] if gaps else 1
-    # Timestamps are in whole seconds, so the difference is 0 on chains with faster blocks.
+    # Timestamps are whole seconds, so the gap is 0 on chains with faster blocks.
     return blocks * max(1, slow_gap)
 
 
-# The error class of a call that succeeded without its expected event.
+# The error class of a call that succeeded without emitting its expected event.
 WITHOUT_EFFECT_CLASS = "missing_effect"
-# The error class of a call that could not land by its deadline.
+# The error class of a call that could not land before its deadline.
 _DEADLINE_CLASS = "deadline"
-# While a call is held with one of these error classes, no new call for the same subject is
-# planned: an operator has stopped the call, or another call would again cost gas without effect.
+# While a call with one of these error classes is held, no new call is planned for its subject: an
+# operator has stopped the call, or another call would again cost gas without effect.
 _HOLDING_CLASSES = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
 
 

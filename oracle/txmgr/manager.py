@@ -77,7 +77,7 @@ def assign_nonces(context: AccountContext, heads: Heads) -> StepResult | None:
     assignments: list[tuple[Intent, int]] = []
     deferrals: list[StepResult] = []
     with context.write_transaction() as uow:
-        # All conditions are checked again in the commit that assigns the nonces.
+        # Check all conditions again in the transaction that assigns the nonces.
         ready = _select_assignable_calls(uow, context)
         budget = Budget.from_outbox(uow, context, balance)
         kind_decisions = decide_calls(uow, context, ready, heads, CallStage.ASSIGN)
@@ -155,7 +155,7 @@ def _iter_calls_within_kind_limits(
 
 
 _STAGES = (
-    # Stages of calls that have a nonce come first, because every higher nonce waits for them.
+    # Calls that have a nonce come first, because every higher nonce waits for them.
     broadcast_unsent_attempts,
     sign_assigned_calls,
     replace_stuck_call,

@@ -24,10 +24,10 @@ from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.finalizer import RECOVERY_OPTIONS, describe_transaction
 
 _REBUILD_ADVICE = "stop the daemon and run `qos-oracle outbox rebuild --from-chain`"
-# An error message lists up to this many missing nonces, and counts the others.
+# An error message names at most this many missing nonces and counts the rest.
 _MAX_NAMED = 5
-# Texts in the stored reason of a pause. The first one identifies a nonce conflict. The second one
-# precedes the reason of the pause that the conflict replaced.
+# Parts of a pause's stored reason. The first marks a nonce conflict; the second precedes the
+# reason of the pause that the conflict replaced.
 _CONFLICT_MARKER = "this database gave out only those below"
 _EARLIER_MARKER = "; it rested before, "
 
@@ -110,7 +110,7 @@ def _check_chain_not_ahead(
     context: AccountContext, counts: Sequence[NonceCounts], next_nonce: int | None
 ) -> None:
     """Raise an error if the chain has more nonces of the account than this database assigned."""
-    # Pending transactions are counted only if the database does not contain the account yet.
+    # Pending transactions count only while the database does not contain the account.
     count_by_endpoint = {
         count.endpoint: count.pending if next_nonce is None else count.mined for count in counts
     }
@@ -202,7 +202,7 @@ def sync_nonces_at_start(
             raise
         if on_known_conflict is not None:
             on_known_conflict()
-        # The conflict is stored already, so further unknown nonces on the chain change nothing.
+        # The conflict is already stored, so more unknown nonces on the chain change nothing.
         return None
 
 
@@ -259,7 +259,7 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
     earlier_pause = _load_account_pause(context)
     was_reported = earlier_pause is not None and _CONFLICT_MARKER in earlier_pause.reason
     with context.write_transaction() as uow:
-        # This pause replaces an earlier one, because some kinds of pauses end automatically.
+        # Replace any earlier pause, because some kinds of pauses end automatically.
         uow.outbox.accounts.pause(
             context.account,
             PauseKind.FOREIGN,

@@ -75,7 +75,7 @@ def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan
     spent = fetch_transactions_by_nonce(
         pool_view, account.address, range(lowest_nonce, count.mined), max_blocks
     )
-    # If the account is not stored, the rebuild starts at the oldest transaction that was found.
+    # If the account is not stored, start at the oldest transaction found.
     first_nonce = min(spent, default=count.mined) if next_nonce is None else next_nonce
     nonces = range(first_nonce, max(first_nonce, count.pending))
     nonces_ahead = [

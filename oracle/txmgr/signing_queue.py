@@ -32,7 +32,7 @@ from oracle.txmgr.call_registry import CallStage
 from oracle.txmgr.context import AccountContext, StepResult, format_name_counts
 from oracle.txmgr.deferral import defer_call
 
-# A nonce slot and the call that it is assigned to.
+# A nonce slot and the call assigned to it.
 _AssignedCall = tuple[NonceSlot, Intent]
 _SIGNER_REFUSED = "the signer refused"
 
@@ -54,7 +54,7 @@ def sign_transaction_as_payer(
         is_wrong = isinstance(error, WrongSignatureError)
         reason = f"{WRONG_SIGNATURE_PREFIX if is_wrong else _SIGNER_REFUSED}: {error}"
         with context.write_transaction() as uow:
-            # An earlier pause is kept, because an operator has to review its reason.
+            # Keep an earlier pause, because an operator has to review its reason.
             if uow.outbox.accounts.find_pause(context.account) is None:
                 uow.outbox.accounts.pause(context.account, PauseKind.SIGNER, reason, context.stamp)
         raise TransientError(f"{context.account.address} is paused: {reason}") from error

@@ -24,7 +24,7 @@ from devnet.fakechain.requests import FakeRequest, HttpResponse
 from devnet.fakechain.upstream import UpstreamProxy
 from oracle.rpc.provider_dialects import RefusedFeature
 
-# The probability that a mood begins at a request, and the maximum number of requests in a mood.
+# The probability that a request starts a mood, and the maximum length of a mood in requests.
 MOOD_RATE = 0.02
 MAX_MOOD_REQUESTS = 6
 _LAG_BLOCKS = 3
@@ -49,7 +49,7 @@ class ChaosEndpoint(UpstreamProxy):
         self._on_mood = on_mood
         # How often each mood has begun.
         self.mood_counts: dict[str, int] = {}
-        # While this is set, no new faults begin.
+        # While set, no new faults begin.
         self.is_calm = False
 
     @override

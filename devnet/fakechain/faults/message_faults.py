@@ -32,17 +32,17 @@ def get_provider_messages(refused: RefusedFeature) -> tuple[ErrorMessage, ...]:
 
 
 RATE_MESSAGES = get_provider_messages(RefusedFeature.RATE)
-# The messages that state the limit of the provider.
+# Messages that state the provider's limit.
 RANGE_MESSAGES = tuple(
     error_message
     for error_message in get_provider_messages(RefusedFeature.BLOCKS)
     if "{limit}" in error_message.message
 )
 DENSITY_MESSAGES = get_provider_messages(RefusedFeature.RESULTS)
-# Providers use the code -32005 both for rate limits and for results that are too large.
+# Both rate limits and too large results may have the code -32005.
 RATE_MESSAGE = RATE_MESSAGES[0]
 DENSITY_MESSAGE = DENSITY_MESSAGES[0]
-# This message matches no row of the table.
+# Matches no row of the table.
 UNKNOWN_MESSAGE = ErrorMessage(-32099, "请求失败")
 
 

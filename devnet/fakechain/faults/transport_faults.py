@@ -117,7 +117,7 @@ def build_corrupt_gzip_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
     def corrupt_body(body: bytes) -> HttpResponse:
         compressed = gzip.compress(body)
-        # No block of the deflate format begins with these bits.
+        # No deflate block begins with these bits.
         corrupted = compressed[:_GZIP_HEADER_BYTES] + b"\xff" * (
             len(compressed) - _GZIP_HEADER_BYTES
         )
@@ -150,7 +150,7 @@ def build_misdirected_responses_fault(
     return build_changed_body_fault("out of step", swap_body, **limits)
 
 
-# A response to a request that the client never sent.
+# Answers a request that the client never sent.
 _FOREIGN_RESPONSE = b'{"jsonrpc":"2.0","id":987654321,"result":"0x5"}'
 
 

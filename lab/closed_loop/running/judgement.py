@@ -129,7 +129,7 @@ def _open_or_decide_contest(
             state, [*_select_tasks_by_answer(first_order, order.verdict, is_equal=False), *accused]
         )
     elif any(task.answer == order.verdict for task in first_order.tasks):
-        # The minority was right, so the majority of the first group is slashed instead.
+        # The minority was right, so the first group's majority is slashed instead.
         _slash_nodes_of_tasks(
             state,
             [*_select_tasks_by_answer(first_order, first_order.verdict, is_equal=True), *accused],
@@ -151,7 +151,7 @@ def _slash_nodes_of_tasks(state: LoopState, tasks: Sequence[LoopTask]) -> None:
         node = task.node
         if node is None or node.is_slashed or _is_exempt_from_slashing(state, task):
             continue
-        # A node with a contested stake cannot leave, because its stake is locked.
+        # A contested stake is locked, so the node cannot leave.
         node.leaving = node.kick_at = None
         if node.task is not None:
             endings.abort_task(state, node.task, AbortReason.CANCELLED)

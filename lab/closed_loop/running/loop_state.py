@@ -42,7 +42,7 @@ class Agenda:
             yield time, action, arguments
 
 
-# The block time at which every loop starts.
+# Every loop starts at this block time.
 LOOP_START_TIME = 1_800_000_000
 
 
@@ -140,8 +140,8 @@ class LoopState:
     def create_address(self) -> Address:
         """Return an unused address."""
         self.address_count += 1
-        # The multiplication scatters the addresses, so that their order does not reveal when they
-        # were created.
+        # Multiplying scatters the addresses, so that their order does not reveal the order of
+        # creation.
         return Address(f"0x{self.address_count * 0x9E3779B97F4A7C15 % (1 << 64):040x}")
 
     def is_member(self, node: LoopNode) -> bool:

@@ -17,7 +17,7 @@ from oracle.domain.events.network_events import (
 
 _GPU_VRAM_GB = 24
 _GPU_NAME = "gpu"
-# The numbers of GPUs that belong to a single node start here.
+# GPUs that belong to a single node are numbered from here.
 _FIRST_OWN_GPU = 1_000_000
 
 

@@ -19,11 +19,11 @@ from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState
 from oracle.domain.events.network_events import AbortReason, TaskCreated, TaskKind, TaskStarted
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
-# The time in seconds after which a task without a node is cancelled.
+# A task without a node is cancelled after this many seconds.
 _MAX_WAIT_SECONDS = 900
-# The maximum number of waiting tasks without a candidate that are skipped before the next check.
+# How many waiting tasks without a candidate may be skipped before the next check.
 _MAX_SKIPPED_TASKS = 6
-# The range of the actual duration of equal work, in thousandths of the usual duration.
+# Equal work takes between these thousandths of its usual duration.
 _JITTER_RANGE = (900, 1100)
 _MILLISECONDS = 1000
 

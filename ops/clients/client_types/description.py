@@ -20,7 +20,7 @@ def build_openapi_description() -> dict[str, Any]:
     OpenAPI has no way to describe the events of a stream, so their schema is added. Titles and
     examples are removed, because generators would repeat them as comments.
     """
-    # The schema needs no data, so a mock source can enable every optional route.
+    # The schema needs no data, so a mock source is enough to enable every optional route.
     description = create_read_api(MagicMock(ApiSource), streams=ApiSection()).openapi()
     event_schema = FeedEvent.model_json_schema(ref_template=SCHEMA_REFERENCE + "{model}")
     description["components"]["schemas"]["FeedEvent"] = event_schema

@@ -13,7 +13,7 @@ from typing import Any
 from client_types.description import SCHEMA_REFERENCE
 
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
-# The keywords that restrict or describe values without changing their type.
+# Keywords that restrict or describe values without changing their type.
 _WITHOUT_TYPE = {
     *("default", "description", "examples", "maximum", "maxItems", "maxLength", "minimum"),
     *("minItems", "minLength", "pattern", "propertyNames", "title"),
@@ -83,7 +83,7 @@ def _format_type_definition(name: str, schema: Mapping[str, Any]) -> str:
 
 def _iter_field_lines(properties: Mapping[str, Any], required: list[str]) -> Iterator[str]:
     for name, schema in properties.items():
-        # A field whose default is not empty is in every response, too.
+        # A field whose default is not empty is also in every response.
         is_sent = name in required or bool(schema.get("default"))
         field_type = _format_type(schema, "")
         yield f"{name}: {field_type}" if is_sent else f"{name}: NotRequired[{field_type}]"
@@ -103,7 +103,7 @@ def _format_type(schema: Mapping[str, Any], module: str = "") -> str:
     if values := schema.get("enum"):
         return f"Literal[{', '.join(map(repr, values))}]"
     if schema.get("type") == "array":
-        # A tuple becomes a list, because decoded JSON has no tuples.
+        # Decoded JSON has no tuples, so a tuple becomes a list.
         items = schema.get("prefixItems") or [schema.get("items", {})]
         return f"list[{_join_types(_format_type(item, module) for item in items)}]"
     if schema.get("type") == "object":

@@ -15,14 +15,13 @@ from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot
 
 COLUMNS, LINES = 80, 24
-# The approximate number of frames that show news. A demo has about 570 blocks, so most are
-# skipped.
+# About how many frames show news. A demo has some 570 blocks, so most are skipped.
 _MAX_NEWS_FRAMES = 25
-# The index of the line that shows the phase, below the title.
+# The phase is shown on this line, below the title.
 _PHASE_LINE = 1
 
 
-# The terminal colours that the demo uses, by number. The numbers of bright variants begin at 8.
+# The numbers of the terminal colours that the demo uses. Bright variants begin at 8.
 _COLOURS = {1: "red", 2: "green", 3: "yellow", 6: "cyan"}
 _FIRST_BRIGHT_COLOUR = 8
 

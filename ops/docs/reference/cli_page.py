@@ -15,7 +15,7 @@ every command.
 Exit codes: 0 success, 1 failure (a retry may succeed), 2 invalid input. Every command accepts `-h`
 and `--help`.
 """
-# The width of the help texts in columns.
+# The width of help texts, in columns.
 _WIDTH = 100
 
 

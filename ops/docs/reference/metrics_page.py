@@ -37,7 +37,7 @@ def fill_registry() -> Iterator[None]:
         balance_wei=1,
         dispatch=DispatchStatistics(balance_wei=1),
     )
-    # Each module registers its metrics when it is imported.
+    # Importing a module registers its metrics.
     for module in pkgutil.walk_packages(telemetry.__path__, f"{telemetry.__name__}."):
         importlib.import_module(module.name)
     importlib.import_module("gateway.gateway_metrics")
@@ -72,7 +72,7 @@ def get_metric_labels() -> dict[str, tuple[str, ...]]:
 def list_metric_families() -> list[tuple[str, str, tuple[str, ...], str]]:
     """Return name, type, labels and help text of every metric; a histogram has its base name."""
     with fill_registry():
-        # If a metric has no series yet, only its collector has the label names.
+        # While a metric has no series, only its collector has the label names.
         collectors = list(metrics.REGISTRY._collector_to_names)  # noqa: SLF001 - there is no public way
         return [
             (

@@ -44,7 +44,7 @@ class Setting:
 def iter_settings() -> Iterator[Setting]:
     """Yield every setting of the daemon, in the order of the sections and fields."""
     for section, field in Config.model_fields.items():
-        # For a list of sections such as `[[notify]]`, this is the type of its items.
+        # A list of sections, such as `[[notify]]`, has its settings in the type of its items.
         kind = next(iter(get_args(field.annotation)), field.annotation)
         yield from _iter_section_settings(section, kind)
 

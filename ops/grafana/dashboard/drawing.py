@@ -18,7 +18,7 @@ from dashboard import (
 from dashboard.descriptions import build_panel_description, get_help_texts
 from dashboard.panels import Kind, Line, Panel, Row
 
-# The rows are in the order in which an operator asks questions while handling an alert.
+# In the order in which an operator asks questions while handling an alert.
 ROWS = (
     *home_rows.ROWS,
     *index_rows.ROWS,
@@ -29,7 +29,7 @@ ROWS = (
     *gateway_rows.ROWS,
 )
 
-# Grafana's grid has 24 columns, and a line of the dashboard has three panels of the same size.
+# Grafana's grid has 24 columns, so three panels of this width fill a line.
 _PANEL_WIDTH, _PANEL_HEIGHT, _ROW_TITLE_HEIGHT = 8, 7, 1
 _GRID_WIDTH = 24
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
@@ -122,7 +122,7 @@ def _build_query(line: Line, query_id: str, kind: Kind) -> dict[str, Any]:
         "expr": line.expression,
         "legendFormat": line.legend,
     }
-    # A stat or a table only shows the current value, so it needs no range query.
+    # A stat or table shows only the current value, so it needs no range query.
     return target if kind is Kind.TIME_SERIES else target | {"instant": True, "range": False}
 
 
@@ -139,7 +139,7 @@ _OPTIONS: dict[Kind, dict[str, Any]] = {
     },
     Kind.TABLE: {"showHeader": True, "cellHeight": "sm"},
 }
-# A table has one row for each series, which has the name of the series in the legend.
+# One row per series, named as in the legend.
 _TABLE = {
     "transformations": [
         {"id": "reduce", "options": {"reducers": ["lastNotNull"], "labelsToFields": False}},

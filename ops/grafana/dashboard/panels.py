@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-# The names of units in Grafana.
+# Grafana's names of units.
 COUNT, PER_SECOND, SECONDS, SHARE, ETHER = "short", "ops", "s", "percentunit", "ETH"
-# The divisor that converts wei to ether, as text.
+# Divides wei into ether; text, because it becomes part of a query.
 WEI = "1e18"
 HERE = 'instance=~"$instance"'
 

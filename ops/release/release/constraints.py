@@ -22,15 +22,14 @@ _HEADER = (
 )
 _UV_ARGUMENTS = (
     *("pip", "compile", "-", "--universal", "--python-version", "3.11", "--generate-hashes"),
-    # Only wheels are allowed, because they run no code during the installation. If possible, all
-    # Python versions get the same version of a package.
+    # Only wheels, because installing them runs no code. As far as possible, all Python versions
+    # get the same version of a package.
     *("--only-binary", ":all:", "--fork-strategy", "fewest"),
     *("--annotation-style", "line", "--no-header", "--no-config", "--quiet"),
 )
-# This pattern matches the note that a version comes from check.txt, so that the note can be
-# removed.
+# Matches the note that a version comes from check.txt, in order to remove it.
 _CONSTRAINT_ANNOTATION = re.compile(r"(?:, |\n {4}# via )-c [\w./]+(?=\n|$)")
-# The settings of pip, and for each the environment variable that passes its value to uv.
+# Settings of pip, and the environment variable that passes each to uv.
 _VARIABLE_BY_SETTING = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE"}
 
 
@@ -46,7 +45,7 @@ def get_requirements_by_file(project_table: Mapping[str, Any]) -> Mapping[str, S
     """
     optional_dependencies = project_table["project"]["optional-dependencies"]
     run_requirements = project_table["project"]["dependencies"]
-    # `editables` is needed for an editable installation of a checkout.
+    # An editable installation of a checkout needs `editables`.
     build_requirements = [*project_table["build-system"]["requires"], "editables"]
     check_requirements = [
         *(

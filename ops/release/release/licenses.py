@@ -16,8 +16,7 @@ from typing import Any
 
 from release.pins import ROOT
 
-# The licences of unmodified, separate packages that may be distributed together with Apache-2.0
-# software.
+# Licences of unmodified, separate packages that may be distributed with Apache-2.0 software.
 ALLOWED = frozenset(
     {
         *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CNRI-Python", "ISC"),
@@ -38,7 +37,7 @@ Debian's packages with theirs in `/usr/share/doc/*/copyright`; `qos-oracle-devne
 Anvil. All of them are unmodified. Debian publishes the sources of its packages (`apt-get source
 NAME=VERSION`, snapshot.debian.org).
 """
-# The heading for a component, by its kind and scope in the SBOM.
+# Headings by the kind and scope of a component in the SBOM.
 _TITLES = {
     ("pkg:pypi", "required"): "Python packages",
     ("pkg:npm", "required"): "Web libraries",

@@ -171,8 +171,8 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
         **add_blob(_encode_json(manifest), manifest_type),
         "annotations": {
             "org.opencontainers.image.ref.name": version,
-            # Without this annotation, Podman and containerd would name every image of the release
-            # after its version, so that each image would replace the one loaded before.
+            # Without this annotation, Podman and containerd would name every image after the
+            # release's version, so that each would replace the one loaded before it.
             "io.containerd.image.name": f"docker.io/library/{tag}",
         },
     }
@@ -189,7 +189,7 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
     }
     path = folder / f"{image.name}-{version}-{ARCHITECTURE}.oci.tar"
     with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as archive:
-        # Unless it runs as root, skopeo cannot unpack an archive that lacks its folders.
+        # When not run as root, skopeo cannot unpack an archive that lacks its folders.
         for folder_name in ("blobs", "blobs/sha256"):
             info = tarfile.TarInfo(folder_name)
             info.type = tarfile.DIRTYPE

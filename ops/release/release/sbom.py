@@ -19,7 +19,7 @@ from release.constraints import get_requirements_by_file, parse_package_names, r
 from release.licenses import get_npm_license, read_licenses
 from release.pins import FOLDER, ROOT, Pin, normalize_name, read_pins
 
-# This namespace is random, and used only here.
+# Random, and used only here.
 _UUID_NAMESPACE = uuid.UUID("6f1b0d5e-9a3c-5d1f-8f0e-3a5c2b7e4d10")
 _NpmPackage = tuple[str, Mapping[str, Any]]
 _NPM_KINDS = {"sha512": "SHA-512"}
@@ -70,8 +70,7 @@ def _build_python_component(pin: Pin) -> dict[str, Any]:
         "name": normalize_name(pin.name),
         "version": pin.version,
         "licenses": [{"expression": read_licenses()["pypi"][normalize_name(pin.name)]}],
-        # A package has a wheel for each platform, so the hashes belong to files, and not to the
-        # package.
+        # A package has a wheel per platform, so hashes belong to files, not to the package.
         "externalReferences": [{"type": "distribution", "url": pin.purl, "hashes": hashes}],
     }
     if pin.marker:
@@ -100,8 +99,8 @@ def _build_npm_component(
         "purl": purl,
         "name": name,
         "version": package["version"],
-        # Libraries of the web pages are part of the product, while the other packages only provide
-        # a local chain and the compiler.
+        # The libraries of the web pages are part of the product; the other packages only provide a
+        # local chain and the compiler.
         "scope": "required" if is_shipped else "optional",
         "licenses": [{"expression": get_npm_license(name, package)}],
         "hashes": [{"alg": _NPM_KINDS[kind], "content": base64.b64decode(digest).hex()}],

@@ -50,7 +50,7 @@ def extract_all_layers(folder: Path, into: Path) -> list[Path]:
 
 
 def _find_archive(folder: Path, name: str) -> Path:
-    # A version begins with a digit. Without it, `qos-oracle-*` would also match the gateway's
+    # Versions begin with a digit. Without `[0-9]`, the pattern would also match the gateway's
     # image.
     paths = sorted(folder.glob(f"{name}-[0-9]*-{ARCHITECTURE}.oci.tar"))
     if len(paths) != 1:

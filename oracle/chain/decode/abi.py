@@ -17,7 +17,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
 
-# The number of characters of a selector, which is `0x` and the first four bytes of a call's input.
+# The number of characters of a selector: `0x` and the first four bytes of a call's input.
 SELECTOR_DIGITS = 10
 
 
@@ -122,7 +122,7 @@ def parse_signatures(entries: Sequence[dict[str, Any]], entry_type: str) -> list
 
 def _parse_json_signature(entry: dict[str, Any]) -> AbiSignature:
     return AbiSignature(
-        # The entry of a constructor has no name.
+        # A constructor's entry has no name.
         entry.get("name", ""),
         tuple(map(_parse_json_parameter, entry["inputs"])),
         tuple(map(_parse_json_parameter, entry.get("outputs", ()))),
@@ -135,8 +135,8 @@ def _parse_json_parameter(input_: dict[str, Any]) -> Parameter:
     )
     abi_type: str = input_["type"]
     if abi_type.startswith("tuple"):
-        # In a canonical signature, a tuple is written as the list of its components. All other
-        # types in the JSON are already canonical.
+        # A canonical signature spells out a tuple's components. All other types are already
+        # canonical in the JSON.
         component_types = ",".join(component.abi_type for component in components)
         abi_type = f"({component_types}){abi_type.removeprefix('tuple')}"
     return Parameter(input_.get("name", ""), abi_type, bool(input_.get("indexed")), components)

@@ -17,7 +17,7 @@ class MalformedError(ValueError):
     """The bytes do not match the ABI; the message gives the reason."""
 
 
-# A function that reads a value: (bytes, position of the value) -> (value, position after it).
+# (bytes, offset of the value) -> (value, offset after it).
 TailReader = Callable[[bytes, int], tuple[object, int]]
 
 
@@ -52,7 +52,7 @@ def read_string(raw: bytes, offset: int) -> tuple[str, int]:
     return decode_string(value), end
 
 
-# The prefix of strings that are not valid text. Valid text that starts with it is escaped as well.
+# Marks strings that are not valid UTF-8. Valid text that starts with this prefix is escaped too.
 _INVALID_TEXT_PREFIX = "\ufffd0x"
 
 

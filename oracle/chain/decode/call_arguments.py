@@ -18,11 +18,11 @@ from oracle.chain.decode.abi_values import (
     find_word_layout,
 )
 
-# The limit is needed because many offsets may point to the same data, so that a small input could
-# be decoded to a very large value.
+# A small input could decode to a very large value, because many offsets may point to the same
+# data.
 MAX_DECODED_BYTES = 4 * 1024 * 1024
 
-# A function that decodes the bytes after the selector into the values, in order.
+# Decodes the bytes after the selector into the values, in order.
 ArgumentsDecoder = Callable[[bytes], tuple[Any, ...]]
 
 

@@ -80,14 +80,14 @@ def build_consecutive_values(
 
 DataReader: TypeAlias = Callable[[bytes], Parts]
 
-# `struct` unpacks values of up to a machine word directly as numbers.
+# `struct` unpacks values up to this size directly into integers.
 _MACHINE_WORD_BITS = 64
-# For a dynamic value, the static part contains only an offset.
+# The static part of a dynamic value is only an offset.
 _OFFSET_LAYOUT = WordLayout("uint", _MACHINE_WORD_BITS)
 _MAX_CACHED_BYTES = 4096
 _HEX_PREFIX_LENGTH = 2
 
-# A local name avoids an attribute lookup for every log.
+# A local name saves an attribute lookup per log.
 _int_from_bytes = int.from_bytes
 
 
@@ -115,7 +115,7 @@ class DataLayout:
     value_format: str = ">"
     offset_format: str = ">"
     size: int = 0
-    # A mask of the bits that must be zero; the first word is the most significant.
+    # The bits of all words that must be zero; the first word is the most significant.
     unused_mask: int = 0
     tails: list[TailReader] = field(default_factory=list)
     value_by_input: dict[str, TypedValue] = field(default_factory=dict)
@@ -239,8 +239,8 @@ def _build_all_tails_reader(
 
     if read_hash_array in readers:
         return read_tails
-    # Short tails are cached, because names of models and GPUs occur often. Long tails are not
-    # cached, in order to limit the memory.
+    # Short tails are cached, because the same model and GPU names recur. Caching long ones would
+    # cost too much memory.
     read_cached = lru_cache(maxsize=1024)(read_tails)
     return lambda raw, offsets: (read_cached if len(raw) < _MAX_CACHED_BYTES else read_tails)(
         raw, offsets

@@ -153,8 +153,8 @@ def _reject_all_types(_typed_value: TypedValue) -> None:
     return None
 
 
-# A function that returns the getter of a field's value for a contract argument, or None if the
-# argument's type does not fit, and the expected type in words.
+# A function that returns the getter for a contract argument, or None if the argument's type does
+# not fit the field; and a description of the expected type.
 _FieldFit: TypeAlias = tuple[Callable[[TypedValue], Getter | None], str]
 _NUMBER = "an unsigned number"
 _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
@@ -170,7 +170,7 @@ _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
     kinds.PLACE: (_find_round_position_getter, _NUMBER),
     kinds.VERSION: (_find_version_getter, "three unsigned numbers"),
 }
-# No argument fits boolean and enumeration fields; the latter need an enum of the profile.
+# No argument type fits boolean fields, or enumeration fields without an enum of the profile.
 _NO_FIT: _FieldFit = (_reject_all_types, "a constant, or an argument with an enum")
 
 

@@ -16,7 +16,7 @@ from oracle.chain.decode.decoder_plan import Getter, Parts, build_decoder_plan
 from oracle.domain.blocks import Position
 from oracle.domain.logs import Call, Log
 
-# A function that decodes a log into the requested values, in the requested order.
+# Decodes a log into the requested values, in the requested order.
 Decoder: TypeAlias = Callable[[Log], tuple[Any, ...]]
 
 
@@ -89,11 +89,11 @@ def build_struct_reader(
     return read_event
 
 
-# A function that builds an event from a log or call. Its optional arguments are the parts of the
-# log or call, if it is already split, and the number of events that it has yielded before.
+# Builds an event from a log or call. The optional arguments are the parts of the log or call, if
+# it is already split, and the number of events already read from it.
 RecordReader: TypeAlias = Callable[..., Any]
 
-# These fields are not filled by a mapping, because position and time are taken from the log.
+# A mapping cannot fill these fields: they come from the log itself.
 POSITION_FIELDS = ("at", "time", "time_ms")
 
 

@@ -51,8 +51,8 @@ OBJECTIONS_CONTRACT = f"roots/{OBJECTIONS_NAME}"
 
 _NODE_INPUT = {"node": "node"}
 
-# The input of the contract's event that fills each field, by event class. A class has the name of
-# its event.
+# For each event class, the contract input that fills each field. The class is named like the
+# event.
 ORACLE_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
     RoundAccepted: {
         "round": "round",
@@ -87,12 +87,12 @@ _OBJECTION_INPUTS = {
     "seq": "seq",
     "text": "words",
 }
-# The struct of each event whose only input is a struct.
+# These events have a single input, a struct of this type.
 LIMITS_EVENTS: Mapping[type[ContractEvent], type] = {
     LimitsSet: RootsLimits,
     KickLimitsSet: ContractKickLimits,
 }
-# The deployed code does not contain these events, because only the constructor emits them.
+# Only the constructor emits these events, so their topics are missing from the deployed code.
 CONSTRUCTOR_ONLY_EVENTS = frozenset({"NodeExpelled"})
 
 
@@ -127,7 +127,7 @@ def iterate_oracle_event_readers() -> Iterator[
 TIMELOCK_NAME = "TimelockController"
 
 _WORD_DIGITS = 64
-# The time of a scheduled call is limited to this maximum, because a proposer can choose any delay.
+# A proposer can choose any delay, so the time of a scheduled call is capped here.
 _MAX_TIME = 2**53 - 1
 
 EventReaders = Iterator[tuple[AbiSignature, Callable[[Log], Sequence[ContractEvent]]]]
@@ -178,7 +178,7 @@ def _build_rules_call_reader(
         arguments = data[SELECTOR_DIGITS:]
         if target != oracle or data[:SELECTOR_DIGITS] != selector:
             return ()
-        # The oracle contract would revert this call, so it cannot change the rules.
+        # The oracle contract would revert such a call, so it cannot change the rules.
         if value or len(arguments) < _WORD_DIGITS:
             return ()
         return [build_event(log, operation, Hash("0x" + arguments[:_WORD_DIGITS]), *delay)]

@@ -19,18 +19,18 @@ from oracle.chain.feed.relay_rows import GROUP_TIMEOUT, INCORRECT, parse_abort_r
 from oracle.domain.feed_rows import SAME_TRANSACTION_SECONDS, FeedRow
 from oracle.domain.ids import GroupKey
 
-# The maximum distance between the ids of rows that one transaction writes. Ids are not
-# consecutive, because other transactions write at the same time.
+# The maximum gap between the ids of rows that one transaction writes. Concurrent transactions take
+# ids in between.
 MAX_ID_GAP = 8
-# The rows within this distance of ids determine to which group a row belongs.
+# To assign a row to a group, only rows within this many ids of it are considered.
 CONTEXT_IDS = 8 * MAX_ID_GAP
 GROUP_SIZE = 3
 _PAIR_SIZE = 2
 _ERROR_STATUS = 3
 _ANSWERED_STATUSES = (3, 4)
 _NODE_EXIT_KINDS = ("NodeQuit", "NodeKickedOut", "NodeSlashed")
-# The perceptual hashes of images of the same prompt differ in a few bits between GPUs. Text
-# results do not differ.
+# The perceptual hashes of images of one prompt differ by a few bits between GPUs; text results are
+# identical.
 _IMAGE_HASH_BYTES = 8
 _MIN_DIFFERENT_BITS = 5
 
@@ -156,8 +156,8 @@ def _find_majority_groups(
         ]
         for refund in refunds
     }
-    # Each refund must belong to exactly one winner. An invalid result need not have a group among
-    # these rows.
+    # A refund is unambiguous only if exactly one winner fits. An invalid result may lack a group
+    # here.
     result.ambiguous.extend(
         row for row, candidates in winners_by_refund.items() if len(candidates) != 1
     )
@@ -274,14 +274,14 @@ def _assign_invalid_results(
                 anchor_rows, row.id - MAX_ID_GAP, row.id + MAX_ID_GAP
             )
         )
-        # A group is counted once, although two of its aborts may be near the same result.
+        # Two aborts of the same group may be near this result, so groups are deduplicated.
         unique_cores = {core.rows[0].id: core for core in nearby_cores}.values()
         candidates = [
             core for core in unique_cores if core.can_include_invalid_result(row, scores)
         ]
         if len(candidates) > 1:
-            # An adjacent group is preferred, because other transactions rarely write between the
-            # rows of a transaction.
+            # Prefer an adjacent group, because other transactions rarely write between the rows of
+            # one transaction.
             adjacent_cores = [
                 core for core in candidates if _is_adjacent_to_group(row, core, rows)
             ]

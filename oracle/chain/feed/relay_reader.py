@@ -50,18 +50,17 @@ __all__ = [
 _FORCED_EXIT_KINDS = ("NodeKickedOut", "NodeSlashed")
 _SCORED_KINDS = ("TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated", "TaskEndAborted")
 _PLACEHOLDER_POSITION = Position(0, -1, 0, 0)
-# A task that ended up to this many ids before a group's first row may be a member of the group.
+# A group's members may have ended up to this many ids before its first row.
 SEARCH_IDS = 2_000
-# The maximum distances between the ids of the start rows of one group: for a member that is
-# derived without doubt, and for a possible member.
+# The maximum distance between the ids of the start rows of one group: up to the first value a
+# member is derived, up to the second it is only possible.
 _MAX_DERIVED_DISTANCE, _MAX_POSSIBLE_DISTANCE = 24, 240
-# If another task is within this multiple of a candidate's distance, the candidate is not certain.
+# A candidate is uncertain if another task lies within this multiple of the candidate's distance.
 _RIVAL_FACTOR = 3
-# The maximum distance between the id of the row that cancels a queued member, and the ids of the
-# rows that start the other members.
+# The maximum distance from the row that cancels a queued member to the start rows of the others.
 _MAX_QUEUED_IDS = 100
-# A task that was aborted for one of these reasons cannot be a silent member: it belongs to no
-# group, it ends together with its group or later, or its group is rejected.
+# A task aborted for one of these reasons is never a silent member: it belongs to no group, ends
+# with or after its group, or its group is rejected.
 _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREATOR_TIMEOUT})
 
 
@@ -286,7 +285,8 @@ def _derive_silent_members(
     claimed_tasks: Collection[str],
 ) -> SilentMembers:
     start_ids = [start_id_by_task[row.task] for row in group.rows if row.task in start_id_by_task]
-    # Start rows above the group are ignored, because they may not be stored yet.
+    # Start rows after the group's first row are ignored, because some of them may not be stored
+    # yet.
     earlier_start_ids = [start for start in start_ids if start < group.first_id]
     if not earlier_start_ids:
         return SilentMembers()
@@ -329,7 +329,7 @@ def _collect_candidate_end_rows(
     """
     timeouts = list[tuple[int, int, FeedRow]]()
     has_inconclusive = False
-    # The creator of the group's tasks, or None if no row shows it.
+    # None if no row names the creator of the group's tasks.
     own_abort_rows = [row for row in group.rows if row.kind == "TaskEndAborted"]
     creator = parse_abort_row(own_abort_rows[0])[2] if own_abort_rows else None
     for end in slice_rows_by_id(abort_rows, group.first_id - SEARCH_IDS, group.first_id - 1):

@@ -32,13 +32,12 @@ from oracle.domain.events.network_events import (
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, TaskKey
 
-# This text is a part of the rules id. Increment the number if the same rows are decoded into
-# different events.
+# Part of the rules id. Increment the number if the same rows decode into different events.
 DECODER_IDENTITY = "crynux-relay 2"
 
 TIMEOUT, INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CANCELLED = 1, 3, 5, 6, 7
 CREATOR_TIMEOUT, UPLOAD_TIMEOUT = 8, 9
-# The abort reasons by the relay's numbers; all other numbers are decoded as UNKNOWN.
+# The abort reason for each number that the relay uses; all other numbers become UNKNOWN.
 _REASON_BY_NUMBER: Mapping[int, AbortReason] = {
     0: AbortReason.NONE,
     TIMEOUT: AbortReason.TIMEOUT,
@@ -62,7 +61,7 @@ _STATUS_BY_NUMBER: Mapping[int, LastStatus] = {
 }
 _RUNNING_STATUSES = (1, 2)
 _MAX_NESTING = 64
-# Matches brackets outside of strings, and whole strings.
+# Matches a bracket outside of strings, or an entire string.
 _BRACKET_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}]', re.DOTALL)
 
 _NODE_EVENT_TYPES: Mapping[str, type[Any]] = {

@@ -56,13 +56,13 @@ class BlockWindow:
     headers: list[BlockRef]
     logs: Sequence[Log]
     calls: list[Call]
-    # The minimum level of the blocks in the range.
+    # The lowest verification level among the blocks.
     level: VerificationLevel = VerificationLevel.SEAMED
     # The displayed name of the endpoint that returned the window.
     endpoint: str = ""
-    # The blocks whose logs and calls were proven, in order, even if `level` is lower.
+    # The blocks whose logs and calls were proven, in order, even if `level` as a whole is lower.
     proven: tuple[int, ...] = ()
-    # The events of the logs and calls, or None if they are not decoded yet.
+    # The decoded events of the logs and calls, or None before decoding.
     decoded: DecodedEvents | None = None
 
 
@@ -90,8 +90,7 @@ class WindowFetcher:
     reader: EventReader
     query: LogQuery
     verifier: WindowVerifier
-    # A callback that gets an endpoint, the logs that the endpoint returned, and the proven logs
-    # that have replaced them.
+    # Called with an endpoint, the logs it returned, and the proven logs that replaced them.
     check_repaired_logs: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
     def fetch_window(self, endpoint: Endpoint, request: WindowRequest) -> BlockWindow:
@@ -203,12 +202,12 @@ class WindowFetcher:
             else MAX_LINKED_BLOCKS
         )
         first_block = request.blocks.first
-        # The range is limited again, because its size may have been chosen before it was known
-        # that all headers are needed.
+        # The range is limited again: when its size was chosen, it may not yet have been known that
+        # all headers are needed.
         chain = self._fetch_header_chain(endpoint, request.blocks.take_first(max_blocks))
         last_block = chain[-1].block
-        # Logs are requested only from the first to the last block, because the headers prove that
-        # the other heights have no block.
+        # The headers prove that the other heights have no block, so logs are only requested from
+        # the first to the last block.
         blocks = BlockRange(chain[0].block.number, last_block.number)
         if not request.with_headers and self.verifier.can_read_receipts_only(
             endpoint, chain, request.max_level
@@ -277,7 +276,7 @@ class WindowFetcher:
         calls = _resolve_watched_call_outcomes(fetched)
         fetched.mark_blocks_unproven(senders.unproven_blocks)
         if fetched.returned_logs is None:
-            # No logs were requested, so the duration must not affect the range limit of logs.
+            # No logs were requested, so the duration must not affect the range limit for logs.
             endpoint.limits.range_sizer.record_response(fetched.range, len(logs), 0.0)
         elif fetched.is_repaired:
             self.check_repaired_logs(endpoint, fetched.returned_logs, logs)
@@ -321,8 +320,8 @@ def _select_blocks_to_prove(request: WindowRequest, fetched: VerifiedWindow) -> 
         return {header.block.number for header in fetched.headers}
     if request.with_headers or fetched.returned_logs is None:
         return ()
-    # Some blocks without logs are proven as well, because an endpoint that has pruned old blocks
-    # may return no logs for them.
+    # Receipts of some blocks without logs are checked too, because an endpoint that has pruned old
+    # blocks may return no logs for them.
     heights_without_logs = select_heights_before_logs(fetched.range, fetched.returned_logs)
     nonempty_blocks = [
         header.block.number for header in fetched.headers if header.may_have_transactions

@@ -33,14 +33,14 @@ from oracle.telemetry.indexer_metrics import (
 from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import RepeatedWarning
 
-# The number of requests for one range that may time out before the tick ends. If the provider
-# returns an error about its own time limit, this is not counted.
+# The tick ends after this many timeouts of requests for one range. Errors in which the provider
+# reports its own time limit do not count.
 _MAX_TIMEOUTS = 2
-# After timeouts have ended a tick, a smaller range may be requested after this many seconds.
+# If a tick ended because of timeouts, a smaller range may be requested this many seconds later.
 _RETRY_SECONDS = 1.0
 # No block has this hash, so endpoints that detect unknown blocks return an error for it.
 _UNKNOWN_BLOCK_HASH = "0x" + "1234abcd" * 8
-# These errors are returned by endpoints that do not serve logs by block hash.
+# Returned by endpoints that do not serve logs by block hash.
 _NO_BLOCK_HASH_ERRORS = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
 _TOO_LARGE_ERRORS = {ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT}
 
@@ -112,7 +112,7 @@ class LogQuery:
             raise error
         if max_timeouts <= 0:
             if len(blocks) > 1:
-                # The refusal is recorded, so that the next tick starts with a smaller range.
+                # Recorded so that the next tick starts with a smaller range.
                 endpoint.limits.range_sizer.record_refusal(blocks, error)
                 error.retry_after = _RETRY_SECONDS
             raise error
@@ -149,8 +149,7 @@ class LogQuery:
         except RpcError as error:
             if error.kind not in _NO_BLOCK_HASH_ERRORS | _TOO_LARGE_ERRORS:
                 raise
-            # The result is also None if a block is too large, because the caller can then split
-            # the range.
+            # Also None if a block is too large, because the caller can then split the range.
             if error.kind in _NO_BLOCK_HASH_ERRORS:
                 limits.record_hash_query_failure()
             return None
@@ -195,7 +194,7 @@ class LogQuery:
         sampled_logs = self.fetch_logs_by_block_hash(endpoint, sampled_blocks)
         if sampled_logs is None or not _find_missing_logs(sampled_logs, logs):
             return False
-        # The range is requested again, because the first logs may belong to another fork.
+        # The whole range is requested again, because the first response may be from another fork.
         missing = _find_missing_logs(sampled_logs, self._request_logs(endpoint, blocks))
         if not missing:
             message = f"blocks {blocks.first} to {blocks.last} changed while their logs were read"
@@ -345,7 +344,7 @@ class LogQuery:
             header: FullHeader = fetch_required_headers(endpoint, [block.first])[block.first]
             ((_, block_receipts),) = fetch_receipts(endpoint, [header])
         except RpcError as error:
-            # The original error is kept, because missing receipts do not show anything about logs.
+            # The original error is kept, because missing receipts say nothing about the logs.
             message = f"{original_error.detail}; its receipts are not available: {error.detail}"
             raise RpcError(endpoint.name, original_error.kind, message) from None
         responses = [

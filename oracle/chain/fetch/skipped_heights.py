@@ -20,9 +20,9 @@ from oracle.rpc.headers import fetch_linked_block_refs
 from oracle.rpc.responses import Quantity, parse_quantity
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# After this many heights that are requested one by one, the steps grow exponentially.
+# The search visits this many heights one by one, then its steps grow exponentially.
 _MAX_SINGLE_STEPS = 16
-# A real chain needs one or two rounds. The limit is for endpoints that invent blocks.
+# A real chain needs one or two rounds; the limit stops endpoints that make up blocks.
 _MAX_ROUNDS = 64
 
 

@@ -47,7 +47,7 @@ from oracle.rpc.endpoints.learned_limits import (
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# The maximum number of passes over all endpoints for one window; a pass may use a smaller range.
+# The maximum number of passes over all endpoints per window; a later pass may use a smaller range.
 _MAX_ROUNDS = 4
 
 
@@ -87,7 +87,8 @@ class WindowSource:
             self._verifier,
             self._misbehaviour_detector.check_repaired_logs,
         )
-        # The limits of the endpoint of the last window determine the size of the next range.
+        # The limits of the endpoint that served the last window determine the size of the next
+        # range.
         self._last_endpoint = next(iter(endpoints))
 
     def limit_range(self, blocks: BlockRange, *, with_headers: bool) -> BlockRange:
@@ -211,7 +212,7 @@ class WindowSource:
             and not self._verifier.find_unsupported_features(VerificationLevel.BLOOMED)
         ):
             lower_level = VerificationLevel.BLOOMED
-        # If the hash of headers is not valid, an endpoint can forge a header with any root.
+        # Without valid header hashes, an endpoint can forge a header with any root.
         unproven_below = (
             VerificationLevel.AUDITED
             if HeaderFeature.HEADER in unsupported_features

@@ -38,7 +38,7 @@ class DecodedEvents:
     dead_letters: list[DeadLetter] = field(default_factory=list)
 
 
-# A decoder returns one domain event, a list of domain events, or events of the oracle contract.
+# A decoder returns one domain event, a list of them, or events of the oracle contract.
 _SINGLE_EVENT, _EVENT_LIST, _ORACLE_EVENTS = range(3)
 
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from oracle.chain.decode.abi import AbiSignature
 from oracle.domain.events.network_events import DomainEvent
 
-# Besides arguments, a field may be filled from the sender or the value of the call's transaction.
+# A field may also be filled from the sender or the value of the call's transaction.
 SENDER = "@sender"
 AMOUNT = "@value"
-# The word for an absent value in the enums of a profile.
+# Stands for an absent value in a profile's enums.
 ABSENT = "absent"
 
-# A number, boolean or text literal in a profile.
+# A literal in a profile: a number, boolean or text.
 Literal = bool | int | str
 
 

@@ -139,9 +139,9 @@ def _check_enum_fits_argument(enum: EnumMapping, field_name: str, typed_value: T
 
 _RowSplitter: TypeAlias = Callable[[Any], Parts]
 _Condition: TypeAlias = Callable[[Parts], bool]
-# The function that builds the event of a mapping (or None), and the conditions of the mapping.
+# Builds a mapping's event (or None), and the conditions of the mapping.
 _MappingReader: TypeAlias = tuple[RecordReader | None, Sequence[_Condition]]
-# The block number is the last part.
+# The block number is the last part of a split log.
 _get_block_number: Getter = itemgetter(-1)
 
 
@@ -163,7 +163,8 @@ class MappingCompiler:
         except ValueError as error:
             self.faults.append(f"{mappings[0].key}: {error}, in {signature.text}")
             return None
-        # An enum may have several tables, each for other blocks, so it needs the block number.
+        # An enum may have several tables, each for a range of blocks, so decoding needs the block
+        # number.
         has_block_tables = any(len(enum.tables) > 1 for enum in self.enums.values())
         split_log = (
             _append_block_number_to_parts(plan.split_log) if has_block_tables else plan.split_log
@@ -305,7 +306,7 @@ class _FieldCompiler:
     ) -> Getter:
         if value.enum is not None:
             enum = self.compiler.enums.get(value.enum)
-            # A missing enum is not reported here, because it was reported with its own faults.
+            # A missing enum was already reported with its own faults.
             if enum is None:
                 return typed_value.getter
             return build_enum_getter(enum, name, typed_value, _get_block_number)

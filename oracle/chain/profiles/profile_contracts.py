@@ -139,7 +139,8 @@ def _parse_mapped_signatures(
             if any(signature is mapped.signature for mapped in mapped_signatures):
                 faults.add_fault(key, f"{signature.text} is mapped by an earlier key already")
             if inactive:
-                # Mappings that the options disable are compiled only to report their faults.
+                # Mappings that the options disable are compiled too, but only to report their
+                # faults.
                 compile_mapping(signature, inactive)
             mapped_signature = compile_mapping(signature, active) if active else None
             if mapped_signature is not None:

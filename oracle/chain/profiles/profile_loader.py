@@ -30,14 +30,14 @@ from oracle.resources import find_shipped_path
 
 PROFILES_FOLDER = "profiles"
 _PROFILE_SUFFIX = ".toml"
-# ERC-20 permits up to 255 decimals, but more than 36 are not in use.
+# ERC-20 permits up to 255 decimals, but no token in use has more than 36.
 _MAX_DECIMALS = 36
 _KEYS = {
     *("name", "about", "token", "rounds", "kickouts"),
     *("options", "constants", "enums", "contracts"),
 }
-# These keys are left out of the document that is hashed for the profile's identity. Some of them
-# are only descriptive, and options, constants and kickouts are added to the hash separately.
+# These keys are not hashed for the profile's identity as they stand: some only describe, and
+# options, constants and kickouts enter the hash separately.
 _DESCRIPTIVE_KEYS = {"name", "about", "token", "kickouts", "options", "constants"}
 # The valid values of `kickouts`.
 _AUTOMATIC, _HELD = "automatic", "held"

@@ -10,7 +10,7 @@ from oracle.chain.decode.call_arguments import parse_array_type
 from oracle.chain.decode.decoder_plan import Getter, TypedValue
 from oracle.chain.profiles.profile import AMOUNT, SENDER, FieldValue
 
-# In the parts of a call, the arguments are followed by the sender, the value and the block number.
+# The parts of a call are its arguments, then the sender, the value and the block number.
 _CALL_VALUES = {
     SENDER: TypedValue.at_index(-3, "address"),
     AMOUNT: TypedValue.at_index(-2, "uint256"),

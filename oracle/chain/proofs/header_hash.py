@@ -31,7 +31,7 @@ class HeaderResponse(msgspec.Struct, rename="camel"):
     extra_data: str
     mix_hash: Hex32
     nonce: str
-    # The fields that were added by London, Shanghai, Cancun (three fields) and Prague.
+    # Added by London, Shanghai, Cancun (three fields) and Prague.
     base_fee_per_gas: Quantity | None = None
     withdrawals_root: Hex32 | None = None
     blob_gas_used: Quantity | None = None

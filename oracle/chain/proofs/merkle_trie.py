@@ -13,7 +13,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.rlp import EMPTY_STRING, encode_int, encode_rlp_bytes, encode_rlp_list
 
 EMPTY_ROOT = keccak(EMPTY_STRING)
-# A node with fewer bytes is embedded in its parent; other nodes are referenced by their hash.
+# A shorter node is embedded in its parent; others are referenced by hash.
 _MIN_HASHED_BYTES = 32
 _NIBBLES = "0123456789abcdef"
 
@@ -66,7 +66,7 @@ def _encode_node(shape: _TrieShape, leaves: Sequence[bytes]) -> bytes:
     return encode_rlp_list(nodes)
 
 
-# Shapes are cached, because keys are indexes, so that the number of leaves determines the shape.
+# The keys are indexes, so the number of leaves alone determines the shape.
 @lru_cache(maxsize=128)
 def _build_trie_shape(leaf_count: int) -> _TrieShape:
     return _build_subtrie_shape(
@@ -79,7 +79,7 @@ def _build_subtrie_shape(keys_and_indexes: Sequence[tuple[str, int]], depth: int
     (first_key, leaf_index), (last_key, _) = keys_and_indexes[0], keys_and_indexes[-1]
     if len(keys_and_indexes) == 1:
         return _LeafShape(_encode_path(first_key[depth:], 0x20), leaf_index)
-    # The keys are sorted, so all of them have the common prefix of the first and the last key.
+    # The keys are sorted, so the prefix shared by the first and the last is shared by all.
     shared_length = _compute_common_prefix_length(first_key, last_key, depth)
     child_by_nibble = {
         nibble: _build_subtrie_shape(list(group), shared_length + 1)

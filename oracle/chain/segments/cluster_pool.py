@@ -34,13 +34,13 @@ from oracle.telemetry.logger import get_logger
 if TYPE_CHECKING:
     from distributed import Client
 
-# The environment variable with the worker's endpoints, as a JSON list of URLs.
+# The environment variable that holds the worker's endpoints, a JSON list of URLs.
 ENDPOINTS_VARIABLE = "QOS_ORACLE_CHAIN__ENDPOINTS"
-# The timeout of connecting to the scheduler, and the interval between attempts to reconnect.
+# The timeout for connecting to the scheduler, and the interval between attempts to reconnect.
 _CONNECT_SECONDS, _RECONNECT_SECONDS = 5.0, 30.0
 _CLOSE_SECONDS = 2.0
-# After these errors a worker is unusable: its version differs, or a package or endpoint is
-# missing.
+# These errors mean that a worker is unusable: it has another version, or lacks a package or
+# endpoint.
 _UNUSABLE_WORKER_ERRORS = (InputError, ImportError, AttributeError)
 
 
@@ -62,14 +62,14 @@ class ClusterPool:
         self.worker_count = max(1, workers)
         self._plan_frame = msgspec.msgpack.encode(plan)
         self._scheduler = scheduler
-        # Dask keys are unique, so that a repeated request never gets an earlier request's result.
+        # Unique Dask keys, because Dask would return an earlier result for a repeated key.
         self._key_sequence = (f"segment-{secrets.token_hex(4)}-{number}" for number in count())
         self._lock = Lock()
         self._client: Client | None = None
         self._pending_client: Future[Client] | None = None
         self._tried_at = -_RECONNECT_SECONDS
         self._is_scheduler_missing = False
-        # The Dask key of each request, by the request's future.
+        # The Dask key of each request.
         self._key_by_future: dict[Future[bytes], str] = {}
 
     def submit(self, request: SegmentRequest) -> Future[bytes]:
@@ -80,7 +80,7 @@ class ClusterPool:
             answer.set_exception(RefusedSegmentError("the Dask scheduler is not reachable"))
             return answer
         key = next(self._key_sequence)
-        # Dask must not retry, because the writer repeats requests and counts deaths of workers.
+        # Dask must not retry, because the writer repeats requests itself and counts dying workers.
         executor = client.get_executor(pure=False, retries=0)  # type: ignore[no-untyped-call]
         try:
             cluster_future = executor.submit(
@@ -106,8 +106,8 @@ class ClusterPool:
         client = self._client
         if key is None or client is None:
             return
-        # The workers are looked up before the request is cancelled, because the scheduler does not
-        # list them afterwards.
+        # Look up the workers before cancelling, because the scheduler no longer lists them
+        # afterwards.
         with suppress(Exception):
             keys_by_worker = client.processing()  # type: ignore[no-untyped-call]
             workers = [worker for worker, keys in keys_by_worker.items() if key in keys]
@@ -144,7 +144,7 @@ class ClusterPool:
             lost_client, self._client = self._client, None
             run_in_background(lambda: _close_client(lost_client), "segment scheduler lost")
         try:
-            # No timeout is passed, because the client applies its own.
+            # No timeout here, because the client has its own.
             self._client = pending_client.result()
         except (OSError, TimeoutError, ValueError) as error:
             self._log_missing_scheduler(str(error))
@@ -153,7 +153,7 @@ class ClusterPool:
         return self._client
 
     def _open_client(self) -> "Client":
-        # Dask is an optional dependency, which is imported only when it is needed.
+        # Dask is optional and imported only when needed.
         from distributed import Client  # noqa: PLC0415
 
         return Client(  # type: ignore[no-untyped-call]
@@ -203,8 +203,8 @@ def _close_client(client: "Client") -> None:
 
 # --- code that runs in the cluster ---
 
-# A process handles one request at a time, because counters, connections and facts belong to a
-# single request.
+# One request at a time per process, because counters, connections and facts are kept for a single
+# request.
 _order_lock = Lock()
 _preparer_by_plan: dict[bytes, SegmentPreparer] = {}
 

@@ -33,7 +33,7 @@ def _decode_words(values: list[bytes | None]) -> list[int | None]:
     return [None if value is None else int.from_bytes(value) for value in values]
 
 
-# The fields of up to 256 bits, which are encoded as bytes.
+# Fields of up to 256 bits, encoded as bytes.
 _WIDE_FIELDS = frozenset(
     {*(name for name, kind in FIELD_KINDS.items() if kind.is_wide), "signer_bitmap"}
 )

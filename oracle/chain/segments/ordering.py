@@ -27,7 +27,7 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind
 from oracle.telemetry.indexer_metrics import WINDOW_BLOCKS
 
-# The estimated number of calls per request before the first answer.
+# The estimate of RPC calls per request until the first answer arrives.
 _INITIAL_CALL_ESTIMATE = 8
 
 
@@ -47,12 +47,12 @@ class SegmentCoordinator:
     endpoint_name: str | None = None
     _last_number: int = 0
     _plan_id: bytes = field(init=False)
-    # The estimated number of calls per request, and by request number, the calls that are reserved
-    # for each pending request.
+    # The current estimate of calls per request, and the calls reserved for each pending request,
+    # by request number.
     _call_estimate: int = _INITIAL_CALL_ESTIMATE
     _reserved_calls: dict[int, int] = field(default_factory=dict)
-    # By endpoint, a request number: requests with lower numbers were sent before the endpoint's
-    # last rate limit.
+    # The number of the first request sent after an endpoint's last rate limit, by endpoint name. A
+    # refusal of an earlier request does not count as another rate limit.
     _throttled_from: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class SegmentCoordinator:
             try:
                 self.window_source.calibrate()
             except TransientError:
-                # The error is not raised, because the writer will get it when it reads the range.
+                # Not raised, because the writer gets the same error when it reads the range.
                 return False
         return self.window_source.is_calibrated()
 
@@ -129,7 +129,8 @@ class SegmentCoordinator:
             current_facts.get(fact) != requested_value
             for fact, requested_value in request.writer_state.facts[""].items()
         ):
-            # Facts that were learned after the request are ignored; only the others are compared.
+            # Only facts that the request contained are compared; those learned later do not
+            # matter.
             raise RefusedSegmentError("facts about the chain changed after the request")
         try:
             window = answer.to_window()
@@ -147,7 +148,7 @@ class SegmentCoordinator:
     ) -> None:
         add_counter_increases(observed.counter_increases)
         self._call_estimate = max(1, observed.calls)
-        # The reserved calls were already taken when the request was created.
+        # Only the difference is taken, because the estimated calls were reserved with the request.
         endpoint.health.rate_limiter.take_tokens(
             observed.calls - self._reserved_calls.pop(request.number, 0)
         )

@@ -26,7 +26,7 @@ from oracle.chain.segments.worker import READY_MESSAGE
 from oracle.chain.segments.worker_process import start_worker_process
 from oracle.errors import OracleError
 
-# A worker ends after this idle time; it is started again when it is needed.
+# A worker exits after being idle this long, and is started again when needed.
 IDLE_SECONDS = 60.0
 _JOIN_SECONDS = 2.0
 _WORKER_MODULE = "oracle.chain.segments.worker"
@@ -120,7 +120,7 @@ class _Worker:
         self._thread: Thread | None = None
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        # The future of the request in progress, or of the last one.
+        # The future of the current request or, between requests, of the last one.
         self._current_future: Future[bytes] | None = None
         self._is_closed = False
 
@@ -217,5 +217,5 @@ class _Worker:
                 try:
                     pipe.close()
                 except OSError:
-                    # The pipe still contained a part of a request to the dead process.
+                    # The dead process left part of a request in the pipe.
                     continue

@@ -76,18 +76,17 @@ def _merge_decoded_events(parts: Sequence[DecodedEvents]) -> DecodedEvents:
     )
 
 
-# The number of windows that threads prepare at the same time.
+# The number of windows that threads prepare concurrently.
 DEFAULT_DEPTH = 4
-# The number of queued requests, in addition to one per worker.
+# The number of requests to queue beyond one per worker.
 _EXTRA_REQUESTS = 2
-# If fewer blocks are left, they are read without workers, because the start of a worker would take
-# more time than it saves.
+# Fewer blocks are read without workers, because starting a worker takes longer than it saves.
 MIN_WORKER_BLOCKS = 2_000
-# After this timeout a request counts as lost, and its worker is terminated.
+# After this long a request counts as lost and its worker is terminated.
 _REQUEST_TIMEOUT_SECONDS = 120.0
 # A range is split in two after this many workers died while preparing it.
 _MAX_WORKER_DEATHS = 2
-# Finished windows are joined up to this number of logs, because each commit is expensive.
+# Each commit is expensive, so finished windows are joined up to this many logs.
 _MAX_JOINED_LOGS = 12_000
 
 WindowFetch = Callable[[BlockRange], BlockWindow]
@@ -109,10 +108,10 @@ class SegmentQueue:
         self._depth = depth
         self.workers: SegmentWorkers | None = None
         self._pending_ranges: deque[PendingRange] = deque()
-        # The last block of the last returned window, and the range after it if that range failed.
+        # The last block of the last returned window; and the range after it, if that range failed.
         self._last_returned = -1
         self._failed_range: BlockRange | None = None
-        # Whether the use of workers was logged already.
+        # Whether the use of workers has been logged.
         self._is_logged = False
 
     def take_window(
@@ -132,7 +131,7 @@ class SegmentQueue:
             OracleError: the error that `fetch_window` raised for this window.
             FatalError: two workers died while preparing the same single block.
         """
-        # Workers that are running continue until the end, because starting them is expensive.
+        # Running workers continue to the end, because starting them is expensive.
         is_requesting = any(pending.request is not None for pending in self._pending_ranges)
         uses_workers = (prefer_workers or is_requesting) and self._can_use_workers()
         if max_blocks is not None and not uses_workers:
@@ -173,7 +172,7 @@ class SegmentQueue:
             and self._pending_ranges
             and failed_range.first == blocks.first
         ):
-            # The range is fetched in a thread, because later ranges are pending as well.
+            # Later ranges are still pending, so this one is fetched in a thread.
             reordered = self._submit_request(PendingRange(failed_range)) if use_workers else None
             self._pending_ranges.appendleft(
                 reordered or self._fetch_range_locally(failed_range, is_only_range=False)
@@ -191,7 +190,7 @@ class SegmentQueue:
             if pending is None and use_workers:
                 pending = self._submit_request(PendingRange(next_range))
             if pending is None and use_workers and self._pending_ranges:
-                # No endpoint accepts another request at present.
+                # No endpoint accepts another request right now.
                 return
             is_only_range = not self._pending_ranges and next_range.last == blocks.last
             self._pending_ranges.append(
@@ -236,7 +235,7 @@ class SegmentQueue:
                 lambda: self._fetch_window(blocks), f"read ahead {blocks.first}"
             )
             return PendingRange(blocks, future)
-        # There is no other range to fetch in parallel, so a thread would only take more time.
+        # Nothing else can be fetched in parallel, so a thread would only cost time.
         return PendingRange(blocks, run_synchronously(lambda: self._fetch_window(blocks)))
 
     def _cancel_request(self, pending: PendingRange) -> None:

@@ -18,8 +18,8 @@ from oracle.chain.verification.verification_policy import VerificationPolicy
 from oracle.domain.coverage import VerificationLevel
 from oracle.errors import InputError
 
-# Learned facts by endpoint name, in the format of a CapabilityStore. Facts about the chain have an
-# empty name.
+# Learned facts by endpoint name, in the format of a CapabilityStore; facts about the chain have
+# the name "".
 FactsByEndpoint = dict[str, dict[str, str]]
 
 _DIGEST_BYTES = 32
@@ -49,8 +49,8 @@ class SegmentPlan(msgspec.Struct, frozen=True):
     oracle: str | None
     options: dict[str, Literal]
     identity: str
-    # These fields are as in VerificationPolicy. There is none for the head, because workers
-    # prepare only history.
+    # These fields are as in VerificationPolicy, which also has one for the head; workers prepare
+    # only history.
     history: int
     receipts: bool
     every_header: bool
@@ -129,7 +129,7 @@ class SegmentRequest(msgspec.Struct, frozen=True):
     level: int | None = None
 
 
-# A length above this maximum is invalid, because the windows of logs are far smaller.
+# Windows of logs are far smaller, so a greater length is invalid.
 MAX_FRAME_BYTES = 1 << 30
 _LENGTH_BYTES = 4
 

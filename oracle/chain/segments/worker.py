@@ -53,9 +53,9 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 from oracle.telemetry.logger import import_structlog_without_rich
 
-# The signatures of calls are samples as well. A worker may use the fact that senders are valid,
-# because the fact does not change the level of a range: an answer that contradicts a signature is
-# refused in any case.
+# Signatures of calls are sampled too. A worker may rely on the fact that senders are valid,
+# because the fact does not affect the level of a range: an answer that contradicts a signature is
+# refused anyway.
 _VALID_SENDERS_FACT = {get_feature_fact_name(HeaderFeature.SENDER): "right"}
 
 
@@ -157,7 +157,7 @@ class SegmentPreparer:
                 calls_before,
                 started_at,
             )
-            # All state is dropped after an error, because the writer tracks the failures.
+            # After an error all state is dropped; the writer keeps track of failures.
             self.close()
             return encode_answer(_build_refusal(request, error, observed))
 
@@ -209,8 +209,8 @@ class SegmentPreparer:
                 self._urls, self._plan.chain_id, max_bytes=self._plan.most_bytes
             )
             for endpoint in pool:
-                # The worker gets the provider from the writer, because the settings that define it
-                # may contain keys.
+                # The writer names the provider, because the settings that define it may contain
+                # keys.
                 endpoint.provider = writer_state.providers.get(endpoint.name, endpoint.provider)
                 if endpoint.name in writer_state.batches:
                     endpoint.client.limit_batch_size(writer_state.batches[endpoint.name])
@@ -251,15 +251,15 @@ READY_MESSAGE = b"ready"
 
 def main() -> None:
     """Process requests until the input is closed."""
-    # SIGINT is ignored, because the parent process handles it and closes the input.
+    # The parent process handles SIGINT and then closes the input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answer_stream = os.fdopen(os.dup(1), "wb")
-    # Text that is printed goes to stderr, so that it does not mix with the frames on stdout.
+    # Printed text goes to stderr, so that it does not mix with the frames on stdout.
     os.dup2(2, 1)
     import_structlog_without_rich()
     import structlog  # noqa: PLC0415  rich must not be imported with it
 
-    # Nothing is logged, because the writer logs errors when it reads the range again.
+    # The writer logs errors when it reads the range again, so nothing is logged here.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     try:
         serve_segment_requests(sys.stdin.buffer, answer_stream)

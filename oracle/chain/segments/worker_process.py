@@ -14,12 +14,12 @@ import oracle
 
 _PASSED_VARIABLES = frozenset(
     {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"}
-    # Variables for TLS certificates, and for the .netrc file with credentials by host.
+    # TLS certificates, and the .netrc file with credentials by host.
     | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC"}
 )
 _PASSED_PREFIXES = ("LC_", "PYTHON")
 _PROXY_VARIABLES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
-# The variables from which libpq completes the address of a PostgreSQL database.
+# libpq fills in missing parts of a PostgreSQL address from these variables.
 DATABASE_VARIABLES = frozenset(
     {"PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGPASSFILE"}
     | {"PGSERVICE", "PGSERVICEFILE", "PGSYSCONFDIR", "PGOPTIONS", "PGCONNECT_TIMEOUT"}

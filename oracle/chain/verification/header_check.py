@@ -41,7 +41,7 @@ def has_valid_hash(header: FullHeader) -> bool:
     return compute_header_hash(header) == header.block.hash
 
 
-# No list of receipts or transactions has this root, so it is only a placeholder.
+# A placeholder: no list of receipts or transactions has this root.
 _ZERO_ROOT = "0x" + "00" * 32
 
 
@@ -126,8 +126,7 @@ def are_logs_complete(
     return log_position == len(logs)
 
 
-# A function that fetches the logs of a block from another endpoint than the named one, or returns
-# None if there is none.
+# Fetches a block's logs from an endpoint other than the named one; None if there is no other.
 OtherLogFetch = Callable[[str, FullHeader], list[Log] | None]
 
 
@@ -172,7 +171,8 @@ class BloomChecker:
                 continue
             if not may_contain_logs(bloom, logs):
                 if window.is_proven(header.block.number) and has_valid_hash(header):
-                    # The receipts root of a valid header proves the logs, so the bloom is wrong.
+                    # The receipts root of a valid header proves the logs, so the bloom must be
+                    # wrong.
                     self.calibration.mark_unsupported(
                         HeaderFeature.BLOOM, f"block {header.block.hash} has logs outside of it"
                     )

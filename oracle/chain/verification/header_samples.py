@@ -21,16 +21,16 @@ from oracle.chain.verification.transaction_check import has_valid_transactions_r
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# The number of samples in a batch; the first batch is usually sufficient.
+# The number of samples per batch; one batch is usually enough.
 _SAMPLE_BATCH = 10
-# The number of headers in a batch, without and with transactions.
+# The number of headers per batch, without and with transactions.
 _SCAN_BATCH, _FULL_SCAN_BATCH = 100, 40
-# The number of older ranges that are sampled if the newest blocks yield too few samples.
+# The number of older ranges to sample if the newest blocks yield too few samples.
 _OLDER_RANGES = 4
 
-# Whether each feature of a block is valid.
+# The features of a block, and whether each is valid.
 FeatureValidity = dict[HeaderFeature, bool]
-# After these errors an endpoint has no receipts, or no old ones, so sampling does not wait for it.
+# These errors mean that an endpoint lacks (old) receipts, so sampling does not wait for it.
 _NO_RECEIPTS_ERRORS = frozenset({ErrorKind.UNSUPPORTED, ErrorKind.PRUNED, ErrorKind.NOT_THERE})
 
 
@@ -39,11 +39,11 @@ class HeaderSampler:
     """Samples block headers for one `Calibration`."""
 
     calibration: Calibration
-    # A function that yields all endpoints except the named one, after each has proven its chain.
+    # Yields all endpoints except the named one, each after it has proven its chain.
     iterate_others: Callable[[str], Iterable[Endpoint]]
-    # A function that returns the providers other than that of the endpoint; all must be queried.
+    # Returns the providers other than the endpoint's own; all of them must be queried.
     find_other_providers: Callable[[Endpoint], Collection[str]]
-    # A callback that gets an endpoint with a wrong answer, and the name of the check that failed.
+    # Called with an endpoint that gave a wrong answer and the name of the failed check.
     report_endpoint: Callable[[Endpoint, str], None]
     # Whether blocks are fetched with their transactions.
     reads_transactions: bool = False
@@ -85,7 +85,7 @@ class HeaderSampler:
                 try:
                     self._sample_heights(endpoint, heights, _SAMPLE_BATCH)
                 except RpcError:
-                    # The endpoint may have pruned old blocks, so the newest blocks must suffice.
+                    # The endpoint may have pruned old blocks, so the newest must suffice.
                     break
             self.calibration.mark_unsupported_features()
             self.calibration.mark_scanned()
@@ -207,7 +207,7 @@ class HeaderSampler:
                 ]
                 for header, validity in self._check_blocks(other_endpoint, same_headers):
                     answers.merge_answer(header.block.hash, validity)
-                # A provider that has pruned the receipts counts as having answered.
+                # A provider that has pruned the receipts still counts as having answered.
                 answers.record_answer(
                     other_endpoint.provider, [header.block.hash for header in same_headers]
                 )
@@ -258,7 +258,7 @@ def _select_sample_ranges(newest_block: int, range_size: int) -> list[range]:
         for step in range(_OLDER_RANGES + 1)
     ]
     ranges = [range(max(0, end - range_size + 1), end + 1) for end in ends]
-    # On a short chain, ranges that overlap the newest one are left out.
+    # On a short chain, ranges that would overlap the newest one are left out.
     return [
         heights
         for position, heights in enumerate(ranges)

@@ -16,9 +16,9 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
-# How often each combination of the log fields occurs to which the receipts root commits.
+# How often each log content occurs, of the fields that the receipts root commits to.
 LogContentCounts = Counter[tuple[str, tuple[str, ...], str]]
-# A function that fetches one block from an endpoint, and returns whether it was proven completely.
+# Fetches one block from an endpoint and returns whether it was fully proven.
 ProvabilityCheck = Callable[[Endpoint, int], bool]
 
 
@@ -59,7 +59,7 @@ class MisbehaviourDetector:
     ) -> None:
         """Query contradicting endpoints again after another endpoint returned the window."""
         for error in contradictions:
-            # A bloom that does not match proves nothing.
+            # A bloom mismatch alone proves nothing.
             if error.feature is not HeaderFeature.BLOOM and error.endpoint != proving_endpoint:
                 self._recheck_contradiction(error, proving_endpoint)
 

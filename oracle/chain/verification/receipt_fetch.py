@@ -21,9 +21,10 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import WINDOW_SPLITS
 from oracle.telemetry.logger import get_logger
 
-# The number of blocks per batch. The receipts of a full block can take several megabytes.
+# Blocks per batch. The receipts of a full block can take several megabytes.
 _BATCH_BLOCKS = 25
-# After these errors, an endpoint that never returned block receipts counts as not serving them.
+# After these errors, an endpoint that has never returned block receipts counts as not serving
+# them.
 _NOT_SERVED_ERRORS = {
     ErrorKind.UNSUPPORTED,
     ErrorKind.UNKNOWN,
@@ -31,8 +32,8 @@ _NOT_SERVED_ERRORS = {
     ErrorKind.INVALID,
     ErrorKind.NOT_THERE,
 }
-# After these errors, an endpoint that has returned block receipts before no longer counts as
-# serving them, because another node behind the same URL may support fewer methods.
+# After these errors, even an endpoint that has returned block receipts before counts as not
+# serving them: another node behind the same URL may support fewer methods.
 _TEMPORARILY_NOT_SERVED_ERRORS = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
 
 Response = TypeVar("Response")

@@ -12,13 +12,14 @@ import msgspec
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 
-# The name of the fact that holds a refusal, and the prefix of facts about accepted blocks.
+# Names of stored facts: the current refusal, and (with a suffix) a block that an operator
+# accepted.
 REFUSAL_FACT = "refusal"
 ACCEPTED_PREFIX = "accepted "
-# The value of `check` if endpoints return different blocks at one height.
+# A value of `check`: endpoints return different blocks at one height.
 BLOCK_HASH_CHECK = "block_hash"
-# The value of `check` if the calibration is undecided because a provider does not answer. All
-# other values are a `HeaderFeature`.
+# A value of `check`: calibration is undecided because a provider does not answer. Any other value
+# is a `HeaderFeature`.
 CALIBRATION_CHECK = "calibration"
 
 

@@ -14,7 +14,7 @@ from oracle.rpc.endpoints.learned_limits import MAX_BLOCKS_WITH_HEADERS, MAX_LIN
 from oracle.rpc.endpoints.probe import Capabilities
 
 _HISTORY_BLOCKS = 1_000
-# The headers that link a window of history, which are the first and the last.
+# The first and the last header, which link a window of history to its neighbours.
 _LINK_HEADERS = 2
 
 
@@ -55,8 +55,8 @@ def estimate_rpc_costs(
     has_logs_by_hash = capabilities is None or capabilities.has_logs_by_hash
     serves_receipts = capabilities is None or capabilities.has_block_receipts
     watches = bool(reader.selectors)
-    # Two calls are for the check of the head and for the logs. If the endpoint does not serve logs
-    # by hash, headers before and after the logs are read as well.
+    # One call checks the head and one fetches the logs. If the endpoint does not serve logs by
+    # hash, headers are read before and after the logs.
     head_calls = 2 + (0 if has_logs_by_hash else 2) + (1 if watches and has_logs_by_hash else 0)
     proves = policy.get_max_level(is_history=False) >= VerificationLevel.PROVEN or watches
     return RpcCosts(
@@ -82,6 +82,6 @@ def _estimate_history_calls(
     top = policy.get_max_level(is_history=True)
     if top < VerificationLevel.BLOOMED:
         return window_count * (1 + _LINK_HEADERS)
-    # Every header is read, and the last header again after the logs. To detect endpoints that have
-    # pruned blocks, the receipts of one block are read as well.
+    # Every header is read once, and the last one again after the logs. The receipts of one block
+    # are read too, to detect endpoints that have pruned blocks.
     return _HISTORY_BLOCKS + window_count * (2 + (top >= VerificationLevel.PROVEN))

@@ -36,7 +36,7 @@ from oracle.rpc.replies import get_body_decoder
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.indexer_metrics import UNPROVEN_SENDERS, VERIFY_FAILURES
 
-# The lowest `v` of a legacy transaction: without the chain id, and with it (EIP-155).
+# The lowest `v` of a legacy transaction without and with a chain id (EIP-155).
 _MIN_V_UNPROTECTED, _MIN_V_PROTECTED = 27, 35
 
 
@@ -123,13 +123,13 @@ class SenderChecker:
         Raises:
             ForgeryError: the transaction was signed by another account, or has other fields.
         """
-        # The import takes 0.1 s and is needed only for calls.
+        # Importing this takes 0.1 s, and only calls need it.
         from oracle.chain.verification.transaction_check import recover_signer  # noqa: PLC0415
 
         try:
             signer_address = recover_signer(msgspec.convert(raw_transaction, SignedTransaction))
         except msgspec.ValidationError:
-            # The transaction has an unsupported type, such as a type of this chain only.
+            # The transaction's type is unsupported, for example one that only this chain has.
             signer_address = None
         except ValueError as error:
             self._raise_or_record_contradiction(call, str(error))
@@ -170,7 +170,7 @@ def recover_signer(transaction: SignedTransaction) -> str | None:
         return None
     if transaction.compute_hash() != transaction.hash.lower():
         raise ValueError("the fields of the transaction do not match its hash")
-    # These libraries are slow to import, and needed only for verification.
+    # These libraries import slowly and are needed only for verification.
     from eth_keys.datatypes import Signature  # noqa: PLC0415
     from eth_keys.exceptions import BadSignature  # noqa: PLC0415
     from eth_utils.exceptions import ValidationError  # noqa: PLC0415

@@ -36,7 +36,7 @@ from oracle.domain.logs import Log
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# A window is read by receipts alone only if it has at least this many non-empty blocks.
+# A window is read from receipts alone only if it has at least this many non-empty blocks.
 MIN_NONEMPTY_BLOCKS = 80
 
 
@@ -48,7 +48,7 @@ class WindowVerifier:
     calibration: Calibration
     bloom_checker: BloomChecker
     sampler: HeaderSampler
-    # A callback that gets an endpoint with a wrong answer, and the name of the check that failed.
+    # Called with an endpoint that gave a wrong answer and the name of the failed check.
     report_endpoint: Callable[[Endpoint, str], None]
 
     def get_max_allowed_level(self, max_level: VerificationLevel) -> VerificationLevel:
@@ -113,7 +113,7 @@ class WindowVerifier:
             max_level < VerificationLevel.PROVEN
             or not endpoint.limits.serves_block_receipts
             or not all(map(self.calibration.is_proven, features))
-            # While samples are needed, logs are requested to find the blocks that have any.
+            # While samples are still needed, logs are requested in order to find blocks with logs.
             or self.calibration.needs_any_samples(self.sampler.features)
         ):
             return False
@@ -121,8 +121,8 @@ class WindowVerifier:
         return (
             len(nonempty_headers) >= max(MIN_NONEMPTY_BLOCKS, len(blocks) // 2)
             and not any(
-                # The logs of a block that an operator accepted must be requested, because its
-                # receipts cannot prove them.
+                # Receipts cannot prove the logs of a block that an operator accepted, so they must
+                # be requested.
                 self.calibration.is_accepted(feature, header.block.hash)
                 for feature in features
                 for header in blocks
@@ -322,7 +322,7 @@ class WindowVerifier:
             elif (
                 computed_root := try_compute_transactions_root(header)
             ) != header.transactions_root:
-                # Every block with transactions is checked, because blooms do not cover calls.
+                # Blooms do not cover calls, so every block with transactions is checked.
                 message = "the transactions do not match the transactions root of the header"
                 self._raise_contradiction(
                     window,

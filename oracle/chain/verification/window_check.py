@@ -78,9 +78,9 @@ class VerifiedWindow:
     calls_by_block: Mapping[int, Sequence[Call]] | None = None
     logs_by_block: dict[int, list[Log]] = field(init=False)
     level_by_block: dict[int, VerificationLevel] = field(init=False)
-    # Whether proven logs have replaced logs of the endpoint.
+    # Whether proven logs have replaced logs that the endpoint returned.
     is_repaired: bool = False
-    # The blocks whose receipts have proven which calls succeeded.
+    # Blocks whose receipts have proven which calls succeeded.
     blocks_with_call_outcomes: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ from oracle.queries.objection_models import describe_objection_state
 from oracle.queries.text.text_tables import format_block_time, sanitize_text
 from oracle.systems.crynux.predownload import list_download_requests
 
-# The terminal shows at most this many changes; --json contains every change.
+# The terminal shows at most this many changes; --json shows all.
 _MAX_CHANGES = 50
 
 

@@ -31,7 +31,7 @@ class _ExportProgress(msgspec.Struct):
     next: int
     size: int
     lines: int
-    # The hash of the last block that was written, or empty if none was written.
+    # The hash of the last block written, or empty if there is none.
     hash: str = ""
 
 
@@ -143,7 +143,7 @@ def _finalize_fixture_file(part_path: Path, path: Path) -> None:
         part_path.replace(path)
         return
     packed_path = path.with_name(f"{path.name}.packed")
-    # Without a timestamp in the gzip header, equal blocks produce equal bytes.
+    # No timestamp in the gzip header, so that equal blocks produce equal bytes.
     with (
         part_path.open("rb") as part_file,
         packed_path.open("wb") as file,

@@ -85,7 +85,7 @@ def _format_decimal(units: int | None) -> str:
     return "-" if units is None else format_decimal(units, 4)
 
 
-# The functions that format a cell; cells of other fields are printed unchanged.
+# Formatters of table cells; other fields are printed as they are.
 _CELL_FORMATTERS: dict[str, Callable[[NodeEntry], str]] = {
     "status": _format_node_status,
     "long_term": lambda row: _format_decimal(row.long_term),

@@ -17,8 +17,7 @@ from oracle.errors import InputError
 from oracle.queries.command_models import ParquetAnswer
 from oracle.resources import format_install_command
 
-# A folder has about one day of a chain with one block per second, which gives not too many files
-# of a few MB.
+# About one day of a chain with a block per second: not too many files, of a few MB each.
 BLOCKS_PER_FOLDER = 100_000
 
 

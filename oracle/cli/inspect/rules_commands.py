@@ -115,7 +115,7 @@ def show(
         missing_rules = [
             rule for rule in list_unpublished_rules(name) if rule not in changed_values
         ]
-        # An incomplete rule set can be shown, but only a complete one can score and has a hash.
+        # An incomplete rule set can be shown, but it has no hash and cannot score.
         complete_rules = (
             build_rules(name, changed_values) if changed_values or not missing_rules else None
         )
@@ -191,8 +191,7 @@ def print_history(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption 
 
     A change is listed before its execution if oracle.timelock is set.
     """
-    # These modules are imported here, because they need the database, which the other commands do
-    # not need.
+    # Imported here, because they need the database, which the other commands do not.
     from oracle.daemon.event_readers import open_reader  # noqa: PLC0415
     from oracle.daemon.records import open_folded_records  # noqa: PLC0415
     from oracle.daemon.startup import build_api_source  # noqa: PLC0415

@@ -62,9 +62,9 @@ from oracle.store.outbox.records import Account, Pause, PauseKind
 from oracle.telemetry.outbox_counts import HotSetLag
 from oracle.txmgr.nonce_sync import find_start_refusal_reason
 
-# A request times out after this many seconds, because `status` waits only briefly.
+# In seconds; `status` waits only briefly for a response.
 _TIMEOUT_SECONDS = 3.0
-# The indexer commits about once per second, so a shorter time would see one commit or none.
+# The indexer commits about once per second; a shorter time would see one commit or none.
 _MIN_WATCH_SECONDS = 2.0
 _NAME_WIDTH = 14
 
@@ -105,7 +105,7 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
         heartbeat = records.report_settings.heartbeat_seconds if has_contract else None
         now = int(unix_seconds())
         unproven_findings, verification_facts = load_proof_status(records.store, chain, scope)
-        # If no daemon has reported recently, the view is used for all findings about the chain.
+        # Without a recent report from a daemon, all findings about the chain come from the view.
         chain_findings = (
             list_contract_findings(chain_view, heartbeat)
             if is_reported

@@ -20,7 +20,7 @@ from oracle.domain.logs import Call, Log
 from oracle.errors import InputError
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
 
-# The terminal shows at most this many rows and ranges; `--json` contains all.
+# The terminal shows at most this many rows and ranges; `--json` shows all.
 _MAX_LINES = 20
 
 

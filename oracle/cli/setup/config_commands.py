@@ -74,7 +74,7 @@ class _CheckFindings:
     facts: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    # True if every fault that was found so far may be transient.
+    # Whether all faults found so far may be transient.
     may_be_transient: bool = True
 
     def run_check(self, name: str, check: Callable[[], str]) -> None:
@@ -176,7 +176,7 @@ def _check_database(config: Config) -> str:
     if state.age is SchemaAge.EMPTY:
         return f"{redact_secrets(url)}, empty; `qos-oracle run` or `migrate` creates the tables"
     with open_records(config):
-        # `open_records` rejects another schema, chain or contract, and names the remedy.
+        # `open_records` rejects a different schema, chain or contract, and says how to resolve it.
         pass
     return f"{redact_secrets(url)}, revision {state.found_revision}"
 

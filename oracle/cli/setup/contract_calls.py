@@ -22,7 +22,7 @@ from oracle.errors import InputError
 from oracle.queries.contract_models import ContractCallAnswer
 
 ADMIN, PAUSER, VETOER = "admin", "pauser", "vetoer"
-# A proposer of the timelock, and the account to which the role of the vetoer was offered.
+# A proposer of the timelock, and the account that was offered the vetoer role.
 PROPOSER, NEW_VETOER = "proposer", "new vetoer"
 
 
@@ -39,7 +39,7 @@ class ContractFunction:
 _LIMITS = (partial(parse_limits, RootsLimits),)
 _KICK_LIMITS = (partial(parse_limits, ContractKickLimits),)
 
-# The contract functions by the names of their actions on the command line.
+# The contract function behind each action of the command line.
 CONTRACT_CALLS: Mapping[str, ContractFunction] = {
     "pause": ContractFunction("pauseFor", PAUSER, (parse_whole_number,), "SECONDS"),
     "pause-kicks": ContractFunction("pauseKicks", PAUSER),

@@ -52,7 +52,7 @@ from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.fee_quote import SendLimits
 
 _UNSET = ""
-# With this value of --adapter, no adapter is deployed, even if the profile has one.
+# `--adapter none` deploys no adapter, even if the profile has one.
 _NO_ADAPTER = "none"
 
 
@@ -303,7 +303,7 @@ def build_oracle_setup(
     }
     tightest = replace(
         DEFAULT_TIGHTEST,
-        # A round is still accepted in every period, so that scores do not become stale.
+        # The contract still accepts a round in every period, so that scores do not become stale.
         min_interval=settings.period_seconds,
         max_age_seconds=max(DEFAULT_TIGHTEST.max_age_seconds, min_age),
         anchor_window=limit_by_name["anchor_window"],

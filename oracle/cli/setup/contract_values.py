@@ -16,13 +16,13 @@ from oracle.queries.text.text_tables import format_block_time, print_facts
 
 _Limits = TypeVar("_Limits", RootsLimits, ContractKickLimits)
 
-# The name suffixes of unix timestamps, and of durations in seconds.
+# Field name suffixes of Unix timestamps, and of durations in seconds.
 _TIME_SUFFIXES = ("_at", "paused_until")
 _SPAN_SUFFIXES = (
     *("_seconds", "_delay", "_interval", "_cooldown"),
     *("kick_window", "bucket_frame"),
 )
-# A duration of at least this many seconds is shown in a larger unit.
+# Durations from this length on are shown in a larger unit.
 _MIN_SPAN_SECONDS = 90
 _SCORE_STEPS = 10_000
 
@@ -35,7 +35,7 @@ def _format_node_share(parts: int) -> str:
     return f"{parts / _SCORE_STEPS:.2%} of the nodes"
 
 
-# The functions that format a value, by field name; contracts/roots/core defines the meanings.
+# How the value of a field is formatted; contracts/roots/core defines what the fields mean.
 _FORMATTER_BY_NAME: Mapping[str, Callable[[int], str]] = {
     "kick_below": _format_qos,
     "big_fall": _format_qos,

@@ -38,7 +38,7 @@ from oracle.signing.signer import Signer
 from oracle.txmgr.accounts_and_limits import SenderAccount
 from oracle.txmgr.client.receipts import fetch_transaction_count
 
-# The timeout in seconds for each receipt of `contract deploy`.
+# `contract deploy` waits this long for each receipt.
 _RECEIPT_TIMEOUT_SECONDS = 120
 _POLL_SECONDS = 1.0
 
@@ -158,8 +158,7 @@ class DeployPlan:
         addresses = self._predict_addresses()
         setup = self._complete_oracle_setup(addresses)
         answer = self._simulate_deployments(setup, addresses)
-        # The steps are listed before anything is sent, because they need addresses that may be
-        # missing.
+        # List the steps before sending anything, because they need addresses that may be missing.
         steps = self._list_next_steps(addresses)
         if dry_run or not as_json:
             print_contract_result(answer, as_json=as_json)
@@ -168,7 +167,7 @@ class DeployPlan:
             return
         gas_used = self._deploy_contracts(setup, addresses)
         if as_json:
-            # A program that reads --json expects a single JSON document.
+            # A program that reads --json expects exactly one JSON document.
             print_model(
                 answer.model_copy(update={"address": addresses.oracle, "gas_used": gas_used})
             )
@@ -236,8 +235,7 @@ class DeployPlan:
                 max_rounds=self.words_setup.max_rounds,
                 gas_limit=words_deployment.gas_limit,
             )
-        # The balance is compared with the total cost, so that the deployment does not stop
-        # halfway.
+        # Compare the balance with the total cost, so that the deployment does not stop halfway.
         check_deployer_balance(*deployment_by_name.values())
         oracle_deployment = deployment_by_name["oracle"]
         timelock = adapter = None
@@ -349,8 +347,8 @@ class DeployPlan:
         steps = [f"next: {line}" for line in self._list_role_steps(addresses)]
         if addresses.timelock is not None:
             owner, delay = self.roles.owner, self.roles.delay
-            # The vetoer does not become a canceller itself. If its key were stolen, the thief
-            # could cancel operations forever, even after the vetoer was replaced.
+            # The vetoer itself does not become a canceller: a stolen vetoer key could then cancel
+            # operations forever, even after the vetoer was replaced.
             grant = build_grant_canceller_call(addresses.timelock, addresses.oracle)
             steps.append(
                 f"next, so that the vetoer can cancel scheduled calls: {owner} sends "

@@ -42,7 +42,7 @@ _COLUMNS = (
 _TEXT_COLUMNS = ("client", "tags", "serves", "anchor")
 _MAX_CLIENT_LENGTH = 24
 
-# The advice for errors that an operator can resolve. Other errors are transient or need no advice.
+# Advice for errors that an operator can resolve. The others are transient or need no advice.
 _ADVICE = {
     ErrorKind.REFUSED: "check the API key in its URL",
     ErrorKind.UNREACHABLE: "check that it is running and that its URL is correct",
@@ -254,7 +254,7 @@ def probe_single_endpoint(
     `exclusion_reason` is the reason of the quarantine, or None.
     """
     if exclusion_reason is not None:
-        # A quarantined endpoint gets no requests at all, not even probes.
+        # A quarantined endpoint gets no requests, not even probes.
         return ProbedEndpoint(position, rpc_endpoint.name, Capabilities(), exclusion_reason)
     try:
         facts = probe_endpoint(rpc_endpoint.client, requirements)

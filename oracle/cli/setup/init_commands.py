@@ -39,7 +39,7 @@ from oracle.rpc.new_heads import find_websocket_url
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.transport import redact_url
 
-# The file is private, because an endpoint URL may contain an API key.
+# Endpoint URLs may contain API keys, so the file is private.
 _OWNER_ONLY = 0o600
 
 # The shipped configurations of public networks (`--network`).

@@ -27,8 +27,8 @@ from oracle.queries.text.text_tables import shorten_hash
 
 _GWEI = 10**9
 
-# Pairs of equivalent events, of which the first takes effect now, and the second when the running
-# task ends.
+# Pairs of equivalent events: the first takes effect at once, the second when the running task
+# ends.
 _EQUIVALENT_EVENTS: dict[type[DomainEvent], type[DomainEvent]] = {
     NodePauseAsked: NodePaused,
     NodeQuitAsked: NodeQuit,
@@ -117,7 +117,7 @@ def find_profile_warnings(config: Config, reader: EventReader) -> Iterator[str]:
     """
     profile = reader.profile
     rules = build_configured_rules(config)
-    # With a feed there is no warning, because the feed supplies the events that the profile lacks.
+    # A feed supplies the events that the profile lacks, so there is no warning with a feed.
     if config.feed.url is None:
         missing_signals = [
             *describe_missing_event_types(profile.event_types, rules),

@@ -46,8 +46,8 @@ def announce_rules(
     call = _build_call(settings, rules_hash, int(reason_hash, 16))
     text_by_name = {
         f"{rules_hash}.json": new_text,
-        # The current rules are stored, too, so that `rules history` can compare them after they
-        # were replaced.
+        # The current rules are stored too, so that `rules history` can still compare them once
+        # they have been replaced.
         f"{hash_rules_text(current_text)}.json": current_text,
         f"{reason_hash}.txt": reason,
     }

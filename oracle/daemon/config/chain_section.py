@@ -18,9 +18,9 @@ from oracle.daemon.config.sections import SecretUrls, Section
 from oracle.domain.coverage import VerificationLevel
 from oracle.rpc.endpoints.providers import find_repeated_url, get_host
 
-# More workers do not help, because a single writer applies the segments that they prepare.
+# More workers do not help, because a single writer applies what they prepare.
 _MAX_WORKERS = 3
-# A number that exceeds the height of any chain.
+# Higher than any chain.
 _NEVER_BLOCKS = 2**63
 
 
@@ -32,7 +32,7 @@ def _check_websocket_url(value: str) -> str:
 
 WebsocketUrl = Annotated[str, AfterValidator(_check_websocket_url), SECRET]
 BlockHash = Annotated[str, AfterValidator(parse_hash)]
-# The largest number that a column of the database can store.
+# The maximum of an integer column in the database.
 _MAX_NUMBER = 2**63 - 1
 LevelName = Literal["seamed", "pinned", "bloomed", "proven"]
 # The length is limited outside the pattern for the reason given at `sections.Label`.
@@ -83,7 +83,7 @@ class ChainSection(Section):
     def _check_endpoints(self) -> Self:
         positions = find_repeated_url(self.endpoints, self.providers)
         if positions is not None:
-            # The URL is left out, because it may contain a key.
+            # The URL is omitted, because it may contain a key.
             raise ValueError(
                 f"endpoints: entries {positions[0]} and {positions[1]} are the same address; "
                 "remove one, because an endpoint cannot confirm its own responses"
@@ -93,7 +93,7 @@ class ChainSection(Section):
     @model_validator(mode="after")
     def _check_providers(self) -> Self:
         if self.providers.keys() - set(map(get_host, self.endpoints)):
-            # The error does not contain the host, because the host may contain a key.
+            # The host is omitted, because it may contain a key.
             raise ValueError(
                 "providers: a key is not the host of any endpoint; expected hosts of "
                 "chain.endpoints, in lower case"

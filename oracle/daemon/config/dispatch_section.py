@@ -26,10 +26,10 @@ from oracle.systems.registry import get_policy
 
 Seconds = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Kind = Literal["sd", "llm", "sd_ft"]
-# The policies that weight candidates by stake and QoS, and that have a minimum weight.
+# These policies weight candidates by stake and QoS, and have a minimum weight.
 _FLOORED_POLICIES = frozenset({"crynux", "relay", "crynux-docs"})
 _KINDS: tuple[Kind, ...] = ("sd", "llm", "sd_ft")
-# The limits of the contract TaskNetwork for a task's size, and for its timeout in seconds.
+# TaskNetwork's limits for the size of a task and for its timeout in seconds.
 _MAX_SIZE = 2**32 - 1
 _MAX_TIMEOUT = 86_400
 
@@ -144,7 +144,7 @@ def build_dispatch_settings(dispatch: DispatchSection, rules: Rules) -> Dispatch
         alpha=Fraction(dispatch.queue_alpha),
         max_in_flight=dispatch.max_in_flight,
         change=dispatch.change,
-        # Other policies request no downloads, because they do not track which node has a model.
+        # Other policies do not track which node has which model, so they request no downloads.
         spread=ModelSpread(per_day=0) if crynux_policy is None else build_model_spread(dispatch),
     )
 

@@ -25,10 +25,10 @@ from oracle.signing.key_locations import (
 
 Role = Literal["signer", "transmitter", "dispatcher"]
 ROLES: tuple[Role, ...] = get_args(Role)
-# The settings that define the location of a role's key, without the prefix of the role.
+# The settings that locate a role's key, without the prefix of the role.
 _LOCATION_SETTINGS = ("keystore", "kms_key_id", "remote_url", "env")
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
-# The type of a setting that is looked up by name.
+# The type of settings that are looked up by name.
 _SettingValue: TypeAlias = Any
 _RAW_KEY = re.compile(r"(0x)?[0-9a-fA-F]{64}")
 

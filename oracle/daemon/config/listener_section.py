@@ -80,7 +80,7 @@ class StatementsSection(ListenerSection):
 
 class ApiSection(ListenerSection):
     section_name = "api"
-    # The largest request describes a task for which nodes are selected.
+    # The largest request describes a task for which nodes are to be selected.
     body_bytes = 16 * 1024
 
     # Whether `run` serves `/v1` as well; `qos-oracle serve` always serves it.

@@ -127,13 +127,13 @@ def find_rule_faults(rules_section: RulesSection) -> list[str]:
 _SQLITE_PREFIX = "sqlite:///"
 ENVIRONMENT_PREFIX = "QOS_ORACLE_"
 
-# A report of level `soft` is based on a block this far below the head
+# A `soft` report is based on the block this far below the head
 # (docs/explanation/reports.md#when-to-publish).
 SOFT_BLOCKS = 2
 # The contract that starts drawn tasks.
 TASK_NETWORK_CONTRACT = "TaskNetwork"
-# The maximum number of blocks that are expected between the end of a report's period and the
-# inclusion of the report in a block.
+# The maximum number of blocks expected between the end of a report's period and the block that
+# includes the report.
 LANDING_BLOCKS = 6
 
 
@@ -367,7 +367,7 @@ def _find_network_faults(config: Config) -> list[str]:
         profile = load_profile(network.profile, network.options)
     except InputError as error:
         first_line, *fault_lines = str(error).splitlines()
-        # If there are several faults, the first line only states their number (`format_faults`).
+        # With several faults, the first line only states how many there are (`format_faults`).
         return fault_lines or [first_line]
     contracts_with_address = {
         name for name, contract in profile.contracts.items() if contract.address is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _OWN_CGROUP_FILE = Path("/proc/self/cgroup")
-# The quota of a control group without a limit, in cgroup versions 2 and 1.
+# How cgroup versions 2 and 1 state that a group has no CPU quota.
 _UNLIMITED = ("max", "-1")
 
 

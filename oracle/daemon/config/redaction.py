@@ -22,10 +22,10 @@ class SecretMark:
 SECRET: Final = SecretMark()
 SecretText = Annotated[str, SECRET]
 
-# Shorter parts of a path are not redacted, because they are often common words ("v3", "mainnet").
+# Shorter path segments are not redacted, because many are common words ("v3", "mainnet").
 _MIN_TOKEN_LENGTH = 16
 _MIN_PASSWORD_LENGTH = 6
-# The parameters of libpq that are passwords, which are redacted even if they are short.
+# libpq's password parameters are redacted even if they are short.
 _PASSWORD_PARAMETERS = frozenset({"password", "sslpassword"})
 
 
@@ -106,7 +106,7 @@ def iter_secret_url_parts(urls: Iterable[str]) -> Iterator[str]:
         try:
             parts = urlsplit(url)
         except ValueError:
-            # An invalid URL is skipped here, because the code that uses the URL rejects it.
+            # Skipped here; the code that uses the URL rejects it.
             continue
         if parts.scheme.startswith("sqlite"):
             continue

@@ -78,20 +78,20 @@ def split_comma_separated(value: object) -> object:
     return value.split(",") if isinstance(value, str) else value
 
 
-# The URL of a block explorer, to which `/tx/0x…` or `/address/0x…` is appended.
+# A block explorer's URL, to which `/tx/0x…` or `/address/0x…` is appended.
 ExplorerUrl = Annotated[
     str, AfterValidator(check_http_url), AfterValidator(lambda url: url.rstrip("/"))
 ]
-# The contact of the operator, which pages show as a link.
+# The operator's contact, which the pages show as a link.
 ContactUrl = Annotated[str, Field(max_length=200, pattern=r"^(https://|mailto:)[^\s\"'<>]+$")]
 # The length is limited outside the pattern, because each command would spend 11 ms to compile a
 # bounded repetition of the Unicode class `\w`.
 _LABEL_PATTERN, _MAX_LABEL_LENGTH = r"^\w[\w .:#/@+-]*$", 32
 Label = Annotated[str, Field(max_length=_MAX_LABEL_LENGTH, pattern=_LABEL_PATTERN)]
 ContractAddress = Annotated[str, AfterValidator(parse_address)]
-# A URL is secret, because it may contain a key.
+# URLs are secret, because they may contain keys.
 SecretUrl = Annotated[str, AfterValidator(check_http_url), SECRET]
-# URLs as a list in TOML, or as `a,b` in an environment variable.
+# A list in TOML, or `a,b` in an environment variable.
 SecretUrls = Annotated[tuple[SecretUrl, ...], NoDecode, BeforeValidator(split_comma_separated)]
 _SITE = re.compile(r"https?://[a-z0-9.:\[\]-]+")
 _MAIL_SCHEMES = ("mailto://", "mailtos://")
@@ -382,7 +382,7 @@ class SubscriptionsSection(Section):
         """The limits for owners, or None if they cannot subscribe."""
         if not self.enabled or self.site is None:
             return None
-        # The import is here, because only processes that serve or notify need this module.
+        # Imported here, because only processes that serve or notify need this module.
         from oracle.notify.subscriptions import SubscriptionTerms  # noqa: PLC0415
 
         return SubscriptionTerms(

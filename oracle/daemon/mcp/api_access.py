@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Scope
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, redact_url
 
-# The maximum size of a response; the explanation of a pool of fifty scores takes about a tenth.
+# The explanation of a pool of fifty scores is about a tenth of this size.
 MAX_RESPONSE_BYTES = 2**20
 _TIMEOUT_SECONDS = 60
 _UNAVAILABLE = 503

@@ -17,7 +17,7 @@ from oracle.daemon.mcp.api_access import MAX_RESPONSE_BYTES, ApiAccess
 from oracle.queries.text.text_tables import sanitize_text
 
 MARK = "untrusted_text"
-# The names of response fields, at any depth, that contain untrusted text.
+# Response fields, at any depth, that contain untrusted text.
 UNTRUSTED_FIELDS = frozenset(("abort_reason", "gpu", "model", "models", "required_gpu", "text"))
 INSTRUCTIONS = (
     "Scores of the nodes of a compute network, computed from chain events. Fractions such as QoS "
@@ -138,7 +138,7 @@ def mark_untrusted_texts(value: object, field: str = "") -> object:
     return value
 
 
-# The supported versions of the protocol. The messages of this server are the same in all of them.
+# Supported protocol versions. The messages of this server are the same in all of them.
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 _PARSE_ERROR, _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS = -32700, -32600, -32601, -32602
 

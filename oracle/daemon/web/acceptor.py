@@ -23,20 +23,20 @@ from oracle.daemon.web.rate_limit import get_client_network
 from oracle.telemetry.service_metrics import RefusalReason
 
 _FIRST_SECONDS = 0.004
-# The seconds before each check of a connection; the last wait of 4 s is repeated.
+# Seconds to wait before each check of a connection; the last wait (4 s) repeats.
 _WAIT_SECONDS = tuple(_FIRST_SECONDS * 2**exponent for exponent in range(11))
-# The maximum number of connections that one iteration of the loop accepts, and that it checks.
+# The maximum number of connections that one iteration of the loop accepts, and also checks.
 _MAX_PER_TICK = 64
-# The maximum size of request line and headers; this module does not read bodies.
+# The maximum size of the request line and headers; this module does not read bodies.
 MAX_HEAD_BYTES = 16 * 1024
 _HEAD_END = b"\r\n\r\n"
-# After the process ran out of file descriptors, no connections are accepted for this time.
+# No connections are accepted for this long after the process ran out of file descriptors.
 _PAUSE_SECONDS = 0.25
 _RESOURCE_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 T = TypeVar("T")
 
-# Reasons to close a connection: too many connections of its network, or too many in total.
+# Why a connection is closed: too many from its network, or too many in total.
 Surplus = Literal["address", "total"]
 
 
@@ -47,7 +47,7 @@ class ConnectionTable(Generic[T]):
         """Create an empty table; both limits must be at least one."""
         self._max_connections = max_connections
         self._max_per_address = max_per_address
-        # The network of each connection, and when it arrived.
+        # The client network of each connection, and the time of its arrival.
         self._connections: dict[T, tuple[str, float]] = {}
         self._connections_by_network: dict[str, dict[T, None]] = {}
 
@@ -100,8 +100,8 @@ class ConnectionTable(Generic[T]):
     def _find_surplus_connection(self, network: str) -> tuple[T, Surplus] | None:
         network_connections = self._connections_by_network.get(network, {})
         is_full = len(self._connections) >= self._max_connections
-        # If the table is full, a network with an average number of connections or more loses one
-        # of its own, so that it displaces no other network.
+        # If the table is full and this network holds at least an average number of connections, it
+        # loses one of its own, so that it displaces no other network.
         has_its_share = len(network_connections) * len(self._connections_by_network) >= len(
             self._connections
         )
@@ -158,7 +158,7 @@ class PendingConnection:
         self.sock = sock
         self.address = address
         self.head = bytearray()
-        # Whether the connection is still checked, and how often it was checked.
+        # Whether the connection is still being checked, and how often it has been.
         self.is_watched = True
         self.check_count = 0
         self.drop: Callable[[], None] = sock.close
@@ -233,7 +233,7 @@ class Acceptor:
                 return
             sock.setblocking(False)
             connection = PendingConnection(sock, get_client_network(address[0]))
-            # Most clients have already sent their request, so their connections need not wait.
+            # Most clients have already sent their request, so it is read immediately.
             if self._is_tls or not self._read_request_head(connection):
                 self._add_pending_connection(connection)
 
@@ -286,8 +286,8 @@ class Acceptor:
             if is_finished:
                 self._pending.remove_connection(connection)
             return is_finished
-        # The connection still counts as waiting after its first byte, because a TLS handshake is
-        # not a request.
+        # A TLS handshake is not a request, so even after its first byte the connection still
+        # counts as waiting.
         try:
             connection.sock.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):

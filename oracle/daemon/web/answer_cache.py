@@ -24,7 +24,7 @@ from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.queries.answers import AsOf
 from oracle.queries.api.source import ApiSource, open_snapshot
 
-# The `cache-control` of a response whose path contains the digest of its bytes.
+# For responses whose path contains the digest of their bytes.
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 T = TypeVar("T")
@@ -78,12 +78,12 @@ class SingleFlight(Generic[T]):
             return make() if is_admitted else None
 
 
-# A response contains the age of the index, so it is computed again when the age has grown by this
-# time.
+# A response contains the age of the index, so it is recomputed once the age has grown by this
+# much.
 _LAG_STEP_SECONDS = 30
-# An index that is this far behind the head counts as in a backfill.
+# An index this far behind the head counts as backfilling.
 _HISTORY_LAG_SECONDS = 60
-# During a backfill, a cached response is used for this time even if the index has changed.
+# During a backfill, a cached response is used for this long even if the index has changed.
 _HISTORY_FRESH_SECONDS = 10.0
 _PATIENCE_SECONDS = 5.0
 _MIN_COMPRESSED_BYTES = 1_000
@@ -103,7 +103,7 @@ class _CachedAnswer(NamedTuple):
     body: bytes
     gzipped_body: bytes | None
     media_type: str | None
-    # Until this time (monotonic seconds), the response is used without checking the index.
+    # The monotonic time until which the response is used without checking the index.
     fresh_until: float
 
     @property

@@ -24,7 +24,7 @@ from oracle.store.database import Store
 from oracle.telemetry import metrics
 
 _NOT_NOW = 503
-# The maximum number of requests that may wait for the database, of the server's forty threads.
+# At most this many of the server's forty threads may wait for the database.
 _MAX_DATABASE_REQUESTS = 8
 _NEWEST_INTENTS = 20
 

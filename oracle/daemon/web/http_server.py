@@ -36,13 +36,13 @@ from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _TOO_MANY, _TOO_LARGE, _NO_UPGRADE = 429, 413, 400
-# This header closes the connection of a refused request.
+# Closes the connection after a refused request.
 _CLOSE = {"connection": "close"}
 # The maximum number of digits of `content-length`.
 _MAX_LENGTH_DIGITS = 12
-# A burst may contain the number of requests that is permitted in this many seconds.
+# A burst may contain as many requests as are permitted in this many seconds.
 _BURST_SECONDS = 5
-# The rate of these paths is not limited, so that monitoring always gets a liveness response.
+# Not rate-limited, so that monitoring always gets a liveness response.
 _UNLIMITED_PATHS = frozenset({"/livez"})
 
 
@@ -71,8 +71,8 @@ class RequestLimits:
     def _build_refusal_response(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
         if "upgrade" in headers and headers.get("content-length", "0") != "0":
-            # The parser would treat the body as data of another protocol, so that the application
-            # would get only the head of the request.
+            # The parser would treat the body as data of another protocol and pass only the head of
+            # the request to the application.
             message = "upgrade not supported; use plain HTTP/1.1"
             return JSONResponse({"error": message}, _NO_UPGRADE, _CLOSE)
         if not self._is_body_allowed(headers):
@@ -83,7 +83,7 @@ class RequestLimits:
                 else "request bodies are not accepted"
             )
             return JSONResponse({"error": message}, _TOO_LARGE, _CLOSE)
-        # Behind a proxy on this machine, this is the address that the proxy passes (see
+        # Behind a proxy on this machine, this is the client address that the proxy passes on (see
         # docs/how-to/run-several-reporters.md).
         client = scope.get("client")
         address = "" if client is None else client[0]
@@ -103,7 +103,7 @@ class RequestLimits:
         return len(length) <= _MAX_LENGTH_DIGITS and int(length) <= self._body_bytes
 
 
-# The paths of streams. A HEAD request must not start a stream, because streams never end.
+# A HEAD request must not start a stream, because streams never end.
 STREAM_PATHS = frozenset({"/v1/events"})
 
 
@@ -178,7 +178,8 @@ class _Server(uvicorn.Server):
             is_tls=tls_context is not None,
         )
         self._in_progress: set[PendingConnection] = set()
-        # Connections between two requests. At the limit, the longest idle connection is closed.
+        # Connections between two requests. At the limit, the one that has been idle longest is
+        # closed.
         self._idle = ConnectionTable[PendingConnection](
             get_max_pending_connections(section), section.max_connections_per_address
         )
@@ -240,8 +241,8 @@ class _Server(uvicorn.Server):
         is_tls = self._tls_context is not None
         is_connected = False
         try:
-            # asyncio sets TCP_NODELAY only for connections that it accepts itself. Without this
-            # option, a response in several parts waits 40 ms between the parts.
+            # asyncio sets TCP_NODELAY only on connections that it accepts itself. Without it, a
+            # response in several parts waits 40 ms between the parts.
             connection.sock.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: _HttpConnection(self, connection),
@@ -252,7 +253,7 @@ class _Server(uvicorn.Server):
             )
             is_connected = True
         except OSError:
-            # The TLS handshake failed, or the client has disconnected. No other action is needed.
+            # The TLS handshake failed or the client disconnected; there is nothing else to do.
             pass
         finally:
             if not is_connected:
@@ -281,12 +282,12 @@ class _HttpConnection(HttpToolsProtocol):
         self._server = server
         self._connection = connection
         self._deadline: asyncio.TimerHandle | None = None
-        # Whether the deadline belongs to a response that the client still has to receive.
+        # Whether the current deadline is for a response that the client has yet to receive.
         self._is_sent = False
-        # The number of requests whose head was received and whose response is not complete.
+        # Requests whose head was received and whose response is not complete.
         self._unanswered = 0
-        # The number of bytes since the last complete head or part of a body. They are counted
-        # because the parser buffers them without a limit.
+        # Bytes received since the last complete head or part of a body, counted because the parser
+        # buffers them without a limit.
         self._head_bytes = 0
 
     @override
@@ -314,7 +315,7 @@ class _HttpConnection(HttpToolsProtocol):
         self._head_bytes = 0
         super().on_headers_complete()
         if self.parser.should_upgrade():
-            # The parser reads no further request after an upgrade request.
+            # The parser reads nothing more after an upgrade request.
             self.cycle.keep_alive = False
 
     @override
@@ -330,7 +331,7 @@ class _HttpConnection(HttpToolsProtocol):
             self._cancel_request_deadline()
         if not self.transport.is_closing():
             self._server.mark_request_answered(self._connection)
-        # The base method also processes the bytes that were received meanwhile.
+        # The base method also processes bytes that have arrived in the meantime.
         super().on_response_complete()
         if self._unanswered and not self.transport.is_closing():
             self._start_request_deadline()
@@ -356,13 +357,13 @@ class _HttpConnection(HttpToolsProtocol):
 
     def _enforce_deadline(self) -> None:
         if self._is_sent and not self.transport.get_write_buffer_size():
-            # The client has received the response in time. If another request has arrived
-            # meanwhile, its own deadline starts.
+            # The client received the response in time. If its next request has arrived meanwhile,
+            # that request gets a deadline of its own.
             self._deadline = None
             if self._unanswered:
                 self._start_request_deadline()
             return
-        # A stream has no end, so its deadline applies only to bytes that wait for the client.
+        # A stream never ends, so its deadline only applies while bytes wait for the client.
         has_request = self._unanswered > 0 and self._server.section.stream_limit > 0
         is_stream = has_request and self.scope["path"] in STREAM_PATHS
         if is_stream and not self.transport.get_write_buffer_size():
@@ -381,12 +382,12 @@ def _build_uvicorn_config(application: RequestLimits, section: ListenerSection) 
         ws="none",
         lifespan="off",
         log_config=None,
-        # uvicorn's warnings are not logged, because invalid input of clients could cause many.
+        # uvicorn's warnings are not logged, because clients could cause many with invalid input.
         log_level=logging.ERROR,
         access_log=False,
         server_header=False,
         headers=[("x-content-type-options", "nosniff")],
-        # An idle connection is closed after the same time as one that never sent a request.
+        # An idle connection is closed as soon as one that never sent a request.
         timeout_keep_alive=max(1, round(section.header_timeout_seconds)),
         timeout_graceful_shutdown=_STOP_SECONDS,
     )

@@ -12,14 +12,14 @@ from oracle.daemon.config.listener_section import ListenerSection
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
 
-# A listener may use a sixth of the file descriptors of the process, because endpoints and the
-# database need the others, however many clients connect.
+# A listener may use at most a sixth of the process's file descriptors, because endpoints and the
+# database need the rest, however many clients connect.
 _DESCRIPTOR_SHARE = 6
 _MIN_CONNECTIONS = 8
-# The number of connections that the kernel queues until they are accepted, as in Linux's default.
+# How many connections the kernel queues before they are accepted; Linux's default.
 _BACKLOG = 4096
-# The limit of file descriptors that the process requests, which is more than six times the maximum
-# number of connections of a listener.
+# The process requests this limit of file descriptors: more than six times a listener's maximum
+# number of connections.
 _MAX_DESCRIPTORS = 65_536
 
 
@@ -69,7 +69,7 @@ def build_tls_context(section: ListenerSection) -> ssl.SSLContext | None:
         )
         context.load_cert_chain(section.certificate, section.certificate_key)
     except OSError as error:
-        # Errors of OpenSSL are OSErrors as well; they never contain a part of the key.
+        # OpenSSL's errors are OSErrors too; they never contain any part of the key.
         reason = error.strerror or type(error).__name__
         raise InputError(
             f"[{section.section_name}] certificate: cannot be used: {reason}"

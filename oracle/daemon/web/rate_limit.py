@@ -11,7 +11,7 @@ from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 from oracle.telemetry.service_metrics import RefusalReason, get_refusal_counters
 
-# The maximum number of clients whose requests are counted.
+# The maximum number of client networks whose requests are counted.
 _MAX_NETWORKS = 1024
 _IPV4 = 4
 
@@ -54,7 +54,7 @@ class ClientBuckets:
     def try_acquire(self, address: str) -> bool:
         """Take a token from the bucket of an address; return False if none is left."""
         with self._lock:
-            # Buckets are ordered by their last use, and the least recently used one is dropped.
+            # Buckets are kept in order of use, and the least recently used one is dropped.
             bucket = (
                 self._bucket_by_network.pop(get_client_network(address), None)
                 or self._create_bucket()

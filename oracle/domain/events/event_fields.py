@@ -55,15 +55,15 @@ class FieldKind:
     column: ColumnType
     # The text for docs/reference/events-and-jsonl.md#types.
     description: str
-    # Functions that convert a value to and from the value of its column; None if both are the
-    # same.
+    # Functions that convert a value to and from its column value; None if they are the same.
     to_column: Callable[[Any], Any] | None = None
     from_column: Callable[[Any], Any] | None = None
-    # True for numbers of up to 256 bits, which fit no integer column and no MessagePack integer.
+    # Whether numbers may have up to 256 bits, which fit no integer column and no MessagePack
+    # integer.
     is_wide: bool = False
     # The number of hex digits after `0x`; 0 if the value is not hex.
     hex_digits: int = 0
-    # The enumeration whose members the field holds, or None if it holds other values.
+    # The enumeration that the field's values belong to, or None.
     enum: type[StrEnum] | None = None
 
 

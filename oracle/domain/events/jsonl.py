@@ -33,8 +33,7 @@ def parse_json_object(line: str) -> dict[str, object]:
         ValueError: the line is not a JSON object, contains a key twice, or has too many brackets.
     """
     # No valid event has this many brackets. RecursionError does not protect against deep nesting,
-    # because an imported library raises the interpreter's recursion limit beyond what the stack
-    # can hold.
+    # because an imported library raises the recursion limit beyond what the stack can hold.
     if line.count("[") + line.count("{") > _MAX_BRACKETS:
         raise ValueError("invalid JSON: the line has too many brackets")
     try:
@@ -74,7 +73,7 @@ def _reject_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]
     return value_by_key
 
 
-# NaN and Infinity become floats, which the codec of every field rejects, too.
+# NaN and Infinity become floats, which every field's codec rejects.
 _DECODER = json.JSONDecoder(object_pairs_hook=_reject_duplicate_keys, parse_int=_parse_integer)
 
 
@@ -93,7 +92,7 @@ _POSITION_CODECS: Mapping[str, FieldCodec] = {
     "time_ms": jsonl_fields.INT63,
 }
 _TIME_KEYS = ("time", "time_ms")
-# A position key is omitted from a line if its value is 0.
+# These keys are omitted from a line if their value is 0.
 _OPTIONAL_POSITION_KEYS = ("tx", "sub")
 
 
@@ -199,7 +198,7 @@ class _LineIndex(NamedTuple):
                 f"log: duplicate position ({position_text}), first seen on line {first_line}"
             )
         if is_feed_position(event.at):
-            # An event of a feed has its own time, which lies before the time of its block.
+            # A feed event has its own time, which is before the time of its block.
             return
         time, first_line = self.times.setdefault(event.at.block, (event.time, line))
         if time != event.time:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from sys import intern
 from typing import Any, NamedTuple
 
-# JSON parsers keep integers up to this one exact; a larger integer becomes a decimal string.
+# JSON parsers represent integers up to this one exactly; larger ones become decimal strings.
 _MAX_EXACT_INT = 2**53
 UINT32_MAX = 2**32 - 1
 INT63_MAX = 2**63 - 1
@@ -39,7 +39,7 @@ def build_integer_codec(minimum: int, maximum: int) -> FieldCodec:
         number = value
         if isinstance(value, str) and _DIGITS.fullmatch(value) and int(value) > _MAX_EXACT_INT:
             number = int(value)
-        # The check uses `type` instead of `isinstance`, because a bool is an instance of int.
+        # `type` instead of `isinstance`, because a bool is an instance of int.
         if type(number) is not int or not minimum <= number <= maximum:
             raise ValueError(message)
         return number
@@ -59,7 +59,7 @@ def build_hex_codec(size: int) -> FieldCodec:
         text = value.lower() if isinstance(value, str) else ""
         if not pattern.fullmatch(text):
             raise ValueError(f"must be 0x and {2 * size} hex digits")
-        # The text is interned, because the same node or task occurs in many events.
+        # The same node or task occurs in many events, so its text is interned.
         return intern(text)
 
     return FieldCodec(decode)
@@ -123,7 +123,7 @@ WEI = FieldCodec(_decode_wei, str)
 UINT32 = build_integer_codec(0, UINT32_MAX)
 INT63 = build_integer_codec(0, INT63_MAX)
 LOG_INDEX = build_integer_codec(-1, INT63_MAX)
-# A transaction index is negative for events of a feed, which precede the block's transactions.
+# Negative for feed events, which precede the block's transactions.
 TX_INDEX = build_integer_codec(-INT63_MAX, INT63_MAX)
 AT_LEAST_ONE = build_integer_codec(1, INT63_MAX)
 PLACE = build_integer_codec(0, 2)

@@ -108,7 +108,8 @@ class ModelAdded(TimedEvent):
 class DownloadRequested(TimedEvent):
     """The node gets a request to download the model, and no other before the time `until`."""
 
-    # `ModelAdded` reports the completed download; see docs/explanation/dispatch.md#pre-download.
+    # `ModelAdded` later reports the completed download; see
+    # docs/explanation/dispatch.md#pre-download.
     node: NodeAddress
     model: Text
     until: Seconds
@@ -400,7 +401,7 @@ def _collect_field_kinds() -> dict[str, FieldKind]:
     return kind_by_name
 
 
-# The kinds by field name, in the order of the events.
+# Field kinds by field name, in the order in which events use them.
 FIELD_KINDS: Mapping[str, FieldKind] = MappingProxyType(_collect_field_kinds())
 
 

@@ -53,12 +53,11 @@ class RoundAccepted:
     round: int
     as_of: int
     as_of_hash: Hash
-    # The root of the round's tree, which the next report names as `prev`.
+    # The root of the round's tree, which the next report must name as `prev`.
     root: Hash
-    # The digest of the chain, contract, signers, quorum and rules under which the round was
-    # signed.
+    # A digest of the chain, contract, signers, quorum and rules under which the round was signed.
     config: Hash
-    # Bit i is set if the signer at index i of that configuration has signed.
+    # Bit i is set if the signer at index i of that configuration signed.
     signer_bitmap: int
 
 
@@ -77,13 +76,13 @@ class KickAccused:
     at: Position
     time: int
     node: Address
-    # The last accepted round at the time of the accusation.
+    # The last round accepted before the accusation.
     round: int
-    # The unix time since which the kickout is due, which identifies the accused interval.
+    # The Unix time since which the kickout has been due; it identifies the accused interval.
     due_since: int
-    # The hash of the scores behind the kickout, taken from the node's leaf.
+    # A hash, from the node's leaf, of the scores behind the kickout.
     evidence: Hash
-    # The unix time from which the kickout may be executed.
+    # The Unix time from which the kickout may be executed.
     ready_at: int
 
 
@@ -115,7 +114,7 @@ class KickExecuted:
     time: int
     node: Address
     evidence: Hash
-    # The contract that was called to end the membership, or zero if no contract was called.
+    # The contract called to end the membership, or the zero address if none was called.
     target: Address
 
 
@@ -217,7 +216,7 @@ class RulesScheduled:
     time: int
     operation: Hash
     rules_hash: Hash
-    # The unix time from which anyone may execute the call.
+    # The Unix time from which anyone may execute the call.
     ready_at: int
 
 
@@ -250,10 +249,10 @@ class RulesExecuted:
     rules_hash: Hash
 
 
-# Changes of the rules, and their announcements by the timelock.
+# Changes of the rules and their announcements by the timelock.
 RulesEvent = RulesSet | RulesScheduled | OperationSalted | OperationCancelled | RulesExecuted
 
-# Settings that the administrators of the contract make; each is valid until it is set again.
+# Settings made by the contract's administrators; each stays valid until it is set again.
 SettingEvent = LimitsSet | KickLimitsSet | SignersSet | ConfigSet | RulesEvent
 
 # The events of a node's kickout.

@@ -23,9 +23,9 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import LastEvent, OpenGroup, Task
 
-# This number is incremented when the same events fold to different rows, or when the same rows
-# give other leaves. A database that was folded by an older version is folded again before the
-# daemon continues, and computes all leaves anew.
+# Increment this number when the same events fold to different rows, or the same rows give
+# different leaves. The daemon then folds an older database again and recomputes all leaves before
+# it continues.
 FOLD_VERSION = 13
 
 HANDLERS: dict[type[DomainEvent], Callable[[WorkingSet, Any], None]] = {

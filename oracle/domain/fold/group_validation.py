@@ -26,7 +26,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Ending, GroupMember, GroupResult, Node, Task
 
-# The tasks of a group are in the chain's order, because `OpenGroup.tasks` is only appended to.
+# `OpenGroup.tasks` is only ever appended to, so a group's tasks are in the chain's order.
 
 
 def apply_group_validated(ledger: WorkingSet, event: GroupValidated) -> None:
@@ -62,7 +62,7 @@ def _close_group(
 ) -> None:
     """Close a group, and score its members now or at the end of the transaction."""
     if any(not closing.tasks.isdisjoint(keys) for closing in ledger.closing):
-        # A task is scored only once, so an earlier group with the same task is scored first.
+        # A task is scored only once; the group that closed first must be the one that scores it.
         score_closed_groups(ledger)
     is_ranked = isinstance(event, GroupValidated) and event.ranked is True
     invalid = (event.invalid or ()) if isinstance(event, GroupValidated) else ()

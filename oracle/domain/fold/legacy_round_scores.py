@@ -45,7 +45,7 @@ def compute_round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]
     """
     commitment_positions = [run.committed_at or run.reported_at for run in runs]
     disclosure_positions = [run.disclosed_at or run.reported_at for run in runs]
-    # A node must commit before it can disclose, so no commitment means no answer at all.
+    # Nodes commit before they disclose, so without a commitment there is no answer at all.
     if not any(commitment_positions):
         return []
     return [
@@ -129,7 +129,7 @@ def score_ended_task(ledger: WorkingSet, event: DomainEvent, task: Task) -> None
     scores = compute_round_scores(task.runs, rules)
     if rules.legacy is None or not scores:
         return
-    # The three parts of one task are the only kind of group in these contracts.
+    # In these contracts, the only groups are the three parts of a task.
     task.scored_in = GroupKey(task.key)
     for run, round_score in zip(task.runs, scores, strict=True):
         node = ledger.get_node_for_update(run.node, event.time)

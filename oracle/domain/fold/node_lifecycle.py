@@ -56,7 +56,7 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
     """
     existing = ledger.nodes.get(event.node)
     if existing is not None and existing.pending is PendingLeave.QUIT:
-        # A join implies that a pending quit took effect, although no event reported the quit.
+        # A join implies that the pending quit took effect, although no event reported it.
         apply_pending_leave(ledger, existing.address, event.at, event.time)
     if existing is not None and existing.membership is Membership.MEMBER:
         ledger.record_anomaly(event, Violation.JOINED_WHILE_MEMBER)
@@ -87,7 +87,8 @@ def _restore_pool_at_rejoin(node: Node, time: int, rules: Rules) -> None:
         pool, prior = b"", rules.rejoin_floor
     elif node.starts_anew:
         pool = b""
-        # Under legacy rules, a window replaces the pool; the node's online time stays valid.
+        # Under legacy rules, the window takes the place of the pool; the node's online time stays
+        # valid.
         node.window_sum = node.window_count = 0
     node.pool = pool
     node.pool_sum = sum(pool)

@@ -64,7 +64,7 @@ def _find_cancellation_violation(task: Task | None, event: TaskCancelled) -> Vio
 
 def _abort_unstarted_task(ledger: WorkingSet, event: TaskCancelled, task: Task | None) -> None:
     if task is not None and task.runs:
-        # The runs of the task remain, because each is ended by an event of its own.
+        # The task's runs stay open, because each is ended by its own event.
         return
     task_endings.apply_task_ended(
         ledger, TaskAborted(event.at, event.time, event.task, reason=AbortReason.CANCELLED)

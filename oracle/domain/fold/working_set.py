@@ -100,7 +100,7 @@ class ReliabilityChange(NamedTuple):
 
 class MembershipTransition(StrEnum):
     JOINED = "joined"
-    # If the node is busy, the request takes effect when the node's task ends.
+    # While the node is busy, the request is pending; it takes effect when the node's task ends.
     PAUSE_ASKED = "pause_asked"
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -110,7 +110,7 @@ class MembershipTransition(StrEnum):
     KICKED_OUT = "kicked_out"
 
 
-# These transitions are only requests, which take effect when the node's task ends.
+# These only request a transition, which takes effect when the node's task ends.
 REQUEST_TRANSITIONS = (MembershipTransition.PAUSE_ASKED, MembershipTransition.QUIT_ASKED)
 
 
@@ -139,7 +139,7 @@ class Anomaly:
     at: Position
     time: int
     rule: str
-    # The type of the event, as in docs/reference/events-and-jsonl.md#what-is-legal.
+    # The event's type, as in docs/reference/events-and-jsonl.md#what-is-legal.
     event: str
 
 
@@ -160,7 +160,7 @@ class PreImages:
     nodes: dict[Address, Node | None]
     tasks: dict[TaskKey, Task | None]
     groups: dict[GroupKey, OpenGroup | None]
-    # A tuple with the value before the block as its only element; empty if the block had no event.
+    # Holds one element, the value before the block; empty if the block had no event.
     last: tuple[LastEvent | None, ...]
     incidents: IncidentRows = field(default_factory=IncidentRows)
 
@@ -177,7 +177,7 @@ class Changes:
     memberships: list[MembershipChange] = field(default_factory=list)
     results: list[GroupResult] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
-    # The intervals that opened or closed; the same interval may occur twice.
+    # Intervals that opened or closed; one interval may occur twice.
     kickouts: list[KickoutDue] = field(default_factory=list)
     incidents: IncidentRows = field(default_factory=IncidentRows)
     last: LastEvent | None = None
@@ -219,7 +219,8 @@ class WorkingSet:
         self.at = Position(0, 0, 0)
         self.closing: list[ClosingGroup] = []
         self.detector = IncidentDetector()
-        # For each node whose pending quit took effect: the (block, transaction) in which it did.
+        # For each node whose pending quit took effect: the (block, transaction) in which that
+        # happened.
         self.just_quit: dict[Address, tuple[int, int]] = {}
 
     def get_node_for_update(self, address: Address, time: int) -> Node:

@@ -137,7 +137,7 @@ class ContractState:
         self.head: RoundAccepted | None = None
         self.kicks = {kick.node: kick for kick in kicks}
         self.settings = settings or ContractSettings()
-        # The roots by round, as in the ring of the contract; a struck round has the root 0.
+        # Roots by round, like the contract's ring; a struck round has root 0.
         self._roots: dict[int, Hash] = {}
         self._changes = ContractChanges()
         self._pre_images: ContractPreImages | None = None

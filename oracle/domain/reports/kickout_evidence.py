@@ -17,12 +17,12 @@ from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.node_scores import is_below_kickout_threshold
 from oracle.domain.scoring.rules import Rules
 
-# The version of the scoring formula (docs/reference/scoring-rules.md), which is incremented with
-# any change of scores.
+# The version of the scoring formula (docs/reference/scoring-rules.md). Increment it with any
+# change that affects scores.
 FORMULA_VERSION = 2
-# A creator's scores are decisive if the mean of all other scores is at least this fraction of the
-# kickout line. The line itself would be too strict: an interval opens just below it, so the mean
-# without the scores of almost any creator would reach it.
+# A creator's scores are decisive if the mean of all other scores is at least 5/4 of the kickout
+# line. The line itself would be too low a bar: an interval opens just below it, so without the
+# scores of almost any creator the mean would reach it.
 _CLEARLY_ABOVE = 5, 4
 
 

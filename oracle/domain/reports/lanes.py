@@ -21,11 +21,11 @@ NEVER_REPORTED = 0
 DO_NOT_SELECT = 1
 LOWEST_SCORE = 2
 HIGHEST_SCORE = 10_002
-# One step of a lane, in units of 10^-18.
+# One step of a lane in QoS units (10^-18).
 QOS_STEP = 10**14
 
 LANES_PER_WORD = 16
-# The lane with the lowest index is in the lowest bits of a word.
+# The lane with the lowest index is in the lowest bits of the word.
 _LANES = Struct("<16H")
 
 

@@ -20,12 +20,11 @@ from oracle.domain.events.oracle_events import (
 )
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 
-# The target if no contract is called, because the network's operator ends the membership.
+# No contract is called; the network's operator ends the membership.
 NO_TARGET = ZERO_ADDRESS
-# After this many consecutive refusals for the same reason, an expulsion is not retried
-# automatically.
+# An expulsion is not retried automatically after this many consecutive refusals for one reason.
 MAX_SAME_REFUSALS = 2
-# The largest time in seconds that the contract can store.
+# The largest time, in seconds, that the contract can store.
 NEVER_EXPIRES = 2**40 - 1
 
 

@@ -18,10 +18,9 @@ from oracle.domain.reports.kickout_policy import ObjectionTerms
 from oracle.domain.reports.kickout_review import UnansweredScore
 from oracle.domain.scoring.rules import Rules
 
-# The contract rejects a longer text (contracts/roots/Objections.sol).
+# The contract rejects longer text (contracts/roots/Objections.sol).
 MAX_WORDS_BYTES = 280
-# An incident supports an objection if at least one in this many scores was given during the
-# incident.
+# An incident supports an objection if at least a fifth of the scores were given during it.
 _MIN_MARKED_PART = 5
 
 

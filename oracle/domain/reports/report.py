@@ -17,10 +17,10 @@ from oracle.domain.reports.contract_state import ContractState
 from oracle.domain.reports.lanes import DO_NOT_SELECT, HIGHEST_SCORE, LOWEST_SCORE, get_lane_band
 from oracle.domain.scoring.rules import Rules
 
-# The lanes of all nodes, by seat.
+# The lane of each node, by seat.
 Lanes: TypeAlias = Sequence[int]
-# Lanes are compared in runs of this length, because most lanes of a large network do not change in
-# a round.
+# In a large network most lanes do not change in a round, so lanes are compared in runs of this
+# length.
 _LANES_PER_RUN = 64
 
 

@@ -57,7 +57,7 @@ class RulesChange:
         return RulesState.READY if is_ready else RulesState.SCHEDULED
 
 
-# All changes, oldest first; an announced change keeps the place of its announcement.
+# Oldest first; an announced change stays where it was announced.
 RulesChanges = tuple[RulesChange, ...]
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from oracle.domain.reports.lanes import LOWEST_SCORE, NEVER_REPORTED
 
-# With fewer periods, the median means nothing; with fewer tasks, it can halve by chance.
+# A median of fewer periods means little, and a smaller number of tasks can halve by chance.
 _MIN_PERIODS = 5
 _MIN_TASKS = 100
 
@@ -61,7 +61,7 @@ def count_newly_low_lanes(lane_changes: Sequence[tuple[int, int]], kick_line: in
     `kick_line` is a lane: `ReportSettings.kick_line`.
     """
     return sum(before >= kick_line > after for before, after in lane_changes) + sum(
-        # Lanes that are below the line already may still become unselectable.
+        # Lanes already below the line can still become unselectable.
         LOWEST_SCORE <= before < kick_line and after < LOWEST_SCORE
         for before, after in lane_changes
     )

@@ -21,8 +21,8 @@ from oracle.domain.reports.lanes import (
     HIGHEST_SCORE,
 )
 
-# A function that returns the Keccak-256 hash (32 bytes). The domain imports no library, so its
-# callers pass this function.
+# Returns the Keccak-256 hash (32 bytes). Passed in by callers, because the domain imports no
+# libraries.
 Keccak = Callable[[bytes], bytes]
 
 HASH_BYTES = 32
@@ -39,14 +39,14 @@ class LeafFlag(IntFlag):
     HELD = 8
 
 
-# `abi.encode(address, address, uint256, bytes32)`. The uint256 holds eight numbers. From the
-# highest bit on, they are 8 zero bits, last_scored_at (40 bits), kickout_due_since (40),
-# reliability (64), score_sum (32), score_count (16), seat (32), flags (8) and lane (16).
+# `abi.encode(address, address, uint256, bytes32)`. The uint256 packs eight numbers, from the
+# highest bit down: 8 zero bits, last_scored_at (40 bits), kickout_due_since (40), reliability
+# (64), score_sum (32), score_count (16), seat (32), flags (8) and lane (16).
 _NODE_LEAF = struct.Struct(">12x20s12x20sx5s5sQIHIBH32s")
 _TIME_BYTES = 5
 LEAF_BYTES = _NODE_LEAF.size
 WORD_LEAF_BYTES = 2 * _WORD_BYTES
-# The offsets of fields in an encoded leaf, in bytes.
+# Byte offsets of fields in an encoded leaf.
 _SEAT_AT = 89
 _FLAGS_AT = 93
 _LANE_AT = 94
@@ -218,7 +218,7 @@ def is_leaf_covering_address(encoded: bytes, address: bytes) -> bool:
     next_node = encoded[_NEXT_NODE]
     if node < next_node:
         return node <= address < next_node
-    # The highest address is followed by the lowest.
+    # The successor of the highest address is the lowest.
     return address >= node or address < next_node
 
 

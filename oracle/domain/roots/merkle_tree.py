@@ -14,7 +14,7 @@ from oracle.domain.roots.leaves import HASH_BYTES, Keccak
 
 _EMPTY = bytes(HASH_BYTES)
 _PAIR_BYTES = 2 * HASH_BYTES
-# A power of two, like the widths of the levels.
+# A power of two, as are the widths of all levels.
 _FILLED_HASHES = 1 << 15
 
 
@@ -31,7 +31,7 @@ class MerkleTree:
         self._keccak = keccak
         self._leaf_count = self._depth = 0
         self._hashes = bytearray(_PAIR_BYTES)
-        # A set flag means that the leaf has changed since the hashes above it were computed.
+        # A flag is set if its leaf has changed since the hashes above it were computed.
         self._changed = bytearray(1)
         self._has_changed = False
         self.append_leaves(leaf_hashes)
@@ -134,7 +134,7 @@ class MerkleTree:
         self._has_changed = True
         start = HASH_BYTES << self._depth
         leaves = self._hashes[start : start + HASH_BYTES * old_count]
-        # The old tree is released before the new tree, which is twice as large, is created.
+        # Release the old tree before creating the new one, which is twice as large.
         self._hashes = bytearray()
         self._hashes = bytearray(_PAIR_BYTES << depth)
         self._depth = depth

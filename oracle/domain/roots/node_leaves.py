@@ -24,7 +24,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
-# A function that returns the nodes that exist at these addresses.
+# Returns the nodes that exist at these addresses.
 NodeLoader = Callable[[Sequence[Address]], Mapping[Address, Node]]
 
 
@@ -55,15 +55,15 @@ def build_scoring_context(
     return ScoringContext(rules, time, load_nodes, review_kickout, population_maxima)
 
 
-# The leaf has 16 bits for the number of scores, which only a window of legacy rules can exceed.
+# A leaf has 16 bits for the number of scores; only a window of legacy rules can exceed that.
 _MAX_SCORE_COUNT = 0xFFFF
 
 
-# The part of a node's state from which its leaf is computed, except under legacy rules: seat,
-# address, next address, whether the node is a member, paused and excluded, base, since, pool, pool
-# sum, prior, last_scored_at and kickout_due_time of `oracle.domain.state.Node`. Up to a million
-# rows are encoded as the database driver returns them, so addresses have 20 bytes, and flags may
-# be 0 and 1.
+# What a node's leaf is computed from, except under legacy rules: seat, address, next address,
+# whether the node is a member, paused and excluded, base, since, pool, pool sum, prior,
+# last_scored_at and kickout_due_time of `oracle.domain.state.Node`. The values are as the database
+# driver returns them, because up to a million rows are encoded: addresses have 20 bytes, and flags
+# may be 0 and 1.
 LeafRow = tuple[
     int, bytes, bytes, bool, bool, bool, int, int, bytes, int, int | None, int | None, int | None
 ]
@@ -150,8 +150,8 @@ def build_node_leaf(
         score_sum = tally.total
     due_since = node.kickout_due_time or 0
     flags = _build_flags(node, reliability, context)
-    # The low pool may have been cleared without an event, by a restart of pools or by the end of
-    # its window.
+    # A restart of pools or the end of a window may have emptied the low pool without an event, so
+    # the kickout may no longer be due.
     is_due = node.kickout_due_time is not None and is_kickout_due(node, rules, time)
     review = context.review_kickout(node) if is_due else None
     if review is None or review.has_dead_letter:
@@ -175,8 +175,7 @@ def build_node_leaf(
     )
 
 
-# The flags are looked up by their bits, because combining integers is five times faster than
-# combining LeafFlags.
+# Looking up flags by their bits is five times faster than combining LeafFlags.
 _FLAGS = tuple(LeafFlag(bits) for bits in range(2 * LeafFlag.EXCLUDED))
 _MEMBER_BIT, _PAUSED_BIT, _EXCLUDED_BIT = map(
     int, (LeafFlag.MEMBER, LeafFlag.PAUSED, LeafFlag.EXCLUDED)

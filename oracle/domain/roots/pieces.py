@@ -28,12 +28,12 @@ from oracle.domain.roots.leaves import (
 )
 from oracle.domain.roots.merkle_tree import MerkleTree, compute_empty_root, hash_pair
 
-# A full piece has 1 MiB, which is the usual maximum size of a content-addressed block.
+# A full piece has 1 MiB, the usual maximum size of a content-addressed block.
 PIECE_DEPTH = 13
 PIECE_LEAVES = 1 << PIECE_DEPTH
 PIECE_WORDS = PIECE_LEAVES // LANES_PER_WORD
 WORD_DEPTH = PIECE_WORDS.bit_length() - 1
-# The contract keeps the roots of this many rounds, and cannot verify proofs in older rounds.
+# The contract keeps this many rounds' roots and cannot verify proofs in older rounds.
 KEPT_ROUNDS = 256
 
 
@@ -122,7 +122,7 @@ class PieceEdits:
 
     def drop(self, seats: Iterable[int]) -> None:
         """Record that `seats` changed, but keep only the numbers of their pieces."""
-        # It is faster to look up the end of each piece than to divide each seat.
+        # Looking up the end of each piece is faster than dividing each seat.
         sorted_seats = sorted(seats)
         position = 0
         while position < len(sorted_seats):
@@ -154,9 +154,9 @@ class PieceEdits:
         """Discard the collected leaves."""
         self._seats = array("I")
         self._leaves = bytearray()
-        # For each seat, 1 + the position of its leaf, or 0 if the leaf has not changed.
+        # By seat: 1 + the index of its leaf, or 0 if the leaf has not changed.
         self._slots = array("I")
-        # The changed pieces of which not all changed leaves are kept.
+        # Changed pieces of which some changed leaves were not kept.
         self.dropped_pieces: set[int] = set()
 
     def take(self) -> dict[int, PieceEdit]:
@@ -328,7 +328,7 @@ def build_piece_digest(lanes: Sequence[int], nodes_hash: bytes, words_hash: byte
 
 def count_and_weigh_selectable_nodes(lanes: Sequence[int]) -> tuple[int, int]:
     """Return the number of nodes that may be selected, and the sum of their weights."""
-    # A lane is the weight plus 1, and the weight of a node that may not be selected is 0.
+    # A lane is the weight plus 1; a node that may not be selected has weight 0.
     return len(lanes) - lanes.count(DO_NOT_SELECT), sum(lanes) - len(lanes)
 
 

@@ -145,7 +145,7 @@ class RoundTree:
             lanes[seat] = lane
             self._leaf_count += old_lane == NEVER_REPORTED
             self._open_count += (lane >= LOWEST_SCORE) - (old_lane >= LOWEST_SCORE)
-            # A lane is the weight plus 1, and the weight of a node that may not be selected is 0.
+            # A lane is the weight plus 1; a node that may not be selected has weight 0.
             self._total_weight += max(lane, 1) - max(old_lane, 1)
             changed_words.add(get_word_index(seat))
 
@@ -197,7 +197,7 @@ def _select_leaves(leaves: bytes, positions: Sequence[int]) -> bytes:
     """Return the leaves at `positions`, in the order of `positions`."""
     if LEAF_BYTES * len(positions) == len(leaves):
         return leaves
-    # A list is joined faster than a generator.
+    # Joining a list is faster than joining a generator.
     return b"".join(
         [leaves[LEAF_BYTES * position : LEAF_BYTES * (position + 1)] for position in positions]
     )

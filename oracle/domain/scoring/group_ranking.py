@@ -13,10 +13,10 @@ from oracle.domain.ids import Address, TaskKey
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Ending, GroupMember, Task
 
-# A legacy task has two rounds, the commitment and the disclosure.
+# The two rounds of a legacy task are the commitment and the disclosure.
 _ROUNDS = 2
 _UNANSWERED_ENDINGS = (Ending.ABORTED, Ending.TIMED_OUT)
-# The endings of answers that a verdict does not confirm. A confirmed error report also ends as
+# Endings of answers that the verdict did not confirm. A confirmed error report also ends as
 # ABORTED.
 _UNCONFIRMED_ENDINGS = (Ending.INVALIDATED, *_UNANSWERED_ENDINGS)
 _has_reported_error = attrgetter("error_reported")

@@ -10,10 +10,10 @@ from oracle.domain.scoring.node_scores import get_pool_before_score
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
-# The forecast assumes that the next scores are like this many of the last scores.
+# The forecast assumes that the next scores will be like this many of the newest ones.
 RECENT_SCORES = 20
-# A kickout becomes near when at most NEAR_SCORES scores are missing, and stops being near when
-# more than FAR_SCORES are missing.
+# A kickout becomes near when at most NEAR_SCORES more scores would make it due, and stops being
+# near when it would take more than FAR_SCORES.
 NEAR_SCORES, FAR_SCORES = 15, 25
 
 
@@ -68,9 +68,9 @@ def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
     forecast = forecast_kickout(node, time, rules)
     if forecast is None or not is_near(forecast.scores):
         return False
-    # The pool before the newest score is not known completely, because the newest score displaced
-    # a score. That score would only decide whether a kickout was due already, so this estimate
-    # ignores it.
+    # The newest score displaced an older one, so the pool before it is not fully known. The
+    # displaced score would only decide whether a kickout was already due, so this estimate ignores
+    # it.
     pool = get_pool_before_score(node, time, rules)[:-1]
     previous = _PoolCourse(pool, pool[-RECENT_SCORES:], rules).count_scores_until_due()
     return previous is not None and previous <= NEAR_SCORES

@@ -36,7 +36,7 @@ class LegacyRules:
         ValueError: a number is out of range; the message names the field.
     """
 
-    # The weights are a, b and c of docs/explanation/legacy.md#scores, and sum to at most 1.
+    # The weights a, b and c of docs/explanation/legacy.md#scores; their sum is at most 1.
     vram_weight: Fraction = field(
         metadata=build_rule_metadata(
             "weight of the VRAM size in the combined score, a", _SOURCE, SHARE
@@ -66,7 +66,7 @@ class LegacyRules:
             "minimum number of tasks in the window for a kickout", _SOURCE, POSITIVE
         )
     )
-    # Windows are counted from the unix epoch.
+    # Windows are counted from the Unix epoch.
     window_seconds: int | None = declare_rule(
         None,
         "length of a window in seconds; none is the calendar month in UTC",

@@ -11,10 +11,10 @@ from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.state import Membership, Node
 
 _DAY_SECONDS = 86_400
-# The Gregorian calendar repeats itself after 400 years, which are this many months and days.
+# The Gregorian calendar repeats after 400 years: this many months, and this many days.
 _CYCLE_MONTHS, _CYCLE_DAYS = 4_800, 146_097
-# Years are counted from 1 March, so that the leap day is the last day of its year. January 1970 is
-# therefore the eleventh month of the year 1969.
+# Years begin on 1 March here, so that the leap day is the last day of its year. January 1970 is
+# therefore the eleventh month of 1969.
 _MONTHS_BEFORE_EPOCH = 1_969 * 12 + 10
 _DAYS_BEFORE_EPOCH = 719_468
 
@@ -24,8 +24,8 @@ def compute_window_number(time: int, legacy_rules: LegacyRules) -> int:
     if legacy_rules.window_seconds is not None:
         return time // legacy_rules.window_seconds
     days = time // _DAY_SECONDS
-    # The estimate is off by at most one month, because the lengths of months differ by at most
-    # three days.
+    # The estimate is off by at most one month, because months differ in length by at most three
+    # days.
     month = days * _CYCLE_MONTHS // _CYCLE_DAYS
     while _compute_first_day_of_month(month) > days:
         month -= 1
@@ -45,7 +45,7 @@ def _compute_first_day_of_month(month: int) -> int:
     """Return the first day of a month in days since 1970-01-01; month 0 is in 1970."""
     year, month_index = divmod(month + _MONTHS_BEFORE_EPOCH, 12)
     days = 365 * year + year // 4 - year // 100 + year // 400
-    # From March on, the lengths of months repeat: 31, 30, 31, 30, 31 days.
+    # From March on, the lengths of months follow the pattern 31, 30, 31, 30, 31 days.
     return days + (153 * month_index + 2) // 5 - _DAYS_BEFORE_EPOCH
 
 

@@ -23,8 +23,8 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
-# A member that is not excluded but has a lower reliability is called recovering. This term is not
-# from the rules, which only define the threshold of exclusion.
+# A member below this reliability that is not excluded is called recovering. This term is ours; the
+# rules only define the threshold for exclusion.
 RECOVERING_BELOW = 95 * UNIT // 100
 
 NodeState = Literal[

@@ -233,7 +233,7 @@ def count_effective_scores(node: Node, time: int, rules: Rules) -> int:
     return len(node.pool)
 
 
-# H has recovered completely after this many seconds under any rules
+# After this many seconds, reliability (H) has fully recovered under any rules
 # (docs/reference/scoring-rules.md#numbers).
 _FOREVER = 1 << 21
 

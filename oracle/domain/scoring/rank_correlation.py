@@ -33,7 +33,7 @@ def compute_rank_correlation(
     count = len(pairs)
     if count < _MIN_VALUES:
         return None
-    # Both lists have the same sum of ranks. All ranks are doubled, and the factor cancels out.
+    # Both lists have the same sum of ranks. Ranks are doubled here; the factor cancels out below.
     rank_sum = count * (count + 1)
     covariance = (
         count * sum(first_rank * second_rank for first_rank, second_rank in pairs)

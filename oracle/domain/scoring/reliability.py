@@ -17,7 +17,7 @@ from oracle.domain.scoring.rules import Rules
 class ReliabilityCause(StrEnum):
     JOINED = "joined"
     TIMED_OUT = "timed_out"
-    # A timeout that had no effect, because the time limit of the task was not credible.
+    # A timeout without effect, because the time limit of the task was not credible.
     TIMEOUT_VOID = "timeout_void"
     SUCCEEDED = "succeeded"
     REFUNDED = "refunded"
@@ -34,13 +34,14 @@ class CauseInfo(NamedTuple):
     """The texts for a cause, and the names of the rules by which it changes reliability."""
 
     description: str
-    # A singular noun for counts, and for the legend of the chart.
+    # A singular noun for counts and for the chart's legend.
     noun: str = ""
-    # The name of the rule by whose value H is multiplied.
+    # The rule by whose value reliability (H) is multiplied.
     factor_rule: str | None = None
-    # The rule that replaces `factor_rule` if it is set, and the rule with the minimum H for this.
+    # A rule that replaces `factor_rule` if it is set, and the rule with the lowest H for which it
+    # does.
     first_factor_rules: tuple[str, str] | None = None
-    # The name of the rule whose value is added to H.
+    # The rule whose value is added to H.
     increase_rule: str | None = None
 
     @property
@@ -77,7 +78,7 @@ CAUSES: Mapping[ReliabilityCause, CauseInfo] = MappingProxyType({
         increase_rule="boost",
     ),
 })  # fmt: skip
-# The causes that lower H, so that a node may become excluded.
+# Causes that lower reliability, so that a node may become excluded.
 FALL_CAUSES = tuple(
     cause for cause, info in CAUSES.items() if info.mark is ReliabilityMark.FALL
 )  # fmt: skip

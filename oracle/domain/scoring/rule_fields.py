@@ -15,7 +15,7 @@ from oracle.domain.fixed_point import UNIT
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-# A number in units of 10^-18. In JSON, a fraction is a decimal string; all other numbers are
+# A number in units of 10^-18. Fractions are decimal strings in JSON; all other numbers are
 # integers.
 Fraction = Annotated[int, "units of 10^-18"]
 
@@ -29,7 +29,7 @@ class RuleBounds:
 
     accepts: Callable[[Any], bool]
     error_message: str
-    # The valid values, if the rule is a text.
+    # The valid values of a rule that is a text.
     choices: tuple[str, ...] = ()
 
 
@@ -62,15 +62,15 @@ ASCENDING_TIMES = RuleBounds(_is_ascending, "must be ascending block times")
 class RuleInfo:
     """The metadata of a rule besides its name, type and default."""
 
-    # One line for the operator who chooses the value, which ends with the source
-    # (docs/reference/sources.md; `relay` is Crynux's production relay, and `ours` means decided by
-    # this project). None if the field is not a rule.
+    # One line for the operator who chooses the value. It ends with the source
+    # (docs/reference/sources.md; `relay` is Crynux's production relay, `ours` a decision of this
+    # project). None if the field is not a rule.
     meaning: str | None
     bounds: RuleBounds | None = None
-    # A text that names the replacement if legacy rules ignore the rule, else None.
+    # If legacy rules ignore this rule, a text that names its replacement; else None.
     idle: str | None = None
-    # Whether the JSON omits the default, so that rule sets that are older than the rule keep their
-    # hash.
+    # Whether the default is left out of the JSON, so that rule sets older than this rule keep
+    # their hash.
     omit_default: bool = False
 
 

@@ -33,10 +33,10 @@ from oracle.domain.scoring.rule_fields import (
     rule_to_json,
 )
 
-# Scores are at most this large, because each score in a pool is stored as one byte.
+# Each score in a pool is stored as one byte.
 _LARGEST_SCORE = 255
 
-# The texts for rules that legacy rules ignore, each of which names the replacement.
+# Each text explains why legacy rules ignore a rule and names the replacement.
 _NO_POOL = "legacy keeps no pool; legacy.window_seconds decides which scores count"
 _NO_GROUP = "in legacy three nodes share each task, and every answer gets a rank"
 _NO_RELIABILITY = "legacy has no reliability and excludes no node"
@@ -95,7 +95,7 @@ class Rules:
         bounds=one_of("last", "as_reported"),
         idle=f"{_NO_GROUP}; an error report counts as its node's answer in a round",
     )
-    # `crynux` uses `right` from version 3 on (docs/reference/scoring-rules.md#verdicts).
+    # `crynux` uses `right` since version 3 (docs/reference/scoring-rules.md#verdicts).
     ranked_answers: str = declare_rule(
         "all",
         "ranked answers: all (relay), or only those the verdict confirms (right)",
@@ -150,7 +150,7 @@ class Rules:
     rejoin_heals: bool = declare_rule(
         False, "every join sets reliability to 1", "QoS, relay", idle=_NO_RELIABILITY
     )
-    # Each copy is the truncated mean of the old pool.
+    # Each copy is the mean of the old pool, truncated.
     reseed_copies: int = declare_rule(
         0,
         "copies of the mean that replace a lost pool",
@@ -189,7 +189,7 @@ class Rules:
     boost: Fraction = declare_rule(
         15 * UNIT // 100, "reliability added by a success", "QoS", bounds=SHARE
     )
-    # If the thresholds are equal, no state has to be stored for exclusions.
+    # If both thresholds are equal, exclusions need no stored state.
     exclude_enter: Fraction = declare_rule(
         UNIT // 10,
         "a node is excluded below this reliability",
@@ -212,7 +212,7 @@ class Rules:
         "QoS, Kickout",
         idle="set legacy.kickout_below, the line of legacy's node score",
     )
-    # A share of the scores; with 1, no kickout is held because of a creator
+    # A share of the scores; with 1, no kickout is held because of one creator
     # (docs/explanation/kickouts.md#held-for-a-person).
     kick_creator_share: Fraction = declare_rule(
         UNIT // 2,
@@ -230,9 +230,9 @@ class Rules:
         omit_default=True,
     )
 
-    # The legacy rules if scores come from two rounds of submission
-    # (docs/explanation/legacy.md#scores), or None if scores come from groups. Under legacy rules,
-    # scores do not depend on reliability, and `q_max` is the best score of both rounds together.
+    # None if scores come from groups; set if they come from two rounds of submission
+    # (docs/explanation/legacy.md#scores). Under legacy rules, scores do not depend on reliability,
+    # and `q_max` is the best score of both rounds together.
     legacy: LegacyRules | None = field(
         default=None, metadata=build_non_rule_metadata(omit_default=True)
     )
@@ -341,7 +341,7 @@ def _is_omitted_if_default(rule_field: Field[Any]) -> bool:
     return info is not None and info.omit_default
 
 
-# The rules that legacy rules ignore, each with a text that names the replacement.
+# The rules that legacy rules ignore, and a text that names the replacement of each.
 RULES_IGNORED_BY_LEGACY: Mapping[str, str] = MappingProxyType({
     name: info.idle
     for name, (_, info) in get_declared_rules(Rules).items()

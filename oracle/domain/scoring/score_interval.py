@@ -14,9 +14,9 @@ from oracle.domain.scoring.node_scores import compute_reliability
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 
-# At most 1/20 of all outcomes lies below the interval, and at most 1/20 above it.
+# At most 1/20 of all outcomes lies below the interval and at most 1/20 above.
 _TAIL_PARTS = 20
-# The maximum number of cached intervals, each of which takes a few hundred bytes.
+# The maximum number of cached intervals; each takes a few hundred bytes.
 _MAX_CACHED_POOLS = 1 << 16
 
 

@@ -44,11 +44,11 @@ from oracle.telemetry.indexer_metrics import MISSING_LOGS
 
 __all__ = ["RESAMPLE_INTERVAL", "AuditResult", "Auditor", "audit_next_window"]
 
-# The number of blocks in one request.
+# Blocks per request.
 WINDOW_BLOCKS = 1_000
-# On average, an old window is audited again once in this many new final blocks.
+# On average, one old window is audited again for every 100 new final blocks.
 RESAMPLE_INTERVAL = 100
-# While the index is behind the head, blocks are audited only in one of every 20 ticks.
+# While the index is behind the head, only every 20th tick audits blocks.
 CATCH_UP_INTERVAL = 20
 
 
@@ -78,13 +78,13 @@ class Auditor:
     """
 
     window_blocks: int = WINDOW_BLOCKS
-    # A range with fewer blocks is not audited as long as it can still grow.
+    # A range with fewer blocks is not audited while it can still grow.
     min_blocks: int = WINDOW_BLOCKS
     resample_interval: int = RESAMPLE_INTERVAL
     next_block: int = 0
     next_suspect_block: int = 0
     wait_seconds: float | None = None
-    # The target and the future response of the request in flight, or None.
+    # The target and the pending response of the request in flight, or None.
     _pending: tuple[AuditTarget, Future[BlockWindow]] | None = None
     _tick_count: int = 0
     _last_sampled_final: int = -1
@@ -280,8 +280,8 @@ def _compare_blocks(
         conflicting_block = find_conflicting_block(uow, window)
         difference = compare_window_with_database(uow, window)
     if conflicting_block is not None and not chain.are_receipts_provable():
-        # No header can prove which side is right. The difference is stored as a dispute, because
-        # blaming one side would hide it.
+        # No header can prove which side is right. Blaming one side would hide the difference, so
+        # it is stored as a dispute.
         with context.rebuild_options.transaction(store) as uow:
             record_dispute(
                 uow,
@@ -353,9 +353,9 @@ def _find_next_audit_target(
         span = uow.coverage.find_lowest_unaudited_interval(
             folder.scope.id, remaining, auditor.window_blocks
         )
-        # All blocks below are audited, so they are not searched again.
+        # Every block below is audited, so the next search starts here.
         auditor.next_block = final_number + 1 if span is None else span.first
-        # A range that can still grow is audited later, so that one request covers many blocks.
+        # A range that can still grow is audited later, so that one request covers more blocks.
         is_enough = span is not None and len(span.blocks) >= min(
             auditor.min_blocks, auditor.window_blocks
         )

@@ -88,8 +88,8 @@ def _find_blocks_with_broken_links(
             missing.append(number)
             continue
         if block.parent_hash != parent_hash and (missing or parent_hash is not None):
-            # If the next block links to the block before the missing heights, the chain has
-            # skipped these heights. Here it does not.
+            # If this block linked to the block before the missing heights, the chain would have
+            # skipped them. It does not.
             broken += missing or [number]
         parent_hash, missing = block.hash, []
     return [*broken, *missing]

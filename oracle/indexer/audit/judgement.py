@@ -113,7 +113,7 @@ def _count_calls_by_content(
     )
 
 
-# The maximum number of blocks per window whose receipts are requested to resolve differences.
+# Receipts are requested for at most this many blocks per window to resolve differences.
 _MAX_PROOFS = 50
 
 
@@ -162,7 +162,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
         rebuild_options.transaction(context.store) as uow,
     ):
         cursor = require_cursor(uow)
-        # Rows of blocks that were proven earlier are kept, unless a newer proof contradicts them.
+        # Keep rows of blocks that were proven earlier, unless a newer proof contradicts them.
         proven = find_proven_blocks(uow, folder.scope, audit.blocks)
         for number, window in window_by_block.items():
             check_endpoint_on_same_chain(chain, uow, cursor, window)
@@ -175,8 +175,8 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
         repair.merge(select_rows_to_repair(audit.difference, (), proven | window_by_block.keys()))
         if repair:
             rebuild_result = repair_blocks(uow, folder, cursor, repair, rebuild_options)
-        # The repair and the quarantine are stored in one transaction, so that a crash cannot lose
-        # one of them.
+        # One transaction stores both the repair and the quarantine, so that a crash cannot lose
+        # either.
         lie = (
             describe_wrong_blocks(wrong_blocks)
             if chain.are_receipts_provable() and audit.source_endpoint
@@ -229,7 +229,7 @@ def _recheck_auditor(
     except TransientError:
         return ""
     if window.last.number != lowest_block:
-        # The endpoint does not have this block, so its response proves nothing.
+        # The endpoint lacks this block, so its response proves nothing.
         return ""
     if is_served_data_wrong(proofs[lowest_block], window.logs, window.calls, selectors):
         return describe_wrong_blocks([lowest_block])
@@ -262,8 +262,7 @@ def _fetch_block_proofs(chain: ChainSource, audit: AuditResult) -> dict[int, Blo
 def _fetch_block_proof(chain: ChainSource, number: int, audit: AuditResult) -> BlockWindow | None:
     proven_wrong = chain.get_proven_wrong_endpoints()
     endpoints = [name for name in chain.list_endpoint_names() if name not in proven_wrong]
-    # The source endpoint may no longer be configured, but any other endpoint can prove the block
-    # as well.
+    # The source endpoint may no longer be configured, but any endpoint can prove the block.
     disputing_endpoints = [
         name for name in (audit.auditor, audit.source_endpoint) if name in endpoints
     ]

@@ -77,7 +77,7 @@ class Rereader:
         span = uow.coverage.find_lowest_interval_below_level(
             folder.scope.id, level, BlockRange(self.next_block, final_number)
         )
-        # All blocks below have the highest possible level, so they are not searched again.
+        # Every block below has the highest possible level, so the next search starts here.
         self.next_block = max(self.next_block, final_number + 1 if span is None else span.first)
         return span
 
@@ -108,8 +108,8 @@ def reread_next_window(
             refused.
     """
     context = RepairContext(chain, store, folder, rebuild_options)
-    # Calibration must also precede the first window, because otherwise the level of this window
-    # would depend on the order of the jobs.
+    # Calibrate before the first window too; otherwise the level of that window would depend on the
+    # order of the jobs.
     chain.calibrate()
     with store.read_transaction() as uow:
         due_span = rereader.find_span_to_reread(chain, uow, folder)

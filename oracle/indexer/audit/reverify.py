@@ -35,9 +35,9 @@ from oracle.indexer.provenance import record_proven_blocks
 from oracle.indexer.rebuild import RebuildResult
 from oracle.store.database import UnitOfWork
 
-# The maximum number of blocks that are read, compared and recorded at a time.
+# How many blocks are read, compared and recorded at a time.
 CHUNK = 1_000
-# The level of windows with fewer blocks is recorded for each block.
+# The level of a window with fewer blocks is recorded block by block.
 MIN_SPAN_BLOCKS = 25
 
 
@@ -232,7 +232,7 @@ class _ReverifyRun:
                 self._quarantine_wrong_endpoints(uow, window, cursor.final_number or 0)
             row_diff = select_rows_to_repair(difference, served_proven, stored_proven)
             if row_diff:
-                # If only a part of the rows is repaired, the blocks do not count as verified.
+                # If only some of the rows are repaired, the blocks do not count as verified.
                 verified = self.blocks if row_diff.row_count == difference.row_count else None
                 rebuild_result = repair_blocks(
                     uow, folder, cursor, row_diff, rebuild_options, verified
@@ -291,8 +291,8 @@ class _ReverifyRun:
     def _raise_level(self, uow: UnitOfWork, window: BlockWindow) -> None:
         scope, level = self.context.folder.scope, window.level
         if len(window.range) < MIN_SPAN_BLOCKS and len(window.headers) == len(window.range):
-            # A short range would split an interval of the coverage. Its blocks are stored in their
-            # own table instead, so that the coverage consists of few intervals.
+            # A short range would split a coverage interval. To keep intervals few, its blocks are
+            # recorded in a table of their own.
             block_hashes = [(block.number, block.hash) for block in window.headers]
             uow.verified_blocks.save(block_hashes, level, window.endpoint)
             return

@@ -297,7 +297,7 @@ def repair_blocks(
         TransientError: raw rows of other blocks are missing; nothing was changed.
     """
     renew_cursor_epoch(uow, cursor)
-    # Rows are removed first, because a removed row may have the same number as an inserted row.
+    # Remove rows first, because an inserted row may have the same number as a removed one.
     uow.logs.orphan(row_diff.extra_logs)
     uow.calls.orphan(row_diff.extra_calls)
     uow.logs.append(row_diff.missing_logs)
@@ -307,7 +307,7 @@ def repair_blocks(
     try:
         return rebuild_state_up_to(uow, folder, cursor.number, rebuild_options, verified_blocks)
     except IncompleteLogsError as error:
-        # The daemon continues with the present state, until an operator lets it reread the rows.
+        # The daemon continues with the current state until an operator lets it reread the rows.
         raise TransientError(str(error)) from error
 
 

@@ -108,8 +108,8 @@ def _find_first_scope_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
     if cursor is None or identity is None or cursor.number < identity.start_block:
         return None
     if uow.coverage.get_current_scope() is None:
-        # The database stores no scope yet. Its blocks count as read for the present scope, which
-        # the next window stores.
+        # No scope is stored yet. The blocks count as read for the current scope, which the next
+        # window stores.
         return None
     gaps = uow.coverage.list_gaps(scope.id, identity.start_block, cursor.number)
     if not gaps:
@@ -121,7 +121,7 @@ def _find_first_scope_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
         span = uow.coverage.find_lowest_interval(scope_read.id, first_block, last_block)
         if span is not None and span.first == first_block:
             return _Gap(span.blocks, blocks_left, span, find_missing_scopes(scope, scope_read))
-        # The gap ends before blocks that were read for another scope.
+        # The gap ends before the first block that was read for another scope.
         last_block = last_block if span is None else span.first - 1
     return _Gap(BlockRange(first_block, last_block), blocks_left, None, (scope,))
 

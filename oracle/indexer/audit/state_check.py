@@ -125,7 +125,7 @@ def _build_row_key(tagged_row: tuple[ProjectionRow, bool]) -> tuple[object, ...]
     return tagged_row[0].key
 
 
-# The maximum depth below the head at which endpoints without an archive still have the state.
+# Endpoints without an archive still have the state of blocks up to this far below the head.
 MAX_HEAD_DISTANCE = 64
 
 

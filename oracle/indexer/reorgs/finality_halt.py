@@ -30,7 +30,7 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics
 
 FINALITY_VIOLATION = "finality_violation"
-# The value of `cleared_by` if the halt ended because endpoints returned the final block again.
+# A value of `cleared_by`: the halt ended because endpoints returned the final block again.
 CLEARED_BY_PROOF = "proof"
 
 
@@ -79,7 +79,7 @@ def compare_final_block(fork_context: ForkContext) -> HaltChanged | None:
     if conflicting_block is not None:
         return judge_final_block(fork_context, cursor, conflicting_block)
     if shown_blocks:
-        # The endpoint that did not have the block before has it now.
+        # The endpoint that lacked the block has it now.
         fork_context.fork_watch.final.reset()
     return None
 

@@ -17,18 +17,18 @@ from oracle.errors import TransientError
 from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry import indexer_metrics
 
-# A single endpoint must report the same this many times, at intervals of this many block times.
+# A single endpoint must report the same fork this many times, this many block times apart.
 REQUIRED_POLLS = 3
 BLOCKS_BETWEEN_POLLS = 2
-# A block is accepted if endpoints of this many providers have it.
+# A block is accepted once endpoints of this many providers have it.
 MIN_PROVIDERS = 2
-# The placeholder for the hash of a height at which the indexed chain has no block.
+# Stands for the hash at a height where the indexed chain has no block.
 NO_BLOCK = Hash("no block")
-# The bounds of the estimated block time in seconds, and its default.
+# The minimum, the maximum and the default of the estimated block time, in seconds.
 _MIN_BLOCK_SECONDS, _MAX_BLOCK_SECONDS, _DEFAULT_BLOCK_SECONDS = 0.5, 60.0, 12.0
 _BLOCKS_MEASURED = 20
-# A dispute between endpoints is reported after this time. While a reorg spreads among the
-# endpoints, they differ for a shorter time.
+# A dispute between endpoints is reported after this many seconds. The differences while a reorg
+# spreads are shorter.
 MAX_DISPUTE_SECONDS = 30.0
 
 
@@ -72,9 +72,9 @@ class ForkJudgement:
     verdict: ForkVerdict
     hash_by_denier: dict[str, Hash]
     supporting_endpoints: tuple[str, ...]
-    # The height of the newest block of the endpoints that were right.
+    # The newest block of the endpoints that turned out right.
     newest_number: int = -1
-    # The number of providers that do not have the indexed block, and of those that have it.
+    # How many providers lack the indexed block, and how many have it.
     denier_count: int = 0
     supporter_count: int = 0
 
@@ -134,9 +134,9 @@ class ForkWatch:
 
     tip: ForkEvidence = field(default_factory=ForkEvidence)
     final: ForkEvidence = field(default_factory=ForkEvidence)
-    # The time at which the final block was last compared, or None before the first comparison.
+    # When the final block was last compared, or None before the first comparison.
     compared_at: float | None = None
-    # The present dispute about the newest block, and the time since which it blocks indexing.
+    # The current dispute about the newest block, and since when it has blocked indexing.
     dispute: str | None = None
     disputed_since: float = 0.0
 
@@ -291,10 +291,11 @@ def _evaluate_witness_views(
         if shown_hash != claim.indexed_hash
     }
     if claim.endpoint:
-        # A newer block of this endpoint has another parent, so the hash that the endpoint returned
-        # for this height is outdated.
+        # This endpoint's next block has a different parent, so the hash that it returned for this
+        # height is outdated.
         hash_by_denier.setdefault(claim.endpoint, claim.claimed_hash)
-    # A shorter chain does not outvote an endpoint that still has the newest indexed block.
+    # A chain that is not longer does not outvote an endpoint that still has the newest indexed
+    # block.
     is_longer = any(
         view.head.number >= claim.tip > claim.number and view.endpoint in supporting_endpoints
         for view in views

@@ -49,9 +49,9 @@ from oracle.store.raw.block_repository import Reorg
 from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import metrics
 
-# The number of headers per request in the search for the common ancestor, which fit into a batch.
+# Headers per request in the search for the common ancestor; they fit into one batch.
 HEADERS_PER_REQUEST = 100
-# The interval between two comparisons of the final block with the endpoints.
+# How often, in seconds, the final block is compared with the endpoints.
 FINAL_CHECK_INTERVAL_SECONDS = 30.0
 
 
@@ -195,19 +195,20 @@ def _rewind_tables(
     uow.discard_verification_above(block_number)
     uow.snapshots.delete_above(block_number)
     rewind_rules_replacement_block(uow, block_number)
-    # Reports are deleted and built again on the new chain. They then equal the reports of a
+    # Delete the reports and build them again on the new chain. They then equal the reports of a
     # reporter that never saw the old chain.
     report_count = uow.reports.delete_from_block(block_number)
     uow.leaf_pieces.delete_after_last_report()
-    # Intents without a nonce are dropped with their report. The stamp contains block time.
+    # Intents without a nonce are dropped along with their report. The stamp contains block time.
     stamp = Stamp(cursor.time, uow.lease.get_state().epoch)
     for hook in hooks:
         hook.on_rewind(uow, block_number, stamp)
     uow.outbox.intents.expire_intents_above(block_number, stamp)
-    # Only a command can rewind below the final block; the ancestor then becomes the final block.
+    # Only a command can rewind below the final block; then the ancestor becomes the final block.
     is_below_final = cursor.final_number is not None and block_number < cursor.final_number
     if is_below_final:
-        # Accepted reports are kept, but their leaves may come from blocks that left the chain.
+        # Accepted reports are kept, but their leaves may come from blocks that are no longer on
+        # the chain.
         uow.bookmarks.delete(FIRST_CUT_KEY)
     uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
     depth = cursor.number - block_number
@@ -304,7 +305,7 @@ def _find_common_ancestor(
     hash_by_number[cursor.number] = cursor.hash
     if cursor.final_hash is not None:
         hash_by_number[final_number] = cursor.final_hash
-    # Blocks below the start block are not indexed, so they cannot differ.
+    # Blocks below the start block are not indexed, so there is nothing to compare.
     start_block = 0 if identity is None else identity.start_block
     lowest_number = min(max(start_block - 1, final_number, 0), top_number)
     expected_hashes = set(judgement.hash_by_denier.values())
@@ -371,8 +372,8 @@ def check_for_reorg(
 def _is_final_block_check_due(fork_watch: ForkWatch, now: float) -> bool:
     compared_at = fork_watch.compared_at
     if fork_watch.tip.is_pending():
-        # The newest block is already in doubt and is checked first, because the result may
-        # concern the final block as well.
+        # The newest block is already in doubt. It is checked first, because the result may concern
+        # the final block as well.
         return False
     return (
         compared_at is None
@@ -407,7 +408,7 @@ def check_index_matches_chain(chain: ChainSource, store: Store, block: BlockRef)
     with store.read_transaction() as uow:
         identity = uow.identity.get()
         block_above = _find_block_at_or_above(uow, block.number)
-    # Blocks below the start block are not indexed, and block 0 was compared at the start.
+    # Blocks below the start block are not indexed, and block 0 is compared at startup.
     start_block = 0 if identity is None else identity.start_block
     lowest_number = max(0, start_block - 1)
     if block_above is None or block.number <= lowest_number:
@@ -459,7 +460,7 @@ def _find_block_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | 
     if cursor is not None:
         candidates.append((cursor.number, cursor.hash))
         if cursor.final_number is not None and cursor.final_hash is not None:
-            # While history is indexed, the final block may be above the cursor.
+            # During a backfill, the final block may be above the cursor.
             candidates.append((cursor.final_number, cursor.final_hash))
     rows = uow.logs.find_lowest_block_from(number), uow.calls.find_lowest_block_from(number)
     candidates += [row for row in rows if row is not None]

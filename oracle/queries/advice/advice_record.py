@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oracle.queries.api.source import ApiSnapshot
 
 
-# A node's older changes of reliability are not read, because their effect has healed by now.
+# Older changes of reliability are not read, because their effect has worn off.
 _MAX_CHANGES = 100
 
 

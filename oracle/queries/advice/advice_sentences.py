@@ -256,7 +256,7 @@ def summarize_todays_losses(money: NodeMoney, token: Token) -> str | None:
     """Return one sentence on the fees lost since 00:00 UTC, or None without a task of today."""
     if not money.tasks_today:
         return None
-    # If all tasks that count ended today, earlier tasks of today may no longer count.
+    # If all counted tasks ended today, even earlier tasks of today may have stopped counting.
     at_least = "at least " if money.tasks_today == money.tasks else ""
     is_or_are = "is" if money.tasks_today == 1 else "are"
     return (

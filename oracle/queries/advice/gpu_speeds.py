@@ -5,9 +5,9 @@ from pydantic import Field
 from oracle.queries.answers import ApiModel, FixedPoint
 from oracle.queries.api.gpu_table import Gpu, GpuTable
 
-# Two GPUs are compared only if they shared at least this many groups.
+# Two GPUs are compared only if they took part in at least this many of the same groups.
 MIN_SHARED_GROUPS = 30
-# An answer lists at most this many GPUs, namely those that most members have.
+# The answer lists at most this many GPUs, those that the most members have.
 MAX_GPUS = 50
 
 

@@ -156,7 +156,7 @@ def iter_draw_chances(
         counted_models = weighting.select_counted_models(models)
         return compute_locality_boost(replace(node, in_use=in_use), counted_models, weighting)
 
-    # Draws of the same block share the QoS and the models in use, so the cache rarely misses.
+    # Draws of the same block share the QoS and the models in use, so this cache rarely misses.
     @lru_cache(maxsize=16)
     def compute_draw_weight(models: tuple[str, ...], in_use: tuple[str, ...], qos: int) -> int:
         return compute_weight(compute_model_boost(models, in_use), stake_score, qos, weighting)
@@ -175,7 +175,7 @@ def iter_draw_chances(
 def _compute_chance(draw: StoredDraw, weight: int) -> int:
     """Return the chance that a draw picks a candidate with this weight, in units of 10^-18."""
     if draw.total_weight == draw.candidate_count:
-        # If all weights were 0, each candidate counted as 1.
+        # If all weights were 0, every candidate counted as 1.
         return UNIT // draw.candidate_count
     return min(UNIT, weight * UNIT // draw.total_weight)
 
@@ -198,7 +198,7 @@ class _PastNode:
         self._reserved_spans: list[tuple[int, int]] = []
         self._busy_spans: list[tuple[int, int]] = []
         self._start_by_group: dict[GroupKey | None, int] = {}
-        # The models of tasks that the node started; the newest ones are in GPU memory.
+        # The models of the tasks that the node has started; the newest ones are in GPU memory.
         self._start_times: list[int] = []
         self._models_after_starts: list[tuple[str, ...]] = [()]
         self._result_by_requirement: dict[
@@ -226,7 +226,7 @@ class _PastNode:
         ]
         reasons = list(map(self._find_misfit_reason, self._draws))
         for index in own_indexes:
-            # A node that was drawn is no candidate for the later draws of the same block.
+            # Once drawn, a node is not a candidate for the later draws of the same block.
             later = slice(index + 1, bisect_right(blocks, blocks[index]))
             _fill(reasons, later, IneligibilityReason.TAKEN)
         for span in _iter_span_slices(blocks, self._reserved_spans):
@@ -260,7 +260,8 @@ class _PastNode:
     def _load_node_draws(self, snapshot: ApiSnapshot) -> None:
         """Load the ranges in which the node was reserved or busy, from its own draws."""
         address = self._node.address
-        # Load one more draw, because an earlier task may still have run during the recent draws.
+        # Load one more draw, because an earlier task may still have been running during the recent
+        # draws.
         limit = 1 + sum(row.draw.node == address for row in self._draws)
         draws = snapshot.uow.draws.list_for_node(address, limit)
         tasks = snapshot.uow.tasks.get_many({draw.task for draw in draws})

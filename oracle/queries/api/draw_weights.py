@@ -81,7 +81,7 @@ class DrawWeightTable:
 
     def __init__(self, weighting: Weighting) -> None:
         self._weighting = weighting
-        # Each member's stake and QoS by address; the QoS is None if the member is not available.
+        # (Stake, QoS) of each member; the QoS is None if the member is not available.
         self._members: dict[Address, tuple[int, int | None]] = {}
         self._weight_by_available_member: dict[Address, int] = {}
         self._count_by_stake: Counter[int] = Counter()

@@ -35,11 +35,10 @@ from oracle.domain.state import Node
 from oracle.store.activity_repository import NodeTrendPoint
 from oracle.store.database import UnitOfWork
 
-# This many points are added to a span in which H recovers without events, so that its curve is
-# smooth.
+# Where H recovers without events, this many points are added, so that the curve is smooth.
 _HEALING_POINTS = 24
 _MIN_RISE = UNIT // 100
-# A bucket keeps its first and last point, and the minimum and maximum of QoS and of H.
+# A bucket keeps its first and last point, and those with the lowest and highest QoS and H.
 _POINTS_PER_BUCKET = 6
 
 
@@ -245,7 +244,7 @@ def _sample_recovery_points(
             yield point_at(time)
 
 
-# A trend has at most this many values, one for each block that changed the node.
+# A trend has at most this many values, one per block that changed the node.
 MAX_TREND_POINTS = 30
 _MAX_CACHED = 20_000
 
@@ -270,7 +269,7 @@ class TrendCache:
         """
         if find_inexactness_reason(self._rules) is not None:
             return {}
-        # The fields of a node's row that determine its trend.
+        # A node's trend depends only on these fields of its row.
         keys = {
             node.address: (
                 generation,

@@ -25,7 +25,7 @@ from oracle.queries.api.node_order import NodeRanking, SortKey
 
 T = TypeVar("T")
 
-# No longer sequence of events is simulated.
+# The simulation gives up after this many consecutive events.
 MAX_STEPS = 200
 
 

@@ -141,7 +141,7 @@ def build_history_with_points(
     )
     if not 0 <= end_time - start_time <= MAX_SPAN_SECONDS:
         raise RequestError("from, to: expected `from` before `to`, at most 400 days apart")
-    # The history starts at the node's first event, because nothing is stored about earlier times.
+    # Nothing is stored about the time before the node's first event.
     start_time = max(start_time, known_since)
     record = load_node_record(
         snapshot.uow, address, changes, (start_time, end_time, rules.pool_size)

@@ -28,7 +28,7 @@ from oracle.queries.population import (
 
 MAX_ROWS = 200
 _MAX_CANDIDATES = 10
-# Sorting one candidate costs as much as skipping this many nodes of the complete order.
+# Sorting one candidate costs about as much as skipping this many nodes of the complete order.
 _MIN_NODES_PER_CANDIDATE = 16
 
 

@@ -43,7 +43,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.systems.crynux.crynux_policy import Weighting
 
-# A minus means ascending order; nodes without a QoS come last in both orders.
+# `-` means ascending; nodes without a QoS come last in both directions.
 NodeSort = Literal[
     "qos", "-qos", "long_term", "-long_term", "reliability", "-reliability",
     "scored", "-scored", "changed_at", "-changed_at", "address",
@@ -58,7 +58,7 @@ class SortKey(NamedTuple):
     address: Address
 
 
-# In these orders, recovering nodes move although no event changes them.
+# In these orders, recovering nodes move without any event.
 _TIMED_SORTS = frozenset[NodeSort]({"qos", "-qos", "reliability", "-reliability"})
 
 
@@ -104,7 +104,7 @@ class _StaleOrder(NamedTuple):
     earlier_nodes: Mapping[Address, Node | None]
 
 
-# An order is sorted from scratch if at least one in eight nodes, and at least a thousand, may have
+# An order is rebuilt from scratch if at least 1/8 of the nodes, and at least a thousand, may have
 # moved since it was last requested.
 _MAX_STALE_SHARE, _MIN_STALE_NODES = 8, 1000
 
@@ -124,15 +124,15 @@ class NodeRanking:
         self._shares: Mapping[Address, int] | None = None
         self._draw_weights: DrawWeights | None = None
         self._weight_table: DrawWeightTable | None = None
-        # Nodes whose row in `_weight_table` is older than this ranking.
+        # Nodes whose row in `_weight_table` is outdated.
         self._unweighted_addresses: Collection[Address] = ()
         self._lock = threading.Lock()
-        # The reliability of every other node is 1.
+        # All other nodes have reliability 1.
         self._recovering = RecoveringNodes(rules, cursor.time)
         self._qos_of_recovering: Mapping[Address, int | None] | None = None
         self.counts: Counter[NodeState] = Counter()
         self.state_by_address: dict[Address, NodeState] = {}
-        # The sets are shared with later rankings, so they are never changed in place.
+        # Later rankings share these sets, so they are never changed in place.
         self._addresses_by_gpu: Mapping[str, frozenset[Address]] = {}
         self.members_by_gpu: Counter[Gpu] = count_members_by_gpu(nodes.values())
         if nodes:
@@ -174,7 +174,7 @@ class NodeRanking:
             )
         )
         with self._lock:
-            # The table is handed over, because only one ranking may update it.
+            # Only one ranking may update the table, so it is handed over.
             successor._weight_table, self._weight_table = self._weight_table, None
         if successor._weight_table is not None:
             successor._unweighted_addresses = changed.union(
@@ -300,7 +300,7 @@ class NodeRanking:
         order = self._get_order("address").settled_keys
         get_address = attrgetter("address")
         first = bisect_left(order, prefix, key=get_address)
-        # "g" sorts after every hexadecimal digit.
+        # "g" sorts after every hex digit.
         last = bisect_left(order, prefix + "g", first, key=get_address)
         return [key.address for key in order[first:last]]
 
@@ -465,10 +465,11 @@ class NodeRankingCache:
         self._rules = rules
         self._lock = threading.Lock()
         self._ranking: NodeRanking | None = None
-        # The number of rewrites of the index at the time when the ranking was computed.
+        # How often the index had been rewritten when the ranking was computed.
         self._rewrite_count = 0
         self._trends = TrendCache(rules)
-        # Incremented when all nodes are read again, because older trends belong to another fold.
+        # Incremented when all nodes are read again, because trends from before belong to another
+        # fold.
         self._generation = 0
 
     def load_trends(
@@ -502,7 +503,7 @@ class NodeRankingCache:
         changed = {
             node.address: node for node in uow.nodes.iterate_changed_since(ranking.cursor.number)
         }
-        # The mapping is copied, because another thread may still read the old ranking's mapping.
+        # Copied, because another thread may still be reading the old ranking's mapping.
         return ranking.with_changed_nodes(cursor, {**ranking.nodes, **changed}, changed)
 
 
@@ -510,6 +511,6 @@ def _has_only_grown(uow: UnitOfWork, earlier: Cursor, cursor: Cursor) -> bool:
     """Return whether the index has only grown since an earlier cursor, without a rewind."""
     if cursor.number < earlier.number:
         return False
-    # Headers of old blocks are deleted; if the header is still stored, its hash must match.
+    # Headers of old blocks are deleted; a header that is still stored must match.
     block = uow.blocks.find_canonical(earlier.number)
     return block is None or block.hash == earlier.hash

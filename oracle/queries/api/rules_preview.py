@@ -25,9 +25,9 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.crynux.crynux_policy import Weighting
 
-# The folder of the previews and of their worker, within the folder of announced rules.
+# Holds the previews and their worker's files, inside the folder of announced rules.
 PREVIEW_FOLDER = "previews"
-# Previews are computed for this many of the newest announcements.
+# Only this many of the newest announcements get a preview.
 _MAX_ANNOUNCED = 4
 
 

@@ -25,7 +25,7 @@ from oracle.store.bulk import Row
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.encoding import format_version
 
-# A function that is called with the last written block and the last block to write.
+# Called with the last block written and the last block to write.
 ProgressCallback = Callable[[int, int], None]
 
 

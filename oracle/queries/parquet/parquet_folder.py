@@ -21,8 +21,7 @@ from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 
 MANIFEST = "export.json"
 FORMAT = 1
-# Rows per row group. A reader reads or skips the rows of a group together, and a writer holds them
-# in memory.
+# A reader reads or skips a row group as a whole, and a writer holds it in memory.
 ROWS_PER_GROUP = 65_536
 _BLOCK_DIGITS = 12
 _SUFFIX = ".parquet"
@@ -178,8 +177,8 @@ class ParquetFolder:
         return self.path / table / f"from_block={partition_start:0{_BLOCK_DIGITS}}" / name
 
 
-# The limit for dictionaries is small, because hashes are all different. With its default limit,
-# the writer would notice late that a dictionary of hashes is useless.
+# Hashes are all different, so a dictionary of them is useless. With a small limit, the writer
+# notices that early.
 _WRITER_OPTIONS = {
     "compression": "zstd",
     "compression_level": 3,

@@ -41,9 +41,9 @@ def _build_schema(*columns: tuple[str, pa.DataType], nullable_names: str = "") -
 _POSITION_COLUMNS = (("block", _INTEGER), ("tx", _INTEGER), ("log", _INTEGER), ("sub", _INTEGER))
 _TIMED_COLUMNS = (*_POSITION_COLUMNS, ("time", _INTEGER))
 
-# The column has another name than the field, because GROUP is a reserved word of SQL.
+# This column is not named like its field, because GROUP is a reserved word in SQL.
 COLUMN_BY_FIELD: Mapping[str, str] = MappingProxyType({"group": "task_group"})
-# The columns of `events` in their published order; columns of later fields follow them.
+# The columns of `events` in their published order; columns for newer fields come after them.
 _PUBLISHED_FIELDS = (
     *("node", "creator", "task", "group", "tasks", "stake", "fee", "gpu_name", "gpu_vram"),
     *("required_gpu", "required_gpu_vram", "min_vram", "model", "models", "version", "timeout"),

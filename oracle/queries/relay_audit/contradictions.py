@@ -20,10 +20,9 @@ from oracle.errors import InputError
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.store.database import UnitOfWork
 
-# The maximum number of seconds by which the relay may lag behind the chain, or the chain behind
-# the relay.
+# How many seconds the relay may lag behind the chain, or the chain behind the relay.
 MAX_LAG_SECONDS = 3600
-# The tolerated difference in seconds between the relay's clock and the block times.
+# The tolerated difference, in seconds, between the relay's clock and block times.
 _CLOCK_TOLERANCE_SECONDS = 60
 _STAKED, _KICKED = "NodeStaking", "NodeKickedOut"
 _RUNNER_KINDS = frozenset(
@@ -136,7 +135,7 @@ def _compare_row_with_chain(
         results.unjudged += 1
         return
     min_time = row.seen_from - _CLOCK_TOLERANCE_SECONDS - (0 if is_kick else max_lag_seconds)
-    # A row that existed before the observation began may have any earlier time.
+    # A row that already existed when the observation began may have any earlier time.
     min_time = min_time if row.seen_from < row.seen_to else 0
     node = Address(row.node.lower())
     stakes = _collect_stakes(chain.changes.get(node, ()), min_time, max_time)

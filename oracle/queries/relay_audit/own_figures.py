@@ -38,7 +38,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# All rows get the same block number, because only their order matters here.
+# Only the order of rows matters here, so all get the same block number.
 _BLOCK = 1
 
 
@@ -189,8 +189,8 @@ def _decode_rows(rows: Sequence[FeedRow]) -> tuple[list[DomainEvent], set[int]]:
     """Decode feed rows to events, and collect the ids of the rows that fit two groups."""
     scores = collect_submitted_results(rows)
     starts = collect_start_row_ids(rows)
-    # All rows are decoded as one span. The result does not depend on the span, because a row is
-    # decoded by the rows around it.
+    # Decoding all rows as one span gives the same result as several spans, because the decoder
+    # always looks at the rows around a row.
     span = FeedSpan(rows, rows, scores, starts)
     events = RelayReader().decode_span(span) if rows else []
     readable = [row for row in rows if find_unreadable_reason(row) is None]

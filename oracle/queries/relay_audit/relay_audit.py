@@ -34,10 +34,11 @@ from oracle.queries.relay_audit.relay_watch import (
 )
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# A timeout may be older than its row by one poll, and the relay counts fractions of seconds.
+# A timeout may have happened up to one poll before its row was seen, and the relay counts
+# fractions of a second.
 _MAX_OBSERVATION_DELAY_SECONDS = 4.0
 _HEALTH_SLACK = 0.002
-# The relay's exclusions are not checked if H is this close to a threshold.
+# If H is this close to a threshold, the relay's exclusions are not checked.
 _THRESHOLD_MARGIN = 0.01
 _EXCLUSION_THRESHOLDS = (0.2, 0.8)
 
@@ -67,7 +68,7 @@ def find_health_divergence(
         return None
     if node.is_member and figure.is_excluded != node.is_excluded_at(relay_now):
         state_text = "excluded" if figure.is_excluded else "not excluded"
-        # If reliability never changed, there is no row at which the node diverges.
+        # Reliability never changed, so there is no row at which the node diverges.
         row = node.changes[-1].at.log if node.changes else 0
         return Divergence("exclusion", row, f"the relay reports it as {state_text}")
     return None
@@ -222,7 +223,7 @@ def audit_relay(watch: RelayWatch, contradictions: RowContradictions) -> RelayAu
     )
 
 
-# The audit of a node, and the node as derived at the poll that decided the verdict.
+# A node's audit, and the node as derived at the poll that decided the verdict.
 _JudgedNode = tuple[NodeAudit, DerivedNode]
 
 

@@ -15,7 +15,7 @@ from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, Hash
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# The tolerated difference due to rounding when two machines do the complete computation.
+# The tolerance for rounding when two machines do the same computation.
 _ROUNDING_TOLERANCE = 1e-9
 
 
@@ -66,8 +66,7 @@ def derive_quality_factors(
 
 _URL_OPTION = "--url"
 _MAX_ANSWER_BYTES = 16 << 20
-# A relay may commit rows in another order than the order of their ids, so this many rows are
-# requested again each time.
+# A relay may commit rows out of id order, so this many rows are requested again each time.
 _OVERLAP_ROWS = 500
 
 
@@ -102,7 +101,7 @@ class RelayWatch:
     clock: WatchClock
     page_rows: int = 1000
     rows: dict[int, FeedRow] = field(default_factory=dict)
-    # The times, by the relay's clock, of rows that arrived during the watch or that a witness
+    # Times, on the relay's clock, of rows that arrived during the watch or that a witness
     # observed.
     time_by_row: dict[int, int] = field(default_factory=dict)
     changed_rows: list[int] = field(default_factory=list)

@@ -28,9 +28,9 @@ from oracle.systems.assignment import TaskDraw
 class DrawVerdict(StrEnum):
     """The result of comparing the draw of a task with the start of the task."""
 
-    # The drawn node started the task.
+    # The node that was drawn started the task.
     AGREES = "agrees"
-    # Another node started the task, or no node had been drawn.
+    # A different node started the task, or none had been drawn.
     DIFFERS = "differs"
     # The task started before `dispatch.start_block`, ended without a start, or is a system task.
     NOT_DISPATCHED = "not_dispatched"

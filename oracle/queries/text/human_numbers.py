@@ -5,11 +5,12 @@ from oracle.domain.fixed_point import UNIT
 from oracle.queries.text.text_tables import format_utc
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-# Up to these durations, the smaller unit is used (docs/how-to/explain-a-score.md#number-formats).
+# Durations up to these are shown in the smaller unit
+# (docs/how-to/explain-a-score.md#number-formats).
 _MAX_AS_SECONDS = 90
 _MAX_AS_MINUTES = 90 * _MINUTE
 _MAX_AS_HOURS = 36 * _HOUR
-# From this number of days on, no hours are shown.
+# From this many days on, hours are omitted.
 _MIN_WHOLE_DAYS = 10
 _NUMBER_WORDS = (
     *("no", "one", "two", "three", "four", "five", "six"),
@@ -17,7 +18,7 @@ _NUMBER_WORDS = (
 )
 _ORDINAL_WORDS = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _TEENS = range(11, 14)
-# An amount is shown with at most this many decimal places.
+# The maximum number of decimal places of an amount.
 _AMOUNT_DECIMALS = 6
 
 

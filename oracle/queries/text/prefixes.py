@@ -19,9 +19,9 @@ OUTBOX_HINT = "`qos-oracle outbox list` shows them"
 
 T = TypeVar("T", bound=str)
 
-# An error lists at most this many matches.
+# The maximum number of matches that an error lists.
 _MAX_LISTED = 5
-# A number of up to 18 digits always fits the 64-bit row ids of databases.
+# Up to 18 digits always fit a 64-bit row id.
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 TABLE_WIDTH = 100
-# Rows that are read one at a time, or that other programs parse, must not wrap below this width.
+# Rows that are read one by one or parsed by other programs must not wrap below this width.
 WIDE_TABLE_WIDTH = 160
 _MAX_TEXT_LENGTH = 40
-# A hash is shortened to `0x` and twelve digits, which are rarely ambiguous among a million tasks.
-# A command rejects an ambiguous hash.
+# `0x` and twelve digits: rarely ambiguous among a million tasks, and commands reject an ambiguous
+# hash.
 _SHORT_HASH_LENGTH = 14
-# The cells of these columns are copied elsewhere, so they are never wrapped.
+# Users copy these cells, so they never wrap.
 _NO_WRAP_COLUMNS = ("node", "task", "address")
 _GAP = "  "
-# Characters of these Unicode East_Asian_Width classes take two columns of a terminal.
+# Characters of these East_Asian_Width classes take two terminal columns.
 _WIDE_CLASSES = ("F", "W")
 
 

@@ -31,25 +31,25 @@ from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 from oracle.telemetry.logger import get_logger
 
-# After a failure, other endpoints are preferred for this many seconds. The time doubles with each
-# further failure, up to the maximum.
+# After a failure, other endpoints are preferred for this many seconds; doubles with each further
+# failure, up to the maximum.
 _INITIAL_BACKOFF_SECONDS = 1.0
 _MAX_BACKOFF_SECONDS = 60.0
 # An endpoint must be healthy for this long before it is preferred again
 # (docs/explanation/endpoints.md#status).
 HEALTHY_SECONDS = 60.0
-# Other endpoints are preferred to one that is repeatedly too slow for up to this long.
+# Other endpoints are preferred to a repeatedly slow one for at most this long.
 _MAX_SLOW_SECONDS = 480.0
-# The interval between recovery checks, which doubles after each check up to the maximum.
+# The interval between recovery checks; doubles after each, up to the maximum.
 _INITIAL_RECHECK_SECONDS = 10.0
 _MAX_RECHECK_SECONDS = 30.0
-# How long a proof that the endpoint serves the configured chain is valid, and the interval between
-# the checks of a quarantined endpoint.
+# How long the proof that an endpoint serves the configured chain stays valid, and how often a
+# quarantined endpoint is checked.
 PROOF_SECONDS = 3600.0
 QUARANTINE_SECONDS = 300.0
-# The interval between the checks of a quarantined endpoint while no other endpoint is usable.
+# How often a quarantined endpoint is checked while no other endpoint is usable.
 SOLE_ENDPOINT_QUARANTINE_SECONDS = 5.0
-# After this many refusals in a row an API key is considered invalid.
+# After this many consecutive refusals, the API key is considered invalid.
 _MAX_REFUSALS = 3
 
 
@@ -64,8 +64,8 @@ class EndpointStatus:
     backoff_until: float = 0.0
     failures: int = 0
     refusals: int = 0
-    # For display: the last error message, and the times of the first and of the last of the
-    # failures in a row.
+    # For display: the last error message, and when the current run of failures began and last
+    # grew.
     last_failure: str = ""
     failing_since: float = 0.0
     failed_at: float = 0.0
@@ -73,19 +73,19 @@ class EndpointStatus:
     proven_at: float = -math.inf
     was_proven: bool = False
     quarantine_reason: str | None = None
-    # Whether the endpoint is quarantined because it serves another chain.
+    # Whether the endpoint is quarantined for serving another chain.
     is_on_other_chain: bool = False
-    # Whether only an operator can end the quarantine, because the endpoint was proven wrong.
+    # The endpoint was proven wrong, so only an operator can end the quarantine.
     needs_readmission: bool = False
     release_check_at: float = 0.0
-    # A block, besides the pool's checkpoints, that the endpoint must have before its release.
+    # A block that the endpoint must have before its release, in addition to the pool's
+    # checkpoints.
     release_checkpoint: Checkpoint | None = None
-    # The time until which other endpoints are preferred, and the time of the next check for
-    # recovery (None if recovered).
+    # Until when other endpoints are preferred, and when recovery is next checked (None once
+    # recovered).
     degraded_until: float = 0.0
     recheck_at: float | None = None
-    # The time until which faster endpoints are preferred, and how often in a row this endpoint was
-    # too slow.
+    # Until when faster endpoints are preferred, and how many times in a row this one was too slow.
     slow_until: float = 0.0
     slow_count: int = 0
     _recheck_count: int = 0
@@ -100,7 +100,7 @@ class EndpointStatus:
         if self.quarantine_reason is not None:
             return f"quarantined: {self.quarantine_reason}"
         if self.failures:
-            # A rate-limited endpoint keeps its place in the order, but is shown as failing.
+            # A rate-limited endpoint keeps its place in the order but is shown as failing.
             failing_seconds = now - self.failing_since
             idle_seconds = now - self.failed_at
             return (
@@ -210,7 +210,7 @@ class EndpointStatus:
         self.failed_at = now
         self.proven_at = -math.inf
         if error.kind is ErrorKind.THROTTLED:
-            # The rate limiter applies the waiting time. Afterwards the endpoint is used as before.
+            # The rate limiter makes requests wait; after that, the endpoint is used as before.
             return False
         backoff_seconds = min(
             _INITIAL_BACKOFF_SECONDS * 2 ** min(self.failures - 1, 10), _MAX_BACKOFF_SECONDS
@@ -257,13 +257,13 @@ class EndpointStatus:
         self.degraded_until = 0.0
 
 
-# Within this time, the progress of an endpoint is not requested again, because one tick checks it
-# many times. The next tick notices if the endpoint has stopped or another node has its address.
+# One tick checks an endpoint's progress many times, so it is not requested again within this time.
+# The next tick notices if the endpoint has stopped or another node has taken over its address.
 _TICK_SECONDS = 1.0
-# An endpoint that is a block behind may be outvoted once. An endpoint that is outvoted this many
-# times in a row is wrong.
+# An endpoint that is one block behind may be outvoted once. One that is outvoted this many times
+# in a row is wrong.
 _MAX_OUTVOTED_SIMULATIONS = 3
-# How long each stored fact is valid, in seconds. This is longer than the hour between two probes.
+# How long stored facts are valid, in seconds; longer than the hour between two probes.
 _FACT_SECONDS = 2 * HOUR
 
 
@@ -277,33 +277,33 @@ class Endpoint:
         provider: str | None = None,
     ) -> None:
         self.client = client
-        # Several endpoints of one provider count as one witness.
+        # Endpoints of the same provider count as one witness.
         self.provider = get_provider(client.name) if provider is None else provider
         self.health = EndpointHealth(client.name, clock)
         self.status = EndpointStatus()
-        # The result of the last probe, or None before the first one.
+        # The result of the last probe, or None before the first.
         self.capabilities: Capabilities | None = None
         # Limits learned while reading windows.
         self.limits = LearnedLimits()
-        # The height of the highest block that the endpoint has returned.
+        # The highest block that the endpoint has returned.
         self.highest_block = -1
-        # The endpoint's newest block at the last check of heads, or None after a window of blocks
-        # was read from the endpoint.
+        # The endpoint's newest block at the last check of heads; None once blocks have been read
+        # from it.
         self.head: BlockRef | None = None
         # The block tags, besides `latest`, that the endpoint is assumed to support until a request
-        # shows otherwise.
+        # shows that it does not.
         self.tags: tuple[str, ...] = TAGS
         # The highest block that the endpoint has reported as finalized.
         self.finalized: BlockRef | None = None
-        # Whether the endpoint has returned all receipts of a block in one response.
+        # Whether the endpoint has ever returned all receipts of a block in one response.
         self.gives_block_receipts = False
-        # The chain id that the endpoint has reported; reset when the endpoint becomes unreachable.
+        # The chain id that the endpoint reported; reset when it becomes unreachable.
         self.chain_id: int | None = None
-        # How many simulations in a row most other witnesses have contradicted.
+        # How many simulations in a row were contradicted by most other witnesses.
         self._outvoted_simulations = 0
-        # The last block that the endpoint was found to have, and the time of that check.
+        # The last block that the endpoint was seen to have, and when.
         self._last_reached: tuple[int, float] | None = None
-        # The full header of the endpoint's newest block, from the last check of heads.
+        # The full header of the endpoint's newest block at the last check of heads.
         self._newest_header: FullHeaderResponse | None = None
         self._clock = clock
         client.observer = self.health

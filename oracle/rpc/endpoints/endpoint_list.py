@@ -27,8 +27,8 @@ class EndpointList:
         self._proven_wrong: dict[str, str] = {}
         seen_names: set[str] = set()
         for position, endpoint in enumerate(endpoints, 1):
-            # Two URLs that differ only in their keys have the same name, so the position is added
-            # to make it unique.
+            # URLs that differ only in their keys have the same name, so the position is added to
+            # tell them apart.
             is_duplicate = endpoint.name in seen_names
             name = f"{endpoint.name}#{position}" if is_duplicate else endpoint.name
             endpoint.rename(name)

@@ -23,10 +23,10 @@ from oracle.rpc.rpc_errors import (
 )
 from oracle.telemetry import rpc_metrics as metrics
 
-# The pauses before the second, third and fourth attempt of a request, in seconds.
+# Seconds to wait before the second, third and fourth attempt.
 RETRY_PAUSES_SECONDS = (0.05, 0.2, 0.5)
-# The maximum number of retries by the kind of the error. Only errors that may be temporary are
-# listed. A truncated response is retried less often, because the reason may be its size.
+# Retries by kind of error; only errors that may be temporary are retried. A truncated response
+# gets fewer, because the cause may be its size.
 _MAX_RETRIES_BY_KIND = {
     ErrorKind.UNREACHABLE: 3,
     ErrorKind.INVALID: 3,
@@ -34,10 +34,10 @@ _MAX_RETRIES_BY_KIND = {
     ErrorKind.NOT_THERE: 2,
     ErrorKind.CUT: 1,
 }
-# A failure costs one unit of the budget, and a response restores one. Requests are retried while
-# more than half of the budget is left.
+# Each failure costs one unit of the budget, and each response restores one. Requests are retried
+# while more than half of it is left.
 _RETRY_BUDGET = 10
-# A request that took more than this many seconds to fail is not retried.
+# A request that took longer than this to fail is not retried.
 _MAX_RETRY_DURATION_SECONDS = 1.0
 
 
@@ -76,16 +76,16 @@ class RetryBudget:
         return RETRY_PAUSES_SECONDS[retry_count]
 
 
-# The breaker opens after this many failures in a row, or if the share of failures among the last
-# requests exceeds the maximum.
+# The breaker opens after this many consecutive failures, or if the share of failures among the
+# recent requests exceeds the maximum.
 _MAX_FAILURES_IN_A_ROW = 5
 _RECENT_REQUESTS = 20
 _MAX_FAILURE_SHARE = 0.3
-# How long an open breaker waits before it permits a trial request. The time doubles after each
-# failed trial, up to the maximum.
+# How long an open breaker waits before it permits a trial request; doubles after each failed
+# trial, up to the maximum.
 INITIAL_BREAKER_WAIT_SECONDS = 10.0
 MAX_BREAKER_WAIT_SECONDS = 300.0
-# If a trial request has no outcome after this many seconds, another one may be sent.
+# If a trial request has had no outcome for this many seconds, another one may be sent.
 _TRIAL_SECONDS = 60.0
 
 
@@ -107,7 +107,7 @@ class CircuitBreaker:
     _recent_outcomes: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT_REQUESTS))
     _failures_in_a_row: int = 0
     _wait_seconds: float = INITIAL_BREAKER_WAIT_SECONDS
-    # The time from which a trial request may be sent, or None if the breaker is closed.
+    # When a trial request may be sent, or None if the breaker is closed.
     _trial_at: float | None = None
     _trial_until: float = 0.0
     _last_failure_at: float = 0.0
@@ -168,16 +168,16 @@ class CircuitBreaker:
 
 T = TypeVar("T")
 
-# The weight of the newest duration in the moving average of a method's latency.
+# The weight of the newest duration in a method's average latency.
 _NEWEST_WEIGHT = 0.3
-# How long a method is skipped after the endpoint reported it as unsupported.
+# How long a method is skipped once the endpoint has reported it as unsupported.
 _UNSUPPORTED_SECONDS = 3600.0
-# The kinds of errors that open a circuit breaker. The other kinds do not, because after them a
-# range is halved repeatedly until a request succeeds, and the breaker must not stop this.
+# Errors that open a circuit breaker. After any other error, the range is halved until a request
+# succeeds, and an open breaker must not stop that.
 _BREAKING_KINDS = {ErrorKind.UNREACHABLE, ErrorKind.SLOW, ErrorKind.INVALID, ErrorKind.REFUSED}
-# The maximum wait until an endpoint's rate limit permits a request, if there is no other endpoint.
+# Without another endpoint, the maximum wait until an endpoint's rate limit permits a request.
 MAX_WAIT_IN_PLACE_SECONDS = 2.0
-# After these kinds of errors, a request is retried only if there is no other endpoint to use.
+# These errors are retried only if there is no other endpoint.
 _RETRIED_IF_SOLE = {ErrorKind.THROTTLED, ErrorKind.NOT_THERE}
 
 
@@ -188,19 +188,19 @@ class EndpointHealth:
     name: str
     clock: Callable[[], float]
     rate_limiter: RateLimiter = field(init=False)
-    # The backoff of the transaction manager's requests after a rate limit or a slow response.
+    # Delays the transaction manager's requests after a rate limit or a slow response.
     backoff: Backoff = field(init=False)
     breaker_by_method: dict[str, CircuitBreaker] = field(default_factory=dict)
-    # The moving average of the response times of each method, in seconds.
+    # The average response time of each method, in seconds.
     latency_by_method: dict[str, float] = field(default_factory=dict)
     # The last error message of each method.
     last_error_by_method: dict[str, str] = field(default_factory=dict)
-    # The time until which a method counts as unsupported.
+    # Until when a method counts as unsupported.
     unsupported_until: dict[str, float] = field(default_factory=dict)
-    # The budget of retries, and the function that waits before a retry.
+    # The budget for retries, and the function that waits before one.
     retry_budget: RetryBudget = field(default_factory=RetryBudget)
     sleep: Callable[[float], None] = time.sleep
-    # Whether no other endpoint can be used while this one is rate-limited.
+    # Whether this endpoint, if rate-limited, cannot be replaced by another.
     is_sole: bool = False
 
     def __post_init__(self) -> None:
@@ -326,7 +326,7 @@ class EndpointHealth:
 
         The result is the maximum over the methods that both endpoints have served.
         """
-        # The dicts are copied, because other threads may change them during the iteration.
+        # Copied, because other threads may change the dicts during the iteration.
         own_latencies = self.latency_by_method.copy()
         other_latencies = other_health.latency_by_method.copy()
         shared_methods = own_latencies.keys() & other_latencies.keys()
@@ -371,11 +371,12 @@ class EndpointHealth:
             # The caller sends a smaller batch, or the rate limiter delays the next request.
             pass
         elif error.kind is ErrorKind.UNSUPPORTED and method not in self.latency_by_method:
-            # If the method has worked before, the error must concern a parameter of this request.
+            # Only a method that has never worked: otherwise a parameter must have caused the
+            # error.
             self.unsupported_until[method] = self.clock() + _UNSUPPORTED_SECONDS
         elif error.kind is ErrorKind.SLOW and not isinstance(error, RpcTimeoutError):
-            # The endpoint has reported that its own time limit was exceeded. This is no failure,
-            # because the caller divides the range until the endpoint can return it.
+            # The endpoint reports that its own time limit was exceeded. This is not a failure: the
+            # caller divides the range until the endpoint can return it.
             self._get_breaker(method).record_success()
         elif error.kind in _BREAKING_KINDS:
             self._get_breaker(method).record_failure(self.clock())

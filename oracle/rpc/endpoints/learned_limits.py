@@ -11,24 +11,24 @@ from threading import Lock
 from oracle.domain.blocks import BlockRange
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# The desired number of logs per window. A request and a commit of this size are efficient, but do
-# not take long.
+# How many logs a window should contain: enough for efficient requests and commits, few enough to
+# keep them short.
 TARGET_LOGS = 6_000
-# The size of the first window is small, because the density of logs is unknown and may be high.
+# The first window is small, because the density of logs is unknown and may be high.
 INITIAL_BLOCKS = 100
 MAX_BLOCKS = 100_000
-# The maximum size of a window whose headers are all read, so that they fit into one batch.
+# The maximum size of a window of which all headers are read in one batch.
 MAX_BLOCKS_WITH_HEADERS = 100
-# The maximum size of a window of history whose headers are all read, in a few batches.
+# The maximum size of a window of history of which all headers are read, in a few batches.
 MAX_LINKED_BLOCKS = 500
-# The approximate number of blocks without logs whose headers are checked in a window of history.
+# In a window of history, the headers of about this many blocks without logs are checked.
 SAMPLED_HEADERS = 16
 _FAST_RESPONSE_SECONDS = 2.0
 _SLOW_RESPONSE_SECONDS = 8.0
-# The weight of the newest window in the moving average of the density of logs.
+# The weight of the newest window in the average density of logs.
 _NEWEST_WEIGHT = 0.5
-# The minimum growth of the range in blocks. Until the first refusal, the range doubles up to the
-# second size.
+# The range grows by at least this many blocks. At first it doubles instead, until a refusal or
+# until it reaches _SLOW_START_BLOCKS.
 _MIN_STEP, _SLOW_START_BLOCKS = 50, 500
 
 
@@ -106,12 +106,12 @@ def _get_suggested_size(blocks: BlockRange, suggested_range: tuple[int, int] | N
     return last - first + 1 if is_valid else None
 
 
-# The number of tries of a request that the endpoint refuses with an ambiguous error.
+# How many times a request may be refused with an ambiguous error before it is given up.
 _MAX_TRIES = 3
-# Only this many recent responses are compared, because a provider may lower its limit.
+# Older responses are not compared, because a provider may lower its limit.
 _RECENT_RESPONSES = 32
-# For one in this many windows of history, the logs of some blocks are also requested by hash, to
-# check the response.
+# In one of this many windows of history, the logs of some blocks are also requested by hash, as a
+# check.
 _SAMPLE_INTERVAL = 8
 
 
@@ -132,13 +132,13 @@ class LearnedLimits:
     serves_block_receipts: bool | None = None
     max_logs: int | None = None
     omits_logs: bool = False
-    # Whether the stored facts were loaded, and the facts as they are stored now.
+    # Whether the stored facts have been loaded, and the facts as they are stored now.
     is_loaded: bool = False
     stored_facts: dict[str, str] = field(default_factory=dict)
     _hash_query_failures: int = 0
     _window_count: int = 0
     _lock: Lock = field(default_factory=Lock, repr=False)
-    # The number of logs in recent responses that were not empty.
+    # How many logs recent non-empty responses contained.
     _recent_log_counts: deque[int] = field(default_factory=lambda: deque(maxlen=_RECENT_RESPONSES))
 
     def record_hash_query_failure(self) -> None:

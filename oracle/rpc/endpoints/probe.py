@@ -18,16 +18,16 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 T = TypeVar("T")
 
-# The tags of blocks below the newest block.
+# Tags of blocks below the newest one.
 TAGS = ("safe", "finalized")
 HOUR = 3600.0
 DAY = 24 * HOUR
-# Facts of the chain, rather than of an endpoint, are stored under this name.
+# Facts about the chain, not about an endpoint, are stored under this name.
 CHAIN_FACTS_KEY = ""
 _BATCH_SIZES = (MAX_BATCH_SIZE, 50, 20)
-# No block has this hash, so an endpoint that serves logs by hash must reject it.
+# No block has this hash, so an endpoint that serves logs by hash must return an error for it.
 _NONEXISTENT_BLOCK_HASH = "0x" + "1234abcd" * 8
-# After an error of these kinds, it is unknown whether the endpoint supports the requested feature.
+# These errors leave open whether the endpoint supports the requested feature.
 INCONCLUSIVE_KINDS = {
     ErrorKind.UNREACHABLE,
     ErrorKind.SLOW,
@@ -102,8 +102,8 @@ class Capabilities:
     has_block_receipts: bool = False
     max_batch_size: int = 1
     oldest_log_block: int | None = None
-    # Whether the endpoint has the blocks of the checkpoints with their hashes, or None if there is
-    # no checkpoint, or if all checkpoints are above the endpoint's head.
+    # Whether the endpoint's blocks match the checkpoints, or None if there is no checkpoint or all
+    # are above the endpoint's head.
     shows_checkpoint: bool | None = None
     fault: str | None = None
 

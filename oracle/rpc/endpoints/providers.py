@@ -11,12 +11,12 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from socket import inet_aton
 from urllib.parse import urlsplit
 
-# The domain suffixes of private networks, in which each host counts as a provider.
+# Domain suffixes of private networks, where each host counts as a provider of its own.
 _PRIVATE_SUFFIXES = frozenset({"internal", "lan", "local", "localdomain", "localhost", "arpa"})
 _REGISTERED_LABELS = 2
-# The spelling of this machine's addresses.
+# All addresses of this machine are written like this.
 _LOOPBACK = "127.0.0.1"
-# The number of witnesses that have to agree, if the pool has that many.
+# How many witnesses must agree, if the pool has that many.
 _MIN_WITNESSES = 2
 
 
@@ -123,7 +123,7 @@ def _parse_address(
     try:
         parts, host, port = urlsplit(url), get_host(url), _get_port(url)
     except ValueError:
-        # Reported by the client of the endpoint.
+        # Ignored here: the endpoint's client reports the invalid URL.
         return None
     user = parts.netloc.rpartition("@")[0]
     if host not in provider_by_host:
@@ -138,7 +138,7 @@ def _canonicalize_host(host: str) -> str:
     address = _parse_ip_address(host)
     if address is None:
         return host
-    # A connection to the unspecified address reaches the machine itself.
+    # Connecting to the unspecified address reaches this machine.
     return _LOOPBACK if address.is_loopback or address.is_unspecified else str(address)
 
 
@@ -148,7 +148,7 @@ def _parse_ip_address(host: str) -> IPv4Address | IPv6Address | None:
         address = ip_address(host)
     except ValueError:
         try:
-            # Reads the spellings that the system's resolver accepts, without a DNS query.
+            # Accepts the same spellings as the system's resolver, without a DNS query.
             return IPv4Address(inet_aton(host))
         except (OSError, ValueError):
             return None

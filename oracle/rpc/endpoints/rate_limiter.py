@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from secrets import SystemRandom
 from threading import Lock
 
-# The backoff in seconds if the endpoint does not state a time. It doubles with every further
-# refusal, up to the maximum.
+# The backoff if the endpoint does not state one; doubles with every further refusal, up to the
+# maximum.
 _INITIAL_BACKOFF_SECONDS = 1.0
 _MAX_BACKOFF_SECONDS = 60.0
-# A longer Retry-After is limited to this time, because signed statements expire.
+# A longer Retry-After is cut to this, because signed statements expire.
 _MAX_RETRY_AFTER_SECONDS = 300.0
 _MAX_DOUBLINGS = 10
 
@@ -63,20 +63,20 @@ class Backoff:
         self._refusals = 0
 
 
-# After a refusal, the rate is multiplied by the factor. Each second without a refusal, it grows by
-# this number of calls per second.
+# A refusal multiplies the rate by the factor. Each second without a refusal adds this many calls
+# per second.
 _DECREASE_FACTOR = 0.7
 _GROWTH_PER_SECOND = 0.5
 _MIN_RATE = 0.5
-# A higher rate counts as unlimited.
+# Above this, the rate counts as unlimited.
 _MAX_RATE = 500.0
-# The rate is never lowered below this share of the recent peak of calls within one second. Slower
-# requests do not help if an endpoint refuses at any rate, as a busy node does.
+# The rate never falls below this share of the recent peak of calls per second. Some endpoints,
+# such as a busy node, refuse at any rate, and slower requests would not help.
 _MIN_SHARE_OF_PEAK = 0.5
 _PEAK_WINDOW_SECONDS = 60.0
-# The time over which calls are counted to measure their rate.
+# The period over which calls are counted to measure their rate.
 _RATE_WINDOW_SECONDS = 10.0
-# The wait after a refusal that does not state a time. It doubles up to the maximum, with jitter.
+# The wait after a refusal that states no time; doubles up to the maximum, with jitter.
 _INITIAL_WAIT_SECONDS = 0.25
 _MAX_WAIT_SECONDS = 30.0
 
@@ -91,15 +91,16 @@ class RateLimiter:
     _tokens: float = 1.0
     _filled_at: float = 0.0
     _blocked_until: float = -math.inf
-    # The time of the last refusal, and the pause in seconds that the endpoint requested, or None.
+    # When the last refusal came, and the pause in seconds that the endpoint requested (None if it
+    # requested none).
     _refused_at: float = -math.inf
     requested_seconds: float | None = None
     _refusals: int = 0
     _window_calls: int = 0
     _window_started_at: float = 0.0
     _measured_rate: float = 0.0
-    # The start of the current second, and the number of calls answered in it. The highest numbers
-    # of calls in any second of this minute and of the previous minute. The start of this minute.
+    # The current second and the calls answered in it; the most calls in any second of this and of
+    # the previous minute; the start of this minute.
     _current_second: tuple[float, int] = (-math.inf, 0)
     _peaks: tuple[int, int] = (0, 0)
     _minute_started_at: float = -math.inf
@@ -154,7 +155,7 @@ class RateLimiter:
                     _MAX_WAIT_SECONDS, _INITIAL_WAIT_SECONDS * 2**self._refusals
                 )
                 retry_after = max_wait_seconds * (1 + self.jitter()) / 2
-            # The number is limited, because 2 to the power of thousands exceeds a float.
+            # Capped, because 2 to the power of thousands overflows a float.
             self._refusals = min(self._refusals + 1, 10)
             self._blocked_until = max(self._blocked_until, now + retry_after)
             self._tokens = min(self._tokens, 1.0)
@@ -187,7 +188,7 @@ class RateLimiter:
         if self.rate == math.inf:
             return
         self._tokens = min(max(1.0, self.rate), self._tokens + elapsed_seconds * self.rate)
-        # The rate does not grow during the wait after a refusal.
+        # The rate does not grow while waiting after a refusal.
         unblocked_seconds = min(elapsed_seconds, max(0.0, now - self._blocked_until))
         self.rate += unblocked_seconds * _GROWTH_PER_SECOND
         if self.rate > _MAX_RATE:

@@ -18,7 +18,7 @@ from oracle.store.outbox.row_mapping import decode_attempt_row, decode_slot_row
 from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_nonce
 
 _UNFINISHED_STATES = (NonceState.OPEN, NonceState.LIVE, NonceState.MINED)
-# A time that is later than any time of a clock, in unix seconds.
+# Later than any clock, in Unix seconds.
 _MAX_TIME = 2**62
 _HASH_BYTES = 32
 _OPEN_STATES = (NonceState.OPEN.value, NonceState.LIVE.value)
@@ -104,8 +104,8 @@ class NonceQueries:
         signed = select(pub_attempt.c.tx_hash, pub_attempt.c.intent_id).where(
             pub_attempt.c.tx_hash.between(low, high)
         )
-        # Transactions of a lost database have no attempts. Their hashes are only in the text that
-        # `record_rebuilt_nonce` writes.
+        # Transactions of a lost database have no attempts. Only the text that
+        # `record_rebuilt_nonce` writes contains their hashes.
         rebuilt = select(pub_intent.c.error_text, pub_intent.c.id).where(
             pub_intent.c.kind == REBUILT, pub_intent.c.error_text.startswith(f"0x{digits}")
         )
@@ -218,8 +218,8 @@ class NonceQueries:
         return cost_by_nonce.values()
 
 
-# The query returns one row per intent and attempt of a slot without a receipt. Amounts are added
-# in Python, because the database stores them as bytes.
+# One row per intent and attempt of each slot without a receipt. Python adds up the amounts,
+# because the database stores them as bytes.
 _IS_OPEN = pub_nonce.c.gas_used.is_(None)
 _COSTS = select(
     pub_nonce.c.nonce,
@@ -255,7 +255,7 @@ def build_account_condition(account: Account) -> ColumnElement[bool]:
     return and_(pub_nonce.c.chain_id == account.chain_id, pub_nonce.c.sender == account.address)
 
 
-# The statement is built once, because every tick runs it.
+# Built once, because every tick runs it.
 _ATTEMPTS_BETWEEN = (
     select(pub_attempt)
     .where(
@@ -284,7 +284,7 @@ class AttemptQueries(NonceQueries):
         nonces = [slot.nonce for slot in slots]
         account_parameters = {"chain": account.chain_id, "account": account.address}
         nonce_bounds = {"lowest": min(nonces), "highest": max(nonces)}
-        # The nonces are nearly contiguous, so a range is read, and other nonces in it are skipped.
+        # The nonces are nearly contiguous, so read a range and skip the other nonces in it.
         attempts_by_nonce: dict[int, list[Attempt]] = {nonce: [] for nonce in nonces}
         for row in self._connection.execute(
             _ATTEMPTS_BETWEEN, {**account_parameters, **nonce_bounds}

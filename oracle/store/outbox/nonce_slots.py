@@ -42,7 +42,7 @@ _NO_RECEIPT: dict[str, None] = dict.fromkeys(
         "mined_at",
     )
 )
-# The states of intents that compete with the mined intent for a nonce.
+# Intents in these states compete with the mined intent for a nonce.
 _RIVAL_STATES = frozenset({IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED})
 
 
@@ -158,7 +158,8 @@ class NonceSlotRepository(AttemptQueries):
         is_first = attempt.sends == 0
         first_values = {"first_sent_at": stamp.at, "first_sent_block": block} if is_first else {}
         if error is None and attempt.last_error_class == PauseKind.FUNDS.value:
-            # No mempool had accepted the bytes before, so their age is counted from this block.
+            # Until now, no mempool had accepted the bytes, so their age is counted from this
+            # block.
             first_values = {"first_sent_block": block}
         self._connection.execute(
             update(pub_attempt)
@@ -208,10 +209,10 @@ class NonceSlotRepository(AttemptQueries):
             mined_at=stamp.at,
         )
         winner = self._require_intent(attempt.intent_id)
-        # A call that an operator replaced by a no-op must not be retried.
+        # If an operator replaced a call with a no-op, the call must not be retried.
         is_given_up = winner.request.kind == NOOP
         rival_state = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
-        # The other intents end first, because the index `one_got_ready` permits only one intent
+        # End the other intents first, because the index `one_got_ready` permits only one intent
         # per `exclusive_key`.
         for rival in self._intents.list_for_nonce(slot.account, slot.nonce):
             if rival.id != attempt.intent_id and rival.state in _RIVAL_STATES:
@@ -286,8 +287,7 @@ class NonceSlotRepository(AttemptQueries):
         }
         self._intents.change_state(intent, IntentState.FINAL, stamp, values)
         for rival in self._intents.list_for_nonce(account, nonce):
-            # Held intents are included, because an intent is held if a foreign transaction used
-            # its nonce.
+            # Held intents count too: an intent is held if a foreign transaction used its nonce.
             if rival.id != intent.id and rival.state in _RIVAL_STATES | {IntentState.HELD}:
                 rival_values = {"superseded_by": intent.id}
                 self._intents.change_state(rival, IntentState.SUPERSEDED, stamp, rival_values)

@@ -15,7 +15,7 @@ from oracle.store.encoding import decode_hex, encode_hex, encode_wei
 from oracle.store.raw.raw_checksums import CALLS, RawChecksums, compute_row_hash
 from oracle.store.tables.chain_tables import call
 
-# The number of rows per query, which is large enough to be fast and needs little memory.
+# Rows per query: large enough to be fast, small enough to need little memory.
 PAGE_ROWS = 2_000
 _KEY = tuple(call.primary_key.columns)
 
@@ -58,7 +58,7 @@ class CallRepository:
             .order_by(*_KEY)
             .limit(PAGE_ROWS)
         )
-        # The empty hash precedes all hashes, so that the first page begins with the first block.
+        # The empty hash sorts before all hashes, so the first page begins with the first block.
         last_key: tuple[int, int, bytes] = (first, -1, b"")
         while True:
             page = self._connection.execute(query.where(tuple_(*_KEY) > last_key)).all()

@@ -20,15 +20,14 @@ from oracle.domain.coverage import (
 from oracle.store.bulk import Row, upsert_rows
 from oracle.store.tables.integrity_tables import coverage, scope
 
-# The scope id of coverage that an older version stored. The first start of this version assigns
-# this coverage to a scope.
+# The scope of coverage stored by an older version, until the first start of this version assigns
+# it to a real scope.
 UNNAMED_SCOPE_ID = bytes(32)
 
 
-# These statements are built once, because every window runs them.
+# Built once, because every window runs these statements.
 _NEWEST_SCOPE_ID = select(scope.c.id).order_by(scope.c.number.desc()).limit(1)
-# Of the intervals that begin before a range, only the last one can overlap the range, because
-# intervals are disjoint.
+# Intervals are disjoint, so of those that begin before a range only the last can overlap it.
 _LAST_START_BEFORE = (
     select(func.max(coverage.c.first_block))
     .where(coverage.c.scope == bindparam("scope_id"), coverage.c.first_block < bindparam("first"))
@@ -43,8 +42,8 @@ _TOUCHING = (
     )
     .order_by(coverage.c.first_block)
 )
-# The end of each interval in a range, and the start of the next interval. The database computes
-# them, because a million rows would take a dozen seconds in Python.
+# The end of each interval in a range and the start of the next one. Computed by the database,
+# because a million rows would take a dozen seconds in Python.
 _SPANS_IN_ORDER = (
     select(
         coverage.c.last_block,
@@ -54,12 +53,12 @@ _SPANS_IN_ORDER = (
         coverage.c.scope == bindparam("scope_id"),
         coverage.c.first_block >= func.coalesce(_LAST_START_BEFORE, bindparam("first")),
         coverage.c.first_block <= bindparam("last"),
-        # An interval that begins before the range may also end before it.
+        # An interval that begins before the range may end before it, too.
         coverage.c.last_block >= bindparam("first"),
     )
     .subquery()
 )
-# After the last interval, the gap extends to the end of the range.
+# After the last interval, the gap reaches to the end of the range.
 _NEXT_START = func.coalesce(_SPANS_IN_ORDER.c.next, bindparam("last") + 1)
 _GAPS = (
     select(_SPANS_IN_ORDER.c.last_block + 1, _NEXT_START - 1)
@@ -83,12 +82,12 @@ class CoverageRepository:
         The first scope of a database takes over coverage that an older version stored without a
         scope; any other new scope starts without coverage.
         """
-        # Usually the scope is unchanged and one query suffices, because every window calls this.
+        # Every window calls this, and usually one query suffices because the scope is unchanged.
         current_id = self._connection.execute(_NEWEST_SCOPE_ID).scalar_one_or_none()
         if current_id == new_scope.id:
             return
         max_number = self._connection.execute(select(func.max(scope.c.number))).scalar() or 0
-        # A scope that was in use earlier becomes the newest again.
+        # A scope used earlier becomes the newest again.
         upsert_rows(self._connection, scope, [(new_scope.id, new_scope.to_json(), max_number + 1)])
         if current_id is None:
             self._connection.execute(
@@ -167,7 +166,7 @@ class CoverageRepository:
     ) -> CoverageInterval | None:
         """Return the lowest interval within `first` to `last`, clipped to that range, or None."""
         parameters = {"scope_id": scope_id, "first": first, "beyond": last}
-        # Two rows are read, because the first interval may both begin and end before the range.
+        # Read two rows, because the first interval may end before the range.
         for span in map(
             decode_coverage_row, self._connection.execute(_TOUCHING.limit(2), parameters)
         ):
@@ -192,8 +191,8 @@ class CoverageRepository:
             self.store_interval(
                 scope_id, replace(span, audited_by=endpoint, audited_at=head_block)
             )
-        # One statement updates all intervals that lie completely within the range, because they
-        # rarely have to be merged with others.
+        # Intervals that lie entirely within the range rarely have to be merged, so one statement
+        # updates them all.
         starts_in_range = coverage.c.first_block.between(blocks.first, blocks.last)
         is_inside = (
             starts_in_range

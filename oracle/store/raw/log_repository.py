@@ -116,14 +116,14 @@ def decode_orphan_row(row: Any, sources: LogSources) -> Log:  # noqa: ANN401  a 
     return decode_log_row((key, *values), {number: (block_hash, time)}, sources)
 
 
-# Rows per query: large enough for speed, small enough for flat memory.
+# Rows per query: large enough to be fast, small enough to need little memory.
 PAGE_ROWS = 2_000
 
 _KEY = log_row.c.id
-# The number is a literal INTEGER, because PostgreSQL cannot shift by a BIGINT parameter.
+# A literal INTEGER, because PostgreSQL cannot shift by a BIGINT parameter.
 _INDEX_BITS = literal_column(str(LOG_INDEX_BITS), Integer)
 _BLOCK_NUMBER = _KEY.bitwise_rshift(_INDEX_BITS)
-# Selects rows of `log_row` with the columns of `log_orphan`.
+# Rows of `log_row` with the columns of `log_orphan`.
 _AS_ORPHANS = select(
     _BLOCK_NUMBER,
     _KEY.bitwise_and(MAX_LOG_INDEX),
@@ -174,7 +174,7 @@ class LogRepository:
         ]
         insert_rows(self._connection, log_block, new_block_rows)
         rows = encode_logs_and_save_sources(table, self._sources)
-        # If none of the blocks is stored, no row exists yet, so PostgreSQL can use COPY directly.
+        # If none of the blocks is stored, no row can exist, so PostgreSQL can use COPY directly.
         if not known_blocks and self._connection.dialect.name != "sqlite":
             insert_rows(self._connection, log_row, rows)
             return len(rows)

@@ -23,7 +23,7 @@ from oracle.store.tables.feed_tables import feed_row
 from oracle.store.tables.integrity_tables import raw_checksum
 from oracle.store.tables.log_tables import MAX_BLOCK, log_block, log_row, log_source
 
-# The number of blocks in a span, which is the unit that is read again after damage.
+# Blocks per span. After damage, a span is read again as a whole.
 SPAN_BLOCKS = 1_000
 LOGS, CALLS, FEED = "log", "call", "feed"
 KINDS = (LOGS, CALLS, FEED)
@@ -32,7 +32,7 @@ _MODULUS = 1 << 256
 _CHECKSUM_BYTES = 32
 _PAGE = 5_000
 
-# Pairs of block number and row hash.
+# (Block number, row hash).
 HashedRows = Iterator[tuple[int, int]]
 
 
@@ -308,7 +308,7 @@ def compute_row_hash(row: Iterable[Any]) -> int:
         if isinstance(value, (bytes, bytearray, memoryview)):
             encoded = bytes(value)
         else:
-            # Booleans are hashed as numbers, because SQLite returns them as numbers.
+            # Hash booleans as numbers, because SQLite returns them as numbers.
             encoded = str(int(value) if isinstance(value, bool) else value).encode()
         parts.append(b"%d:%b" % (len(encoded), encoded))
     return int.from_bytes(sha256(b"".join(parts)).digest(), "big")

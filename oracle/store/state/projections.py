@@ -39,8 +39,7 @@ from oracle.store.tables.state_tables import (
     task,
 )
 
-# The tables in the order of a dump. Their keys contain only numbers and bytes, which both
-# databases sort in the same way.
+# In the order of a dump. The keys contain only numbers and bytes, which both databases sort alike.
 PROJECTIONS = (
     last_event,
     node,
@@ -61,16 +60,16 @@ PROJECTIONS = (
     kick,
     objection,
 )
-# A fold also writes these tables, which are compared but are no projections.
+# A fold also writes these tables; they are compared, but are not projections.
 _ALSO_COMPARED = (undo, dead_letter)
-# Comparisons use the hash of a rule set, because its number differs between databases.
+# Compare rule sets by hash, because their numbers differ between databases.
 _COMPARED_QUERIES = {
     score.name: select(
         *(rule_set.c.sha256 if column.name == "rule_set" else column for column in score.columns)
     ).join_from(score, rule_set, score.c.rule_set == rule_set.c.id, isouter=True)
 }
 _PAGE_ROWS = 2_000
-# The JSON encoder, which writes bytes as base64.
+# Writes bytes as base64.
 _JSON_ENCODER = Encoder()
 
 

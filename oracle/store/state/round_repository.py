@@ -65,12 +65,12 @@ class RoundRepository:
         insert_rows(
             self._connection, contract_setting, list(map(encode_setting_row, changes.settings))
         )
-        # If two objections have the same number, the first one counts. The contract of this
-        # project never emits two.
+        # Of two objections with the same number, the first counts. This project's contract never
+        # emits two.
         insert_missing_rows(
             self._connection, objection, list(map(encode_objection_row, changes.objections))
         )
-        # The import is here, because reading rounds needs none of the tables of the journal.
+        # Imported here, because reading rounds needs none of the journal's tables.
         from oracle.store.state.undo_journal import UndoJournal  # noqa: PLC0415
 
         UndoJournal(self._connection).write(changes.pre_images)

@@ -34,8 +34,8 @@ from oracle.store.encoding import (
     parse_position,
 )
 
-# The name of each event about rules in the table of settings. The value in the table consists of
-# the event's fields after position and time, which are texts and numbers.
+# The name of each rules event in the table of settings. The stored value is the event's fields
+# after position and time, all texts and numbers.
 _NAME_BY_RULES_EVENT: Mapping[type[RulesEvent], str] = {
     RulesSet: "rules",
     RulesScheduled: "rules_scheduled",

@@ -44,7 +44,7 @@ Key = bytes | int
 Name = TypeVar("Name")
 Value = TypeVar("Value")
 
-# The rows of these tables are replaced, so the journal contains the old rows.
+# Rows of these tables are overwritten, so the journal keeps the old rows.
 _JOURNALED = {
     "node": node,
     "task": task,
@@ -54,7 +54,7 @@ _JOURNALED = {
     "end_minute": end_minute,
     "incident": incident,
 }
-# Rows of these tables are only appended. They have a position, by which a rollback deletes them.
+# Rows of these tables are only appended; a rollback deletes them by position.
 _APPENDED = (
     score,
     reliability_change,

@@ -55,7 +55,7 @@ block = Table(
     Column("canonical", Boolean, nullable=False),
     sqlite_with_rowid=False,
 )
-# There is at most one canonical block at each height; a second one would mean a missed rewind.
+# At most one canonical block per height; a second one would mean a missed rewind.
 PartialIndex(
     "one_canonical_block",
     block.c.number,
@@ -81,8 +81,8 @@ call = Table(
     sqlite_with_rowid=False,
 )
 
-# The first pre-image of each row that a block above the final block has changed. A pre-image is
-# the row before the change, which a rewind restores.
+# The first pre-image (the row before the change) of each row that a block above the final block
+# has changed. A rewind restores these rows.
 undo = Table(
     "undo",
     metadata,
@@ -93,8 +93,8 @@ undo = Table(
     sqlite_with_rowid=False,
 )
 
-# The folded state after some final blocks, in packed form, so that earlier blocks do not have to
-# be folded again. Snapshots are made from the raw rows and deleted with the projections.
+# The folded state after some final blocks, packed, so that earlier blocks need not be folded
+# again. Snapshots are made from the raw rows and deleted with the projections.
 state_snapshot = Table(
     "state_snapshot",
     metadata,

@@ -32,8 +32,8 @@ feed_row = Table(
     Column("args", Text, nullable=False),
     Column("seen_from", BigInteger, nullable=False),
     Column("seen_to", BigInteger, nullable=False),
-    # The time is NULL until the row is settled, that is, can no longer change. The block is the
-    # first block with a later time, and NULL until the row is folded.
+    # `time` is NULL until the row is settled, that is, can no longer change. `block` is the first
+    # block with a later time; NULL until the row is folded.
     Column("time", BigInteger),
     Column("block", BigInteger),
     Column("canonical", Boolean, nullable=False),
@@ -53,14 +53,14 @@ feed_cursor = Table(
     # The id of the first row that ever existed; NULL if there was none.
     Column("first_id", BigInteger),
     # The feed's clock at the last poll, at the last complete poll (0 if none), and at the last
-    # poll with new rows.
+    # poll that returned new rows.
     Column("asked_at", BigInteger, nullable=False),
     Column("whole_at", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),
     # The time of the last settled row, and the time up to which all rows are settled.
     Column("row_time", BigInteger, nullable=False),
     Column("settled_to", BigInteger, nullable=False),
-    # The last row compared with the second feed, and when the first feed was read again.
+    # The last row that was compared with the second feed, and when the first feed was last reread.
     Column("compared_id", BigInteger, nullable=False),
     Column("reread_at", BigInteger, nullable=False),
     Column("polls", BigInteger, nullable=False),

@@ -4,8 +4,8 @@ from sqlalchemy import BigInteger, Column, Double, LargeBinary, Table, Text
 
 from oracle.store.tables.metadata import metadata
 
-# The outcomes of relays that a gateway reported, in the order of their receipt, and the checks
-# that ended a node's exclusion. Rows are kept as long as they can affect a ranking.
+# Outcomes of relays in the order in which the gateway's reports arrived, and the checks that ended
+# a node's exclusion. Rows are kept as long as they can affect a ranking.
 relay_outcome = Table(
     "relay_outcome",
     metadata,
@@ -19,7 +19,7 @@ relay_outcome = Table(
     # NULL if the relay failed, or if no node is to blame.
     Column("latency_ms", Double),
     Column("kind", Text, nullable=False),
-    # Idempotency key of the outcome; NULL if each report of the outcome counts.
+    # Idempotency key; NULL if the same outcome counts every time it is reported.
     Column("outcome_id", Text),
 )
 

@@ -54,8 +54,8 @@ verified_block = Table(
     sqlite_with_rowid=False,
 )
 
-# Checksum of the raw rows of a kind ('log', 'call', 'feed') in a span of blocks. Each insertion or
-# deletion of a row updates it.
+# Checksum of the raw rows of one kind ('log', 'call', 'feed') in a span of blocks, updated with
+# every inserted or deleted row.
 raw_checksum = Table(
     "raw_checksum",
     metadata,
@@ -82,7 +82,7 @@ dead_letter = Table(
     sqlite_with_rowid=False,
 )
 
-# Facts about endpoints that the daemon has learned, so that they are known after a restart.
+# What the daemon has learned about endpoints, kept across restarts.
 endpoint_fact = Table(
     "endpoint_fact",
     metadata,
@@ -102,7 +102,7 @@ halt = Table(
     Column("since_block", BigInteger, nullable=False),
     Column("since_time", BigInteger, nullable=False),
     Column("reason", Text, nullable=False),
-    # The block about which two sources disagree, with the indexed hash and the other hash.
+    # The block about which two sources disagree, its indexed hash, and the other hash.
     Column("block", BigInteger),
     Column("our_hash", LargeBinary),
     Column("their_hash", LargeBinary),
@@ -126,7 +126,7 @@ reorg_log = Table(
     Column("ancestor_hash", LargeBinary, nullable=False),
     Column("old_tip", BigInteger, nullable=False),
     Column("old_hash", LargeBinary, nullable=False),
-    # The tip of the other fork when the reorg was found; NULL if no endpoint reported it.
+    # The tip of the other fork when the reorg was found; NULL if no endpoint reported one.
     Column("new_tip", BigInteger),
     Column("new_hash", LargeBinary),
     Column("time", BigInteger, nullable=False),  # of the old tip

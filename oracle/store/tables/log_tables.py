@@ -17,10 +17,10 @@ from sqlalchemy import (
 from oracle.domain.logs import LOG_INDEX_BITS
 from oracle.store.tables.metadata import metadata
 
-# The highest block number that fits into a positive 64-bit key together with the log index.
+# The highest block number for which block and log index fit into a positive 64-bit key.
 MAX_BLOCK = 2 ** (63 - LOG_INDEX_BITS) - 1
 
-# On SQLite, a key is only used as the rowid if it is declared INTEGER.
+# On SQLite, a key is used as the rowid only if it is declared INTEGER.
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 # Logs of contracts on the canonical chain.
@@ -35,7 +35,7 @@ log_row = Table(
     Column("data", LargeBinary, nullable=False),  # packed (docs/explanation/storage.md#packed)
 )
 
-# The blocks that have a row in `log_row`, and no others.
+# The blocks that have rows in `log_row`, and no others.
 log_block = Table(
     "log_block",
     metadata,

@@ -9,8 +9,7 @@ from sqlalchemy import Column, Dialect, Index, LargeBinary, MetaData, text
 from sqlalchemy.types import TypeDecorator
 from typing_extensions import override
 
-# Constraints need names, because Alembic can drop only named constraints. The names are the same
-# on both databases.
+# Alembic can drop only named constraints. The names are the same on both databases.
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(column_0_N_label)s",

@@ -4,13 +4,13 @@ from sqlalchemy import BigInteger, Column, Index, LargeBinary, Table, Text
 
 from oracle.store.tables.metadata import metadata
 
-# Notices, in order. They are not a projection, because a delivered notice is kept even if its
-# block is removed.
+# Notices, in order. Not a projection, because a delivered notice is kept even if its block is
+# removed.
 notice = Table(
     "notice",
     metadata,
     Column("seq", BigInteger, primary_key=True, autoincrement=False),  # from 1, without gaps
-    # The block whose removal retracts the notice; NULL if no fork retracts it.
+    # If a fork removes this block, the notice is retracted; NULL if no fork retracts it.
     Column("block", BigInteger, index=True),
     Column("time", BigInteger, nullable=False),  # chain time
     Column("kind", Text, nullable=False),
@@ -47,18 +47,19 @@ subscription = Table(
     # A URL or a mail address, which is secret; empty once the subscription has ended.
     Column("target", Text, nullable=False),
     Column("kinds", Text, nullable=False),  # comma-separated; empty for all
-    # The secret that signs messages to webhooks, and from which the tokens of links are derived.
+    # Signs messages to webhooks; the tokens in links are derived from it.
     Column("secret", LargeBinary, nullable=False),
     Column("state", Text, nullable=False),  # new, unconfirmed, active, ended
     Column("reason", Text),  # why it ended
     Column("created_at", BigInteger, nullable=False),  # unix seconds
     Column("changed_at", BigInteger, nullable=False),  # unix seconds of the last state change
-    # SHA-256 of the target, which limits how often a target is used after it was erased.
+    # SHA-256 of the target, to limit how often a target is used even after it has been erased.
     Column("target_hash", LargeBinary, nullable=False, index=True),
     sqlite_with_rowid=False,
 )
 
-# The nonce of each node's last signed request about subscriptions, so that no request is repeated.
+# The nonce of each node's last signed request about subscriptions, so that no request can be
+# replayed.
 subscription_nonce = Table(
     "subscription_nonce",
     metadata,

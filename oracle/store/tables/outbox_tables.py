@@ -23,11 +23,11 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import Hex, PartialIndex, Wei, metadata
 
-# SQLite assigns row ids only if a key is declared INTEGER.
+# On SQLite, row ids are assigned only if the key is declared INTEGER.
 RowId = BigInteger().with_variant(Integer(), "sqlite")
 
-# One row: the process that may write. `epoch` increases with every holder, and every write checks
-# it, so that a former holder can no longer write.
+# One row: the process that may write. `epoch` increases with every holder and is checked by every
+# write, so that a former holder can no longer write.
 lease = Table(
     "lease",
     metadata,
@@ -38,7 +38,7 @@ lease = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
-# One row: health of the daemon that leads, or led last (docs/explanation/health.md).
+# One row: the health of the daemon that leads or last led (docs/explanation/health.md).
 daemon_health = Table(
     "daemon_health",
     metadata,
@@ -51,7 +51,7 @@ daemon_health = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
-# One row for each sending account: the only counter of its next nonce.
+# One row per sending account: the only counter of its next nonce.
 pub_account = Table(
     "pub_account",
     metadata,
@@ -110,9 +110,9 @@ pub_intent = Table(
 )
 
 # At most one call per exclusive key is being prepared, for example one push, or one start of a
-# task. Calls that were sent are not covered by this index, because a reorg may make a mined call
-# live again beside its successor; the planner checks them. The index is per account, so that calls
-# of a lost key do not block a new key.
+# task. This index does not cover calls that were sent, because a reorg may make a mined call live
+# again beside its successor; the planner checks those. The index is per account, so that calls of
+# a lost key do not block a new key.
 _GOT_READY = "exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"
 PartialIndex(
     "one_got_ready",
@@ -123,7 +123,7 @@ PartialIndex(
     unique=True,
     where=_GOT_READY,
 )
-# Finds all intents of a nonce, to compare them and to sum up the cost that is reserved for it.
+# Finds all intents of a nonce, to compare them and to add up the cost reserved for it.
 Index("intent_nonce", pub_intent.c.chain_id, pub_intent.c.sender, pub_intent.c.nonce)
 _WORK = "state IN ('planned', 'ready', 'assigned', 'live', 'mined')"
 PartialIndex(
@@ -150,8 +150,8 @@ pub_nonce = Table(
     Column("opened_at", BigInteger, nullable=False),
     Column("last_bump_at", BigInteger),
     Column("finalised_at", BigInteger),
-    # The heads of the chain when the slot was opened (0 if unknown) and last bumped, because the
-    # time until a bump is counted in blocks.
+    # The chain's head when the slot was opened (0 if unknown) and last bumped; the time until a
+    # bump is counted in blocks.
     Column("opened_block", BigInteger, nullable=False, server_default="0"),
     Column("last_bump_block", BigInteger),
     Column("mined_at", BigInteger),
@@ -177,7 +177,7 @@ PartialIndex(
     where=_BUMPED,
 )
 
-# Signed transactions. They are stored before they are sent, and are never changed or signed again.
+# Signed transactions, stored before they are sent and never changed or signed again.
 pub_attempt = Table(
     "pub_attempt",
     metadata,

@@ -12,7 +12,7 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import PartialIndex, metadata
 
-# The kickout of each node that any account accused, allowed or expelled on chain.
+# The kickout of each node that was ever accused, allowed or expelled on-chain, by any account.
 kick = Table(
     "kick",
     metadata,
@@ -37,10 +37,9 @@ kick = Table(
     Column("reason", LargeBinary),
 )
 
-# Settings of the contract ('limits', 'kick_limits', 'signers', 'config', 'rules'), which are valid
-# from their position on; the newest row of each name is in force. The table also contains
-# operations of the timelock on rules ('rules_scheduled', 'operation_salted',
-# 'operation_cancelled', 'rules_executed').
+# Settings of the contract ('limits', 'kick_limits', 'signers', 'config', 'rules'), each valid from
+# its position on; the newest row of each name is in force. Also the timelock's operations on rules
+# ('rules_scheduled', 'operation_salted', 'operation_cancelled', 'rules_executed').
 contract_setting = Table(
     "contract_setting",
     metadata,
@@ -67,7 +66,7 @@ accepted_round = Table(
     Column("as_of_hash", LargeBinary, nullable=False),
     Column("root", LargeBinary, nullable=False),
     Column("config", LargeBinary, nullable=False),
-    # Bit i is set if the signer at index i of the configuration has signed.
+    # Bit i is set if the signer at index i of the configuration signed.
     Column("signer_bitmap", LargeBinary, nullable=False),
 )
 
@@ -115,14 +114,14 @@ PartialIndex(
     where="state = 'due'",
 )
 
-# Leaves of the Merkle trees of reports, in pieces of 8,192 leaves. The leaves of the report as of
-# block B are the newest row up to B of each piece.
+# Leaves of the reports' Merkle trees, in pieces of 8,192 leaves. The leaves of the report as of
+# block B are, for each piece, the newest row up to B.
 leaf_piece = Table(
     "leaf_piece",
     metadata,
     Column("piece", BigInteger, primary_key=True, autoincrement=False),
     Column("as_of", BigInteger, primary_key=True, autoincrement=False),
-    # The digest of the piece, before the leaves, so that it can be read without them.
+    # The digest of the piece comes before the leaves, so that it can be read without them.
     Column("leaf_count", BigInteger, nullable=False),
     Column("nodes_hash", LargeBinary, nullable=False),
     Column("words_hash", LargeBinary, nullable=False),

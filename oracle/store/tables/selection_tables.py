@@ -4,32 +4,30 @@ from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Tab
 
 from oracle.store.tables.metadata import PartialIndex, metadata
 
-# The node that was drawn for each task. Like reports, draws are not a projection, because a
-# rebuild keeps them.
+# The node drawn for each task. Like reports, draws are not a projection: a rebuild keeps them.
 draw = Table(
     "draw",
     metadata,
     Column("task", LargeBinary, primary_key=True),
-    # The block whose hash seeds the draw. The task and a candidate both existed at the end of the
+    # The block whose hash seeds the draw. The task and every candidate existed at the end of the
     # previous block.
     Column("seed_block", BigInteger, primary_key=True, autoincrement=False, index=True),
     Column("seed_hash", LargeBinary, nullable=False),
-    # The time of the seed block, which is needed to repeat the draw, because weights recover with
-    # time.
+    # The time of the seed block. Repeating the draw needs it, because weights recover with time.
     Column("seed_time", BigInteger, nullable=False),
     Column("node", LargeBinary, nullable=False),
-    # The block at whose end the draw was no longer active; NULL if it is active.
+    # The block at whose end the draw stopped being active; NULL while it is active.
     Column("voided_block", BigInteger, index=True),
-    # The sum of the weights of all candidates, 32 bytes, and the number of candidates. A node's
-    # weight divided by this sum was its chance to be drawn.
+    # The sum of all candidates' weights (32 bytes), and the number of candidates. A node's weight
+    # divided by this sum was its chance to be drawn.
     Column("total_weight", LargeBinary, nullable=False),
     Column("candidate_count", BigInteger, nullable=False),
-    # The index (from 0) among the draws of the block; a drawn node is no candidate of later draws.
+    # The index (from 0) among the block's draws; a drawn node is not a candidate in later ones.
     Column("place", BigInteger, nullable=False),
     Index(None, "node", "seed_block"),
     sqlite_with_rowid=False,
 )
-# There is at most one active draw per task, and active draws are found without reading history.
+# At most one active draw per task. The index also finds active draws without reading history.
 PartialIndex(
     "active_draw",
     draw.c.task,
@@ -37,8 +35,8 @@ PartialIndex(
     where="voided_block IS NULL",
 )
 
-# The node that will get a request to download a model after a task started. Like draws, these rows
-# are not a projection. Requests that are already on chain are stored in the node's row.
+# A node that will be requested to download a model after a task started. Like draws, these rows
+# are not a projection. Requests that are already on-chain are in the node's row.
 planned_download = Table(
     "planned_download",
     metadata,
@@ -52,8 +50,7 @@ planned_download = Table(
     sqlite_with_rowid=False,
 )
 
-# The text of every rule set that was ever used for scores. The table is not a projection, because
-# numbers are never assigned again.
+# Every rule set ever used for scores. Not a projection, because numbers are never reassigned.
 rule_set = Table(
     "rule_set",
     metadata,

@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import PartialIndex, metadata
 
-# The default of new columns in existing rows during a migration. New rows have their own values.
+# The default of new columns in existing rows during a migration; new rows set their own values.
 _ZERO = text("0")
 
 
@@ -35,7 +35,7 @@ node = Table(
     "node",
     metadata,
     Column("address", LargeBinary, primary_key=True),
-    # The permanent number of the node, from 0, in the order in which events first named the nodes.
+    # The node's permanent number, from 0, in the order in which events first named nodes.
     Column("seat", BigInteger, nullable=False, index=True),
     Column("membership", Text, nullable=False),
     Column("paused", Boolean, nullable=False),
@@ -59,14 +59,13 @@ node = Table(
     Column("kickout_due_time", BigInteger),
     # Block time of the newest task score; NULL if there is none.
     Column("last_scored_at", BigInteger),
-    # Whether the node was kicked out while its kickout was due, and has not rejoined. Its next
-    # join then starts with an empty pool and H = 1.
+    # Whether the node was kicked out while its kickout was due and has not rejoined. If so, it
+    # rejoins with an empty pool and H = 1.
     Column("starts_anew", Boolean, nullable=False),
     Column("changed_at", BigInteger, nullable=False, index=True),
-    # The time at which H is 1 again; NULL if it is 1 already
-    # (docs/reference/scoring-rules.md#numbers).
+    # When H will be 1 again; NULL if it is 1 already (docs/reference/scoring-rules.md#numbers).
     Column("recovers_until", BigInteger, index=True),
-    # These columns are used by the legacy rules only, and are zero under other rules.
+    # Only used by the legacy rules; zero under other rules.
     Column("window", BigInteger, nullable=False, server_default=_ZERO),
     Column("window_sum", BigInteger, nullable=False, server_default=_ZERO),
     Column("window_count", BigInteger, nullable=False, server_default=_ZERO),
@@ -74,15 +73,15 @@ node = Table(
     Column("online_seconds", BigInteger, nullable=False, server_default=_ZERO),
     # Transition to apply when the node's task ends: 'pause', 'quit', or NULL.
     Column("pending", Text),
-    # Time of the node's last task start; NULL if there was none.
+    # When the node last started a task; NULL if never.
     Column("last_start", BigInteger),
-    # JSON list of model, asked_at and until, seconds; NULL if no download was requested.
+    # JSON list of (model, asked_at, until), in seconds; NULL if no download was requested.
     Column("downloads", Text),
     sqlite_with_rowid=False,
 )
 
-# Folded state of each task; a projection. The table has a rowid because keys are random: a small
-# index of the keys stays in memory, whereas whole rows would not.
+# Folded state of each task; a projection. It has a rowid because its keys are random: a small
+# index of keys stays in memory, whole rows would not.
 task = Table(
     "task",
     metadata,
@@ -116,9 +115,10 @@ task = Table(
     Column("abort_reason", Text),
     Column("scored_in", LargeBinary),
     Column("runs", Text),  # JSON list; NULL except in commit/disclose networks
-    # The node's share of the group's single fee; NULL if the fee was not reported as shared.
+    # The node's part of a fee paid to the group as a whole; NULL if the fee was not reported as
+    # shared.
     Column("paid", LargeBinary),
-    # Blocks of the first and of the newest event that changed the row.
+    # The blocks of the first and the newest event that changed the row.
     Column("seen_at", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),
 )
@@ -128,8 +128,7 @@ PartialIndex(
     task.c.created_at,
     where=_WAITING,
 )
-# The index contains only unscored tasks, because an index of all tasks would be written at random
-# places.
+# Only unscored tasks, because an index of all tasks would cause writes at random places.
 _UNSCORED = "task_group IS NOT NULL AND scored_in IS NULL"
 PartialIndex(
     "unscored_task",
@@ -137,7 +136,7 @@ PartialIndex(
     where=_UNSCORED,
 )
 
-# Groups that are not closed yet; the table is used only by rules with `close = terminal`.
+# Groups that are not closed yet; only used by rules with `close = terminal`.
 open_group = Table(
     "open_group",
     metadata,
@@ -184,7 +183,7 @@ score = Table(
     Column("score", BigInteger, nullable=False),
     *_build_position_columns(is_key=False),
     Column("time", BigInteger, nullable=False),
-    # Number of the rule set; NULL if scored before rule sets were numbered.
+    # The number of the rule set; NULL if scored before rule sets were numbered.
     Column("rule_set", SmallInteger),
     Index(None, "block"),
     sqlite_with_rowid=False,
@@ -196,7 +195,7 @@ reliability_change = Table(
     metadata,
     Column("node", LargeBinary, primary_key=True),
     *_build_position_columns(is_key=True),
-    # One event may end two parts of a task that run on the same node.
+    # Part of the key, because one event may end two parts of a task that run on the same node.
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("time", BigInteger, nullable=False),
     Column("cause", Text, nullable=False),
@@ -213,7 +212,8 @@ membership_change = Table(
     metadata,
     Column("node", LargeBinary, primary_key=True),
     *_build_position_columns(is_key=True),
-    # One event may cause two changes: a join implies that a pending quit took effect before it.
+    # Part of the key, because one event may cause two changes: a join implies that a pending quit
+    # took effect just before.
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("time", BigInteger, nullable=False),
     Column("turn", Text, nullable=False),
@@ -251,7 +251,7 @@ PartialIndex(
     where="closed_block IS NULL",
 )
 
-# How many tasks ended in each minute of block time in the last day, to detect incidents.
+# How many tasks ended in each minute of block time during the last day, to detect incidents.
 end_minute = Table(
     "end_minute",
     metadata,
@@ -271,7 +271,7 @@ incident = Table(
     Column("creator", LargeBinary),  # NULL for a network outage
     *_build_position_columns(is_key=False),  # where it was found
     Column("found_time", BigInteger, nullable=False),
-    # The block times between which timeouts are marked, both included.
+    # Timeouts between these block times, both included, are marked.
     Column("since", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=False),
     # The highest counts within one window.
@@ -286,7 +286,7 @@ incident = Table(
     Index(None, "until"),
 )
 
-# One row: the last event folded, and the number of nodes that events named up to it.
+# One row: the last event folded, and how many nodes events have named so far.
 last_event = Table(
     "last_event",
     metadata,

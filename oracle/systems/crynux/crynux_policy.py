@@ -25,11 +25,11 @@ from oracle.systems.crynux.requirements import (
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
-# Models with these prefixes modify a base model; all other models are base models.
+# Models with these prefixes modify a base model; all others are base models.
 _AUXILIARY_PREFIXES = ("lora:", "controlnet:")
 
 
-# The limit keeps weights and their parts below 2^64, because M is then at most 9.
+# Keeps weights and their parts below 2^64, because the model boost M is then at most 9.
 _MAX_PARAMETER = 4 * UNIT
 
 
@@ -41,17 +41,17 @@ class Weighting:
         ValueError: a parameter is below 0 or above 4; the message names the field.
     """
 
-    # The minimum of W for candidates. It lets a failing node complete its 50 scores, and lets any
-    # eligible node be chosen (decision 0173). If it is 0, a node whose mean is 0 is never drawn
-    # again.
+    # The minimum weight W of a candidate. It lets a failing node complete its 50 scores and lets
+    # any eligible node be chosen (decision 0173). If it is 0, a node whose mean is 0 is never
+    # drawn again.
     weight_floor: int = UNIT // 100
-    # The amounts that are added to M = 1 if all required models are on disk, and if all of them
+    # What is added to the model boost M = 1 if all required models are on disk, and if all of them
     # are in GPU memory.
     disk_boost: int = 7 * UNIT // 10
     memory_boost: int = 3 * UNIT // 10
-    # Whether nodes without the models are candidates if no eligible node has all models.
+    # Whether nodes that lack the models are candidates if no eligible node has all of them.
     fallback: bool = True
-    # Whether only base models count for eligibility and for the boosts (as in the relay).
+    # Whether only base models count, for eligibility and for the boosts (as in the relay).
     base_models_only: bool = False
 
     def __post_init__(self) -> None:
@@ -68,12 +68,11 @@ class Weighting:
         return frozenset(models)
 
 
-# The weighting of the documents, but with a minimum weight
-# (docs/reference/sources.md#crynux-dispatching).
+# As documented (docs/reference/sources.md#crynux-dispatching), but with a minimum weight.
 CRYNUX_WEIGHTING = Weighting()
-# The weighting of the documents, without a minimum weight.
+# As documented, without a minimum weight.
 DOCS_WEIGHTING = Weighting(weight_floor=0)
-# The relay requires the base model to be on disk, and adds nothing to the weight for it
+# The relay requires the base model to be on disk, but gives no boost for it
 # (docs/explanation/crynux.md#the-relays-selection).
 RELAY_WEIGHTING = Weighting(weight_floor=0, disk_boost=0, fallback=False, base_models_only=True)
 
@@ -246,8 +245,8 @@ def _build_weight_function(
     return compute_parts
 
 
-# Three variants of the policy follow: the documents (docs/reference/sources.md#crynux-dispatching)
-# with a minimum weight, the documents as written, and the production relay of 2026-08
+# Three variants of the policy: the documents (docs/reference/sources.md#crynux-dispatching) with a
+# minimum weight, the documents as written, and the production relay of 2026-08
 # (docs/explanation/crynux.md#the-relays-selection).
 CRYNUX_POLICY = CrynuxPolicy("crynux", CRYNUX.version, CRYNUX_WEIGHTING)
 CRYNUX_DOCS_POLICY = CrynuxPolicy("crynux-docs", CRYNUX_DOCS.version, DOCS_WEIGHTING)

@@ -19,10 +19,11 @@ from oracle.systems.crynux.requirements import (
     find_unavailability_reason,
 )
 
-# If there are more searches than this, all searches are cleared, so that invented requirements
-# cannot exhaust the memory.
+# With more searches than this, all of them are dropped, so that made-up requirements cannot
+# exhaust the memory.
 _MAX_SEARCHES = 4096
-# At most this many outdated rows may stay in the list of nodes that became free.
+# The list of freed nodes is rebuilt if it is longer than twice the number of free nodes plus this
+# many rows.
 _MAX_STALE_ROWS = 64
 
 
@@ -60,10 +61,9 @@ class FreeNodes:
         self._weighting = weighting
         self._time = 0
         self._free: dict[Address, Node] = {}
-        # Nodes that are neither busy nor paused, but that are excluded for low reliability at
-        # `_time`.
+        # Nodes that are neither busy nor paused but are excluded for low reliability at `_time`.
         self._excluded: dict[Address, Node] = {}
-        # Rows in the order in which the nodes became free; some nodes may no longer be free.
+        # In the order in which the nodes became free; some may no longer be free.
         self._freed_rows: list[Node] = []
         self._search_by_requirement: dict[Requirement, _SearchState] = {}
 

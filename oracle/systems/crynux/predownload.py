@@ -80,8 +80,8 @@ def plan_predownloads(
         for model in scarce_models
     }
     ranked_nodes: list[Node] = []
-    # It is expensive to compute the weight of every node, so this is skipped if enough nodes got
-    # requests.
+    # Computing the weight of every node is expensive, so skip it if enough nodes have already
+    # received requests.
     if budget.remaining > 0 and max(missing_by_model.values()) > 0:
         weights = compute_downloader_weights(build_requirement(task), policy_input, weighting)
         ranked_nodes = [nodes[address] for address in sort_nodes_by_weight(weights)]

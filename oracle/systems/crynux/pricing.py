@@ -10,7 +10,7 @@ from fractions import Fraction
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state import Task
 
-# A task is estimated to take at least this many seconds (docs/reference/scoring-rules.md#queue).
+# No task is estimated to take less (docs/reference/scoring-rules.md#queue).
 _MIN_SECONDS = Fraction(1)
 
 

@@ -15,15 +15,15 @@ class IneligibilityReason(StrEnum):
     NO_MEMBER = "no_member"
     PAUSED = "paused"
     BUSY = "busy"
-    # H is below the rules' threshold (docs/reference/scoring-rules.md#reliability).
+    # Reliability (H) is below the rules' threshold (docs/reference/scoring-rules.md#reliability).
     EXCLUDED = "excluded"
-    # The node was drawn for another task, or was given another task of the same group.
+    # The node was drawn for another task, or it already got another task of the same group.
     TAKEN = "taken"
-    # The task requires a certain GPU, but the node's GPU is unknown.
+    # The task requires a particular GPU, and the node's GPU is unknown.
     GPU_UNKNOWN = "gpu_unknown"
     GPU_NAME = "gpu_name"
     VRAM_UNKNOWN = "vram_unknown"
-    # The video memory of the node differs from that of the required GPU.
+    # The node's GPU has a different amount of video memory than the required one.
     GPU_VRAM = "gpu_vram"
     VRAM_TOO_SMALL = "vram_too_small"
     VERSION_UNKNOWN = "version_unknown"

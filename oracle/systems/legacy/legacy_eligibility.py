@@ -21,7 +21,7 @@ from oracle.systems.crynux.requirements import (
 )
 from oracle.systems.policy import PolicyInput
 
-# Every task of the legacy system runs on three nodes.
+# Every task in the legacy system runs on three nodes.
 TRIO_SIZE = 3
 
 
@@ -66,7 +66,7 @@ class TooFewReason(StrEnum):
     """Why an eligible node is not a candidate although a task needs three nodes."""
 
     CANDIDATES = "too_few_candidates"
-    # The reason for GPT tasks, which need three nodes with the same GPU.
+    # For GPT tasks, which need three nodes with the same GPU.
     OF_ITS_GPU = "too_few_of_its_gpu"
 
 

@@ -23,22 +23,22 @@ from oracle.systems.legacy.trio_selection import (
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 # The published values (docs/reference/sources.md#crynux-qos-of-2024 and its figure), in the JSON
-# form of `Rules`. H has no effect: timeouts and successes do not change it, and no node is
-# excluded.
+# form of `Rules`. Reliability (H) plays no role here: neither timeouts nor successes change it,
+# and no node is excluded.
 LEGACY_BASE_RULES: Mapping[str, Any] = MappingProxyType({
     "name": "legacy",
     "version": 2,
-    # The scores by position in a round (figure "round score"); the maximum of two rounds is 20.
+    # Scores by rank in a round (figure "round score"); two rounds give at most 20.
     "rank_scores": [10, 5, 2],
     "absent_score": 0,
     "q_max": 20,
-    # A group has three members, because three nodes share a task.
+    # Three nodes share a task.
     "group_size": 3,
-    # A node without a task in the window has no speed score, which counts as 0.
+    # Without a task in the window, a node has no speed score, which counts as 0.
     "new_node_long_term": "0",
     "penalty": "1",
     "boost": "0",
-    # Every value except `window_seconds` (default: the calendar month) must be given by the user.
+    # The user must give every value except `window_seconds` (default: the calendar month).
     "legacy": {},
 })  # fmt: skip
 
@@ -115,7 +115,7 @@ def _iter_group_verdicts(
         }
     )
     for address, speed in speed_by_node.items():
-        # If all weights are zero, each candidate gets the weight 1, as in the draw.
+        # If all weights are zero, each candidate has weight 1, as in the draw.
         node_chance = (
             group_chance * speed.weight // total if total else group_chance // len(speed_by_node)
         )
@@ -127,7 +127,7 @@ def _format_speed(speed: SubmissionSpeed) -> dict[str, str]:
     return {"B": share, "weight": format_decimal(speed.weight)}
 
 
-# Nodes are drawn by B or with equal chances, as the documents' section on groups describes
+# Nodes are drawn by their speed B, or with equal chances as in the documents' section on groups
 # (docs/reference/sources.md#crynux-dispatching-of-2024).
 LEGACY_POLICY = LegacyPolicy("legacy", 2, equal=False)
 LEGACY_EQUAL_POLICY = LegacyPolicy("legacy-equal", 2, equal=True)

@@ -67,8 +67,8 @@ def _compute_node_score(node: Node, time: int, rules: Rules) -> int | None:
     )
 
 
-# The GPU group is drawn by sha256(seed || suffix), so that this draw is independent of the draws
-# of the nodes.
+# The group of nodes with the same GPU is drawn with sha256(seed || suffix), so that this draw is
+# independent of the draws of the nodes.
 _GROUP_SUFFIX = b"card group"
 
 

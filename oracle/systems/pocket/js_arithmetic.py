@@ -9,8 +9,8 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 
 _FIVE_PLACES = Decimal("0.00001")
-# The context is precise enough for every double below 10^40. It is not the thread's own context,
-# which stays unchanged.
+# Precise enough for every double below 10^40. A context of its own, so that the thread's context
+# stays unchanged.
 _EXACT = Context(prec=60)
 
 

@@ -20,18 +20,18 @@ class Parameters:
             field.
     """
 
-    # The expected latency of a success, below which no benchmark lies (35 per second is 5.25 /
-    # 0.15). Slow work needs a higher value (docs/explanation/pocket.md#units).
+    # The expected latency of a success; no benchmark is lower (35 per second is 5.25 / 0.15). Slow
+    # work needs a higher value (docs/explanation/pocket.md#units).
     expected: float = 0.15
-    # The number of tickets lost for each additional `expected` of latency.
+    # Tickets lost for each additional `expected` of latency.
     cost_per_expected: float = 5.25
     max_tickets: int = 10
-    # A node has the full weight if its success rate is above this value.
+    # Above this success rate, a node has its full weight.
     success_rate_full: float = 0.95
     p90_weight: float = 0.3
-    # The P90 latency counts only if there are more results than this.
+    # The P90 latency counts only with more results than this.
     p90_min_results: int = 20
-    # Whether nodes without a stake, or with an unknown stake, are left out.
+    # Whether to leave out nodes whose stake is zero or unknown.
     needs_stake: bool = False
 
     def __post_init__(self) -> None:
@@ -78,12 +78,11 @@ class ArticleParameters(Parameters):
     needs_stake: bool = True
     # An outcome at time t counts while now < t + window_ms.
     window_ms: int = 300_000
-    # The time in which a node gets no tickets after one failure, which is 5 minutes over 50
-    # failures.
+    # For how long one failure keeps a node from getting tickets: 5 minutes divided by 50 failures.
     out_ms_per_failure: int = 6_000
     # The maximum of that time, counted from the failure ("for up to 5 minutes").
     out_cap_ms: int = 300_000
-    # Whether a passed health check ends the time without tickets.
+    # Whether a passed health check lets the node get tickets again at once.
     health_clears: bool = True
 
     @override
@@ -99,19 +98,19 @@ class PortalParameters(Parameters):
     See docs/explanation/pocket.md#portal-api.
     """
 
-    # The lifetime of the counts since the last outcome.
+    # How long the counts are kept after the last outcome.
     counts_ttl_ms: int = 300_000
-    # The lifetime of all samples since the first of them.
+    # How long all samples are kept after the first of them.
     samples_ttl_ms: int = 300_000
     max_samples: int = 500
-    # A node without a success, or with a flag, gets no ticket after this many attempts.
+    # After this many attempts, a node without a success, or with a flag, gets no tickets.
     shelve_failures: int = 50
-    # A factor of 0 counts as 1 if there are fewer attempts than this.
+    # With fewer attempts than this, a factor of 0 counts as 1.
     zero_weight_attempts: int = 50
     flag_ttl_ms: int = 300_000
     cleared_ttl_ms: int = 7_200_000
-    # The success rate of a node that has only failed. The code has the bug that this rate is 1,
-    # while its comments describe 0 (docs/explanation/pocket.md#code-against-article, 1).
+    # The success rate of a node that has only failed. Because of a bug, portal-api uses 1, while
+    # its comments describe 0 (docs/explanation/pocket.md#code-against-article, 1).
     zero_success_rate: int = 1
 
     @override
@@ -126,7 +125,7 @@ class PortalParameters(Parameters):
         )
 
 
-# The profile that the article describes (docs/reference/sources.md#pocket-node-selector).
+# The selector as the article describes it (docs/reference/sources.md#pocket-node-selector).
 ARTICLE = ArticleParameters()
-# The profile of portal-api at commit a53c4952, including its bugs.
+# The selector of portal-api at commit a53c4952, including its bugs.
 PORTAL_API_HEAD = PortalParameters()

@@ -181,7 +181,7 @@ def _compute_benchmark_latency(
     stats: NodeStats, previous_latency: float, params: Parameters
 ) -> float | None:
     """Return the latency to compare the node with, or None if its median is as expected."""
-    # The condition is not `<=`, because a median of NaN must not be compared either.
+    # Not `<=`, so that a median of NaN counts as expected, too.
     if not stats.median > params.expected or previous_latency <= 0:
         return None
     return max(previous_latency, params.expected)
@@ -223,7 +223,7 @@ def add_draw_probabilities(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]
     rows = tuple(rows)
     total = sum(row.tickets for row in rows)
     denominator = total or len(rows)
-    # The chances are the last two fields. The rows are built by position, because `_replace` takes
+    # The chances are the last two fields. Rows are built by position, because `_replace` takes
     # three times as long.
     return tuple(
         RankedNode(*row[:-2], chances, chances / denominator)

@@ -15,7 +15,7 @@ class OutcomeKind(StrEnum):
     """The outcome of a relay, by its name in `POST /v1/outcomes`."""
 
     OK = "ok"
-    # The node sent a valid response, which reports an error of the user.
+    # The node sent a valid response, which reports a mistake of the user.
     USER_ERROR = "user_error"
     TIMEOUT = "timeout"
     CONNECT = "connect"
@@ -25,7 +25,7 @@ class OutcomeKind(StrEnum):
     BAD_SIGNATURE = "bad_signature"
     WRONG_CHAIN = "wrong_chain"
     MISCONFIGURED = "misconfigured"
-    # The session is at fault, and not the node. The node is left out of this session.
+    # The session is at fault, not the node. The node is left out for the rest of this session.
     SESSION_INVALID = "session_invalid"
     EXHAUSTED = "exhausted"
     # The request is at fault.

@@ -11,7 +11,7 @@ from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, parse_quantity
 from oracle.txmgr.client.l1_fees import decode_l1_fee
 
-# The number of blocks with full transactions in one batch request, because they are large.
+# Blocks per batch request; with full transactions, blocks are large.
 _BLOCKS_PER_BATCH = 20
 
 
@@ -33,7 +33,7 @@ class MinedTransaction:
     nonce: int
     hash: Hash
     to: Address | None
-    # The function selector (four bytes in hex), or an empty text for a plain payment.
+    # Four bytes in hex, or empty for a plain payment.
     selector: str
     block_number: int
     block_hash: Hash
@@ -185,7 +185,7 @@ def _iter_blocks_from_head(endpoint: EndpointCaller, max_blocks: int) -> Iterato
     for top in range(head, lowest, -_BLOCKS_PER_BATCH):
         block_numbers = range(top, max(lowest, top - _BLOCKS_PER_BATCH), -1)
         requests = [("eth_getBlockByNumber", (hex(number), True)) for number in block_numbers]
-        # A block may be missing, because a reorg can lower the head between two requests.
+        # A reorg between two requests may lower the head, so a block may be missing.
         yield from (block for block in endpoint.request_all(requests) if block is not None)
 
 

@@ -16,24 +16,24 @@ from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signer import Fees
 from oracle.telemetry.txmgr_metrics import BASE_FEE, FEE_CAP, TIP
 
-# The margin on a gas estimate is 20 % plus 10,000 gas, because the state may change before the
-# transaction is included.
+# An estimate is raised by 20 % and 10,000 gas, because the state may change before the transaction
+# is included.
 _GAS_MARGIN_PERCENT = 120
 _GAS_MARGIN = 10_000
-# Transaction pools accept a replacement if both of its fees are at least 10 % higher. Some clients
-# used to require 12.5 %, which is why `raise_fee` adds an eighth.
+# Transaction pools accept a replacement only if both of its fees are at least 10 % higher. Some
+# clients used to require 12.5 %, so `raise_fee` adds an eighth.
 _RAISE_PERCENT = 10
-# The gas of a plain transfer, and the minimum price of calldata (EIP-2028, EIP-7623): a nonzero
-# byte counts as four tokens.
+# The gas of a plain transfer, and the minimum price of calldata (EIP-2028, EIP-7623); a nonzero
+# byte is four tokens.
 PLAIN_GAS = 21_000
 _FLOOR_PER_TOKEN = 10
 _TOKENS_PER_BYTE = 4
-# Error messages in which go-ethereum and Nethermind report the required tip or base fee.
+# How go-ethereum and Nethermind state the required tip or base fee in an error message.
 _REQUIRED_TIP = re.compile(r"minimum needed:? (\d+)|too low \d+ < (\d+)", re.IGNORECASE)
 _REQUIRED_FEE = re.compile(r"base ?fee:? (\d+)|queued:? (\d+)", re.IGNORECASE)
-# The number of blocks of the fee history, and the percentile of their tips.
+# How many blocks the fee history covers, and which percentile of their tips is used.
 _HISTORY_BLOCKS, _TIP_PERCENTILE = 10, 50
-# A fee of one ether per gas is implausible, but broken endpoints report such fees.
+# One ether per gas; broken endpoints report even more.
 _MAX_PLAUSIBLE_FEE = 10**18
 _NO_FEES = Fees(0, 0)
 
@@ -118,8 +118,8 @@ def bump_fees(
     if fee_market.base_fee + fee_market.tip > cap:
         return None
     min_tip = max(raise_fee(last.tip), fee_market.tip, pool_required.tip)
-    # The fee covers twice the base fee if this does not exceed the cap, because the base fee may
-    # rise before the transaction is included.
+    # Cover twice the base fee if the cap permits it, because the base fee may rise before the
+    # transaction is included.
     required_fee = fee_market.base_fee + max(fee_market.tip, pool_required.tip)
     market_fee = (
         required_fee
@@ -192,7 +192,7 @@ def _fetch_fee_market(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
             "eth_feeHistory", hex(_HISTORY_BLOCKS), "latest", [_TIP_PERCENTILE]
         )
     except CallRefusedError:
-        # An endpoint without eth_feeHistory still returns the newest block with its base fee.
+        # Without eth_feeHistory, an endpoint still returns the newest block with its base fee.
         block = endpoint.request("eth_getBlockByNumber", "latest", False)
         history = {"baseFeePerGas": [_get_response_field(block, "baseFeePerGas")]}
     try:

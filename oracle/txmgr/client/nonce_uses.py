@@ -20,10 +20,10 @@ from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signature_checks import EcdsaSignature
 from oracle.txmgr.client.receipts import fetch_transaction_counts_at_block
 
-# The number of full blocks in one batch request. If an endpoint lacks old state, this maximum
-# number of blocks is read below its oldest available state.
+# Full blocks per batch request; and, if an endpoint lacks old state, how many blocks are read
+# below the oldest state that it has.
 _BLOCKS_PER_BATCH, _MAX_BLOCKS = 20, 1_000
-# The lowest v of a legacy signature without a chain id, and with a chain id (EIP-155).
+# The lowest v of a legacy signature without and with a chain id (EIP-155).
 _LEGACY_V, _EIP155_V = 27, 35
 
 

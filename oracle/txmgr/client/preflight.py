@@ -19,7 +19,7 @@ from oracle.txmgr.client.fee_quote import add_gas_margin, compute_floor_gas
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.client.refusal import Refusal, RefusalAction, RefusalDecoder
 
-# Gas estimates differ between clients. If one is more than this many times as high as another, the
+# Gas estimates differ between clients. If the highest is more than this many times the lowest, the
 # lower one is verified.
 _MAX_ESTIMATE_RATIO = 2
 
@@ -27,7 +27,7 @@ _MAX_ESTIMATE_RATIO = 2
 class PreflightOutcome(StrEnum):
     OK = "ok"
     REFUSED = "refused"
-    # No endpoint answered, or the endpoints contradict each other.
+    # No endpoint answered, or their answers contradict each other.
     UNKNOWN = "unknown"
 
 
@@ -234,7 +234,7 @@ def _simulate_call(
 ) -> PreflightResult:
     try:
         endpoint.request("eth_call", call.params, "latest")
-        # The block is given explicitly, because some endpoints estimate on the pending block.
+        # "latest" is explicit, because some endpoints otherwise estimate on the pending block.
         estimate = endpoint.request("eth_estimateGas", call.params, "latest")
         return PreflightResult(PreflightOutcome.OK, gas=int(estimate, 16))
     except CallRefusedError as error:
@@ -281,8 +281,8 @@ def _build_error_result(
     error: CallRefusedError, decode_refusal: RefusalDecoder
 ) -> PreflightResult:
     if not isinstance(error, RevertError) or error.is_out_of_gas:
-        # The endpoint has refused the request, for example because of a rate limit. The contract
-        # has not reverted.
+        # The endpoint refused the request, for example because of a rate limit; the contract did
+        # not revert.
         return PreflightResult(
             PreflightOutcome.UNKNOWN, reason=str(error), is_out_of_gas=error.is_out_of_gas
         )

@@ -18,12 +18,12 @@ from oracle.rpc.rpc_errors import RevertError
 from oracle.txmgr.client.l1_fees import decode_l1_fee
 from oracle.txmgr.client.refusal import Refusal, RefusalDecoder
 
-# Higher values are rejected: no chain reaches them, and the database columns cannot store them.
+# Higher values are rejected: no chain reaches them, and no database column can store them.
 _MAX_COUNT = 2**63 - 1
 _MAX_WEI = 10**28
-# The error class of a call whose gas limit was too low.
+# The error class of a call with too low a gas limit.
 OUT_OF_GAS = "out_of_gas"
-# The error class of a reverted call if no simulation shows the contract's error.
+# The error class of a reverted call if no simulation reveals the contract's error.
 _REVERTED = "reverted"
 
 
@@ -50,11 +50,11 @@ class Receipt:
     succeeded: bool
     gas_used: int
     gas_price: int
-    # The address of the contract that the transaction created, or None.
+    # The contract that the transaction created, or None.
     contract: Address | None
     events: tuple[ReceiptLog, ...] = ()
     l1_fee: int = 0
-    # Whether enough witnesses report both prices; if not, each price is the lowest reported one.
+    # Whether enough witnesses agree on both prices; if not, each price is the lowest reported one.
     has_agreed_price: bool = False
 
     def is_equivalent(self, other_receipt: "Receipt") -> bool:
@@ -382,8 +382,8 @@ def fetch_revert_reason(
     """
     refusal, own_block = None, receipt.block_number
     try:
-        # The call is also simulated on its own block, because the conflicting transaction may have
-        # come earlier in the same block.
+        # Simulate the call on its own block, too, because the transaction that made it fail may
+        # come earlier in that block.
         refusal = fetch_refusal(pool_view, call, own_block - 1, decode_refusal)
         refusal = refusal or fetch_refusal(pool_view, call, own_block, decode_refusal)
         reason = str(

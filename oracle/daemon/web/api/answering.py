@@ -35,14 +35,14 @@ from oracle.queries.api.source import (
 from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# The maximum number of concurrent answers, which is below the number of read connections.
+# The maximum number of concurrent answers; lower than the number of read connections.
 _MAX_CONCURRENT_ANSWERS = 6
-# Slow answers fold raw logs, which takes seconds of processor time.
+# Slow answers fold raw logs, which takes seconds of CPU time.
 _MAX_CONCURRENT_SLOW_ANSWERS = 1
 _CACHE_BYTES = 64 * 2**20
 _MEDIA_TYPE = "application/problem+json"
 _RETRY_SECONDS = 2
-# The HTTP status by the reason of a refused objection. All other reasons have status 409.
+# The HTTP status of a refused objection; 409 for reasons that are not listed.
 _STATUS_BY_REFUSAL = {
     ObjectionRefusal.NOT_SIGNED_BY_NODE: HTTPStatus.FORBIDDEN,
     ObjectionRefusal.SIGNATURE_UNCHECKED: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -84,7 +84,7 @@ def build_problem_schema(status: HTTPStatus, description: str) -> dict[str, Any]
     return {"description": f"{status.phrase}: {description}", "content": content, "model": Problem}
 
 
-# The error responses of every path.
+# The error responses that every path may return.
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     300: build_problem_schema(
         HTTPStatus.MULTIPLE_CHOICES, "several nodes match the prefix; see `found`."

@@ -31,12 +31,13 @@ from oracle.queries.api.source import ApiSource, open_snapshot
 from oracle.telemetry.logger import get_logger
 
 _MEDIA_TYPE = "text/event-stream"
-# After each commit, but at least at this interval in seconds, the index is checked for changes,
-# once for all streams. The second interval applies to a backfill, during which it always changes.
+# The index is checked for changes once for all streams: after each commit, and at least at this
+# interval in seconds. The second interval applies during a backfill, when the index always
+# changes.
 _CHECK_SECONDS, _HISTORY_CHECK_SECONDS = 1.0, 5.0
 # The minimum time between two checks, so that many commits in quick succession cost little.
 _MIN_CHECK_SECONDS = 0.02
-# The wait for a commit is short, because it occupies a thread, for which a closing server waits.
+# Short, because each wait for a commit occupies a thread that a closing server has to wait for.
 _COMMIT_WAIT_SECONDS = 0.25
 # At this interval in seconds, a comment shows proxies and clients that the stream is alive.
 _COMMENT_SECONDS = 15.0
@@ -107,7 +108,7 @@ class EventStreams:
         self._source = source
         self.limits = limits
         self._open_by_network: Counter[str] = Counter()
-        # The epoch of the index at the last check, or -1 before the first check.
+        # The index's epoch at the last check, or -1 before the first.
         self.epoch = -1
         self._is_history = False
         self._batches: dict[EventCursor, _EventBatch] = {}
@@ -153,8 +154,8 @@ class EventStreams:
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
-            # The dict is referenced before the read. If the epoch changes meanwhile, the batch is
-            # not stored in the dict of the next epoch.
+            # Keep a reference to the dict before reading: if the epoch changes meanwhile, the
+            # batch must not be stored in the dict of the new epoch.
             batches = self._batches
             if cursor not in batches:
                 batches[cursor] = await asyncio.to_thread(self._read_batch, cursor)
@@ -269,8 +270,8 @@ async def _generate_event_frames(
     sent_at = loop.time()
     ends_at = sent_at + streams.limits.stream_seconds
     with streams.track_open_stream(address):
-        # The cursor is sent at once, so that a client can resume even if it is disconnected before
-        # the first event.
+        # Send the cursor at once, so that even a client that is disconnected before the first
+        # event can resume.
         yield _RETRY + f"id: {cursor}\n\n".encode()
         while loop.time() < ends_at:
             epoch = streams.epoch

@@ -41,7 +41,7 @@ HashPath = Annotated[
 
 _UINT32 = 2**32 - 1
 _UINT40 = 2**40 - 1
-# Every JSON reader represents integers up to this number exactly.
+# Every JSON reader represents integers up to this one exactly.
 _MAX_EXACT_INTEGER = 2**53
 
 
@@ -50,8 +50,8 @@ def _convert_whole_float(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-# In the annotations below, limits precede this validator, because otherwise the published schema
-# would lack them.
+# In the annotations below, limits come before this validator; otherwise the published schema would
+# lack them.
 _FromJson = BeforeValidator(_convert_whole_float)
 Uint32 = Annotated[int, Field(ge=0, le=_UINT32), _FromJson]
 Uint40 = Annotated[int, Field(ge=0, le=_UINT40), _FromJson]
@@ -59,7 +59,7 @@ _NonNegativeInteger = Annotated[int, Field(ge=0, le=_MAX_EXACT_INTEGER), _FromJs
 _PositiveInteger = Annotated[int, Field(ge=1, le=_MAX_EXACT_INTEGER), _FromJson]
 _Version = Annotated[list[Uint32], Field(min_length=3, max_length=3)]
 
-# A signature has 65 bytes, or any length if it is verified by a contract (ERC-1271).
+# 65 bytes, or any length if a contract verifies the signature (ERC-1271).
 SignatureInput = Annotated[str, Field(pattern="^0x([0-9a-fA-F]{2}){1,1024}$")]
 
 

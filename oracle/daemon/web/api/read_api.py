@@ -107,7 +107,7 @@ def create_read_api(
         )
     for router in routers:
         app.include_router(router)
-    # The middleware that is added last runs first, so that cached responses get CORS headers too.
+    # Middleware added last runs first, so cached responses get CORS headers too.
     app.add_middleware(FreshAnswers, api_answers.get_fresh, pages.get_fresh_page)
     if cors:
         app.add_middleware(
@@ -120,7 +120,7 @@ def create_read_api(
     routes = [route for router in routers for route in router.routes]
     refuse = partial(_raise_path_error, routes)
     app.add_api_route("/v1/{path:path}", refuse, methods=_METHODS, include_in_schema=False)
-    # The application of the pages handles all other paths.
+    # The page application handles all other paths.
     app.mount("/", create_page_app(pages, source.subscriptions))
     return app
 

@@ -378,7 +378,7 @@ def _answer_piece(
     headers = {
         "etag": tag,
         "x-ipfs-roots": content.cid,
-        # The response must not be cached forever if a reorg may still replace the round.
+        # Not cached forever while a reorg may still replace the round.
         "cache-control": CACHE_FOREVER if content.is_final else "no-cache",
     }
     if tag in request.headers.get("if-none-match", ""):

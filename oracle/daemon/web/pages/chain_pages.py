@@ -66,15 +66,15 @@ from oracle.queries.text.text_tables import format_utc
 from oracle.store.state.draw_repository import StoredDraw
 
 _SEE_OTHER = 303
-# The maximum numbers of rounds, kickouts and inactive draws on their pages.
+# The number of rounds, kickouts and inactive draws on their pages.
 _NEWEST = 50
-# The maximum number of changes on the page of a round, because a round may change all nodes.
+# Limits the changes on a round's page, because a round may change all nodes.
 _MAX_CHANGES = 500
 _KEY = re.compile(HASH_INPUT_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 RenderPage = Callable[[ApiSnapshot, PageRequest], Response]
-# The feed contains up to this number of entries, from this many seconds (thirty days).
+# The maximum number of entries, and the time range they cover (thirty days).
 _MAX_FEED_ENTRIES = 50
 _FEED_SPAN_SECONDS = 30 * 86_400
 _FEED_MEDIA_TYPE = "application/atom+xml; charset=utf-8"
@@ -130,7 +130,7 @@ def resolve_search_path(snapshot: ApiSnapshot, text: str) -> str:
     if labelled_nodes:
         return f"/nodes/{quote(labelled_nodes[0])}"
     prefix = parse_node_prefix(query)
-    # A full address needs no matching node, because its page also proves that it is not a node.
+    # A full address need not match a node, because its page can also prove that it is not one.
     is_whole = is_whole_address(prefix)
     address = prefix if is_whole else find_node_by_prefix(snapshot, prefix).address
     return f"/nodes/{quote(address)}"
@@ -161,7 +161,7 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     number = parse_round_number(request.path["number"])
     accepted_round = get_accepted_round(snapshot, number)
     change_count, changes = _list_lane_changes(snapshot, accepted_round)
-    # A proof of any node contains the summary of the round, which the page shows.
+    # Any node will do, because every proof contains the round's summary, which the page shows.
     address = changes[0][0] if changes else ZERO_ADDRESS
     proof = build_proof_card(snapshot, address, accepted_round)
     return render_template(

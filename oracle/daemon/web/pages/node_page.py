@@ -88,7 +88,7 @@ from oracle.queries.text.human_numbers import (
 )
 
 _NOT_FOUND = 404
-# The time ranges in seconds; the range `all` starts when the node was first seen.
+# Time ranges in seconds; the range `all` starts when the node was first seen.
 _RANGES = {
     "1h": 3_600,
     "6h": 21_600,
@@ -99,10 +99,10 @@ _RANGES = {
 }
 _DEFAULT_RANGE = "all"
 _SCORE_BOX = (1_120, 118)
-# The time labels of a chart of at least this length are dates; a shorter chart also has hours.
+# From this length on, the time labels of a chart are dates without hours.
 _DAYS_ONLY_SECONDS = 6 * 86_400
 _DAY_SECONDS = 86_400
-# The maximum number of points of a chart, which is the number of its columns.
+# The maximum number of points of a chart: one per column.
 _MAX_POINTS = 600
 _TONES = ("first", "second")
 SENTENCE_BY_CHANGE = {
@@ -378,7 +378,7 @@ def build_score_label(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
     """Return the label of a score's bar, whose colour and text both show the rank."""
     points = f"{entry.score} of {rules.q_max} points, {format_time(entry.time)}"
     if rules.legacy is not None:
-        # The score consists of two rounds with their own ranks, so there is no single rank.
+        # The score comes from two rounds, each with its own rank, so there is no single rank.
         return ScoreLabel(entry.task, "first" if entry.score else "none", points)
     if entry.rank is None:
         return ScoreLabel(entry.task, "none", f"No answer: {points}")

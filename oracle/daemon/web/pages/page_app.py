@@ -39,7 +39,7 @@ from oracle.queries.api.source import (
 )
 from oracle.store.subscription_repository import SubscriptionState
 
-# The maximum number of pages that are read from the database concurrently.
+# The maximum number of pages read from the database concurrently.
 _MAX_CONCURRENT_PAGES = 8
 _CACHE_BYTES = 16 * 2**20
 _MULTIPLE_CHOICES = 300
@@ -80,7 +80,7 @@ def create_page_app(renderer: "PageRenderer", intake: SubscriptionIntake | None 
             as_of=None,
             json_path="/v1/openapi.json",
         )
-        # The policy must permit inline styles, because Redoc adds them to the page.
+        # Redoc adds inline styles to the page, so the policy must permit them.
         policy = HEADERS[POLICY].replace("style-src", "style-src 'unsafe-inline'")
         response.headers[POLICY] = policy
         return response
@@ -169,7 +169,7 @@ def _render_refusal(error: OracleError) -> Response:
         return _render_message_page("Not found.", f"{error}. {_NOT_FOUND_HINT}", _NOT_FOUND)
     if isinstance(error, RequestError):
         return _render_message_page("Invalid request.", f"{error}.", _UNPROCESSABLE)
-    # The text of the error is not shown, because it may contain the host of the database.
+    # The error's text is not shown, because it may name the database host.
     return _render_message_page("Service unavailable.", _UNAVAILABLE_TEXT, _UNAVAILABLE)
 
 

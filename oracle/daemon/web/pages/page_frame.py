@@ -57,8 +57,8 @@ NAVIGATION = (
     ("Rules", "/rules"),
 )
 POLICY = "content-security-policy"
-# Only scripts, styles and images from this server are permitted, so that text which is injected
-# into a page cannot run as a script.
+# Only scripts, styles and images from this server are permitted, so that text injected into a page
+# cannot run as a script.
 HEADERS = {
     POLICY: (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -69,8 +69,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-# The sign of each state, which is shown in addition to its colour, for readers who do not
-# distinguish colours.
+# Shown in addition to the colour of a state, for readers who cannot distinguish colours.
 STATE_SIGNS = {
     "selectable": "●",
     "recovering": "◐",
@@ -87,7 +86,7 @@ STATE_SIGNS = {
 }
 _FRACTION = re.compile(r"(\d+\.\d\d)\d{16}")
 _SHOWN_HASH_DIGITS = 6, 4
-# The text that is shown if there is no number.
+# Shown in place of a missing number.
 NO_NUMBER = "\N{EN DASH}"
 _MIN_HASH_LENGTH = 20
 _MAX_FIELD_LENGTH = 400

@@ -16,7 +16,7 @@ from oracle.daemon.web.pages.page_frame import STATIC
 from oracle.domain.events.network_events import NAME_BY_TYPE
 
 _FOLDER = STATIC / "verify"
-# The scripts in the order of their dependencies.
+# In the order of their dependencies.
 SCRIPTS = (
     "vendor/keccak.min.js",
     "hashes.js",
@@ -37,7 +37,7 @@ SCRIPTS = (
     "verify/verify_page.js",
 )
 _STYLES = ("pages.css", "verify/verify.css")
-# This part of the policy is only valid in a header, so the page itself cannot contain it.
+# This directive is only valid in a header, so the page itself cannot contain it.
 _HEADER_POLICY = "frame-ancestors 'none'"
 
 

@@ -29,15 +29,15 @@ from oracle.queries.api.history_points import find_exclusion_end_time
 from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.incident_models import describe_incident
 
-# The names that events have in the stream.
+# The names of events in the stream.
 EVENT_KINDS = (
     *(cause.value for cause in FALL_CAUSES), "recovered", "joined", "paused", "resumed", "left",
     "kickout_due", "kickout_accused", "kickout_executed",
     "incident_began", "incident_over", "rules_announced", "rules_cancelled", "rules_set",
     "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
-# The event name and the text of each membership transition; a request to pause or quit is not in
-# the stream.
+# The event name and text of each membership transition. Requests to pause or quit are not in the
+# stream.
 _EVENT_BY_TRANSITION = {
     MembershipTransition.JOINED: ("joined", "joined"),
     MembershipTransition.PAUSED: ("paused", "paused"),
@@ -47,7 +47,7 @@ _EVENT_BY_TRANSITION = {
     MembershipTransition.KICKED_OUT: ("left", "was kicked out"),
 }
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
-# A query reads at most this many rows. The limits are raised only if one second has more rows.
+# A query reads at most this many rows; the limits are only raised if a single second has more.
 _MAX_CHANGES = 5_000
 _MAX_ROUNDS = 500
 
@@ -143,7 +143,7 @@ def load_events_since(
     reorg_count = snapshot.uow.reorgs.count()
     halt_count = snapshot.uow.halts.count_halt_changes()
     if reorg_count < cursor.reorgs or halt_count < cursor.halts:
-        # Another database issued this cursor, so the events since then cannot be determined.
+        # Another database issued this cursor, so the events since then are unknown.
         cursor = get_newest_event_cursor(snapshot)
     for event in _list_halt_events(snapshot, cursor.halts, limit):
         cursor = cursor._replace(halts=cursor.halts + 1)
@@ -162,7 +162,7 @@ def _list_chain_events(
     """Return chain events after the subscriber's cursor, at least `limit` if so many exist."""
     numbered_events: list[NumberedEvent] = []
     page_time, passed_count = cursor.time, 0
-    # The loop goes on without events, because a page may have rows that give no event.
+    # Continue even if a page has no events, because not every row gives one.
     while len(numbered_events) < limit and page_time <= snapshot.cursor.time:
         events, last_time = _read_event_page(snapshot, page_time)
         for event in events:
@@ -236,8 +236,8 @@ def _read_limited_event_page(
     rules = snapshot.source.archive.rules
     max_changes = factor * _MAX_CHANGES
     max_rounds = factor * _MAX_ROUNDS
-    # Recovery takes at most as long as the longest exclusion, so a node that recovers now was
-    # excluded after this time.
+    # No recovery takes longer than the longest exclusion, so a node that recovers now was excluded
+    # after this time.
     earliest_time = time - (find_exclusion_end_time(0, 0, rules) or 0)
     activity = snapshot.uow.activity
     first_block = activity.find_first_block_since(earliest_time, snapshot.cursor.number)
@@ -343,7 +343,7 @@ def _build_recovery_events(
             continue
         text = "recovered: the node can be given tasks again"
         yield (
-            # A recovery has no log, so it is sorted before the other events of its second.
+            # A recovery has no log, so it sorts before the other events of its second.
             BEFORE_EVERYTHING,
             FeedEvent(
                 kind="recovered", time=exclusion_end, block=None, node=change.node, text=text

@@ -14,7 +14,7 @@ from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.leaf_models import LeavesAnswer, build_piece_digests
 from oracle.queries.node_proof import load_accepted_round
 
-# CIDv1, raw bytes, SHA-256 with 32 bytes. In base32 the identifier has the prefix b.
+# CIDv1, raw bytes, SHA-256 (32 bytes). The base32 text of the identifier starts with "b".
 _CID_PREFIX = bytes((0x01, 0x55, 0x12, 0x20))
 
 
@@ -44,7 +44,7 @@ class StoredLeaves(NamedTuple):
     is_final: bool
 
 
-# A function that finds leaves by the number of a round, or by the period of a report.
+# Finds leaves by the number of a round or by the period of a report.
 FindLeaves = Callable[[ApiSnapshot, int], StoredLeaves]
 
 

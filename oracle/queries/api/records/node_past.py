@@ -121,8 +121,8 @@ def _iter_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator
     expulsion_positions = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}
     expulsion_transactions = {(position.block, position.tx) for position in expulsion_positions}
     for change in snapshot.uow.memberships.list_for_node(address, _MAX_EVENTS):
-        # A kickout by the oracle contract also emits an event of the network contract, which is
-        # left out here so that the kickout is listed once.
+        # A kickout by the oracle contract also emits an event of the network's contract. That
+        # event is skipped, so that the kickout is listed once.
         if (
             change.transition is MembershipTransition.KICKED_OUT
             and change.at[:2] in expulsion_transactions
@@ -161,9 +161,9 @@ def _iter_reported_lane_changes(
     ]
     old_lanes = [lane for _, lane in lanes[1:]]
     if lanes and lanes[-1][0].round == 1:
-        # Nothing was reported about any node before the first round.
+        # Before the first round, nothing had been reported about any node.
         old_lanes.append(NEVER_REPORTED)
-    # The lane before the oldest stored round is unknown, so `old_lanes` may be shorter by one.
+    # The lane before the oldest stored round is unknown, so `old_lanes` may be one shorter.
     for (accepted, new_lane), old_lane in zip(lanes, old_lanes, strict=False):
         if old_lane != new_lane:
             yield ReportedChange(

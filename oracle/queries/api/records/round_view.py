@@ -167,8 +167,7 @@ def _classify_signature(
     accepted: RoundAccepted,
     statements: list[SignedStatement],
 ) -> SignatureState:
-    # A statement about another block belongs to an earlier or later attempt, and contradicts
-    # nothing.
+    # Statements about another block belong to another attempt and contradict nothing.
     signed_roots = {
         statement.root
         for statement in statements
