@@ -37,7 +37,6 @@ from tests.support.due_nodes import (  # noqa: E402
 )
 
 TARGET_DUE, TARGET_MS = 4000, 50
-# The baseline is measured for this many nodes.
 BASELINE_NODES = 20
 
 

@@ -50,7 +50,6 @@ NOT_MEASURED = "the network between viewers and server, and rendering in a brows
 _FIRST_BLOCKS = 20
 # The minimum speed with viewers, as a share of the speed without.
 MIN_SPEED_SHARE = 0.9
-# The target applies to this many viewers.
 TARGET_VIEWERS = 1000
 VIEWERS_SCRIPT = Path(__file__).with_name("viewers_crowd.py")
 

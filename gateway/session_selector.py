@@ -226,7 +226,7 @@ class SessionSelector:
         reason_by_node = {} if checks is None else checks.find_exclusion_reasons(remaining, now)
         is_all_failing = bool(remaining) and len(reason_by_node) == len(set(remaining))
         if is_all_failing and checks is not None:
-            # Nodes without a stake are not drawn even then.
+            # A degraded draw ignores the checks, but never draws nodes without a stake.
             reason_by_node = {
                 node: reason for node, reason in reason_by_node.items() if reason in UNSTAKED
             }

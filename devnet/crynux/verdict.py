@@ -14,7 +14,6 @@ from oracle.errors import FatalError
 
 # Fields of a node that both the daemon and the replay report.
 _COMPARED_FIELDS = ("status", "excluded", "kickout_due", "long_term", "reliability", "qos")
-# The rules that the demo changes in each rule set.
 RULE_CHANGES: Mapping[str, Mapping[str, str]] = {
     # A node that is always last of three has a mean of 2 out of 10, which is not below the shipped
     # threshold.

@@ -16,7 +16,6 @@ from devnet.fakechain.requests import FakeRequest, FakeRpcError, HttpResponse
 ResultChange = Callable[[FakeRequest, Any], Any]
 # Changes an entire batch, given the requests and the responses that would be sent.
 BatchChange = Callable[[Sequence[FakeRequest], list[dict[str, Any]]], object]
-# Changes the bytes of an HTTP body.
 BodyChange = Callable[[bytes], HttpResponse]
 
 

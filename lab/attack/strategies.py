@@ -48,7 +48,6 @@ from lab.closed_loop.players import (
 _DECLARED_SIZE, _REAL_WORK = 1, 3000
 # Orders for the creator's own nodes: both the declared size and the actual work.
 _WASH_SIZE = 1
-# Honest orders for each order of the attacker.
 _HONEST_ORDERS_PER_TRAP = 4
 
 

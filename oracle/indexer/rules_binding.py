@@ -11,7 +11,6 @@ _SWITCH_KEY = "switched_rules"
 # The block at which the rules in `_RULES_KEY` replaced the previous rules.
 _REPLACED_AT_KEY = "rules_replaced_at"
 _PERIOD_KEY = "period_seconds"
-# How many digits of a hash are shown.
 _HASH_PREFIX_DIGITS = 12
 
 

@@ -55,7 +55,6 @@ class EndpointPool:
         self.clock = clock
         self._endpoints = EndpointList(endpoints, clock)
         self._checkpoints: dict[int, Checkpoint] = {}
-        # The endpoint used last, or None.
         self._last_used: Endpoint | None = None
         self._endpoints.update_usable_metric()
 

@@ -191,7 +191,8 @@ class ActivityRepository:
 
     def _find_first_block_since(self, table: Table, time: int, last_block: int) -> int:
         """Find the block by bisection, in one query: a query for each step would take longer."""
-        # Each row of `search` has a number of blocks that are all older, and the next step.
+        # In each row of `search`, all blocks below `block` are older than `time`, and `step` is
+        # the next step.
         search = select(
             literal(0, BigInteger).label("block"),
             literal(1 << last_block.bit_length(), BigInteger).label("step"),

@@ -32,7 +32,6 @@ from oracle.txmgr.call_registry import CallStage
 from oracle.txmgr.context import AccountContext, StepResult, format_name_counts
 from oracle.txmgr.deferral import defer_call
 
-# A nonce slot and the call assigned to it.
 _AssignedCall = tuple[NonceSlot, Intent]
 _SIGNER_REFUSED = "the signer refused"
 

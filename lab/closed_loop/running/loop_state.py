@@ -42,7 +42,6 @@ class Agenda:
             yield time, action, arguments
 
 
-# Every loop starts at this block time.
 LOOP_START_TIME = 1_800_000_000
 
 

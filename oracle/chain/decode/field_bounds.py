@@ -21,7 +21,6 @@ from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH
 _VERSION_PARTS = 3
 _MAX_PLACE = 2
 
-# Formats a number as a 32-byte hash.
 _format_as_hash: Callable[[int], str] = "0x%064x".__mod__
 
 

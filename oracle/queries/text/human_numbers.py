@@ -18,7 +18,6 @@ _NUMBER_WORDS = (
 )
 _ORDINAL_WORDS = ("", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _TEENS = range(11, 14)
-# The maximum number of decimal places of an amount.
 _AMOUNT_DECIMALS = 6
 
 

@@ -193,7 +193,6 @@ class EndpointHealth:
     breaker_by_method: dict[str, CircuitBreaker] = field(default_factory=dict)
     # The average response time of each method, in seconds.
     latency_by_method: dict[str, float] = field(default_factory=dict)
-    # The last error message of each method.
     last_error_by_method: dict[str, str] = field(default_factory=dict)
     # Until when a method counts as unsupported.
     unsupported_until: dict[str, float] = field(default_factory=dict)
