@@ -65,20 +65,24 @@ DONE = [
 ]
 
 
-@pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
-def test_expected_event_in_receipt_is_found(contract: Address, calldata: str, made: ReceiptLog):
-    assert find_missing_event(receipt(made), contract, calldata) is None
-
-
-@pytest.mark.parametrize(("contract", "calldata", "made"), DONE)
-def test_event_of_another_contract_or_subject_does_not_match(
-    contract: Address, calldata: str, made: ReceiptLog
+@pytest.mark.parametrize(("contract", "calldata", "emitted_log"), DONE)
+def test_expected_event_in_receipt_is_found(
+    contract: Address, calldata: str, emitted_log: ReceiptLog
 ):
-    elsewhere = ReceiptLog(NODE, made.topics, made.data)
-    about_another = ReceiptLog(contract, (made.topics[0], word(99), *made.topics[2:]), made.data)
-    name = find_missing_event(receipt(elsewhere, about_another), contract, calldata)
+    assert find_missing_event(receipt(emitted_log), contract, calldata) is None
+
+
+@pytest.mark.parametrize(("contract", "calldata", "emitted_log"), DONE)
+def test_event_of_another_contract_or_subject_does_not_match(
+    contract: Address, calldata: str, emitted_log: ReceiptLog
+):
+    other_contract_log = ReceiptLog(NODE, emitted_log.topics, emitted_log.data)
+    other_subject_log = ReceiptLog(
+        contract, (emitted_log.topics[0], word(99), *emitted_log.topics[2:]), emitted_log.data
+    )
+    name = find_missing_event(receipt(other_contract_log, other_subject_log), contract, calldata)
     assert name is not None
-    assert made.topics[0] in {
+    assert emitted_log.topics[0] in {
         load_abi(where).get_event(name).digest
         for where in (ORACLE_CONTRACT, "TaskNetwork")
         if name in load_abi(where).events
@@ -87,16 +91,20 @@ def test_event_of_another_contract_or_subject_does_not_match(
 
 @pytest.mark.parametrize("words", ["0x", word(1), TWO_WORDS[:-2]])
 def test_truncated_event_does_not_match(words: str):
-    cut = event(ORACLE, "KickExecuted", NODE_WORD, words=words)
+    truncated_event = event(ORACLE, "KickExecuted", NODE_WORD, words=words)
 
-    assert find_missing_event(receipt(cut), ORACLE, encode_retry_kick_call(NODE)) == "KickExecuted"
+    assert (
+        find_missing_event(receipt(truncated_event), ORACLE, encode_retry_kick_call(NODE))
+        == "KickExecuted"
+    )
 
 
 def test_event_without_topics_does_not_match():
-    bare = event(ORACLE, "KickExecuted", words=TWO_WORDS)
+    event_without_topics = event(ORACLE, "KickExecuted", words=TWO_WORDS)
 
     assert (
-        find_missing_event(receipt(bare), ORACLE, encode_retry_kick_call(NODE)) == "KickExecuted"
+        find_missing_event(receipt(event_without_topics), ORACLE, encode_retry_kick_call(NODE))
+        == "KickExecuted"
     )
 
 

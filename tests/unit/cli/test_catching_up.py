@@ -19,8 +19,12 @@ def test_blocks_left_are_shown_with_rate_and_eta():
 
 
 def test_stalled_indexing_has_no_eta():
-    standing = CatchingUp(blocks_left=7, blocks_per_second=0.0, watched_seconds=2.0, until=None)
-    assert format_catch_up_progress(standing, NOW) == "7 blocks left, none folded within 2 s"
+    stalled_progress = CatchingUp(
+        blocks_left=7, blocks_per_second=0.0, watched_seconds=2.0, until=None
+    )
+    assert (
+        format_catch_up_progress(stalled_progress, NOW) == "7 blocks left, none folded within 2 s"
+    )
 
 
 def test_progress_counts_blocks_folded_during_measurement(store: Store):

@@ -14,26 +14,31 @@ def test_connection_table_stays_within_limits_and_keeps_newest(
     arrivals, max_connections, most_per_address
 ):
     table = ConnectionTable[int](max_connections, most_per_address)
-    here: dict[int, str] = {}
-    for number, (network, leaves) in enumerate(arrivals):
-        gone = table.add_connection(number, str(network), float(number))
-        if gone is not None:
-            oldest, reason = gone
-            is_own = reason == "address"
-            rivals = [rival for rival in here if not is_own or here[rival] == str(network)]
-            assert oldest == min(rivals)
-            del here[oldest]
-        here[number] = str(network)
+    open_connections: dict[int, str] = {}
+    for number, (network, is_closed) in enumerate(arrivals):
+        evicted = table.add_connection(number, str(network), float(number))
+        if evicted is not None:
+            oldest, reason = evicted
+            is_address_limit = reason == "address"
+            evictable = [
+                connection
+                for connection in open_connections
+                if not is_address_limit or open_connections[connection] == str(network)
+            ]
+            assert oldest == min(evictable)
+            del open_connections[oldest]
+        open_connections[number] = str(network)
         assert number in table
-        assert list(table) == sorted(here)
-        assert len(here) <= max_connections
+        assert list(table) == sorted(open_connections)
+        assert len(open_connections) <= max_connections
         assert all(
-            list(here.values()).count(address) <= most_per_address for address in here.values()
+            list(open_connections.values()).count(address) <= most_per_address
+            for address in open_connections.values()
         )
-        if leaves:
+        if is_closed:
             assert table.remove_connection(number)
             assert not table.remove_connection(number)
-            del here[number]
+            del open_connections[number]
 
 
 def test_oldest_connection_is_evicted_at_the_total_limit():

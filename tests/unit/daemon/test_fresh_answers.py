@@ -20,7 +20,7 @@ def indexed(sqlite_url):
 
 
 @pytest.fixture
-def unasked(monkeypatch):
+def forbid_new_responses(monkeypatch):
     """From now on, fail any route whose response is cached."""
 
     def begin() -> None:
@@ -33,19 +33,21 @@ def unasked(monkeypatch):
 
 @pytest.mark.parametrize("origin", [{}, {"origin": ORIGIN}], ids=["browser", "other origin"])
 @pytest.mark.parametrize("path", ["/", "/nodes?sort=qos", "/v1/network", "/v1/nodes?limit=1"])
-def test_fresh_response_equals_original_including_headers(indexed, unasked, path, origin):
+def test_fresh_response_equals_original_including_headers(
+    indexed, forbid_new_responses, path, origin
+):
     client = indexed.client(cors=(ORIGIN,))
     original = client.get(path, headers=origin)
-    unasked()
+    forbid_new_responses()
     fresh = client.get(path, headers=origin)
     assert (fresh.status_code, fresh.content) == (200, original.content)
     assert sorted(fresh.headers.multi_items()) == sorted(original.headers.multi_items())
 
 
-def test_fresh_response_with_matching_etag_returns_304(indexed, unasked):
+def test_fresh_response_with_matching_etag_returns_304(indexed, forbid_new_responses):
     client = indexed.client()
     tag = client.get("/v1/network").headers["etag"]
-    unasked()
+    forbid_new_responses()
     assert client.get("/v1/network", headers={"if-none-match": tag}).status_code == 304
 
 

@@ -55,9 +55,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def moody(sqlite_url: str) -> Iterator[FailingWrites]:
-    with Store.open(sqlite_url) as store, FailingWrites(store) as moody:
-        yield moody
+def failing_store(sqlite_url: str) -> Iterator[FailingWrites]:
+    with Store.open(sqlite_url) as store, FailingWrites(store) as failing_store:
+        yield failing_store
 
 
 def acquire_and_get_epoch(store: Store) -> int:
@@ -72,7 +72,7 @@ def holder(store: Store) -> str | None:
         return uow.lease.get_state().holder
 
 
-def away() -> None:
+def raise_unavailable() -> None:
     raise TransientError("the database is away")
 
 
@@ -84,15 +84,17 @@ def wait_for_reads(reads: threading.Semaphore) -> None:
         assert reads.acquire(timeout=PATIENCE)
 
 
-def test_lease_is_lost_after_20_seconds_without_renewal(moody: FailingWrites, clock: Clock):
-    epoch = acquire_and_get_epoch(moody)
+def test_lease_is_lost_after_20_seconds_without_renewal(
+    failing_store: FailingWrites, clock: Clock
+):
+    epoch = acquire_and_get_epoch(failing_store)
     lost = threading.Event()
 
-    def lead() -> None:
-        with keep_lease(moody, epoch, lost.set):
-            wait_for_reads(moody.tried)
-            moody.write = away
-            wait_for_reads(moody.tried)
+    def hold_lease() -> None:
+        with keep_lease(failing_store, epoch, lost.set):
+            wait_for_reads(failing_store.tried)
+            failing_store.write = raise_unavailable
+            wait_for_reads(failing_store.tried)
             clock.now += GIVE_UP_SECONDS
             wait_for_reads(clock.reads)
             assert not lost.is_set()
@@ -100,42 +102,44 @@ def test_lease_is_lost_after_20_seconds_without_renewal(moody: FailingWrites, cl
             assert lost.wait(PATIENCE)
 
     with pytest.raises(FatalError, match="not be renewed for 20 s: the database is away"):
-        lead()
+        hold_lease()
     # Without a renewal, the lease expires by the database's clock.
-    assert holder(moody) == "one"
+    assert holder(failing_store) == "one"
 
 
-def test_lease_is_lost_if_its_renewal_hangs(moody: FailingWrites, clock: Clock):
-    epoch = acquire_and_get_epoch(moody)
+def test_lease_is_lost_if_its_renewal_hangs(failing_store: FailingWrites, clock: Clock):
+    epoch = acquire_and_get_epoch(failing_store)
     lost = threading.Event()
-    answered = threading.Event()
+    may_end = threading.Event()
 
-    def hang() -> None:
-        answered.wait(PATIENCE)
-        away()
+    def wait_and_raise() -> None:
+        may_end.wait(PATIENCE)
+        raise_unavailable()
 
-    def lead() -> None:
-        with keep_lease(moody, epoch, lost.set):
-            assert moody.tried.acquire(timeout=PATIENCE)
+    def hold_lease() -> None:
+        with keep_lease(failing_store, epoch, lost.set):
+            assert failing_store.tried.acquire(timeout=PATIENCE)
             clock.now += GIVE_UP_SECONDS + 1
             assert lost.wait(PATIENCE)
 
-    moody.write = hang
+    failing_store.write = wait_and_raise
     with pytest.raises(FatalError, match="20 s: the database does not answer"):
-        lead()
-    answered.set()
+        hold_lease()
+    may_end.set()
 
 
-def test_renewal_resets_deadline_and_exit_releases_lease(moody: FailingWrites, clock: Clock):
-    epoch = acquire_and_get_epoch(moody)
+def test_renewal_resets_deadline_and_exit_releases_lease(
+    failing_store: FailingWrites, clock: Clock
+):
+    epoch = acquire_and_get_epoch(failing_store)
     lost = threading.Event()
-    with keep_lease(moody, epoch, lost.set):
-        moody.write = away
-        wait_for_reads(moody.tried)
+    with keep_lease(failing_store, epoch, lost.set):
+        failing_store.write = raise_unavailable
+        wait_for_reads(failing_store.tried)
         clock.now += GIVE_UP_SECONDS
-        moody.write = lambda: None
-        wait_for_reads(moody.tried)
+        failing_store.write = lambda: None
+        wait_for_reads(failing_store.tried)
         clock.now += GIVE_UP_SECONDS
         wait_for_reads(clock.reads)
         assert not lost.is_set()
-    assert holder(moody) is None
+    assert holder(failing_store) is None

@@ -23,8 +23,8 @@ from oracle.telemetry.metrics import REGISTRY
 Turn = Callable[[], Mapping[str, object] | None]
 
 
-def step(turn: Turn, name="index", every_seconds=0.01):
-    return Job(name, every_seconds, turn)
+def step(run_job: Turn, name="index", every_seconds=0.01):
+    return Job(name, every_seconds, run_job)
 
 
 def running(steps, stop):
@@ -35,18 +35,18 @@ def running(steps, stop):
 
 def test_transient_failure_is_logged_and_job_is_retried():
     stop = threading.Event()
-    turns = list[None]()
+    runs = list[None]()
 
-    def turn():
-        turns.append(None)
-        if len(turns) == 1:
+    def run_job():
+        runs.append(None)
+        if len(runs) == 1:
             raise TransientError("the endpoint is away")
         stop.set()
 
     with structlog.testing.capture_logs() as lines:
-        run_jobs([step(turn)], stop, JobLiveness(time.monotonic))
+        run_jobs([step(run_job)], stop, JobLiveness(time.monotonic))
 
-    assert len(turns) == 2
+    assert len(runs) == 2
     failed, recovered = lines
     assert (failed["event"], failed["reason"]) == ("step_failed", "the endpoint is away")
     assert (recovered["event"], recovered["failures"]) == ("step_recovered", 1)
@@ -61,14 +61,14 @@ def test_failed_run_does_not_update_last_success_timestamp():
     timestamps = list[float | None]()
     failures = [False, True]
 
-    def turn():
+    def run_job():
         timestamps.append(last())
         if not failures:
             stop.set()
         elif failures.pop(0):
             raise TransientError("the endpoint is away")
 
-    run_jobs([step(turn, name="ok")], stop, JobLiveness(time.monotonic))
+    run_jobs([step(run_job, name="ok")], stop, JobLiveness(time.monotonic))
 
     before, after_success, after_failure = timestamps
     assert before is None
@@ -78,45 +78,45 @@ def test_failed_run_does_not_update_last_success_timestamp():
 
 def test_repeated_failure_is_logged_with_backoff():
     stop = threading.Event()
-    turns = list[None]()
+    runs = list[None]()
 
-    def turn():
-        turns.append(None)
-        if len(turns) == 20:
+    def run_job():
+        runs.append(None)
+        if len(runs) == 20:
             stop.set()
         raise TransientError("the endpoint is away")
 
     with structlog.testing.capture_logs() as lines:
-        run_jobs([step(turn, every_seconds=0.001)], stop, JobLiveness(time.monotonic))
+        run_jobs([step(run_job, every_seconds=0.001)], stop, JobLiveness(time.monotonic))
 
     assert [line["in_a_row"] for line in lines] == [1, 2, 4, 8, 16]
 
 
 @pytest.mark.parametrize("failure", [FatalError("wrong chain"), KeyError("a bug")])
 def test_non_transient_failure_is_raised_unchanged(failure):
-    def turn():
+    def run_job():
         raise failure
 
     with pytest.raises(type(failure)) as raised:
-        run_jobs([step(turn)], threading.Event(), JobLiveness(time.monotonic))
+        run_jobs([step(run_job)], threading.Event(), JobLiveness(time.monotonic))
 
     assert raised.value is failure
 
 
 def test_job_with_remaining_work_runs_again_immediately():
     stop = threading.Event()
-    turns = list[None]()
+    runs = list[None]()
 
-    def turn():
-        turns.append(None)
-        if len(turns) == 20:
+    def run_job():
+        runs.append(None)
+        if len(runs) == 20:
             stop.set()
         return {"blocks": 1}
 
     started = time.monotonic()
-    run_jobs([step(turn, every_seconds=3600)], stop, JobLiveness(time.monotonic))
+    run_jobs([step(run_job, every_seconds=3600)], stop, JobLiveness(time.monotonic))
 
-    assert len(turns) == 20
+    assert len(runs) == 20
     assert time.monotonic() - started < 60
 
 
@@ -141,12 +141,12 @@ def test_job_with_remaining_work_does_not_starve_other_jobs():
 def test_stop_waits_for_running_job():
     stop, inside, finish, ended = (threading.Event() for _ in range(4))
 
-    def turn():
+    def run_job():
         inside.set()
         finish.wait(60)
         ended.set()
 
-    daemon = running([step(turn)], stop)
+    daemon = running([step(run_job)], stop)
     inside.wait(60)
     stop.set()
     daemon.join(0.2)
@@ -161,11 +161,11 @@ def test_stop_waits_for_running_job():
 def test_stop_does_not_wait_for_hanging_endpoint():
     stop, inside, never = (threading.Event() for _ in range(3))
 
-    def turn():
+    def run_job():
         inside.set()
         never.wait(300)
 
-    daemon = running([step(turn)], stop)
+    daemon = running([step(run_job)], stop)
     inside.wait(60)
     stop.set()
     daemon.join(30)
@@ -178,14 +178,14 @@ def test_run_once_repeats_every_job_until_idle():
     order = []
 
     def turn_of(name):
-        def turn():
+        def run_job():
             if left[name] == 0:
                 return None
             left[name] -= 1
             order.append(name)
             return {"left": left[name]}
 
-        return turn
+        return run_job
 
     run_until_idle(
         [step(turn_of("index")), step(turn_of("publish"), "publish")], threading.Event()
@@ -214,38 +214,38 @@ def test_run_once_runs_periodic_jobs_during_long_work():
 
 
 def test_run_once_stops_at_first_failure():
-    def turn():
+    def run_job():
         raise TransientError("the endpoint is away")
 
     with pytest.raises(TransientError):
-        run_until_idle([step(turn)], threading.Event())
+        run_until_idle([step(run_job)], threading.Event())
 
 
 def test_job_no_longer_monitored_is_not_reported_as_silent():
     now = 0.0
-    beats = JobLiveness(lambda: now)
-    beats.start_monitoring_jobs([step(lambda: None, "chain")])
-    beats.start_monitoring_jobs([step(lambda: None)])
+    liveness = JobLiveness(lambda: now)
+    liveness.start_monitoring_jobs([step(lambda: None, "chain")])
+    liveness.start_monitoring_jobs([step(lambda: None)])
 
     now = MIN_SILENCE_SECONDS + 1
-    assert beats.get_silent_jobs() == ["index"]
+    assert liveness.get_silent_jobs() == ["index"]
 
 
 def test_job_is_silent_after_five_periods_but_at_least_60_seconds():
     now = 0.0
-    beats = JobLiveness(lambda: now)
-    beats.start_monitoring_jobs(
+    liveness = JobLiveness(lambda: now)
+    liveness.start_monitoring_jobs(
         [step(lambda: None, every_seconds=1), step(lambda: None, "slow", 60)]
     )
 
     now = MIN_SILENCE_SECONDS
-    assert beats.get_silent_jobs() == []
+    assert liveness.get_silent_jobs() == []
     now += 1
-    assert beats.get_silent_jobs() == ["index"]
-    beats.mark_tick("index")
-    assert beats.get_silent_jobs() == []
+    assert liveness.get_silent_jobs() == ["index"]
+    liveness.mark_tick("index")
+    assert liveness.get_silent_jobs() == []
     now = 301.0
-    assert beats.get_silent_jobs() == ["index", "slow"]
+    assert liveness.get_silent_jobs() == ["index", "slow"]
 
 
 # --- waking ---
@@ -254,52 +254,52 @@ def test_job_is_silent_after_five_periods_but_at_least_60_seconds():
 def test_woken_job_runs_before_its_scheduled_time():
     waker = Waker()
     stop = threading.Event()
-    turned: list[None] = []
+    runs: list[None] = []
 
-    def turn() -> None:
-        turned.append(None)
-        if len(turned) == 1:
+    def run_job() -> None:
+        runs.append(None)
+        if len(runs) == 1:
             threading.Timer(0.05, waker.wake_job, ["slow"]).start()
         else:
             stop.set()
 
-    run_jobs([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
+    run_jobs([Job("slow", 600, run_job)], stop, JobLiveness(time.monotonic), waker)
 
-    assert len(turned) == 2
+    assert len(runs) == 2
 
 
 def test_job_woken_repeatedly_while_running_runs_once_more():
     waker = Waker()
     stop = threading.Event()
-    turned: list[None] = []
+    runs: list[None] = []
 
-    def turn() -> None:
-        turned.append(None)
-        if len(turned) == 1:
+    def run_job() -> None:
+        runs.append(None)
+        if len(runs) == 1:
             for _ in range(10):
                 waker.wake_job("slow")
-        elif len(turned) == 2:
+        elif len(runs) == 2:
             # A third run would follow immediately.
             threading.Timer(0.2, stop.set).start()
 
-    run_jobs([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
+    run_jobs([Job("slow", 600, run_job)], stop, JobLiveness(time.monotonic), waker)
 
-    assert len(turned) == 2
+    assert len(runs) == 2
 
 
 def test_waking_a_job_outside_a_run_has_no_effect():
     waker = Waker()
     stop = threading.Event()
-    turned: list[None] = []
+    runs: list[None] = []
 
-    def turn() -> None:
-        turned.append(None)
+    def run_job() -> None:
+        runs.append(None)
         stop.set()
 
     waker.wake_job("slow")
-    run_jobs([Job("slow", 600, turn)], stop, JobLiveness(time.monotonic), waker)
+    run_jobs([Job("slow", 600, run_job)], stop, JobLiveness(time.monotonic), waker)
     waker.wake_job("slow")
-    assert len(turned) == 1
+    assert len(runs) == 1
 
 
 # --- the timetable ---
@@ -352,23 +352,23 @@ def test_job_runs_only_once_after_several_missed_periods():
 
 def test_worker_without_progress_is_stuck():
     now = 0.0
-    beats = JobLiveness(lambda: now)
-    assert beats.find_stuck_reason() is None
-    beats.start_monitoring_jobs([step(lambda: None, every_seconds=1)])
+    liveness = JobLiveness(lambda: now)
+    assert liveness.find_stuck_reason() is None
+    liveness.start_monitoring_jobs([step(lambda: None, every_seconds=1)])
 
     now = STUCK_SECONDS
-    assert beats.find_stuck_reason() is None
+    assert liveness.find_stuck_reason() is None
     now = STUCK_SECONDS + 1
-    assert beats.find_stuck_reason() == "the daemon's worker has made no progress for 181 s"
-    beats.mark_progress()
-    assert (beats.find_stuck_reason(), beats.get_silent_jobs()) == (None, [])
+    assert liveness.find_stuck_reason() == "the daemon's worker has made no progress for 181 s"
+    liveness.mark_progress()
+    assert (liveness.find_stuck_reason(), liveness.get_silent_jobs()) == (None, [])
 
 
 def test_ended_worker_is_not_stuck():
     now = 0.0
-    beats = JobLiveness(lambda: now)
-    beats.start_monitoring_jobs([step(lambda: None)])
-    beats.stop_monitoring_jobs()
+    liveness = JobLiveness(lambda: now)
+    liveness.start_monitoring_jobs([step(lambda: None)])
+    liveness.stop_monitoring_jobs()
 
     now = STUCK_SECONDS + 1
-    assert (beats.find_stuck_reason(), beats.get_silent_jobs()) == (None, [])
+    assert (liveness.find_stuck_reason(), liveness.get_silent_jobs()) == (None, [])

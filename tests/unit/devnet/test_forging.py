@@ -40,7 +40,7 @@ def _repeat_log(tx: Tx) -> Tx:
     return replace(tx, logs=(*tx.logs, tx.logs[-1]))
 
 
-def liar(tree: BlockTree, depth: Depth) -> Provider:
+def build_forging_provider(tree: BlockTree, depth: Depth) -> Provider:
     return create_forged_provider(tree, ForgeryPlan("louder", with_repeated_log), depth, BLOCKS)
 
 
@@ -55,14 +55,14 @@ def logs(provider: Provider, number: int) -> list[dict[str, Any]]:
     return matching_logs
 
 
-def makes_root(provider: Provider, number: int) -> bool:
+def matches_root(provider: Provider, number: int) -> bool:
     header = block(provider, number)
     receipts = provider.handle_call("eth_getBlockReceipts", [header["hash"]])
     root: str = header["receiptsRoot"]
     return compute_receipts_root(msgspec.convert(receipts, list[ProvenReceipt])) == root
 
 
-def makes_hash(provider: Provider, number: int) -> bool:
+def matches_hash(provider: Provider, number: int) -> bool:
     header = block(provider, number)
     name: str = header["hash"]
     return compute_block_hash(msgspec.convert(header, HeaderResponse)) == name
@@ -81,20 +81,20 @@ def makes_hash(provider: Provider, number: int) -> bool:
 def test_consistency_of_forged_block_depends_on_forgery_depth(
     tree: BlockTree, depth: Depth, *, fits_root: bool, fits_hash: bool, links: bool
 ):
-    provider = liar(tree, depth)
+    provider = build_forging_provider(tree, depth)
 
     for number in range(BLOCKS[0], BLOCKS[1] + 1):
         assert len(logs(provider, number)) == 2
-        assert makes_root(provider, number) is fits_root
-        assert makes_hash(provider, number) is fits_hash
+        assert matches_root(provider, number) is fits_root
+        assert matches_hash(provider, number) is fits_hash
     above = block(provider, BLOCKS[1] + 1)
     assert (above["parentHash"] == block(provider, BLOCKS[1])["hash"]) is links
-    assert makes_hash(provider, BLOCKS[1] + 1)
+    assert matches_hash(provider, BLOCKS[1] + 1)
 
 
 @pytest.mark.parametrize("depth", Depth)
 def test_forging_endpoint_is_honest_outside_its_forged_range(tree: BlockTree, depth: Depth):
-    provider = liar(tree, depth)
+    provider = build_forging_provider(tree, depth)
     honest = Provider(tree)
 
     assert block(provider, 2) == block(honest, 2)

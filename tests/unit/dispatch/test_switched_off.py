@@ -40,7 +40,7 @@ class Network:
         return [task for task in self.fold.ledger.tasks.values() if is_waiting(task)]
 
     def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
-        return [each for each in self.fold.ledger.tasks.values() if each.group in groups]
+        return [task for task in self.fold.ledger.tasks.values() if task.group in groups]
 
     def pop_changed_tasks(self) -> Sequence[Task]:
         return list(self.fold.ledger.tasks.values())

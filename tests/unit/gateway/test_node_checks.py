@@ -43,10 +43,12 @@ def test_node_that_fails_its_check_is_ineligible_with_a_reason(
 
 @given(st.lists(st.integers(0, 2**62), min_size=1), st.integers(2**62, 2**63 - 1))
 @examples(100)
-def test_single_inflated_height_does_not_exclude_honest_nodes(heights, boast):
+def test_single_inflated_height_does_not_exclude_honest_nodes(heights, inflated_height):
     # Beside at least three honest nodes that agree.
     honest = at(1000, 1000, 1000, *[1000 for _ in heights])
-    assert reasons(checks(), {**honest, "liar": ProbeAnswer(1, boast)}) == {"liar": "beyond"}
+    assert reasons(checks(), {**honest, "liar": ProbeAnswer(1, inflated_height)}) == {
+        "liar": "beyond"
+    }
 
 
 def test_heights_of_nodes_on_a_wrong_chain_are_ignored():

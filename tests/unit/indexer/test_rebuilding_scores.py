@@ -40,7 +40,7 @@ def follow_in_steps(store: Store, blocks: int = 40) -> Follower:
     return follower
 
 
-def spoil(store: Store) -> None:
+def damage_rows(store: Store) -> None:
     with store.transaction() as uow:
         node = next(iter(uow.nodes.iterate_all()))
         uow.nodes.save([replace(node, base=1)])
@@ -94,7 +94,7 @@ def test_window_fetched_before_a_rebuild_is_not_committed(store: Store):
 def test_manually_changed_row_is_reported_and_repaired(store: Store):
     follower = follow_in_steps(store)
     before = follower.dump()
-    spoil(store)
+    damage_rows(store)
 
     rebuilt = rebuild_state(store, follower.folder, RebuildOptions())
 
@@ -104,7 +104,7 @@ def test_manually_changed_row_is_reported_and_repaired(store: Store):
 
 def test_dry_run_of_rebuild_reports_but_repairs_nothing(store: Store):
     follower = follow_in_steps(store)
-    spoil(store)
+    damage_rows(store)
     spoilt = follower.dump()
 
     rebuilt = rebuild_state(store, follower.folder, RebuildOptions(dry_run=True))
@@ -169,7 +169,7 @@ def test_daemon_continues_after_rebuild(store: Store, new_store: NewStore):
 def test_interrupted_rebuild_leaves_previous_state(store: Store):
     follower = follow_in_steps(store, blocks=20)
     before = follower.dump()
-    spoil(store)
+    damage_rows(store)
     spoilt = follower.dump()
 
     died = die_at_each_call(

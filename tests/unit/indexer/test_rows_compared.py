@@ -112,7 +112,7 @@ COLUMNS = [
     "column", COLUMNS, ids=lambda table_column: f"{table_column.table}.{table_column.name}"
 )
 def test_changed_row_column_is_found(store: Store, column: Column[Any]):
-    """A new column that is not read into the row is compared by nothing."""
+    """A new column that is not read into the row would not be compared."""
     with store.transaction() as uow:
         connection = uow.logs._connection
         (row,) = connection.execute(column.table.select())

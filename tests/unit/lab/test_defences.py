@@ -39,26 +39,31 @@ def test_rejoining_pays_only_if_it_resets_reliability():
 
 @pytest.mark.slow
 def test_revalidation_reduces_slashing_of_honest_nodes():
-    alone = simulate_strategy(
+    without_revalidation = simulate_strategy(
         "collusion", "crynux", build_small_plan("revalidation=false", tasks=3000, nodes=30)
     )
-    again = simulate_strategy("collusion", "crynux", build_small_plan(tasks=3000, nodes=30))
-    assert alone.slashed_good_node_increase > 0
-    assert again.slashed_good_node_increase < alone.slashed_good_node_increase
+    with_revalidation = simulate_strategy(
+        "collusion", "crynux", build_small_plan(tasks=3000, nodes=30)
+    )
+    assert without_revalidation.slashed_good_node_increase > 0
+    assert (
+        with_revalidation.slashed_good_node_increase
+        < without_revalidation.slashed_good_node_increase
+    )
 
 
 @pytest.mark.slow
 def test_trap_groups_are_profitable_only_without_floor_and_toll():
     every = "crynux ranked_answers=all"
-    free = simulate_strategy(
+    without_limits = simulate_strategy(
         "trap-groups", every, build_small_plan("floors=false", "tolls=false", **LONG)
     )
-    paid = simulate_strategy("trap-groups", every, build_small_plan(**LONG))
-    assert free.gain > UNIT // 4 > UNIT // 10 > paid.gain
-    assert free.kicked_good_node_increase > 0
-    assert free.loss_per_harm is not None
-    assert paid.loss_per_harm is not None
-    assert free.loss_per_harm < paid.loss_per_harm
+    with_limits = simulate_strategy("trap-groups", every, build_small_plan(**LONG))
+    assert without_limits.gain > UNIT // 4 > UNIT // 10 > with_limits.gain
+    assert without_limits.kicked_good_node_increase > 0
+    assert without_limits.loss_per_harm is not None
+    assert with_limits.loss_per_harm is not None
+    assert without_limits.loss_per_harm < with_limits.loss_per_harm
 
 
 @pytest.mark.slow
@@ -91,25 +96,27 @@ def test_silent_node_is_drawn_more_often_with_weight_floor():
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_node_cannot_avoid_a_pending_kickout_by_quitting():
-    free = ("veto_delay=600", "rejoin_delay=1", "quit_is_kickout=false")
-    bound = simulate_strategy(
+    quitting_allowed = ("veto_delay=600", "rejoin_delay=1", "quit_is_kickout=false")
+    result = simulate_strategy(
         "kickout-wash", "crynux", build_small_plan("veto_delay=600", **LONGER)
     )
-    unbound = simulate_strategy("kickout-wash", "crynux", build_small_plan(*free, **LONGER))
-    assert bound.removed_attacker_node_count > 0
-    assert unbound.removed_attacker_node_count == 0
-    assert unbound.task_ratio > bound.task_ratio
+    result_with_quitting = simulate_strategy(
+        "kickout-wash", "crynux", build_small_plan(*quitting_allowed, **LONGER)
+    )
+    assert result.removed_attacker_node_count > 0
+    assert result_with_quitting.removed_attacker_node_count == 0
+    assert result_with_quitting.task_ratio > result.task_ratio
 
 
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_new_address_after_kickout_earns_less_than_honest_node():
     loop = build_small_plan("veto_delay=600", **LONGER)
-    anew = simulate_strategy("new-address", "crynux", loop)
+    result = simulate_strategy("new-address", "crynux", loop)
     honest = simulate_strategy("silent", "crynux", loop)
-    assert anew.task_ratio > UNIT
-    assert anew.removed_attacker_node_count > 0
-    profit = anew.attacker_earnings - anew.attacker_expenses
+    assert result.task_ratio > UNIT
+    assert result.removed_attacker_node_count > 0
+    profit = result.attacker_earnings - result.attacker_expenses
     (baseline,) = honest.baselines
     assert profit < baseline.get_owner_result(ATTACKER).money.profit
 
@@ -118,8 +125,14 @@ def test_new_address_after_kickout_earns_less_than_honest_node():
 @pytest.mark.nightly
 def test_fast_garbage_is_profitable_only_if_every_answer_ranks():
     loop = build_small_plan(tasks=6000)
-    ranked = simulate_strategy("garbage-first-lapsed", "crynux ranked_answers=all", loop)
-    judged = simulate_strategy("garbage-first-lapsed", "crynux", loop)
-    assert ranked.task_ratio > judged.task_ratio + UNIT // 2
-    assert ranked.gain > 0 > judged.gain
-    assert judged.removed_attacker_node_count > ranked.removed_attacker_node_count == 0
+    every_answer_ranks = simulate_strategy(
+        "garbage-first-lapsed", "crynux ranked_answers=all", loop
+    )
+    right_answers_rank = simulate_strategy("garbage-first-lapsed", "crynux", loop)
+    assert every_answer_ranks.task_ratio > right_answers_rank.task_ratio + UNIT // 2
+    assert every_answer_ranks.gain > 0 > right_answers_rank.gain
+    assert (
+        right_answers_rank.removed_attacker_node_count
+        > every_answer_ranks.removed_attacker_node_count
+        == 0
+    )

@@ -233,7 +233,7 @@ def test_native_rules_out_of_range_are_rejected(native: Native):
 
 @pytest.mark.parametrize("rules", [range(2**62, 2**62 + 5), [1, 0, 10, 0, 0], (1, 0, 10, 0), None])
 def test_native_rules_of_wrong_type_raise_type_error(native: Native, rules: Any):
-    """A range creates its numbers only while they are read."""
+    """A `range` creates its numbers only while they are read."""
     with pytest.raises(TypeError):
         native.encode_leaves([], rules, NOW, encode_decay_table(CRYNUX.tau_seconds))
 

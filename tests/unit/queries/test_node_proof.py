@@ -74,7 +74,7 @@ def prove_by_refold(
 @examples(20)
 @given(st.integers(0, 1000), st.lists(st.integers(6, 14), min_size=1, max_size=4), STRANGERS)
 def test_proofs_from_stored_leaves_equal_proofs_from_logs(
-    new_sqlite_store, seed, lengths, stranger
+    new_sqlite_store, seed, lengths, unknown_address
 ):
     traffic = Traffic(seed)
     blocks = remove_contract_events(traffic.blocks(14))
@@ -86,7 +86,7 @@ def test_proofs_from_stored_leaves_equal_proofs_from_logs(
             follower.catch_up()
             accept_newest_report(follower)
         cache = LeafCache()
-        addresses = [*traffic.members, Address(f"0x{0xB0:040x}"), stranger]
+        addresses = [*traffic.members, Address(f"0x{0xB0:040x}"), unknown_address]
         with pytest.MonkeyPatch.context() as monkeypatch:
             for number in range(1, len(lengths) + 1):
                 for address in addresses:

@@ -141,7 +141,7 @@ def test_export_without_new_blocks_does_not_change_files(follower, store, tmp_pa
 
 
 def test_next_export_repairs_interrupted_export(follower, store, tmp_path, monkeypatch):
-    """It dies after some files, between two files, or before it records its progress."""
+    """The export dies after some files, between two files, or before it stores its progress."""
     export(store, tmp_path / "whole")
     left = 0
     real = pq.ParquetWriter.write_batch

@@ -8,30 +8,32 @@ OTHER = Hash("0x" + 64 * "2")
 
 
 def test_missing_signatures_are_counted_from_the_first_statement():
-    lack = MissingSignatures()
-    assert [lack.record_statement_without_quorum(ONE, now) for now in (100, 160, 220)] == [
+    missing_signatures = MissingSignatures()
+    assert [
+        missing_signatures.record_statement_without_quorum(ONE, now) for now in (100, 160, 220)
+    ] == [
         100,
         100,
         100,
     ]
-    assert lack.record_statement_without_quorum(OTHER, 230) == 230
-    assert lack.record_statement_without_quorum(ONE, 240) == 240
+    assert missing_signatures.record_statement_without_quorum(OTHER, 230) == 230
+    assert missing_signatures.record_statement_without_quorum(ONE, 240) == 240
 
 
 def test_complete_quorum_resets_the_waiting_time():
-    lack = MissingSignatures()
-    lack.record_statement_without_quorum(ONE, 100)
-    lack.missing_reason = "0x1 has not signed round 7"
-    lack.clear()
-    assert lack.reason is None
-    assert lack.record_statement_without_quorum(ONE, 300) == 300
+    missing_signatures = MissingSignatures()
+    missing_signatures.record_statement_without_quorum(ONE, 100)
+    missing_signatures.missing_reason = "0x1 has not signed round 7"
+    missing_signatures.clear()
+    assert missing_signatures.reason is None
+    assert missing_signatures.record_statement_without_quorum(ONE, 300) == 300
 
 
 def test_unlisted_signer_is_reported_before_missing_signatures():
-    lack = MissingSignatures(missing_reason="0x1 has not signed round 7")
-    assert lack.reason == "0x1 has not signed round 7"
-    lack.signer_reason = "our key is no signer"
-    assert lack.reason == "our key is no signer"
+    missing_signatures = MissingSignatures(missing_reason="0x1 has not signed round 7")
+    assert missing_signatures.reason == "0x1 has not signed round 7"
+    missing_signatures.signer_reason = "our key is no signer"
+    assert missing_signatures.reason == "our key is no signer"
     # A complete quorum implies nothing about our own signature.
-    lack.clear()
-    assert lack.reason == "our key is no signer"
+    missing_signatures.clear()
+    assert missing_signatures.reason == "our key is no signer"

@@ -45,8 +45,8 @@ def fill(uow: UnitOfWork, rules: Rules) -> None:
     uow.cursor.move_to(block(max(by_block)), None, 0)
     _, attempt = send_intent(uow.outbox, kick("kick:1"))
     given_up = make_ready(uow.outbox, request())
-    heir: dict[str, str | int | None] = {"superseded_by": attempt.intent_id}
-    uow.outbox.intents.change_state(given_up, IntentState.SUPERSEDED, NOW, heir)
+    replacing_intent: dict[str, str | int | None] = {"superseded_by": attempt.intent_id}
+    uow.outbox.intents.change_state(given_up, IntentState.SUPERSEDED, NOW, replacing_intent)
 
 
 def read_everything(store: Store) -> list[object]:

@@ -217,8 +217,8 @@ def test_nonce_of_an_ended_unsigned_call_is_reused(store: Store):
         uow.outbox.intents.end_unsent_intent(
             load_intent(uow.outbox, slot.intent_id), IntentState.EXPIRED, "too late", NOW
         )
-        heir = assign_nonce(uow.outbox, request("push:2"))
-        assert (heir.nonce, heir.intent_id != slot.intent_id) == (slot.nonce, True)
+        next_slot = assign_nonce(uow.outbox, request("push:2"))
+        assert (next_slot.nonce, next_slot.intent_id != slot.intent_id) == (slot.nonce, True)
         assert uow.outbox.accounts.find_next_nonce(ME) == slot.nonce + 1
 
 
@@ -232,12 +232,15 @@ def test_signed_nonce_is_never_vacant(store: Store):
 def test_call_that_lost_its_nonce_is_superseded(store: Store):
     with store.transaction() as uow:
         slot, first = send_intent(uow.outbox, kick("k1"))
-        heir = make_ready(uow.outbox, kick("k2", "ix=8"))
-        uow.outbox.slots.replace_call(slot, heir, 51, NOW)
+        replacing_intent = make_ready(uow.outbox, kick("k2", "ix=8"))
+        uow.outbox.slots.replace_call(slot, replacing_intent, 51, NOW)
         add_attempt(uow.outbox, slot_of(uow.outbox, slot.nonce), "e")
         uow.outbox.slots.record_receipt(slot_of(uow.outbox, slot.nonce), first, RECEIPT, NOW)
-        loser = load_intent(uow.outbox, heir.id)
-    assert (loser.state, loser.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
+        superseded_intent = load_intent(uow.outbox, replacing_intent.id)
+    assert (superseded_intent.state, superseded_intent.superseded_by) == (
+        IntentState.SUPERSEDED,
+        slot.intent_id,
+    )
 
 
 def test_intent_with_foreign_nonce_is_held(store: Store):
@@ -289,11 +292,11 @@ def test_vacant_nonce_reserves_no_cost_until_it_is_reused(store: Store):
 def test_rewind_expires_only_calls_without_a_nonce(store: Store):
     with store.transaction() as uow:
         slot, _ = send_intent(uow.outbox, request(as_of_block=90))
-        doomed = plan_intent(uow.outbox, request("push:2", as_of_block=90))
+        expiring_intent = plan_intent(uow.outbox, request("push:2", as_of_block=90))
         surviving_intent = plan_intent(uow.outbox, request("push:3", as_of_block=80))
         assert uow.outbox.intents.expire_intents_above(80, NOW) == 1
         states = [
             load_intent(uow.outbox, n).state
-            for n in (slot.intent_id, doomed.id, surviving_intent.id)
+            for n in (slot.intent_id, expiring_intent.id, surviving_intent.id)
         ]
     assert states == [IntentState.LIVE, IntentState.EXPIRED, IntentState.PLANNED]

@@ -66,16 +66,16 @@ def test_mined_call_supersedes_the_older_call_of_its_nonce(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, _ = send_intent(outbox)
-        heir = make_ready(outbox, request("push:2"))
-        outbox.slots.replace_call(slot, heir, 60, NOW)
+        replacing_intent = make_ready(outbox, request("push:2"))
+        outbox.slots.replace_call(slot, replacing_intent, 60, NOW)
         replaced_slot = slot_of(outbox, slot.nonce)
         attempt = add_attempt(outbox, replaced_slot, "e")
         outbox.slots.record_send(replaced_slot, attempt, 61, None, NOW)
-        assert load_intent(outbox, heir.id).state is IntentState.LIVE
+        assert load_intent(outbox, replacing_intent.id).state is IntentState.LIVE
         assert load_intent(outbox, slot.intent_id).state is IntentState.LIVE
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), attempt, RECEIPT, NOW)
         old = load_intent(outbox, slot.intent_id)
-        new = load_intent(outbox, heir.id)
+        new = load_intent(outbox, replacing_intent.id)
         assert (old.state, old.superseded_by) == (IntentState.SUPERSEDED, new.id)
         assert (new.state, new.replaces, new.nonce) == (IntentState.MINED, old.id, slot.nonce)
         assert slot_of(outbox, slot.nonce).mined_at == NOW.at
@@ -85,21 +85,24 @@ def test_reorg_can_mine_another_call_with_the_same_nonce(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, first = send_intent(outbox)
-        heir = make_ready(outbox, request("push:2"))
-        outbox.slots.replace_call(slot, heir, 60, NOW)
+        replacing_intent = make_ready(outbox, request("push:2"))
+        outbox.slots.replace_call(slot, replacing_intent, 60, NOW)
         second = add_attempt(outbox, slot_of(outbox, slot.nonce), "e")
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
         outbox.slots.mark_reorged(slot_of(outbox, slot.nonce), NOW)
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), first, RECEIPT, NOW)
         assert load_intent(outbox, slot.intent_id).state is IntentState.MINED
-        assert load_intent(outbox, heir.id).state is IntentState.SUPERSEDED
+        assert load_intent(outbox, replacing_intent.id).state is IntentState.SUPERSEDED
         # Reverted again: the final winner has no rival.
         outbox.slots.mark_reorged(slot_of(outbox, slot.nonce), NOW)
         outbox.slots.record_receipt(slot_of(outbox, slot.nonce), second, RECEIPT, NOW)
-        won = load_intent(outbox, heir.id)
-        lost = load_intent(outbox, slot.intent_id)
-    assert (won.state, won.superseded_by) == (IntentState.MINED, None)
-    assert (lost.state, lost.superseded_by) == (IntentState.SUPERSEDED, heir.id)
+        mined_intent = load_intent(outbox, replacing_intent.id)
+        superseded_intent = load_intent(outbox, slot.intent_id)
+    assert (mined_intent.state, mined_intent.superseded_by) == (IntentState.MINED, None)
+    assert (superseded_intent.state, superseded_intent.superseded_by) == (
+        IntentState.SUPERSEDED,
+        replacing_intent.id,
+    )
 
 
 def test_kickout_replaced_by_noop_is_mined_after_reorg(store: Store):
@@ -121,9 +124,9 @@ def test_mined_nonce_accepts_no_other_call(store: Store):
         outbox = uow.outbox
         slot, attempt = send_intent(outbox)
         outbox.slots.record_receipt(slot, attempt, RECEIPT, NOW)
-        heir = make_ready(outbox, request("push:2"))
+        replacing_intent = make_ready(outbox, request("push:2"))
         with pytest.raises(FatalError, match="expected an open or live nonce"):
-            outbox.slots.replace_call(slot_of(outbox, slot.nonce), heir, 60, NOW)
+            outbox.slots.replace_call(slot_of(outbox, slot.nonce), replacing_intent, 60, NOW)
 
 
 def test_new_account_is_not_blocked_by_calls_of_lost_account(store: Store):

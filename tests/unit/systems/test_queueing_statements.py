@@ -46,7 +46,7 @@ class LedgerView:
         ]
 
     def get_group_tasks(self, groups: AbstractSet[GroupKey]) -> Sequence[Task]:
-        return [known for known in self.ledger.tasks.values() if known.group in groups]
+        return [task for task in self.ledger.tasks.values() if task.group in groups]
 
     def pop_changed_tasks(self) -> Sequence[Task]:
         return list(self.ledger.tasks.values())
@@ -275,8 +275,8 @@ def count_download_requests(holders: int, lacking_count: int) -> dict[str, int]:
 
 
 UP_TO_TEN = [
-    (one["available_holders"], 20, {"base": one["extra_nodes"]} if one["extra_nodes"] else {})
-    for one in load_vector("model_distribution/md-03 Gen B contract rule")["cases"]
+    (case["available_holders"], 20, {"base": case["extra_nodes"]} if case["extra_nodes"] else {})
+    for case in load_vector("model_distribution/md-03 Gen B contract rule")["cases"]
 ]
 
 

@@ -140,9 +140,9 @@ def test_call_is_decoded_from_input_sender_and_value(reader: EventReader):
 
     (event,) = build_decoder(reader, call).events
 
-    wide = (2, 5, 2**32 - 1)
+    clamped_version = (2, 5, 2**32 - 1)
     assert event == TaskCreated(
-        CALLED, TIME, TASK, SENDER, 7, 5, None, None, ("a", "b"), wide, None
+        CALLED, TIME, TASK, SENDER, 7, 5, None, None, ("a", "b"), clamped_version, None
     )
 
 
@@ -170,8 +170,11 @@ def test_list_field_is_built_from_several_arguments(reader: EventReader):
 
 
 def test_noncanonical_calldata_decodes_to_the_same_event(reader: EventReader):
-    usual = build_call(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"proof")
-    abi_words = [usual.input[10:][at : at + 64] for at in range(0, len(usual.input) - 10, 64)]
+    canonical_call = build_call(MADE, (bytes.fromhex(TASK[2:]), ["a"]), [1, 2, 3], b"proof")
+    abi_words = [
+        canonical_call.input[10:][at : at + 64]
+        for at in range(0, len(canonical_call.input) - 10, 64)
+    ]
     # 64 zero bytes between the head and the offset that it contains, and extra bytes at the
     # end.
     head = [
@@ -179,10 +182,14 @@ def test_noncanonical_calldata_decodes_to_the_same_event(reader: EventReader):
         *abi_words[1:4],
         f"{int(abi_words[4], 16) + 64:064x}",
     ]
-    odd = usual.input[:10] + "".join([*head, *["ee" * 32] * 2, *abi_words[5:], "ff" * 5])
+    noncanonical_input = canonical_call.input[:10] + "".join(
+        [*head, *["ee" * 32] * 2, *abi_words[5:], "ff" * 5]
+    )
 
     assert (
-        build_decoder(reader, with_input(odd)).events == build_decoder(reader, usual).events != []
+        build_decoder(reader, with_input(noncanonical_input)).events
+        == build_decoder(reader, canonical_call).events
+        != []
     )
 
 

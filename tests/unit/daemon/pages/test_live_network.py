@@ -41,14 +41,14 @@ def test_event_stream_continues_after_last_event_of_page(new_sqlite_store):
 
 def test_no_action_needed_is_shown_only_if_healthy(store, monkeypatch):
     indexed = IndexedHistory(store).whole(History().joins("A"))
-    calming = []
+    shows_no_action_needed = []
     for condition in (None, Condition.NO_LEADER, Condition.BEHIND, Condition.HALTED):
         findings = () if condition is None else (HealthFinding(condition, "a detail"),)
         report = HealthReport(findings)
         monkeypatch.setattr(ApiSnapshot, "load_health_report", lambda _, report=report: report)
-        calming.append("No action needed" in indexed.client().get("/").text)
+        shows_no_action_needed.append("No action needed" in indexed.client().get("/").text)
 
-    assert calming == [True, False, False, False]
+    assert shows_no_action_needed == [True, False, False, False]
 
 
 def test_page_shows_newest_events_up_to_limit(store, monkeypatch):

@@ -110,12 +110,14 @@ def test_timeout_counts_with_any_time_limit_by_default():
 
 @given(st.integers(0, 10**5), st.integers(0, 10**5))
 def test_void_timeout_leaves_reliability_recovery_unchanged(wait, later):
-    """H is equal to the last digit."""
-    told_of = History().joins("A").starts("0", "A").times_out("0")
-    told_of.creates("1", timeout=1).starts("1", "A").after(wait).times_out("1")
-    silent = History().joins("A").starts("0", "A").times_out("0")
-    doubted, untold = (fold_node(history, "A", DOUBTING) for history in (told_of, silent))
-    time = told_of.time + later
-    assert compute_reliability(doubted, time, DOUBTING) == compute_reliability(
-        untold, time, DOUBTING
+    """H is the same to the last digit as without the timeout."""
+    with_void_timeout = History().joins("A").starts("0", "A").times_out("0")
+    with_void_timeout.creates("1", timeout=1).starts("1", "A").after(wait).times_out("1")
+    without_timeout = History().joins("A").starts("0", "A").times_out("0")
+    node_with, node_without = (
+        fold_node(history, "A", DOUBTING) for history in (with_void_timeout, without_timeout)
+    )
+    time = with_void_timeout.time + later
+    assert compute_reliability(node_with, time, DOUBTING) == compute_reliability(
+        node_without, time, DOUBTING
     )

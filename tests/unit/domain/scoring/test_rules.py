@@ -54,7 +54,7 @@ def test_canonical_json_is_sorted_and_has_no_spaces():
 
 
 def test_rule_with_its_default_value_is_omitted_from_json():
-    """Therefore a rule set from before this rule keeps its hash."""
+    """A rule set that was published before this rule therefore keeps its hash."""
     assert "legacy" not in json.loads(CRYNUX.to_json())
     assert Rules.from_json(CRYNUX.to_json()).legacy is None
 

@@ -86,29 +86,29 @@ def test_reliability_matches_vectors(vector):
 
 
 def check_trace(vector: Vector, rules: Rules) -> None:
-    patient = MemberHistory(rules, units(vector["h_initial"]))
-    begin = patient.history.time
+    member = MemberHistory(rules, units(vector["h_initial"]))
+    begin = member.history.time
     for step in vector["trace"]:
         then = begin + int(Fraction(step["at_min"]) * 60)
-        patient.history.after(then - patient.history.time)
-        assert close_to(step["h_before"], patient.reliability)
-        patient.apply(step["event"])
-        assert close_to(step["h_after"], patient.reliability)
-        assert patient.excluded is step["excluded_after"]
+        member.history.after(then - member.history.time)
+        assert close_to(step["h_before"], member.reliability)
+        member.apply(step["event"])
+        assert close_to(step["h_after"], member.reliability)
+        assert member.excluded is step["excluded_after"]
 
 
 def exclusion_is_strict(vector: Vector, rules: Rules) -> None:
     penalty = units(vector["overrides"]["penalty_factor"])
-    patient = MemberHistory(replace(rules, penalty=penalty), units(vector["h_initial"]))
-    patient.apply(vector["event"])
-    assert close_to(vector["expected"]["h_after"], patient.reliability)
-    assert patient.excluded is vector["expected"]["excluded"]
+    member = MemberHistory(replace(rules, penalty=penalty), units(vector["h_initial"]))
+    member.apply(vector["event"])
+    assert close_to(vector["expected"]["h_after"], member.reliability)
+    assert member.excluded is vector["expected"]["excluded"]
 
 
 def flag_and_exit(vector: Vector, rules: Rules) -> None:
     for case in vector["cases"]:
-        patient = MemberHistory(rules, units(case["h"]), excluded=case["flag"])
-        assert patient.excluded is case["excluded"]
+        member = MemberHistory(rules, units(case["h"]), excluded=case["flag"])
+        assert member.excluded is case["excluded"]
 
 
 def never_healed_backwards(vector: Vector, rules: Rules) -> None:
@@ -128,11 +128,11 @@ def fractions_of_the_gap(vector: Vector, rules: Rules) -> None:
 
 def excluded_for_so_long(vector: Vector, rules: Rules) -> None:
     for case in vector["cases"]:
-        patient = MemberHistory(rules, units(case["h"]), excluded=True)
-        patient.history.after(floor(Fraction(case["minutes"]) * 60))
-        assert patient.excluded
-        patient.history.after(1)
-        assert not patient.excluded
+        member = MemberHistory(rules, units(case["h"]), excluded=True)
+        member.history.after(floor(Fraction(case["minutes"]) * 60))
+        assert member.excluded
+        member.history.after(1)
+        assert not member.excluded
 
 
 def never_updated(vector: Vector, rules: Rules) -> None:
@@ -161,12 +161,12 @@ _HEALTH = {
 @vectors_of("health_metrics_events")
 def test_exclusions_are_counted_like_the_metrics_of_the_relay(vector):
     start, event, minutes = _METRICS[vector["id"].split()[0]]
-    patient = MemberHistory(RELAY, units(start), excluded=minutes is not None)
+    member = MemberHistory(RELAY, units(start), excluded=minutes is not None)
     if minutes is not None:
-        patient.history.after(minutes * 60)
-    before = patient.node.excluded
-    patient.apply(event)
-    after = patient.node.excluded
+        member.history.after(minutes * 60)
+    before = member.node.excluded
+    member.apply(event)
+    after = member.node.excluded
     expected = vector["expected"]
 
     assert int(after and not before) == expected.get("health_excluded", 0)
@@ -225,15 +225,15 @@ def test_only_endings_that_the_node_caused_lower_its_reliability(vector):
         if status_names == ["any"]
         else [_STATUSES[name] for name in status_names]
     ):
-        patient = MemberHistory(RELAY, UNIT // 2)
-        brought_to(patient.history, status)
+        member = MemberHistory(RELAY, UNIT // 2)
+        brought_to(member.history, status)
         if vector["penalty"]:
-            patient.history.times_out("1", status)
+            member.history.times_out("1", status)
         else:
-            patient.history.aborts("1", reason, status)
-        patient.apply("read")
-        assert (patient.reliability < UNIT // 2) is vector["penalty"]
-        assert (patient.reliability > UNIT // 2) is vector["boost"]
+            member.history.aborts("1", reason, status)
+        member.apply("read")
+        assert (member.reliability < UNIT // 2) is vector["penalty"]
+        assert (member.reliability > UNIT // 2) is vector["boost"]
 
 
 _ENDS = {
@@ -249,7 +249,7 @@ _ENDS = {
 
 @vectors_of("penalty_decision/boost_events")
 def test_success_raises_reliability_only_once(vector):
-    patient = MemberHistory(RELAY, UNIT // 2)
-    _ENDS[vector["terminal"]](patient.history.starts("1", "A").submits("1"), "1")
-    patient.apply("read")
-    assert (patient.reliability > UNIT // 2) is vector["boost"]
+    member = MemberHistory(RELAY, UNIT // 2)
+    _ENDS[vector["terminal"]](member.history.starts("1", "A").submits("1"), "1")
+    member.apply("read")
+    assert (member.reliability > UNIT // 2) is vector["boost"]

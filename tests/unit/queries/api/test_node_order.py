@@ -77,8 +77,8 @@ def test_node_order_matches_command_line(indexed):
 def test_pages_of_the_same_block_contain_each_node_once(indexed, sort, limit):
     indexed.whole(a_network())
     listed_nodes = all_pages(indexed, sort=sort, limit=limit)
-    everybody = {row.node for row in list_ranked_nodes(indexed, limit=MAX_ROWS).nodes}
-    assert (len(listed_nodes), set(listed_nodes)) == (len(everybody), everybody)
+    all_nodes = {row.node for row in list_ranked_nodes(indexed, limit=MAX_ROWS).nodes}
+    assert (len(listed_nodes), set(listed_nodes)) == (len(all_nodes), all_nodes)
 
 
 @pytest.mark.parametrize("nodes_per_candidate", [1, 10**6])
@@ -133,11 +133,11 @@ def test_new_blocks_update_the_ranking_in_memory(indexed):
     done = len(history.events)
     history.after(5).scores("n3", 10, 0).joins("late")
     indexed.index(history.events[done:], history.block, history.time)
-    held = list_ranked_nodes(indexed)
-    anew = IndexedHistory(indexed.store).source
-    with open_snapshot(anew) as snapshot:
+    updated_list = list_ranked_nodes(indexed)
+    fresh_source = IndexedHistory(indexed.store).source
+    with open_snapshot(fresh_source) as snapshot:
         assert [row.node for row in list_nodes(snapshot, NodeListQuery()).nodes] == [
-            row.node for row in held.nodes
+            row.node for row in updated_list.nodes
         ]
 
 
@@ -227,20 +227,22 @@ def test_incremental_ranking_equals_fresh_ranking(new_sqlite_store, events, rule
             block = max([event.at.block for event in piece], default=block)
             indexed.index(piece, block, time)
             with open_snapshot(indexed.source) as snapshot:
-                held = snapshot.get_ranking()
+                updated_ranking = snapshot.get_ranking()
                 nodes_now = {
                     stored_node.address: stored_node
                     for stored_node in snapshot.uow.nodes.iterate_all()
                 }
-                anew = NodeRanking(snapshot.cursor, nodes_now, rules)
-            assert held.nodes == anew.nodes
-            assert orders_of(held) == orders_of(anew)
-            assert held.get_draw_weights(CRYNUX_WEIGHTING)[:2] == sum_weights_plainly(anew, rules)
+                fresh_ranking = NodeRanking(snapshot.cursor, nodes_now, rules)
+            assert updated_ranking.nodes == fresh_ranking.nodes
+            assert orders_of(updated_ranking) == orders_of(fresh_ranking)
+            assert updated_ranking.get_draw_weights(CRYNUX_WEIGHTING)[:2] == sum_weights_plainly(
+                fresh_ranking, rules
+            )
             for sort in sorts:
-                keys = list(anew.iterate_sorted_keys(sort, None, None))
-                assert list(held.iterate_sorted_keys(sort, None, None)) == keys
+                keys = list(fresh_ranking.iterate_sorted_keys(sort, None, None))
+                assert list(updated_ranking.iterate_sorted_keys(sort, None, None)) == keys
                 for start in range(0, len(keys), 7):
-                    rest = held.iterate_sorted_keys(sort, keys[start], None)
+                    rest = updated_ranking.iterate_sorted_keys(sort, keys[start], None)
                     assert list(rest) == keys[start + 1 :]
 
 
@@ -316,11 +318,11 @@ def test_cursor_of_another_sort_is_rejected(indexed):
 
 def test_filtered_list_shows_ranks_of_the_full_list(indexed):
     indexed.whole(a_network())
-    everybody = {row.node: row.place for row in list_ranked_nodes(indexed).nodes}
+    place_by_node = {row.node: row.place for row in list_ranked_nodes(indexed).nodes}
     filtered_rows = list_ranked_nodes(
         indexed, of=frozenset({make_node_address("n3"), make_node_address("n7")})
     ).nodes
     assert {row.node: row.place for row in filtered_rows} == {
-        make_node_address(name): everybody[make_node_address(name)] for name in ("n3", "n7")
+        make_node_address(name): place_by_node[make_node_address(name)] for name in ("n3", "n7")
     }
     assert list_ranked_nodes(indexed, prefix="0xff").nodes == []

@@ -41,13 +41,13 @@ def test_every_member_has_either_a_weight_or_a_reason(nodes, task, policy):
         candidate.address for candidate in nodes if candidate.membership is Membership.MEMBER
     ]
     assert [verdict.node for verdict in candidate_verdicts] == sorted(members)
-    for each in candidate_verdicts:
-        assert (each.weight is None) == (each.reason is not None)
+    for verdict in candidate_verdicts:
+        assert (verdict.weight is None) == (verdict.reason is not None)
         assert (
-            each.reason is None
-            or IneligibilityReason(each.reason) is not IneligibilityReason.NO_MEMBER
+            verdict.reason is None
+            or IneligibilityReason(verdict.reason) is not IneligibilityReason.NO_MEMBER
         )
-        assert each.weight is None or each.weight >= 0
+        assert verdict.weight is None or verdict.weight >= 0
 
 
 @quick
@@ -177,14 +177,14 @@ def test_node_reserved_for_another_task_is_ineligible():
 def test_other_nodes_are_candidates_if_the_model_holder_is_reserved():
     nodes = [a_node("A", models=("base:a",)), a_node("B")]
     task = a_task(models=("base:a",))
-    outs = [
+    reasons = [
         [
             verdict.reason
             for verdict in verdicts(CRYNUX_POLICY, task, a_policy_input(nodes, taken=reserved))
         ]
         for reserved in (frozenset(), frozenset({make_node_address("A")}))
     ]
-    assert outs == [
+    assert reasons == [
         [None, IneligibilityReason.MODELS_NOT_ON_DISK],
         [IneligibilityReason.TAKEN, None],
     ]
@@ -264,11 +264,11 @@ def test_negative_parameter_is_named_in_the_error(field):
 
 def test_node_stays_excluded_until_recovery_only_under_relay_policy():
     member: Node = a_node("A", excluded=True, base=79 * UNIT // 100)
-    outs = [
+    reasons = [
         verdicts(RELAY_POLICY, a_task(), a_policy_input([member], RELAY, time=NOW + seconds))[
             0
         ].reason
         for seconds in (0, 600)
     ]
-    assert outs == [IneligibilityReason.EXCLUDED, None]
+    assert reasons == [IneligibilityReason.EXCLUDED, None]
     assert verdicts(CRYNUX_POLICY, a_task(), a_policy_input([member], CRYNUX))[0].reason is None

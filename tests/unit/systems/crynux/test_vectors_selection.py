@@ -79,7 +79,7 @@ def weighed_node(name: str, vector: Vector) -> Node:
 
 
 def test_node_with_zero_mean_is_new_only_under_relay():
-    """In this the relay differs (sel-05 is `crynux`'s)."""
+    """The relay's rules differ here from those of `crynux`, to which vector sel-05 belongs."""
     nodes = [a_node("A", pool=bytes(3))]
     assert [
         policy.create_follower()

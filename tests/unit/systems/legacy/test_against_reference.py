@@ -83,7 +83,9 @@ def test_legacy_fold_in_batches_equals_single_fold(events, legacy, data):
 @examples(30)
 @given(histories(), numbers())
 def test_kickout_interval_is_open_exactly_while_kickout_is_due(events, legacy):
-    """As of each node's last event; the start of a new window alone ends no interval."""
+    """Compare as of each node's last event, because the start of a new window alone does not end
+    an interval.
+    """
     fold = Fold(replace(RULES, legacy=legacy))
     fold.fold_events(parse_events(lines_of(events)))
     for node in fold.ledger.nodes.values():

@@ -76,18 +76,18 @@ def test_stats_match_outcomes_of_last_five_minutes(outcomes, later, asks):
 @examples(60)
 @given(outcomes=_outcomes, query_times=st.lists(st.integers(0, 10**7), max_size=5))
 def test_computing_stats_does_not_change_later_stats(outcomes, query_times):
-    quiet = ArticleMemory(ARTICLE)
-    asking = ArticleMemory(ARTICLE)
+    unqueried_memory = ArticleMemory(ARTICLE)
+    queried_memory = ArticleMemory(ARTICLE)
     now = 0
     for gap, latency in outcomes:
         now += gap
-        for memory in (quiet, asking):
+        for memory in (unqueried_memory, queried_memory):
             memory.record_failure(A, now) if latency is None else memory.record_success(
                 A, latency, now
             )
         for time in query_times:
-            asking.compute_stats(A, time)
-    assert asking.compute_stats(A, now) == quiet.compute_stats(A, now)
+            queried_memory.compute_stats(A, time)
+    assert queried_memory.compute_stats(A, now) == unqueried_memory.compute_stats(A, now)
 
 
 @examples(60)

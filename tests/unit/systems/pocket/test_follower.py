@@ -267,20 +267,22 @@ def list_memories(follower: PocketFollower, now: int) -> dict[str, object]:
 @examples(60)
 @given(events=any_histories(), cut=st.integers(0, 80))
 def test_replay_equals_incremental_evaluation(events: list[DomainEvent], cut, policy):
-    asking = policy.create_follower()
+    evaluating_follower = policy.create_follower()
     replaying = policy.create_follower()
     fold = Fold(CRYNUX)
     for event in events:
-        asking.apply_event(event)
+        evaluating_follower.apply_event(event)
         fold.fold_events([event])
-        asking.evaluate_candidates(SD, PolicyInput(fold.ledger.nodes, CRYNUX, event.time))
+        evaluating_follower.evaluate_candidates(
+            SD, PolicyInput(fold.ledger.nodes, CRYNUX, event.time)
+        )
     for event in events[:cut]:
         replaying.apply_event(event)
     replaying = deepcopy(replaying)
     for event in events[cut:]:
         replaying.apply_event(event)
     last = max((event.time for event in events), default=0)
-    assert list_memories(asking, last) == list_memories(replaying, last)
+    assert list_memories(evaluating_follower, last) == list_memories(replaying, last)
 
 
 @EACH

@@ -12,7 +12,7 @@ from oracle.systems.pocket.ranking import RankedNode, TicketReason, rank_nodes
 from tests.support.examples import examples
 
 A, B, C = (Address(name) for name in "abc")
-# The code without its bug, as its comments have it.
+# The code without its bug, as its comments describe it.
 MEANT = replace(PORTAL_API_HEAD, zero_success_rate=0)
 
 
