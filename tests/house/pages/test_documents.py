@@ -57,7 +57,8 @@ def test_glossary_entries_are_unique_and_sorted():
     terms = [term for section in sections for term in section]
     assert len(terms) > 40
     assert len(terms) == len(set(terms))
-    assert all(section == sorted(section, key=str.lower) for section in sections)
+    for section in sections:
+        assert section == sorted(section, key=str.lower)
 
 
 def test_decision_numbers_are_unique():
