@@ -246,19 +246,19 @@ class LogRepository:
                 return
 
     def get_transaction_hashes(
-        self, places: Iterable[tuple[int, int]]
+        self, positions: Iterable[tuple[int, int]]
     ) -> dict[tuple[int, int], Hash]:
         """Return the transaction of each canonical log that is stored, by block and log index."""
-        keys = sorted(block << LOG_INDEX_BITS | log_index for block, log_index in places)
-        hash_by_place = {}
+        keys = sorted(block << LOG_INDEX_BITS | log_index for block, log_index in positions)
+        hash_by_position = {}
         for offset in range(0, len(keys), KEYS_PER_QUERY):
             query = select(_KEY, log_row.c.tx_hash).where(
                 _KEY.in_(keys[offset : offset + KEYS_PER_QUERY])
             )
             for key, tx_hash in self._connection.execute(query):
-                place = key >> LOG_INDEX_BITS, key & MAX_LOG_INDEX
-                hash_by_place[place] = Hash(encode_hex(tx_hash))
-        return hash_by_place
+                position = key >> LOG_INDEX_BITS, key & MAX_LOG_INDEX
+                hash_by_position[position] = Hash(encode_hex(tx_hash))
+        return hash_by_position
 
     def find_lowest_block_from(self, number: int) -> tuple[int, Hash] | None:
         """Return the lowest block from `number` on that has a canonical log, and its hash."""
