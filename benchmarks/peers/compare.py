@@ -1,12 +1,17 @@
 """Compare `run --once` with other indexers: the same chain, wall clock, CPU of all processes.
 
 Run: .venv/bin/python benchmarks/peers/compare.py [--events 100000] [--rounds 3] [--only eth-defi]
+     [--first-row]
 Each peer is set up as its own documentation describes (see the folders beside this file), with
 locked versions in an environment of its own under build/peers/. A peer that cannot be installed is
 skipped with the reason. All indexers read the same valid blocks from a process that serves them
 from memory, in turn, first on one processor (`taskset -c 0`) and then on two. CPU time is that of
 the command and of every process that it started and waited for. A run counts only if it stored
 every event.
+
+Before that, qos-oracle and eth-defi index a chain of 100 events on one processor. Such a run takes
+hardly longer than the start of the process and the commit of the first row. With --first-row, only
+these runs are measured.
 
 What the indexers do differs: qos-oracle with every proof verifies receipts roots and blooms,
 derives scores and keeps what a reorg needs; eth-defi's reader writes a CSV line for each log;
@@ -65,6 +70,7 @@ _POLL_SECONDS = 0.05
 _EMPTY_BLOCKS = 40
 _SUBSQUID_CONFIRMATIONS = 10
 _PEERS = ("eth-defi", "ponder", "subsquid")
+_FIRST_ROW_EVENTS, _FIRST_ROW_PEER = 100, "eth-defi"
 
 
 @dataclass(frozen=True)
@@ -316,12 +322,23 @@ def measure_indexers(
     return costs_by_name
 
 
-def build_table(costs_by_name: Mapping[str, Sequence[Cost]], processors: int) -> Table:
+def measure_first_row(peers: Sequence[str], rounds: int, console: Console) -> None:
+    """Run qos-oracle with every proof, and eth-defi if selected, on a chain of few events."""
+    event_count = sum(map(len, iterate_block_logs(_FIRST_ROW_EVENTS)))
+    indexers = list_indexers([name for name in peers if name == _FIRST_ROW_PEER], event_count)
+    # The mode without proofs starts in the same time.
+    indexers = [indexer for indexer in indexers if indexer.name != f"qos-oracle, {MODES[1].name}"]
+    with serve_valid_chain(_FIRST_ROW_EVENTS, _EMPTY_BLOCKS) as chain_url:
+        costs_by_name = measure_indexers(indexers, chain_url, rounds, 1, event_count)
+    console.print(build_table(costs_by_name, f"first row: {event_count} events, one processor"))
+
+
+def build_table(costs_by_name: Mapping[str, Sequence[Cost]], title: str) -> Table:
     """Return a table of medians; the ratios are relative to the first indexer."""
-    table = Table(title=f"processors: {processors}", min_width=80)
+    table = Table(title=title, min_width=80)
     table.add_column("indexer")
-    for title in ("s", "events/s", "CPU µs/event", "wall ratio", "CPU ratio"):
-        table.add_column(title, justify="right")
+    for column in ("s", "CPU s", "events/s", "CPU µs/event", "wall ratio", "CPU ratio"):
+        table.add_column(column, justify="right")
     base: tuple[float, float] | None = None
     for name, costs in costs_by_name.items():
         seconds = statistics.median(cost.seconds for cost in costs)
@@ -329,7 +346,8 @@ def build_table(costs_by_name: Mapping[str, Sequence[Cost]], processors: int) ->
         base = base or (seconds, cpu_seconds)
         table.add_row(
             name,
-            f"{seconds:.1f}",
+            f"{seconds:.2f}",
+            f"{cpu_seconds:.2f}",
             f"{costs[0].events / seconds:,.0f}",
             f"{1e6 * cpu_seconds / costs[0].events:.1f}",
             f"{seconds / base[0]:.2f}",
@@ -343,11 +361,17 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", nargs="*", choices=_PEERS, default=_PEERS, help="peers to run")
+    parser.add_argument(
+        "--first-row", action="store_true", help="measure only the time to the first row"
+    )
     arguments = parser.parse_args()
     begin_benchmark("the network; imports from a cold disk; queries")
+    console = Console(width=110)
+    measure_first_row(arguments.only, arguments.rounds, console)
+    if arguments.first_row:
+        return
     event_count = sum(map(len, iterate_block_logs(arguments.events)))
     indexers = list_indexers(arguments.only, event_count)
-    console = Console(width=110)
     with serve_valid_chain(arguments.events, _EMPTY_BLOCKS) as chain_url:
         for processors in _PROCESSORS:
             if processors > (os.cpu_count() or 1):
@@ -355,7 +379,7 @@ def main() -> None:
             costs_by_name = measure_indexers(
                 indexers, chain_url, arguments.rounds, processors, event_count
             )
-            console.print(build_table(costs_by_name, processors))
+            console.print(build_table(costs_by_name, f"processors: {processors}"))
     print(f"{time.strftime('%Y-%m-%d')}, {event_count:,} events, rounds: {arguments.rounds}")
     print(f"machine at the end: {describe_machine()}")
 
