@@ -29,6 +29,7 @@ from oracle.domain.coverage import IngestScope, VerificationLevel
 from oracle.domain.ids import Hash
 from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.endpoints.probe import Checkpoint
+from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 from oracle.telemetry.logger import get_logger
@@ -360,6 +361,13 @@ class ChainSource:
     def get_proven_wrong_endpoints(self) -> Mapping[str, str]:
         """Return the endpoints that were proven wrong and not readmitted, each with its proof."""
         return self._endpoints.endpoint_list.get_proven_wrong_reasons()
+
+    def count_usable_witnesses(self) -> int:
+        """Return the number of witnesses that were not proven wrong."""
+        providers = self.get_providers()
+        return WitnessQuorum(providers).count_witnesses(
+            providers.keys() - self.get_proven_wrong_endpoints().keys()
+        )
 
     def are_receipts_provable(self) -> bool:
         """Return whether the block hashes of this chain can prove receipts."""

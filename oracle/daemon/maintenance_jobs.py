@@ -29,12 +29,8 @@ from oracle.indexer.feed_faults import find_fault_blocking_publication, format_f
 from oracle.indexer.folded_state import NoNearbySnapshotError
 from oracle.indexer.loop import IngestState
 from oracle.indexer.rebuild import RebuildOptions
-from oracle.indexer.snapshots import (
-    check_state_sample,
-    find_state_mismatch,
-    make_next_snapshot,
-    store_sample_result,
-)
+from oracle.indexer.snapshots import check_state_sample, make_next_snapshot
+from oracle.indexer.state_sample import find_state_mismatch, store_sample_result
 from oracle.telemetry import integrity_metrics
 from oracle.telemetry.logger import get_logger
 

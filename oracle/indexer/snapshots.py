@@ -7,10 +7,7 @@ docs/explanation/storage.md#state-snapshots.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
-
-import msgspec
 
 from oracle.domain.blocks import BlockRange
 from oracle.domain.incidents import IncidentDetector
@@ -23,9 +20,10 @@ from oracle.indexer.folded_state import (
     pack_state,
 )
 from oracle.indexer.folder import EventFolder
-from oracle.indexer.provenance import find_rebuild_reason, get_refold_count
+from oracle.indexer.provenance import find_rebuild_reason
 from oracle.indexer.rebuild import RebuildOptions, check_raw_rows_complete, fold_stored_rows
 from oracle.indexer.rules_binding import is_folded_with_rules
+from oracle.indexer.state_sample import SampleCheck, find_state_mismatch
 from oracle.store.bulk import Row
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
@@ -35,10 +33,6 @@ from oracle.store.state.node_repository import encode_node_row
 from oracle.store.state.round_rows import encode_kick_row
 from oracle.store.state.snapshot_repository import StateSnapshot, decode_state
 from oracle.store.state.task_repository import encode_task_row
-
-# The bookmark of the newest comparison, and how many rows it lists at most.
-_SAMPLE_KEY = "state_sample"
-_MAX_LISTED_ROWS = 5
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -50,18 +44,6 @@ SNAPSHOT_LOGS = 5_000
 MAX_REQUEST_LOGS = 4 * SNAPSHOT_LOGS
 # An ended task stays in the snapshots for this many intervals, for later events that refer to it.
 _KEPT_INTERVALS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class SampleCheck:
-    """The comparison of a sample of the state at `block` with a refold from a snapshot.
-
-    `differing` lists the rows that differ, by table and key.
-    """
-
-    block: int
-    row_count: int
-    differing: tuple[str, ...]
 
 
 def make_next_snapshot(
@@ -124,42 +106,6 @@ def check_state_sample(archive: EventArchive, node_page: str) -> SampleCheck | N
             max_logs=MAX_REQUEST_LOGS,
         )
         return _compare_sample(uow, state, cursor, node_page)
-
-
-def store_sample_result(uow: UnitOfWork, check: SampleCheck) -> None:
-    """Store the result of the newest comparison, for `status` and the next process."""
-    sample_result = _SampleResult(
-        check.block,
-        get_refold_count(uow),
-        check.differing[:_MAX_LISTED_ROWS],
-        len(check.differing),
-    )
-    uow.bookmarks.set(_SAMPLE_KEY, msgspec.json.encode(sample_result).decode())
-
-
-def find_state_mismatch(uow: UnitOfWork) -> str | None:
-    """Describe state rows that differ from a fold of the raw rows, or return None if equal.
-
-    A comparison from before a rebuild no longer counts.
-    """
-    text = uow.bookmarks.get(_SAMPLE_KEY)
-    if text is None:
-        return None
-    sample_result = msgspec.json.decode(text, type=_SampleResult)
-    if not sample_result.count or sample_result.rebuilds != get_refold_count(uow):
-        return None
-    return (
-        f"{sample_result.count} rows of the state at block {sample_result.block} differ from a "
-        f"fold of the stored logs ({', '.join(sample_result.differing)}); list all of them with "
-        "`qos-oracle resync verify --half state`, and refold with `qos-oracle resync rebuild`"
-    )
-
-
-class _SampleResult(msgspec.Struct, frozen=True):
-    block: int
-    rebuilds: int
-    differing: tuple[str, ...]
-    count: int
 
 
 def _compare_sample(

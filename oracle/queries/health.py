@@ -13,7 +13,7 @@ from oracle.domain.health import Condition, HealthFinding, HealthReport
 from oracle.indexer.audit.unproven_history import load_disputes
 from oracle.indexer.block_confirmation import get_confirmation_obstacle, get_refusal
 from oracle.indexer.feed_faults import format_fault
-from oracle.indexer.snapshots import find_state_mismatch
+from oracle.indexer.state_sample import find_state_mismatch
 from oracle.queries.contract_view import READY_WITHIN_BLOCKS, ChainView
 from oracle.queries.intent_view import format_resume_action
 from oracle.queries.status import count_suspect_blocks

@@ -22,7 +22,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.state import Membership
 from oracle.indexer.block_confirmation import get_refusal
 from oracle.indexer.rules_binding import get_bound_rules
-from oracle.indexer.snapshots import find_state_mismatch
+from oracle.indexer.state_sample import find_state_mismatch
 from oracle.kickouts.kickout_cases import count_held_intervals, load_open_kickout_intervals
 from oracle.queries.answers import BlockView, build_rule_set_view
 from oracle.queries.contract_view import AccountBalance, ChainView

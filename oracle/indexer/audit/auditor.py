@@ -20,7 +20,6 @@ from oracle.domain.coverage import VerificationLevel
 from oracle.errors import TransientError
 from oracle.indexer.audit.judgement import (
     AuditResult,
-    count_usable_witnesses,
     record_endpoints_proven_wrong,
     resolve_disputed_blocks,
 )
@@ -177,7 +176,7 @@ def audit_next_window(
     Raises:
         TransientError: the other endpoint returns no complete response, or is on another chain.
     """
-    usable_witnesses = count_usable_witnesses(chain)
+    usable_witnesses = chain.count_usable_witnesses()
     metrics.AUDIT_POSSIBLE.set(usable_witnesses > 1)
     if not auditor.has_pending_request:
         with store.read_transaction() as uow:

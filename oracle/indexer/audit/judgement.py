@@ -32,7 +32,6 @@ from oracle.indexer.audit.row_diff import (
 )
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions, RebuildResult
-from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.store.database import Store, UnitOfWork
 
 SelectorsByContract = Mapping[Address, frozenset[str]]
@@ -75,14 +74,6 @@ def describe_wrong_blocks(blocks: Sequence[int]) -> str:
         return ""
     suffix = f" and of {len(blocks) - 1} more" if len(blocks) > 1 else ""
     return f"had other logs or calls than the receipts of block {min(blocks)}{suffix}"
-
-
-def count_usable_witnesses(chain: ChainSource) -> int:
-    """Return the number of witnesses that were not proven wrong."""
-    providers = chain.get_providers()
-    return WitnessQuorum(providers).count_witnesses(
-        providers.keys() - chain.get_proven_wrong_endpoints().keys()
-    )
 
 
 def record_endpoints_proven_wrong(

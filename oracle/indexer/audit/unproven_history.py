@@ -9,15 +9,20 @@ reached. This is reported as a failure until a second endpoint agrees on every b
 operator lowers the level. A chain that is still too short for calibration is exempt.
 """
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from oracle.chain.source import ChainSource
 from oracle.domain.blocks import BlockRange, format_block_count
 from oracle.domain.coverage import IngestScope
-from oracle.indexer.audit.judgement import AuditResult, count_usable_witnesses
-from oracle.indexer.audit.row_diff import RowDiff
 from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import UnitOfWork
+
+if TYPE_CHECKING:
+    # Not imported at run time, because `status` only reads disputes, and needs no audit.
+    from oracle.indexer.audit.judgement import AuditResult
+    from oracle.indexer.audit.row_diff import RowDiff
 
 
 def describe_unproven_history(
@@ -36,7 +41,7 @@ def describe_unproven_history(
     unaudited_blocks = uow.coverage.count_unaudited_blocks_below_level(
         scope.id, shortfall.unproven_below, final_number
     )
-    has_second = count_usable_witnesses(source) > 1
+    has_second = source.count_usable_witnesses() > 1
     if unaudited_blocks <= (max_unaudited if has_second else 0):
         return None
     explanation = (
@@ -77,7 +82,7 @@ class Dispute(msgspec.Struct, frozen=True):
         )
 
 
-def build_dispute(audit: AuditResult, difference: RowDiff) -> Dispute:
+def build_dispute(audit: "AuditResult", difference: "RowDiff") -> Dispute:
     """Return the dispute that an audit found, given all differing rows before any repair."""
     blocks = difference.block_numbers
     return Dispute(

@@ -16,12 +16,8 @@ from oracle.indexer.provenance import mark_fold_stale
 from oracle.indexer.rebuild import IncompleteLogsError, RebuildOptions
 from oracle.indexer.reorgs.reorg import RewindResult, rewind_to_block
 from oracle.indexer.rules_binding import bind_rules
-from oracle.indexer.snapshots import (
-    SampleCheck,
-    check_state_sample,
-    make_next_snapshot,
-    store_sample_result,
-)
+from oracle.indexer.snapshots import check_state_sample, make_next_snapshot
+from oracle.indexer.state_sample import SampleCheck, store_sample_result
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state import snapshot_repository
 from oracle.store.tables.chain_tables import state_snapshot

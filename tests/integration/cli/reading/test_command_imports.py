@@ -22,9 +22,9 @@ from oracle.store.database import Store
 
 # The maximum number of modules that a command may import: slightly more than today.
 _MAX_WITHOUT_COMMAND = 170
-_MAX_OF_NODES = 620
-_MAX_OF_EXPLAIN = 690
-_MAX_OF_STATUS = 990
+_MAX_OF_NODES = 612
+_MAX_OF_EXPLAIN = 680
+_MAX_OF_STATUS = 970
 _MAX_OF_OTHERS = 1_380
 _MAX_OF_DAEMON = 1_440
 _MAX_BY_COMMAND = {
@@ -66,11 +66,12 @@ _UNREAD_BY_NODES = (
     *("oracle.store.outbox", "oracle.store.history_repository", "oracle.store.report_repository"),
     *("oracle.store.notice_repository", "oracle.store.raw.log_repository"),
 )
-# Packages and modules that plan or sign calls, or draw nodes.
+# Packages and modules that plan or sign calls, draw nodes, fold blocks, or repair the index.
 _UNUSED_BY_STATUS = (
     *("oracle.dispatch.assigner", "oracle.dispatch.dispatch_calls", "oracle.quorum"),
     *("oracle.kickouts.kick_calls", "oracle.reporting.push_call", "oracle.systems.assignment"),
     *("oracle.daemon.compose", "oracle.daemon.senders", "oracle.daemon.contexts"),
+    *("oracle.indexer.folder", "oracle.indexer.snapshots", "oracle.indexer.audit.judgement"),
 )
 
 

@@ -1,0 +1,63 @@
+"""Stores the result of the newest comparison of the state with a snapshot, and describes it.
+
+`status` reads only this result, and imports nothing that makes a snapshot.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from oracle.indexer.provenance import get_refold_count
+from oracle.store.database import UnitOfWork
+
+# The bookmark of the newest comparison, and how many rows it lists at most.
+_SAMPLE_KEY = "state_sample"
+_MAX_LISTED_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCheck:
+    """The comparison of a sample of the state at `block` with a refold from a snapshot.
+
+    `differing` lists the rows that differ, by table and key.
+    """
+
+    block: int
+    row_count: int
+    differing: tuple[str, ...]
+
+
+def store_sample_result(uow: UnitOfWork, check: SampleCheck) -> None:
+    """Store the result of the newest comparison, for `status` and the next process."""
+    sample_result = _SampleResult(
+        check.block,
+        get_refold_count(uow),
+        check.differing[:_MAX_LISTED_ROWS],
+        len(check.differing),
+    )
+    uow.bookmarks.set(_SAMPLE_KEY, msgspec.json.encode(sample_result).decode())
+
+
+def find_state_mismatch(uow: UnitOfWork) -> str | None:
+    """Describe state rows that differ from a fold of the raw rows, or return None if equal.
+
+    A comparison from before a rebuild no longer counts.
+    """
+    text = uow.bookmarks.get(_SAMPLE_KEY)
+    if text is None:
+        return None
+    sample_result = msgspec.json.decode(text, type=_SampleResult)
+    if not sample_result.count or sample_result.rebuilds != get_refold_count(uow):
+        return None
+    return (
+        f"{sample_result.count} rows of the state at block {sample_result.block} differ from a "
+        f"fold of the stored logs ({', '.join(sample_result.differing)}); list all of them with "
+        "`qos-oracle resync verify --half state`, and refold with `qos-oracle resync rebuild`"
+    )
+
+
+class _SampleResult(msgspec.Struct, frozen=True):
+    block: int
+    rebuilds: int
+    differing: tuple[str, ...]
+    count: int
