@@ -9,7 +9,7 @@ from memory, in turn, first on one processor (`taskset -c 0`) and then on two. C
 the command and of every process that it started and waited for. A run counts only if it stored
 every event.
 
-Before that, qos-oracle and eth-defi index a chain of 100 events on one processor. Such a run takes
+Before that, qos-oracle and eth-defi index a chain of 200 events on one processor. Such a run takes
 hardly longer than the start of the process and the commit of the first row. With --first-row, only
 these runs are measured.
 
@@ -70,7 +70,7 @@ _POLL_SECONDS = 0.05
 _EMPTY_BLOCKS = 40
 _SUBSQUID_CONFIRMATIONS = 10
 _PEERS = ("eth-defi", "ponder", "subsquid")
-_FIRST_ROW_EVENTS, _FIRST_ROW_PEER = 100, "eth-defi"
+_FIRST_ROW_EVENTS, _FIRST_ROW_PEER = 200, "eth-defi"
 
 
 @dataclass(frozen=True)
