@@ -11,6 +11,7 @@ from oracle.errors import TransientError
 from oracle.quorum.peer_client import PeerClients
 from oracle.quorum.wire_format import Board
 from oracle.store.database import UnitOfWork
+from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry.rpc_metrics import INCONSISTENT
 from oracle.txmgr.context import MAX_BLOCKED_SECONDS, AccountContext
 
@@ -32,8 +33,9 @@ class MissingSignatures:
     signer_reason: str | None = None
     evidence_reason: str | None = None
     status_reason: str | None = None
-    # The newest block when the contract's state first contradicted the indexed events.
-    _contradicted_since: BlockRef | None = field(default=None, repr=False)
+    # When the contract's state first contradicted the indexed events: the number of the newest
+    # block, and the time of the indexed block.
+    _contradicted_since: tuple[int, int] | None = field(default=None, repr=False)
     # The digest of the statement that is waiting for signatures, and since when, in chain time.
     _waiting_since: tuple[Hash, int] | None = field(default=None, repr=False)
 
@@ -49,19 +51,24 @@ class MissingSignatures:
         )
 
     def record_status_mismatch(
-        self, mismatch: str | None, newest_block: BlockRef, indexed_block: int
+        self, mismatch: str | None, newest_block: BlockRef, indexed_block: Cursor
     ) -> None:
         """Record how the contract status differs from the indexed events, or that it agrees.
 
         A new round is in the status before its event is indexed. Therefore a mismatch is a reason
-        only after two minutes of chain time, and once the block at which it began is indexed.
+        only after two minutes of chain time, and once the block at which it began is indexed. The
+        time is that of indexed blocks, because the endpoint's newest block may be false as well.
         """
         if mismatch is None:
             self.status_reason = self._contradicted_since = None
             return
-        since = self._contradicted_since = self._contradicted_since or newest_block
-        is_persistent = newest_block.time - since.time >= MAX_BLOCKED_SECONDS
-        if is_persistent and indexed_block >= since.number:
+        self._contradicted_since = self._contradicted_since or (
+            newest_block.number,
+            indexed_block.time,
+        )
+        since_block, since_time = self._contradicted_since
+        is_persistent = indexed_block.time - since_time >= MAX_BLOCKED_SECONDS
+        if is_persistent and indexed_block.number >= since_block:
             self.status_reason = mismatch
 
     def record_statement_without_quorum(self, digest: Hash, block_time: int) -> int:
@@ -139,6 +146,8 @@ class QuorumContext:
         """Record how the status of each endpoint differs from the events; empty if one agrees."""
         with self.account_context.store.read_transaction() as uow:
             cursor = uow.cursor.get()
+        if cursor is None:
+            return
         details = "; ".join(f"{endpoint}: {detail}" for endpoint, detail in mismatches.items())
         self.missing.record_status_mismatch(
             f"the oracle contract's state contradicts its indexed events ({details}); check these "
@@ -146,27 +155,44 @@ class QuorumContext:
             if mismatches
             else None,
             newest_block,
-            -1 if cursor is None else cursor.number,
+            cursor,
         )
 
 
 def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
     """Return the first difference of a contract status from the indexed events, or None.
 
-    A setting that no indexed event announces is not compared.
+    A setting that no indexed event announces is not compared. A contract without an indexed pause
+    was never paused. The time of the status must fit to the time of the indexed block, because a
+    report is not sent after its deadline.
     """
+    cursor = uow.cursor.get()
+    if cursor is not None:
+        seconds_ahead = status.block.time - cursor.time
+        is_earlier = seconds_ahead < 0 and status.block.number >= cursor.number
+        if is_earlier or seconds_ahead > MAX_BLOCKED_SECONDS:
+            return (
+                f"its block {status.block.number} is at {status.block.time}, but the indexed "
+                f"block {cursor.number} is at {cursor.time}"
+            )
     last_round, last_root = uow.rounds.get_last_round_and_root()
+    accepted = uow.rounds.find_accepted_round(last_round)
     settings = uow.rounds.get_contract_settings()
     rules = get_rules_in_force(settings.rules_changes)
-    config, signers, limits = settings.config, settings.signers, settings.limits
+    config, signers, pause = settings.config, settings.signers, settings.pause
+    limits, kick_limits = settings.limits, settings.kick_limits
     comparisons: tuple[tuple[str, object, object], ...] = (
         ("last round", last_round, status.head.round),
         ("last root", last_root, status.last_root),
+        ("time of the last round", accepted.time if accepted else 0, status.head.pushed_at),
+        ("end of the pause", pause.until if pause else 0, status.head.paused_until),
         ("rules hash", rules and rules.rules_hash, status.rules_hash),
         ("quorum", signers and signers.quorum, status.head.quorum),
         ("list of signers", signers and signers.signers, status.signers),
         ("configuration", config and config.digest, status.config),
+        ("configuration count", config and config.count, status.head.config_count),
         ("limits", limits and limits.limits, status.limits),
+        ("limits of kickouts", kick_limits and kick_limits.limits, status.kick_limits),
     )
     return next(
         (

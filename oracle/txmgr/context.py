@@ -6,7 +6,7 @@ writing and sending. All checks run as usual, so that a dry run reports what a r
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import NoReturn
 
 from typing_extensions import override
@@ -338,6 +338,22 @@ class AccountContext:
         """Return whether indexing has reached the head, so that the indexed state is current."""
         cursor = uow.cursor.get()
         return cursor is not None and cursor.number >= heads.latest.number - BLOCKS_UNDER_HEAD
+
+    def correct_newest_time(self, heads: Heads) -> Heads:
+        """Return the heads with a time of the newest block that fits to the indexed block.
+
+        A single endpoint reports the heads. If it reported a later time, the deadline of every
+        call would seem to have passed. A block that is not indexed yet may be up to two minutes
+        later than the indexed block. Nothing is corrected while indexing is behind the head.
+        """
+        with self.store.read_transaction() as uow:
+            cursor = uow.cursor.get()
+            if cursor is None or not self.is_at_head(uow, heads):
+                return heads
+        latest = heads.latest
+        max_time = cursor.time + (MAX_BLOCKED_SECONDS if latest.number > cursor.number else 0)
+        time = min(max(latest.time, cursor.time), max_time)
+        return heads if time == latest.time else replace(heads, latest=latest._replace(time=time))
 
     def is_final(self, block_number: int, heads: Heads) -> bool:
         """Return whether a block is final and has enough confirmations."""

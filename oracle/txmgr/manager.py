@@ -174,5 +174,6 @@ def run_step(context: AccountContext, heads: Heads) -> StepResult | None:
     if context.is_halted():
         return None
     resumed = resume_account_if_funded(context) or resume_account_after_refusal(context)
+    heads = context.correct_newest_time(heads)
     steps = (stage(context, heads) for stage in _STAGES)
     return resumed or next((step for step in steps if step is not None), None)

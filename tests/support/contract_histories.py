@@ -22,6 +22,7 @@ from oracle.domain.events.oracle_events import (
     Objected,
     OperationCancelled,
     OperationSalted,
+    PausedUntil,
     RootsLimits,
     RoundAccepted,
     RoundsStruck,
@@ -134,6 +135,7 @@ _steps: st.SearchStrategy[Callable[[int], list[ContractEvent]]] = st.one_of(
     st.tuples(st.integers(1, 9), _hashes).map(
         lambda fields: lambda _head: [ConfigSet(AT, TIME, *fields)]
     ),
+    _times.map(lambda until: lambda _head: [PausedUntil(AT, TIME, until)]),
     _hashes.map(lambda rules: lambda _head: [RulesSet(AT, TIME, rules)]),
     st.tuples(_hashes, _hashes, _times).map(
         lambda fields: lambda _head: [RulesScheduled(AT, TIME, *fields)]

@@ -30,6 +30,7 @@ from oracle.domain.events.oracle_events import (
     Objected,
     OperationCancelled,
     OperationSalted,
+    PausedUntil,
     RootsLimits,
     RoundAccepted,
     RoundsStruck,
@@ -79,6 +80,7 @@ ORACLE_EVENTS: Mapping[type[ContractEvent], Mapping[str, str]] = {
     SignersSet: {"signers": "signers", "quorum": "quorum"},
     ConfigSet: {"count": "count", "digest": "config"},
     RulesSet: {"rules_hash": "rulesHash"},
+    PausedUntil: {"until": "until"},
 }
 _OBJECTION_INPUTS = {
     **_NODE_INPUT,

@@ -183,6 +183,15 @@ class ConfigSet:
 
 
 @dataclass(frozen=True, slots=True)
+class PausedUntil:
+    """Rounds and kickouts were paused until `until` (unix seconds), or a pause ended early."""
+
+    at: Position
+    time: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
 class Objected:
     """A node objected to its kickout, which is due since `due_since` (unix seconds).
 
@@ -253,7 +262,7 @@ class RulesExecuted:
 RulesEvent = RulesSet | RulesScheduled | OperationSalted | OperationCancelled | RulesExecuted
 
 # Settings made by the contract's administrators; each stays valid until it is set again.
-SettingEvent = LimitsSet | KickLimitsSet | SignersSet | ConfigSet | RulesEvent
+SettingEvent = LimitsSet | KickLimitsSet | SignersSet | ConfigSet | PausedUntil | RulesEvent
 
 # The events of a node's kickout.
 KickEvent = (

@@ -20,6 +20,7 @@ from oracle.domain.events.oracle_events import (
     NodeExpelled,
     NodeReadmitted,
     Objected,
+    PausedUntil,
     RoundAccepted,
     RoundsStruck,
     SettingEvent,
@@ -43,6 +44,7 @@ class ContractSettings:
     kick_limits: KickLimitsSet | None = None
     signers: SignersSet | None = None
     config: ConfigSet | None = None
+    pause: PausedUntil | None = None
     signers_by_config: Mapping[Hash, tuple[Address, ...]] = field(default_factory=dict)
     rules_changes: RulesChanges = ()
 
@@ -63,11 +65,12 @@ class ContractSettings:
                 if self.signers is not None:
                     signers_by_config[event.digest] = self.signers.signers
                 return replace(self, config=event, signers_by_config=signers_by_config)
+            case PausedUntil():
+                return replace(self, pause=event)
             case _:
                 changes = apply_rules_event(self.rules_changes, event)
-                if changes is self.rules_changes:
-                    return self
-                return replace(self, rules_changes=changes)
+                is_same = changes is self.rules_changes
+                return self if is_same else replace(self, rules_changes=changes)
 
     def find_round_signers(self, accepted: RoundAccepted) -> tuple[Address, ...] | None:
         """Return the signers of a round, or None if no block read so far set its configuration.

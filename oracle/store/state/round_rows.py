@@ -12,6 +12,7 @@ from oracle.domain.events.oracle_events import (
     LimitsSet,
     OperationCancelled,
     OperationSalted,
+    PausedUntil,
     RootsLimits,
     RoundAccepted,
     RoundsStruck,
@@ -171,6 +172,9 @@ def encode_setting_row(event: SettingEvent) -> Row:
         case ConfigSet():
             name = "config"
             value = [event.count, event.digest]
+        case PausedUntil():
+            name = "paused_until"
+            value = [event.until]
         case _:
             name = _NAME_BY_RULES_EVENT[type(event)]
             value = [getattr(event, field.name) for field in fields(event)[_POSITION_FIELDS:]]
@@ -191,5 +195,7 @@ def decode_setting_row(row: Any) -> SettingEvent:  # noqa: ANN401  a row of any 
         case "config":
             count, digest = value
             return ConfigSet(position, row.time, count, Hash(digest))
+        case "paused_until":
+            return PausedUntil(position, row.time, *value)
         case name:
             return _RULES_EVENT_BY_NAME[name](position, row.time, *value)

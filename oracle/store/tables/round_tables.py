@@ -37,9 +37,10 @@ kick = Table(
     Column("reason", LargeBinary),
 )
 
-# Settings of the contract ('limits', 'kick_limits', 'signers', 'config', 'rules'), each valid from
-# its position on; the newest row of each name is in force. Also the timelock's operations on rules
-# ('rules_scheduled', 'operation_salted', 'operation_cancelled', 'rules_executed').
+# Settings of the contract ('limits', 'kick_limits', 'signers', 'config', 'paused_until', 'rules'),
+# each valid from its position on; the newest row of each name is in force. Also the timelock's
+# operations on rules ('rules_scheduled', 'operation_salted', 'operation_cancelled',
+# 'rules_executed').
 contract_setting = Table(
     "contract_setting",
     metadata,

@@ -27,6 +27,7 @@ from oracle.domain.events.oracle_events import (
     Objected,
     OperationCancelled,
     OperationSalted,
+    PausedUntil,
     RootsLimits,
     RoundAccepted,
     RoundsStruck,
@@ -94,6 +95,7 @@ CASES: list[tuple[UnminedLog, ContractEvent]] = [
     (oracle("SignersSet", signers=[N, M], quorum=2), SignersSet(AT, TIME, (N, M), 2)),
     (oracle("ConfigSet", count=7, config=make_hash(4)), ConfigSet(AT, TIME, 7, make_hash(4))),
     (oracle("RulesSet", rulesHash=make_hash(5)), RulesSet(AT, TIME, make_hash(5))),
+    (oracle("PausedUntil", until=99, by=M), PausedUntil(AT, TIME, 99)),
     (
         oracle("LimitsSet", limits=(10, 8000, 7200, 2000, 600, 3, 4)),
         LimitsSet(AT, TIME, RootsLimits(10, 8000, 7200, 2000, 600, 3, 4)),

@@ -12,11 +12,13 @@ from tests.support.harness import Harness, create_sending_jobs
 from tests.support.sending.faults import Answer, Fault, Question
 from tests.support.sending.proxy import Proxy
 
-_WORD = slice(2, 66)
+_WORD_DIGITS = 64
 
 
-def change_first_word(view: str, change: Callable[[int], int]) -> Fault:
-    """Return a fault that changes the first word of a view's result."""
+def change_word(view: str, change: Callable[[int], int], index: int) -> Fault:
+    """Return a fault that changes the word at `index` of a view's result."""
+    start = 2 + index * _WORD_DIGITS
+    end = start + _WORD_DIGITS
     selector = encode_call(CONTRACT, view)[:10]
 
     def answer(request: Question, response: Answer) -> Answer:
@@ -24,19 +26,25 @@ def change_first_word(view: str, change: Callable[[int], int]) -> Fault:
         if call["data"][:10] != selector:
             return response
         result = response["result"]
-        word = change(int(result[_WORD], 16))
-        return {**response, "result": f"0x{word:064x}{result[_WORD.stop :]}"}
+        word = change(int(result[start:end], 16))
+        return {**response, "result": f"{result[:start]}{word:064x}{result[end:]}"}
 
     return Fault(answer=answer)
 
 
-FALSE_STATUSES = {
-    "later round": ("head", lambda number: number + 1),
-    "earlier round": ("head", lambda number: number - 1),
-    "other root": ("lastRoot", lambda root: root ^ 1),
-    "other configuration": ("configDigest", lambda digest: digest ^ 1),
-    "other rules": ("rulesHash", lambda rules_hash: rules_hash ^ 1),
-    "longer interval": ("limits", lambda min_interval: min_interval + 3600),
+# The positions of fields in the contract's struct `Head`.
+PUSHED_AT, PAUSED_UNTIL, CONFIG_COUNT = 2, 3, 7
+
+FALSE_STATUSES: dict[str, tuple[str, Callable[[int], int], int]] = {
+    "later round": ("head", lambda number: number + 1, 0),
+    "earlier round": ("head", lambda number: number - 1, 0),
+    "later push": ("head", lambda pushed_at: pushed_at + 10**6, PUSHED_AT),
+    "pause": ("head", lambda _paused_until: 2**39, PAUSED_UNTIL),
+    "other configuration count": ("head", lambda count: count + 1, CONFIG_COUNT),
+    "other root": ("lastRoot", lambda root: root ^ 1, 0),
+    "other configuration": ("configDigest", lambda digest: digest ^ 1, 0),
+    "other rules": ("rulesHash", lambda rules_hash: rules_hash ^ 1, 0),
+    "longer interval": ("limits", lambda min_interval: min_interval + 3600, 0),
 }
 
 
@@ -47,7 +55,7 @@ def test_rounds_continue_despite_false_contract_status(
 ):
     harness = proxied_harness
     harness.pushed()
-    proxies[place].rule("eth_call", change_first_word(*FALSE_STATUSES[falsehood]))
+    proxies[place].rule("eth_call", change_word(*FALSE_STATUSES[falsehood]))
     count = INCONSISTENT.labels(harness.urls[0], "contract")
     count_before = count._value.get()
     harness.pushed()
@@ -55,6 +63,49 @@ def test_rounds_continue_despite_false_contract_status(
     assert harness.testbed.round == 3
     # The second endpoint is requested only if the first one contradicts the events.
     assert (count._value.get() > count_before) == (place == 0)
+
+
+def change_time(seconds: int) -> Fault:
+    """Return a fault that changes the timestamp of the newest block."""
+
+    def answer(request: Question, response: Answer) -> Answer:
+        if request["params"][0] != "latest":
+            return response
+        block = response["result"]
+        return {
+            **response,
+            "result": {**block, "timestamp": hex(int(block["timestamp"], 16) + seconds)},
+        }
+
+    return Fault(answer=answer)
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_rounds_continue_despite_false_time_of_newest_block(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], seconds: int
+):
+    harness = proxied_harness
+    harness.pushed()
+    proxies[0].rule("eth_getBlockByNumber", change_time(seconds))
+    harness.pushed()
+    harness.pushed()
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_false_time_of_only_endpoint_is_reported(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy], seconds: int
+):
+    harness, liar = proxied_harness, proxies[0]
+    harness.pushed()
+    harness.restart(urls=[liar.url])
+    liar.rule("eth_getBlockByNumber", change_time(seconds))
+    for _ in range(3):
+        harness.period()
+        harness.tick()
+    assert "but the indexed block" in (find_held_reason(harness) or "")
+
+    liar.heal()
+    harness.pushed()
 
 
 def find_held_reason(harness: Harness) -> str | None:
@@ -74,7 +125,7 @@ def test_false_status_of_only_endpoint_is_reported(
     harness, liar = proxied_harness, proxies[0]
     harness.pushed()
     harness.restart(urls=[liar.url])
-    liar.rule("eth_call", change_first_word(*FALSE_STATUSES[falsehood]))
+    liar.rule("eth_call", change_word(*FALSE_STATUSES[falsehood]))
     harness.period()
     harness.tick()
     assert find_held_reason(harness) is None
