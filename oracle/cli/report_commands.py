@@ -48,7 +48,7 @@ from oracle.queries.report_models import (
 )
 from oracle.queries.text.text_tables import WIDE_TABLE_WIDTH, print_table
 from oracle.reporting.recompute import find_last_block_of_period
-from oracle.reporting.sanity_gate import get_active_hold, release_held_report
+from oracle.reporting.sanity_gate import get_releasable_hold, release_held_report
 
 _QOS_STEPS = 10_000
 _COLUMNS = ("period", "as of block", "round", "changed nodes", "state", "reason")
@@ -184,7 +184,8 @@ def release_report(
 ) -> None:
     """Release a report held by the sanity gate, after manual review.
 
-    Later reports are compared with the lanes of this report, even if this report expires before it
+    A report whose leaves differ from the nodes is never signed and cannot be released. Later
+    reports are compared with the lanes of this report, even if this report expires before it
     reaches the chain.
     """
     with open_records(load_config(config)) as records:
@@ -192,7 +193,7 @@ def release_report(
             _print_held_reports(records, as_json=as_json)
             return
         with open_write_session(records.store, "report release", dry_run=dry_run) as (uow, stamp):
-            hold = get_active_hold(uow, period)
+            hold = get_releasable_hold(uow, period)
             if not dry_run:
                 release_held_report(uow, period, stamp)
     if as_json:

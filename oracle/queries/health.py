@@ -145,10 +145,14 @@ def _list_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     waiting = list(uow.holds.list_awaiting_operator())
     for hold in waiting:
         if not hold.is_disputed:
-            held_text = f"period {hold.period}: {hold.reason}"
-            command = f"`qos-oracle report show --period {hold.period}`"
+            action_text = (
+                "the next report is computed again"
+                if hold.has_wrong_leaves
+                else f"see `qos-oracle report show --period {hold.period}`, then run "
+                "`qos-oracle report release`"
+            )
             yield HealthFinding(
-                Condition.HELD, f"{held_text}; see {command}, then run `qos-oracle report release`"
+                Condition.HELD, f"period {hold.period}: {hold.reason}; {action_text}"
             )
     disputed = [hold for hold in waiting if hold.is_disputed]
     if disputed:

@@ -65,7 +65,12 @@ from oracle.store.outbox.records import (
     IntentState,
     SignedStatement,
 )
-from oracle.store.report_repository import ReportState, StoredReport, StoredReportHeader
+from oracle.store.report_repository import (
+    WRONG_LEAVES_SUFFIX,
+    ReportState,
+    StoredReport,
+    StoredReportHeader,
+)
 from oracle.telemetry.tracing import start_span
 from oracle.txmgr.context import StepResult
 from oracle.txmgr.deferral import find_deadline_obstacle
@@ -412,7 +417,7 @@ def record_inherited_reports(context: ReportingContext, uow: UnitOfWork) -> None
 def find_wrong_leaves_reason(
     context: ReportingContext, uow: UnitOfWork, report: Report
 ) -> str | None:
-    """Return why an unsigned report must not be signed, even if it is released, or None.
+    """Return why an unsigned report must never be signed, or None.
 
     A report that this process has cut or compared since the last refold is not compared again.
     """
@@ -425,4 +430,4 @@ def find_wrong_leaves_reason(
     if wrong_count == 0:
         inherited.compared_roots.add(report.root)
         return None
-    return f"{wrong_count} of its leaves differ from the nodes; it is never signed"
+    return f"{wrong_count}{WRONG_LEAVES_SUFFIX}"

@@ -203,16 +203,22 @@ def release_held_report(uow: UnitOfWork, period: int, stamp: Stamp) -> ReportHol
     expires.
 
     Raises:
-        InputError: no report of this period is held.
+        InputError: no report of this period is held, or its leaves are wrong.
     """
-    hold = get_active_hold(uow, period)
+    hold = get_releasable_hold(uow, period)
     uow.holds.release(period, stamp)
     update_hold_metrics(uow.holds.list_awaiting_operator())
     return hold
 
 
-def get_active_hold(uow: UnitOfWork, period: int) -> ReportHold:
-    """Return the active hold of a period; raise InputError if there is none."""
+def get_releasable_hold(uow: UnitOfWork, period: int) -> ReportHold:
+    """Return the hold of a period that an operator may release.
+
+    A report with wrong leaves is never signed, and later reports must not be compared with it.
+
+    Raises:
+        InputError: no report of this period is held, or its leaves are wrong.
+    """
     hold = uow.holds.get(period)
     if hold is None or hold.released_at is not None:
         held_periods = (
@@ -223,4 +229,10 @@ def get_active_hold(uow: UnitOfWork, period: int) -> ReportHold:
         )
         state = "was released already" if hold is not None else "is not held"
         raise InputError(f"the report of period {period} {state}; held periods: {held_periods}")
+    if hold.has_wrong_leaves:
+        raise InputError(
+            f"the report of period {period} cannot be released: {hold.reason}; wait for the next "
+            "report, which is computed again; if later reports are held for this reason, too, run "
+            "`qos-oracle resync rebuild`"
+        )
     return hold

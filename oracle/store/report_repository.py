@@ -289,6 +289,8 @@ def _decode_report_row(row: Any) -> StoredReport:  # noqa: ANN401  a row of any 
 
 # A hold has a reason with this prefix if the report cannot get a quorum.
 DISPUTED_PREFIX = "disagreement: "
+# The reason of a hold has this suffix if the leaves of the report are wrong.
+WRONG_LEAVES_SUFFIX = " of its leaves differ from the nodes; it is never signed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +308,11 @@ class ReportHold:
     def is_disputed(self) -> bool:
         """Whether the report is held because peers signed a different report."""
         return self.reason.startswith(DISPUTED_PREFIX)
+
+    @property
+    def has_wrong_leaves(self) -> bool:
+        """Whether the leaves of the report are wrong, so that it cannot be released."""
+        return self.reason.endswith(WRONG_LEAVES_SUFFIX)
 
 
 class HoldRepository:

@@ -82,7 +82,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "to the client, and `in_all` the total so far. Logged at the 1st, 2nd, 4th, 8th … request.",
     "report_deferred": "Reports cannot be sent at the moment; `reason` has the cause. Logged "
     "when the cause changes.",
-    "report_held": "The sanity gate holds a report until you run `report release`.",
+    "report_held": "The sanity gate holds a report until you run `report release`. A report whose "
+    "leaves differ from the nodes cannot be released.",
     "report_root_mismatch": "Another signer signed a different report for the same round. The "
     "fields are both roots and periods, its digest, and the block.",
     "reporter_started": "Reporting is configured. The fields are the contract, signer, "

@@ -66,6 +66,23 @@ def test_release_of_unheld_period_is_rejected(held: str, capsys):
     assert message == (f"qos-oracle: the report of period 7 is not held; held periods: {PERIOD}\n")
 
 
+@pytest.mark.parametrize("options", [[], ["--dry-run"]], ids=["release", "dry run"])
+def test_release_of_false_report_is_rejected(
+    held: str, capsys, sqlite_url: str, options: list[str]
+):
+    reason = "3 of its leaves differ from the nodes; it is never signed"
+    with Store.open(sqlite_url) as store, store.transaction() as uow:
+        uow.holds.hold(PERIOD + 1, reason, {}, Stamp(1_000, 1))
+    assert run(["report", "release", str(PERIOD + 1), "--config", held, *options]) == 2
+    assert capsys.readouterr().err == (
+        f"qos-oracle: the report of period {PERIOD + 1} cannot be released: {reason}; wait for "
+        "the next report, which is computed again; if later reports are held for this reason, "
+        "too, run `qos-oracle resync rebuild`\n"
+    )
+    with Store.open(sqlite_url) as store, store.read_transaction() as uow:
+        assert [hold.period for hold in uow.holds.list_held()] == [PERIOD, PERIOD + 1]
+
+
 def test_release_is_refused_while_daemon_holds_lease(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, hold_lease(store, "the daemon"):
         assert run(["report", "release", str(PERIOD), "--config", held]) == 1

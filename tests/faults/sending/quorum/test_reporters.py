@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from sqlalchemy import delete
 
+from oracle.errors import InputError
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.quorum.collector import fetch_peer_statements
 from oracle.quorum.statements import (
@@ -326,7 +327,8 @@ def test_false_report_of_earlier_process_is_never_signed(
         holds = uow.holds.list_held()
         for hold in holds:
             assert "leaves differ from the nodes" in hold.reason
-            release_held_report(uow, hold.period, Stamp(0, faulty.harness.epoch))
+            with pytest.raises(InputError, match="cannot be released"):
+                release_held_report(uow, hold.period, Stamp(0, faulty.harness.epoch))
     assert {hold.period for hold in holds} == set(faulty.reports())
     faulty.tick(restarting=True)
     assert faulty.signed() == {}
