@@ -14,6 +14,7 @@ from oracle.daemon.run_phases import (
     acquire_lease_or_wait,
     get_verified_final_cursor,
     log_daemon_started,
+    log_shared_addresses,
     make_reporter_opener,
     open_existing_records,
     prepare_senders,
@@ -90,6 +91,7 @@ def _run_daemon_phases(process: DaemonProcess, *, is_standby: bool) -> None:
         waker = Waker()
         with serve_listeners(process, index) as addresses, wake_on_new_heads(index, waker):
             log_daemon_started(process, epoch, addresses)
+            log_shared_addresses(process.config.chain)
             run_jobs(jobs, stop.event, health.liveness, waker)
 
 

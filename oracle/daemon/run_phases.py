@@ -15,6 +15,7 @@ from oracle.daemon.compose import (
     open_index,
     store_or_check_database_identity,
 )
+from oracle.daemon.config.chain_section import ChainSection
 from oracle.daemon.configured_keys import OpenKey
 from oracle.daemon.daemon_health import DaemonHealth
 from oracle.daemon.event_readers import open_reader
@@ -41,6 +42,8 @@ from oracle.daemon.wall_clock import unix_seconds
 from oracle.domain.health import Condition
 from oracle.errors import FatalError, TransientError
 from oracle.indexer.reorgs import finality_halt
+from oracle.rpc.background import run_in_background
+from oracle.rpc.endpoints.providers import list_shared_address_warnings
 from oracle.store.lease_repository import LeaseState
 from oracle.store.schema import SchemaAge, check_schema, inspect_schema
 from oracle.store.state.cursor_repository import Cursor
@@ -324,6 +327,16 @@ def _check_and_log_reporter(reporter: Reporter) -> None:
         round=contract_configuration.contract_status.head.round,
         peers=[] if peers is None else [peer.name for peer in peers.all],
     )
+
+
+def log_shared_addresses(chain: ChainSection) -> None:
+    """Log which endpoints share an IP address; DNS is queried in the background."""
+
+    def log_warnings() -> None:
+        for warning in list_shared_address_warnings(chain.endpoints, chain.providers):
+            get_logger().warning("endpoints_share_address", reason=warning)
+
+    run_in_background(log_warnings, "endpoint-addresses")
 
 
 def log_daemon_started(process: DaemonProcess, epoch: int, addresses: Mapping[str, str]) -> None:

@@ -43,6 +43,8 @@ LOG_EVENTS: Mapping[str, str] = {
     "`reason` has the cause.",
     "endpoint_slow": "An endpoint was deprioritised because it is much slower than another "
     "endpoint.",
+    "endpoints_share_address": "Endpoints that count as different providers have the same IP "
+    "address, so one machine may confirm its own responses; see `reason`. Logged at the start.",
     "event_stream_read_failed": "Event streams are paused because the database could not be read; "
     "`reason` has the cause.",
     "feed_fault_detected": "The feed contradicts itself or a second feed; `kind`, `row` and "

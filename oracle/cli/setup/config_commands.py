@@ -46,6 +46,7 @@ from oracle.errors import InputError, OracleError, TransientError
 from oracle.indexer.rules_binding import format_rule_set
 from oracle.queries.command_models import ConfigCheck
 from oracle.queries.text.text_tables import print_facts
+from oracle.rpc.endpoints.providers import list_shared_address_warnings
 from oracle.store.schema import SchemaAge, inspect_schema
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.registry import compute_rule_changes
@@ -111,6 +112,9 @@ def check(
         findings.run_check("database", lambda: _check_database(settings))
         findings.run_check("keys", lambda: _check_keys(settings, open_key, findings))
         if not offline:
+            findings.warnings += list_shared_address_warnings(
+                settings.chain.endpoints, settings.chain.providers
+            )
             findings.run_check(
                 "chain", lambda: _check_chain_timing(settings, open_endpoints(), findings)
             )

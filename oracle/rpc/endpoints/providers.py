@@ -5,10 +5,11 @@ Two endpoints of the same provider count as one witness. The provider of an endp
 (docs/explanation/endpoints.md#providers).
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from socket import inet_aton
+from socket import SOCK_STREAM, getaddrinfo, inet_aton
 from urllib.parse import urlsplit
 
 # Domain suffixes of private networks, where each host counts as a provider of its own.
@@ -114,6 +115,43 @@ def find_repeated_url(
         if address is not None and earlier_position != position:
             return earlier_position, position
     return None
+
+
+def list_shared_address_warnings(
+    urls: Sequence[str], provider_by_host: Mapping[str, str]
+) -> list[str]:
+    """Return a warning for each group of endpoints that share an IP address, but not a provider.
+
+    The hosts are resolved by DNS. A host that cannot be resolved is skipped. A shared address
+    proves nothing, because endpoints of different providers may use the same content delivery
+    network. The warnings do not contain the hosts, because a host may contain a key.
+    """
+    positions_by_address: dict[str, list[int]] = defaultdict(list)
+    for position, url in enumerate(urls, start=1):
+        for address in _resolve_addresses(url):
+            positions_by_address[address].append(position)
+    address_by_positions: dict[tuple[int, ...], str] = {}
+    for address, positions in positions_by_address.items():
+        providers = {get_provider(urls[position - 1], provider_by_host) for position in positions}
+        if len(providers) > 1:
+            address_by_positions.setdefault(tuple(positions), address)
+    return [
+        f"endpoints {', '.join(map(str, positions))} have the same address {address}, but count "
+        "as different providers; if one operator runs them, give their hosts one name in "
+        "chain.providers"
+        for positions, address in address_by_positions.items()
+    ]
+
+
+def _resolve_addresses(url: str) -> set[str]:
+    """Return the IP addresses of a URL's host, with the port if it is this machine."""
+    try:
+        port = _get_port(url)
+        entries = getaddrinfo(get_host(url), port, type=SOCK_STREAM)
+    except (OSError, ValueError):
+        return set()
+    hosts = {_canonicalize_host(str(entry[4][0])) for entry in entries}
+    return {f"{host}:{port}" if host == _LOOPBACK else host for host in hosts}
 
 
 def _parse_address(

@@ -1,5 +1,7 @@
 """Which endpoints count as the same witness."""
 
+from socket import gaierror
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -8,6 +10,7 @@ from oracle.rpc.endpoints.providers import (
     find_repeated_url,
     get_host,
     get_provider,
+    list_shared_address_warnings,
 )
 
 labels = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
@@ -147,3 +150,55 @@ def test_endpoints_are_separate_witnesses_if_there_is_one_provider():
 
     assert quorum.list_endpoints_of_same_witness(names[0]) == {names[0]}
     assert (quorum.count_witnesses(names), quorum.witness_kind) == (2, "endpoint")
+
+
+SHARED_ADDRESS = "198.51.100.7"
+# What DNS returns for each host.
+ADDRESSES = {
+    "rpc.example": ["203.0.113.1", SHARED_ADDRESS],
+    "other.test": [SHARED_ADDRESS],
+    SHARED_ADDRESS: [SHARED_ADDRESS],
+    "separate.test": ["203.0.113.9"],
+    "node.lan": ["127.0.0.1"],
+    "localhost": ["::1", "127.0.0.1"],
+}
+
+
+def resolve(host: str, port: int, type: int) -> list[tuple[object, ...]]:  # noqa: A002  as in socket
+    if host not in ADDRESSES:
+        raise gaierror
+    return [(None, type, 6, "", (address, port)) for address in ADDRESSES[host]]
+
+
+@pytest.mark.parametrize(
+    ("urls", "positions"),
+    [
+        (["https://rpc.example/KEY", f"http://{SHARED_ADDRESS}:8545"], "1, 2"),
+        (["https://other.test", "https://separate.test", "https://rpc.example"], "1, 3"),
+        (["http://localhost:8545", "http://node.lan:8545"], "1, 2"),
+    ],
+)
+def test_providers_with_shared_address_are_reported(
+    monkeypatch: pytest.MonkeyPatch, urls: list[str], positions: str
+):
+    monkeypatch.setattr("oracle.rpc.endpoints.providers.getaddrinfo", resolve)
+    (warning,) = list_shared_address_warnings(urls, {})
+    assert warning.startswith(f"endpoints {positions} have the same address ")
+    assert "KEY" not in warning
+
+    provider_by_host = {get_host(url): "same" for url in urls}
+    assert list_shared_address_warnings(urls, provider_by_host) == []
+
+
+@pytest.mark.parametrize(
+    "urls",
+    [
+        ["https://rpc.example", "https://separate.test"],
+        ["https://rpc.example", "https://unknown.test"],
+        ["http://localhost:8545", "http://node.lan:8546"],
+        ["https://rpc.example:99999", "https://other.test"],
+    ],
+)
+def test_separate_addresses_are_not_reported(monkeypatch: pytest.MonkeyPatch, urls: list[str]):
+    monkeypatch.setattr("oracle.rpc.endpoints.providers.getaddrinfo", resolve)
+    assert list_shared_address_warnings(urls, {}) == []
