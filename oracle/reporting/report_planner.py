@@ -270,7 +270,9 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
     if not context.account_context.sender_account.has_signer:
         return None
     with context.account_context.store.read_transaction() as uow:
-        is_signed = uow.statements.find_live(scheduled.record) is not None
+        # The live statement of this round may be that of an earlier report.
+        live_statement = uow.statements.find_live(scheduled.record)
+        is_signed = live_statement is not None and live_statement.digest == scheduled.record.digest
         reason = (
             None
             if is_signed

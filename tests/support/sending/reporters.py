@@ -85,14 +85,18 @@ class Reporter:
         }
 
     def lie(self) -> None:
-        """Index with a fault that raises every reported score by one step until a restart."""
-        # The faulty process plans before it cuts, so that it does not compare its own leaves.
-        with self.harness.store.read_transaction() as uow:
-            record_inherited_reports(self.harness.reporting, uow)
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(node_leaves, "compute_lane_with_reliability", _compute_raised_lane)
-            patched.setattr(node_leaves, "native", None)
-            self.harness.index()
+        index_with_raised_scores(self.harness)
+
+
+def index_with_raised_scores(harness: Harness) -> None:
+    """Index with a fault that raises every reported score by one step until a restart."""
+    # The faulty process plans before it cuts, so that it does not compare its own leaves.
+    with harness.store.read_transaction() as uow:
+        record_inherited_reports(harness.reporting, uow)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(node_leaves, "compute_lane_with_reliability", _compute_raised_lane)
+        patched.setattr(node_leaves, "native", None)
+        harness.index()
 
 
 def _compute_raised_lane(*arguments: Any) -> int:
