@@ -92,6 +92,7 @@ def export_all_tables(events: int, folder: Path) -> Step:
             export = exporting.export_blocks(
                 export_folder, store, reader, lambda *_: None, include_recent=True
             )
+    assert export.rows is not None
     step.events = export.rows[ExportTable.EVENTS]
     step.size = sum_parquet_bytes(folder / "out")
     return step

@@ -43,18 +43,6 @@ class StoredWord:
 
 
 @dataclass(frozen=True, slots=True)
-class FallLimit:
-    """The number of lanes that words of the last round lowered today (UTC), and its maximum.
-
-    A word that would exceed the maximum is skipped. Words of the round that is LAG rounds older
-    than the last round have no limit.
-    """
-
-    falls: int
-    max_falls: int
-
-
-@dataclass(frozen=True, slots=True)
 class WordsConfiguration:
     """The contract's code and immutables; shares and QoS are in steps of 0.0001."""
 
@@ -113,16 +101,19 @@ class WordsContract:
 
         return self._pool_view.read_from_first(read_seats)
 
-    def fetch_fall_limit(self, block: BlockRef) -> FallLimit:
+    def fetch_falls(self, block: BlockRef) -> tuple[int, int]:
         """Return how many lanes were lowered today (UTC), and the daily maximum, at a block.
+
+        Only words of the last round count. A word that would exceed the maximum is skipped. Words
+        of the round that is LAG rounds older than the last round have no limit.
 
         Raises:
             TransientError: no endpoint returns the contract's state.
         """
-        (fall_numbers,) = call_views(
+        ((falls, max_falls),) = call_views(
             self._pool_view, self._contract, block, [ViewCall("fallsToday")]
         )
-        return FallLimit(*fall_numbers)
+        return falls, max_falls
 
     def fetch_configuration(self, block: BlockRef) -> WordsConfiguration:
         """Return the contract's code and settings, which never change.

@@ -17,7 +17,7 @@ from oracle.errors import InputError
 from oracle.indexer.loop import IngestState
 from oracle.notify.apprise_target import AppriseTarget
 from oracle.notify.notifier import ConditionNoticeWriter, Heartbeat, Notifier
-from oracle.notify.subscriber_delivery import SubscriberDeliveries, SubscriberSettings
+from oracle.notify.subscriber_delivery import SubscriberDeliveries
 from oracle.notify.target import NoticeFilter, Target
 from oracle.notify.webhook import Webhook, WebhookEndpoint
 from oracle.signing.keystore import read_secret_file
@@ -67,16 +67,13 @@ def open_subscriber_deliveries(records: Records) -> SubscriberDeliveries | None:
     Raises:
         InputError: Apprise is missing, or rejects the URL of the mail server.
     """
-    section = records.config.subscriptions
-    if section.terms is None:
+    terms = records.config.subscriptions.terms
+    if terms is None:
         return None
-    if section.mail_url is not None:
+    if terms.mail_url is not None:
         # Checks the URL at startup. The address is a placeholder; no mail is sent to it.
-        AppriseTarget("subscriptions.mail_url", NoticeFilter(), section.mail_url, "a@example.org")
-    settings = SubscriberSettings(
-        section.terms, section.mail_url, section.max_failing_days, section.allow_private
-    )
-    return SubscriberDeliveries(settings, records.store, unix_seconds)
+        AppriseTarget("subscriptions.mail_url", NoticeFilter(), terms.mail_url, "a@example.org")
+    return SubscriberDeliveries(terms, records.store, unix_seconds)
 
 
 def open_notification_targets(

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from oracle.bindings.qos_words import (
-    FallLimit,
     StoredWord,
     encode_bind_seats_call,
     encode_write_words_call,
@@ -158,11 +157,12 @@ def _plan_word_calls(
     min_round = last_round.round - renewed_rounds
     outdated_indexes = source.find_outdated_indexes(stored_words, min_round)
     due_indexes = due_source.find_outdated_indexes(stored_words, due_round.round - renewed_rounds)
+    falls, max_falls = contract.fetch_falls(block)
     allowed_indexes, excess_indexes = split_by_fall_limit(
         sorted(set(outdated_indexes).intersection(due_indexes)),
         stored_words,
         source.lane_words,
-        contract.fetch_fall_limit(block),
+        max_falls - falls,
         configuration.big_fall,
     )
     is_complete = not allowed_indexes
@@ -309,17 +309,17 @@ def split_by_fall_limit(
     indexes: Iterable[int],
     stored_words: Sequence[StoredWord],
     lane_words: Sequence[int],
-    fall_limit: FallLimit,
+    max_new_falls: int,
     big_fall: int,
 ) -> tuple[list[int], list[int]]:
-    """Split words into those within the contract's limit on falls, and those beyond the limit."""
+    """Split words into those with at most `max_new_falls` more falls in total, and the others."""
     allowed_indexes: list[int] = []
     excess_indexes: list[int] = []
-    falls = fall_limit.falls
+    falls = 0
     for index in indexes:
         word_falls = count_falls(stored_words[index].lanes, lane_words[index], big_fall)
         # Like the contract, skip a word that would exceed the limit, and go on to the next one.
-        is_allowed = falls + word_falls <= fall_limit.max_falls
+        is_allowed = falls + word_falls <= max_new_falls
         falls += word_falls if is_allowed else 0
         (allowed_indexes if is_allowed else excess_indexes).append(index)
     return allowed_indexes, excess_indexes

@@ -41,31 +41,13 @@ _TIMEOUT_SECONDS = 5.0
 _MAX_CONFIRMATION_TRIES = 5
 # An unconfirmed subscription ends after this many seconds.
 _CONFIRMATION_SECONDS = 86_400
-# After this many failed tries, the wait before the next one has grown to an hour.
-_TRIES_BEFORE_HOURLY = 11
-_HOURS_PER_DAY = 24
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriberSettings:
-    """Settings for delivery to subscribers; `mail_url` is the Apprise URL of the mail server."""
-
-    terms: SubscriptionTerms
-    mail_url: str | None = field(repr=False)
-    max_failing_days: int
-    allow_private: bool = False
-
-    @property
-    def max_tries(self) -> int:
-        """The number of failed tries in a row after which a subscription ends."""
-        return _TRIES_BEFORE_HOURLY + _HOURS_PER_DAY * self.max_failing_days
 
 
 class SubscriberTarget:
     """The webhook or mailbox of a subscriber; each message contains the link that ends it."""
 
     def __init__(
-        self, settings: SubscriberSettings, entry: Subscription, clock: Callable[[], float]
+        self, terms: SubscriptionTerms, entry: Subscription, clock: Callable[[], float]
     ) -> None:
         """Create the target; raise InputError if the operator's settings do not permit it now."""
         self.name = entry.progress_name
@@ -75,8 +57,8 @@ class SubscriberTarget:
             network_kinds=OWNER_NETWORK_KINDS,
         )
         self._entry = entry
-        self._link = build_subscription_link(settings.terms, entry)
-        self._target = _open_target(self.name, self.notice_filter, settings, entry, clock)
+        self._link = build_subscription_link(terms, entry)
+        self._target = _open_target(self.name, self.notice_filter, terms, entry, clock)
 
     def send(self, message: Message) -> None:
         """Send a message once; raise NotDeliveredError if it is not accepted."""
@@ -113,20 +95,20 @@ class SubscriberTarget:
 def _open_target(
     name: str,
     notice_filter: NoticeFilter,
-    settings: SubscriberSettings,
+    terms: SubscriptionTerms,
     entry: Subscription,
     clock: Callable[[], float],
 ) -> Webhook | AppriseTarget:
-    reason = find_target_rejection_reason(settings.terms, entry.channel, entry.target)
+    reason = find_target_rejection_reason(terms, entry.channel, entry.target)
     if reason is not None:
         raise InputError(reason)
-    if entry.channel == MAIL and settings.mail_url is not None:
-        return AppriseTarget(name, notice_filter, settings.mail_url, entry.target)
+    if entry.channel == MAIL and terms.mail_url is not None:
+        return AppriseTarget(name, notice_filter, terms.mail_url, entry.target)
     endpoint = WebhookEndpoint(
         entry.target,
         entry.secret.hex().encode(),
         _TIMEOUT_SECONDS,
-        settings.allow_private,
+        terms.allow_private,
         shown_as="the webhook",
     )
     return Webhook(name, notice_filter, endpoint, clock)
@@ -219,7 +201,7 @@ def end_subscription(uow: UnitOfWork, entry: Subscription, reason: str, now: int
 class SubscriberDeliveries:
     """All deliveries to subscribers; `clock` returns unix seconds."""
 
-    settings: SubscriberSettings
+    terms: SubscriptionTerms
     store: Store
     clock: Callable[[], float]
     _running: dict[str, SubscriberDelivery | SubscriptionConfirmation] = field(
@@ -259,7 +241,7 @@ class SubscriberDeliveries:
 
     def _start_delivery(self, entry: Subscription, now: int) -> None:
         try:
-            target = SubscriberTarget(self.settings, entry, self.clock)
+            target = SubscriberTarget(self.terms, entry, self.clock)
         except InputError:
             reason = "the operator's settings no longer permit this target"
             with self.store.transaction() as uow:
@@ -272,7 +254,7 @@ class SubscriberDeliveries:
                 target,
                 self.store,
                 self.clock,
-                max_tries=self.settings.max_tries,
+                max_tries=self.terms.max_tries,
                 entry=entry,
             )
         )

@@ -8,7 +8,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from oracle.bindings.contract_signatures import SignatureCheckUnavailableError
@@ -34,6 +34,9 @@ _RETENTION_SECONDS = 30 * 86_400
 # each sends a message to an address that may belong to someone else.
 _MAX_CREATED_PER_NODE, _MAX_CREATED_PER_TARGET = 10, 3
 _TOKEN_DIGITS = 32
+# After this many failed tries, the wait before the next one has grown to an hour.
+_TRIES_BEFORE_HOURLY = 11
+_HOURS_PER_DAY = 24
 
 
 class SubscriptionError(InputError):
@@ -50,22 +53,31 @@ class SignatureUncheckedError(SubscriptionError):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionTerms:
-    """The limits that the operator sets for subscriptions.
+    """The settings of `[subscriptions]`, by which requests are accepted and notices delivered.
 
     `site` is the URL of the service's web pages: owners sign it, and every link begins with it.
-    `allow_http` permits webhooks without TLS.
+    `mail_url` is the Apprise URL of the mail server. A subscription ends after `max_failing_days`
+    days if every delivery failed. `allow_http` permits webhooks without TLS, and `allow_private`
+    webhooks with an address that is not public.
     """
 
     site: str
-    has_mail: bool
     max_per_node: int
     max_total: int
     requests_per_hour: int
+    max_failing_days: int
+    mail_url: str | None = field(default=None, repr=False)
     allow_http: bool = False
+    allow_private: bool = False
 
     @property
     def channels(self) -> list[str]:
-        return [WEBHOOK, MAIL] if self.has_mail else [WEBHOOK]
+        return [WEBHOOK] if self.mail_url is None else [WEBHOOK, MAIL]
+
+    @property
+    def max_tries(self) -> int:
+        """The number of failed tries in a row after which a subscription ends."""
+        return _TRIES_BEFORE_HOURLY + _HOURS_PER_DAY * self.max_failing_days
 
 
 def find_target_rejection_reason(

@@ -62,7 +62,12 @@ def indexed(new_sqlite_store, history: History) -> Iterator[IndexedHistory]:
 @pytest.fixture
 def context(browser, indexed: IndexedHistory) -> Iterator[BrowserContext]:
     terms = SubscriptionTerms(
-        "https://qos.example.org", has_mail=True, max_per_node=3, max_total=9, requests_per_hour=9
+        "https://qos.example.org",
+        max_per_node=3,
+        max_total=9,
+        requests_per_hour=9,
+        max_failing_days=1,
+        mail_url="mailto://127.0.0.1",
     )
     intake = SubscriptionIntake(indexed.store, terms, unix_seconds)
     app = create_read_api(replace(indexed.source, subscriptions=intake), streams=ApiSection())

@@ -14,7 +14,6 @@ from oracle.cli.resync.resync_session import show_progress
 from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import open_records
 from oracle.errors import InputError
-from oracle.queries.command_models import ParquetAnswer
 from oracle.resources import format_install_command
 
 # About one day of a chain with a block per second: not too many files, of a few MB each.
@@ -68,30 +67,18 @@ def export_parquet(
             source = exporting.load_export_source(uow, reader)
         folder = ParquetFolder.open_for_append(path, source, BLOCKS_PER_FOLDER)
         if dry_run:
-            result = exporting.plan_export(folder, records.store, include_recent=recent)
+            answer = exporting.plan_export(folder, records.store, include_recent=recent)
         else:
             with _convert_os_errors(path):
-                result = exporting.export_blocks(
+                answer = exporting.export_blocks(
                     folder, records.store, reader, report_progress, include_recent=recent
                 )
-    blocks = result.blocks
     if as_json:
-        print_model(
-            ParquetAnswer(
-                dry_run=dry_run,
-                folder=str(path),
-                first=None if blocks is None else blocks.first,
-                last=None if blocks is None else blocks.last,
-                final_to=result.final_block,
-                rows=None
-                if dry_run
-                else {str(table): rows for table, rows in result.rows.items()},
-            )
-        )
-    elif blocks is None:
-        typer.echo(f"no new final blocks: {path} is complete up to block {result.final_block}")
-    elif dry_run:
-        typer.echo(f"dry run, nothing written: blocks {blocks.first} to {blocks.last} in {path}")
+        print_model(answer)
+    elif answer.first is None:
+        typer.echo(f"no new final blocks: {path} is complete up to block {answer.final_to}")
+    elif answer.rows is None:
+        typer.echo(f"dry run, nothing written: blocks {answer.first} to {answer.last} in {path}")
     else:
-        rows = ", ".join(f"{row_count} {table}" for table, row_count in result.rows.items())
-        typer.echo(f"blocks {blocks.first} to {blocks.last} in {path}: {rows}")
+        rows = ", ".join(f"{row_count} {table}" for table, row_count in answer.rows.items())
+        typer.echo(f"blocks {answer.first} to {answer.last} in {path}: {rows}")

@@ -33,7 +33,7 @@ from oracle.cli.setup.contract_values import (
     parse_optional_address,
     parse_required_address,
 )
-from oracle.cli.setup.deploy_plan import ContractRoles, DeployPlan, PlannedAdapter
+from oracle.cli.setup.deploy_plan import DeployPlan, PlannedAdapter, check_key_separation
 from oracle.daemon.chain_endpoints import open_checked_chain
 from oracle.daemon.compose import compute_rules_hash
 from oracle.daemon.config.loader import Config
@@ -170,17 +170,18 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     settings = load_config(config)
     open_key = make_key_opener(settings)
     payer = _open_payer(open_key, keystore, password_file)
-    roles = ContractRoles(
-        owner=parse_required_address(admin),
+    oracle_setup = OracleSetup(
+        admin=parse_required_address(admin),
         signers=_resolve_signers(open_key, signers),
+        rules_hash=compute_rules_hash(settings, open_reader(settings)),
+        target=parse_optional_address(target),
         quorum=quorum,
         pauser=parse_optional_address(pauser),
         vetoer=parse_optional_address(vetoer),
-        delay=admin_delay,
-        dev=dev,
     )
-    roles.check_key_separation()
-    oracle_setup = build_oracle_setup(settings, roles, parse_optional_address(target), limit or [])
+    if not dev:
+        check_key_separation(oracle_setup)
+    oracle_setup = complete_oracle_setup(settings, oracle_setup, limit or [], dev=dev)
     planned_adapter = None if target else _plan_adapter(settings, adapter, contracts or [])
     _check_network(settings)
     replaced_oracle = get_oracle_address(settings) if replace_oracle else None
@@ -192,8 +193,8 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
             settings,
             publisher,
             payer,
-            roles,
             oracle_setup,
+            None if dev else admin_delay,
             planned_adapter,
             replaced_oracle,
             WordsSetup() if hot_set else None,
@@ -272,28 +273,21 @@ def _load_expelled_nodes(config: Config) -> tuple[Address, ...]:
         )
 
 
-def build_oracle_setup(
-    config: Config, roles: ContractRoles, target: Address, limits: list[str]
+def complete_oracle_setup(
+    config: Config, setup: OracleSetup, limits: list[str], *, dev: bool
 ) -> OracleSetup:
     """Return the oracle's constructor argument for the configured network.
 
-    `limits` are texts of the form NAME=NUMBER, which override the defaults.
+    `setup` contains the roles. Its target, if it is zero, and its limits are completed. `limits`
+    are texts of the form NAME=NUMBER, which override the defaults. With `dev`, the admin can set
+    the limits without bounds.
 
     Raises:
         InputError: a limit is unknown or malformed.
     """
     settings = build_report_settings(config.oracle, build_configured_rules(config))
-    setup = OracleSetup(
-        admin=roles.owner,
-        pauser=roles.pauser,
-        vetoer=roles.vetoer,
-        target=target
-        if target != ZERO_ADDRESS
-        else find_kick_target_address(config) or ZERO_ADDRESS,
-        signers=roles.signers,
-        quorum=roles.quorum,
-        rules_hash=compute_rules_hash(config, open_reader(config)),
-    )
+    if setup.target == ZERO_ADDRESS:
+        setup = replace(setup, target=find_kick_target_address(config) or ZERO_ADDRESS)
     min_age = compute_min_score_age_limit(settings, setup.lag_rounds)
     limit_by_name = {
         "kick_below": settings.kick_below,
@@ -309,7 +303,7 @@ def build_oracle_setup(
         anchor_window=limit_by_name["anchor_window"],
     )
     setup = replace(setup, limits=override_limits(setup.limits, limit_by_name), tightest=tightest)
-    if roles.dev:
+    if dev:
         return replace(setup, floors=NO_FLOORS, kick_floors=NO_KICK_FLOORS)
     return setup
 

@@ -43,38 +43,19 @@ _RECEIPT_TIMEOUT_SECONDS = 120
 _POLL_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class ContractRoles:
-    """The accounts with a role in the contract, and the timelock's delay in seconds.
+def check_key_separation(setup: OracleSetup) -> None:
+    """Check that a second key can always stop the harm that a single key could do.
 
-    `owner` owns the timelock. With `dev` there is no timelock, and `owner` is the admin itself.
+    Raises:
+        InputError: a single signature suffices, or there is no pauser or no vetoer.
     """
-
-    owner: Address
-    signers: tuple[Address, ...]
-    quorum: int
-    pauser: Address
-    vetoer: Address
-    delay: int
-    dev: bool
-
-    def check_key_separation(self) -> None:
-        """Check that a second key can always stop the harm that a single key could do.
-
-        With `dev`, nothing is checked.
-
-        Raises:
-            InputError: a single signature suffices, or there is no pauser or no vetoer.
-        """
-        faults = []
-        if len(self.signers) < 2 or self.quorum < 2:  # noqa: PLR2004  one signer is no quorum
-            faults.append("--signers and --quorum: at least two signatures are required")
-        if ZERO_ADDRESS in {self.pauser, self.vetoer}:
-            faults.append(
-                "--pauser and --vetoer: required, so that somebody can stop a wrong action"
-            )
-        if faults and not self.dev:
-            raise InputError("; ".join([*faults, "use --dev to allow it on a development chain"]))
+    faults = []
+    if len(setup.signers) < 2 or setup.quorum < 2:  # noqa: PLR2004  one signer is no quorum
+        faults.append("--signers and --quorum: at least two signatures are required")
+    if ZERO_ADDRESS in {setup.pauser, setup.vetoer}:
+        faults.append("--pauser and --vetoer: required, so that somebody can stop a wrong action")
+    if faults:
+        raise InputError("; ".join([*faults, "use --dev to allow it on a development chain"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +113,18 @@ class _PredictedAddresses:
 
 @dataclass(frozen=True, slots=True)
 class DeployPlan:
-    """The contracts to deploy, and the payer; a timelock becomes the admin of the oracle.
+    """The contracts to deploy, and the payer.
 
-    `replaced` is the oracle that the new oracle replaces.
+    `setup.admin` owns the timelock, which becomes the admin of the oracle in its place. Without a
+    timelock, `timelock_delay` (in seconds) is None, and `setup.admin` stays the admin. `replaced`
+    is the oracle that the new oracle replaces.
     """
 
     config: Config
     publisher: SenderAccount
     payer: Signer
-    roles: ContractRoles
     setup: OracleSetup
+    timelock_delay: int | None
     adapter: PlannedAdapter | None = None
     replaced: Address | None = None
     words_setup: WordsSetup | None = None
@@ -195,7 +178,7 @@ class DeployPlan:
             return compute_contract_address(sender, next(nonces)) if is_deployed else None
 
         return _PredictedAddresses(
-            timelock=predict_next_address(is_deployed=not self.roles.dev),
+            timelock=predict_next_address(is_deployed=self.timelock_delay is not None),
             oracle=compute_contract_address(sender, next(nonces)),
             adapter=predict_next_address(is_deployed=self.adapter is not None),
             words_contract=predict_next_address(is_deployed=self.words_setup is not None),
@@ -205,7 +188,7 @@ class DeployPlan:
     def _complete_oracle_setup(self, addresses: _PredictedAddresses) -> OracleSetup:
         setup = replace(
             self.setup,
-            admin=addresses.timelock or self.roles.owner,
+            admin=addresses.timelock or self.setup.admin,
             arbitrum=is_arbitrum_chain(self.publisher.pool_view),
         )
         if self.adapter is None or addresses.adapter is None:
@@ -239,18 +222,18 @@ class DeployPlan:
         check_deployer_balance(*deployment_by_name.values())
         oracle_deployment = deployment_by_name["oracle"]
         timelock = adapter = None
-        if addresses.timelock is not None:
+        if addresses.timelock is not None and self.timelock_delay is not None:
             timelock = TimelockPlan(
                 address=addresses.timelock,
-                owner=self.roles.owner,
-                delay=self.roles.delay,
+                owner=self.setup.admin,
+                delay=self.timelock_delay,
                 gas_limit=deployment_by_name["timelock"].gas_limit,
             )
         if self.adapter is not None and addresses.adapter is not None:
             adapter = AdapterPlan(
                 name=self.adapter.target.name,
                 address=addresses.adapter,
-                owner=self.roles.owner,
+                owner=self.setup.admin,
                 contracts={
                     name: self.adapter.address_by_contract[name]
                     for name in self.adapter.target.required_addresses
@@ -277,14 +260,14 @@ class DeployPlan:
     ) -> dict[str, str]:
         """Return the creation codes by contract name, without the words contract."""
         code_by_name = {}
-        if addresses.timelock is not None:
+        if self.timelock_delay is not None:
             code_by_name["timelock"] = build_timelock_creation_code(
-                self.roles.owner, self.roles.delay
+                self.setup.admin, self.timelock_delay
             )
         code_by_name["oracle"] = setup.creation_code
         if self.adapter is not None:
             code_by_name["adapter"] = self.adapter.build_creation_code(
-                addresses.oracle, self.roles.owner
+                addresses.oracle, self.setup.admin
             )
         if addresses.objections is not None:
             code_by_name["objections"] = build_objections_creation_code(addresses.oracle)
@@ -345,8 +328,8 @@ class DeployPlan:
 
     def _list_next_steps(self, addresses: _PredictedAddresses) -> list[str]:
         steps = [f"next: {line}" for line in self._list_role_steps(addresses)]
-        if addresses.timelock is not None:
-            owner, delay = self.roles.owner, self.roles.delay
+        if addresses.timelock is not None and self.timelock_delay is not None:
+            owner, delay = self.setup.admin, self.timelock_delay
             # The vetoer itself does not become a canceller: a stolen vetoer key could then cancel
             # operations forever, even after the vetoer was replaced.
             grant = build_grant_canceller_call(addresses.timelock, addresses.oracle)

@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from oracle.chain.heads import Finality
 from oracle.chain.log_filter import LogFilter
 from oracle.chain.probe_schedule import EndpointProber
 from oracle.chain.profiles.event_reader import EventReader
@@ -24,7 +25,6 @@ from oracle.cli.setup.endpoint_commands import (
 )
 from oracle.cli.setup.network_survey import (
     BlockRate,
-    FinalityProposal,
     find_deployment_block,
     measure_block_rate,
     propose_finality,
@@ -68,7 +68,8 @@ class NetworkFindings(NamedTuple):
     rate: BlockRate
     websocket: str | None
     start_block: int | None
-    finality: FinalityProposal
+    finality: Finality
+    finality_reason: str
 
 
 def render_config(inputs: NetworkInputs, findings: NetworkFindings) -> str:
@@ -107,7 +108,7 @@ id = {findings.rate.chain_id}
 endpoints = [{", ".join(map(json.dumps, inputs.endpoints))}]
 {websocket_lines}
 {start_lines}
-# When a block is final: {findings.finality.reason}.
+# When a block is final: {findings.finality_reason}.
 finality_depth = {findings.finality.depth}
 finality_seconds = {findings.finality.seconds}
 # The recent block time is {findings.rate.block_seconds:.1f} s.
@@ -351,12 +352,10 @@ def _inspect_network(inputs: NetworkInputs, start_block: int | None) -> NetworkF
         if websocket is None
         else f"websocket {redact_url(websocket, ('ws', 'wss'), 'websocket')}"
     )
-    return NetworkFindings(
-        rate,
-        websocket,
-        found_block,
-        propose_finality(rate.block_seconds, _find_common_block_tags(probe_results)),
+    finality, finality_reason = propose_finality(
+        rate.block_seconds, _find_common_block_tags(probe_results)
     )
+    return NetworkFindings(rate, websocket, found_block, finality, finality_reason)
 
 
 def _measure_first_block_rate(urls: Iterable[str]) -> BlockRate:

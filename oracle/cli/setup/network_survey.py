@@ -6,6 +6,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from oracle.chain.heads import Finality
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.rpc.client import JsonRpcClient
@@ -34,14 +35,6 @@ class BlockRate(NamedTuple):
     def poll_seconds(self) -> float:
         """Return the poll interval, which is half the block time within bounds."""
         return round(min(max(self.block_seconds / 2, _MIN_POLL_SECONDS), _MAX_POLL_SECONDS), 1)
-
-
-class FinalityProposal(NamedTuple):
-    """The proposed `finality_depth` and `finality_seconds` of `[chain]`, and the reason."""
-
-    depth: int
-    seconds: int
-    reason: str
 
 
 def measure_block_rate(client: JsonRpcClient) -> BlockRate:
@@ -89,19 +82,17 @@ def find_deployment_block(client: JsonRpcClient, address: Address, head_number: 
     return high_block
 
 
-def propose_finality(block_seconds: float, tags: Iterable[str]) -> FinalityProposal:
-    """Propose finality settings; see docs/explanation/ingest.md#finality."""
+def propose_finality(block_seconds: float, tags: Iterable[str]) -> tuple[Finality, str]:
+    """Propose a finality, and return it with the reason (docs/explanation/ingest.md#finality)."""
     if "finalized" in tags:
         reason = "the chain has a finalized tag; this depth applies if the tag lags further behind"
-        return FinalityProposal(_FINALITY_DEPTH_WITH_TAG, 0, reason)
+        return Finality(_FINALITY_DEPTH_WITH_TAG), reason
     if block_seconds * _FINALITY_DEPTH < _FINALITY_SECONDS:
         reason = (
             "no endpoint serves a finalized tag and blocks are fast: both depth and seconds apply"
         )
-        return FinalityProposal(_FINALITY_DEPTH, _FINALITY_SECONDS, reason)
-    return FinalityProposal(
-        _FINALITY_DEPTH, 0, "no endpoint serves a finalized tag: depth in blocks"
-    )
+        return Finality(_FINALITY_DEPTH, _FINALITY_SECONDS), reason
+    return Finality(_FINALITY_DEPTH), "no endpoint serves a finalized tag: depth in blocks"
 
 
 def _has_code(client: JsonRpcClient, address: Address, block_number: int) -> bool:

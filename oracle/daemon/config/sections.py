@@ -379,7 +379,7 @@ class SubscriptionsSection(Section):
 
     @property
     def terms(self) -> "SubscriptionTerms | None":
-        """The limits for owners, or None if they cannot subscribe."""
+        """The settings of subscriptions, or None if owners cannot subscribe."""
         if not self.enabled or self.site is None:
             return None
         # Imported here, because only processes that serve or notify need this module.
@@ -387,11 +387,13 @@ class SubscriptionsSection(Section):
 
         return SubscriptionTerms(
             site=self.site,
-            has_mail=self.mail_url is not None,
             max_per_node=self.max_per_node,
             max_total=self.max_total,
             requests_per_hour=self.requests_per_hour,
+            max_failing_days=self.max_failing_days,
+            mail_url=self.mail_url,
             allow_http=self.allow_http,
+            allow_private=self.allow_private,
         )
 
 

@@ -5,7 +5,7 @@ from removing old row versions. Final rows change only if everything is folded a
 detects. See docs/reference/parquet.md#runs.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -18,6 +18,7 @@ from oracle.errors import InputError
 from oracle.indexer.provenance import find_rebuild_reason, get_refold_count
 from oracle.indexer.rules_binding import get_bound_rules
 from oracle.indexer.stored_events import iterate_stored_events
+from oracle.queries.command_models import ParquetAnswer
 from oracle.queries.parquet.event_columns import build_event_batch
 from oracle.queries.parquet.parquet_folder import ROWS_PER_GROUP, ExportSource, ParquetFolder
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
@@ -27,18 +28,6 @@ from oracle.store.encoding import format_version
 
 # Called with the last block written and the last block to write.
 ProgressCallback = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class ExportResult:
-    """The result of a run: the blocks that were written, if any, and the number of rows by table.
-
-    `final_block` is the last final block, whose rows are not written again.
-    """
-
-    blocks: BlockRange | None
-    rows: Mapping[ExportTable, int]
-    final_block: int
 
 
 def load_export_source(uow: UnitOfWork, reader: EventReader) -> ExportSource:
@@ -71,7 +60,7 @@ def export_blocks(
     on_progress: ProgressCallback,
     *,
     include_recent: bool = False,
-) -> ExportResult:
+) -> ParquetAnswer:
     """Write the blocks that became final since the last run, saving the progress per range.
 
     Args:
@@ -94,19 +83,37 @@ def export_blocks(
     while run.append_final_blocks(on_progress):
         pass
     last_block = run.write_recent_blocks() if include_recent else folder.manifest.next - 1
-    blocks = BlockRange(first_block, last_block) if first_block <= last_block else None
-    return ExportResult(blocks, run.row_count_by_table, folder.manifest.next - 1)
+    rows = {str(table): count for table, count in run.row_count_by_table.items()}
+    return _build_answer(folder, first_block, last_block, folder.manifest.next - 1, rows)
 
 
-def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) -> ExportResult:
+def plan_export(folder: ParquetFolder, store: Store, *, include_recent: bool) -> ParquetAnswer:
     """Return the blocks that a run of `export_blocks` would write, without writing them."""
     with store.read_transaction() as uow:
         _check_export_continuity(uow, folder)
         newest_block, final_block = _load_last_blocks(uow)
     first_block = folder.manifest.next
     last_block = newest_block if include_recent else final_block
-    blocks = BlockRange(first_block, last_block) if first_block <= last_block else None
-    return ExportResult(blocks, {}, max(final_block, first_block - 1))
+    return _build_answer(folder, first_block, last_block, max(final_block, first_block - 1))
+
+
+def _build_answer(
+    folder: ParquetFolder,
+    first_block: int,
+    last_block: int,
+    final_block: int,
+    rows: dict[str, int] | None = None,
+) -> ParquetAnswer:
+    """Return the answer about a run, or about a dry run if `rows` is None."""
+    has_new_blocks = first_block <= last_block
+    return ParquetAnswer(
+        dry_run=rows is None,
+        folder=str(folder.path),
+        first=first_block if has_new_blocks else None,
+        last=last_block if has_new_blocks else None,
+        final_to=final_block,
+        rows=rows,
+    )
 
 
 def _load_last_blocks(uow: UnitOfWork) -> tuple[int, int]:

@@ -42,7 +42,7 @@ DUE_SINCE = 1_000
 DEADLINE = 2**40 - 1
 SITE, NOW = "https://qos.example.org", 1_000_000
 TERMS = SubscriptionTerms(
-    site=SITE, has_mail=False, max_per_node=50, max_total=50, requests_per_hour=100
+    site=SITE, max_per_node=50, max_total=50, requests_per_hour=100, max_failing_days=1
 )
 
 

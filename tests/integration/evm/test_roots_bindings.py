@@ -15,7 +15,6 @@ from oracle.bindings.qos_roots import (
 )
 from oracle.bindings.qos_words import (
     MAX_RUN_WORDS,
-    FallLimit,
     StoredWord,
     WordsContract,
     encode_bind_seats_call,
@@ -234,7 +233,7 @@ def test_drop_limit_counts_lanes_of_last_round(roots: RootsOracle, words: HotSet
     words.bring(roots.last_round, count=2)
     roots.push_leaves(make_leaves(NODES, {0: DUE, 1: {"lane": 1}}))
     words.bring(roots.last_round)
-    assert contract.fetch_fall_limit(block_of(roots)) == FallLimit(2, 4)
+    assert contract.fetch_falls(block_of(roots)) == (2, 4)
 
 
 def test_nodes_are_bound_to_seats_by_lagged_proofs(roots: RootsOracle, words: HotSet):

@@ -17,7 +17,7 @@ from oracle.daemon.config.listener_section import ApiSection
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.domain.ids import Address
 from oracle.notify.notice_kinds import OWNER_KINDS
-from oracle.notify.subscriber_delivery import SubscriberDeliveries, SubscriberSettings
+from oracle.notify.subscriber_delivery import SubscriberDeliveries
 from oracle.notify.subscriptions import (
     SubscriptionIntake,
     SubscriptionTerms,
@@ -34,9 +34,15 @@ STRANGER = Account.from_key("0x" + 64 * "2")
 NODE = Address(OWNER.address.lower())
 SITE = "https://qos.example.org"
 TERMS = SubscriptionTerms(
-    site=SITE, has_mail=True, max_per_node=2, max_total=3, requests_per_hour=100, allow_http=True
+    site=SITE,
+    max_per_node=2,
+    max_total=3,
+    requests_per_hour=100,
+    max_failing_days=1,
+    mail_url="mailto://127.0.0.1",
+    allow_http=True,
+    allow_private=True,
 )
-SETTINGS = SubscriberSettings(TERMS, None, max_failing_days=1, allow_private=True)
 
 
 @dataclass
@@ -60,11 +66,11 @@ class Owner:
         self.client = TestClient(create_read_api(source, streams=ApiSection()))
         self.restart()
 
-    def restart(self, settings: SubscriberSettings = SETTINGS) -> None:
+    def restart(self, terms: SubscriptionTerms = TERMS) -> None:
         """Continue as another process would."""
         self.notified_daemon.restart([])
         self.notified_daemon.notifier.subscribers = SubscriberDeliveries(
-            settings, self.notified_daemon.store, lambda: self.notified_daemon.now
+            terms, self.notified_daemon.store, lambda: self.notified_daemon.now
         )
 
     def build_body(self, action: str, *, signer: Any = OWNER, **fields: Any) -> dict[str, Any]:
@@ -244,11 +250,11 @@ def test_subscriber_that_fails_for_days_is_removed_with_reason(owner: Owner):
     (entry,) = owner.request("list").json()["subscriptions"]
     assert entry["state"] == "ended"
     assert "HTTP status 500" in entry["reason"]
-    assert len(owner.notified_daemon.receiver.got) == 1 + SETTINGS.max_tries
+    assert len(owner.notified_daemon.receiver.got) == 1 + TERMS.max_tries
 
 
 def test_private_address_gets_no_challenge_unless_operator_allows_it(owner: Owner):
-    owner.restart(replace(SETTINGS, allow_private=False))
+    owner.restart(replace(TERMS, allow_private=False))
     owner.subscribe()
     for _ in range(10):
         owner.notified_daemon.now += 3600
@@ -283,7 +289,7 @@ def test_secret_parts_of_target_are_never_shown(owner: Owner, capfd, caplog):
 def test_mail_address_gets_notices_after_confirmation_by_its_link(owner: Owner, caplog):
     with receiving_mail() as mailbox:
         url = f"mailto://127.0.0.1:{mailbox.port}?from=qos@mailbox.test&to=operator@mailbox.test"
-        owner.restart(replace(SETTINGS, mail_url=url))
+        owner.restart(replace(TERMS, mail_url=url))
         owner.subscribe(channel="mail", target="owner@example.net")
         owner.notified_daemon.times_out("mine")
         owner.notified_daemon.run_until_idle()

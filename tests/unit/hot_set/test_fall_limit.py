@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from oracle.bindings.qos_words import FallLimit, StoredWord
+from oracle.bindings.qos_words import StoredWord
 from oracle.domain.reports.lanes import pack_lanes
 from oracle.hot_set.hot_set_planner import count_falls, split_by_fall_limit
 
@@ -39,13 +39,11 @@ def test_lane_that_closes_or_falls_sharply_counts_as_drop(
     assert count_falls(previous_word, word, BIG_FALL) == falls
 
 
-@given(st.lists(st.tuples(LANES, LANES), max_size=8), st.integers(0, 20), st.integers(0, 20))
-def test_words_are_written_in_order_up_to_the_drop_limit(pairs, falls: int, left: int) -> None:
+@given(st.lists(st.tuples(LANES, LANES), max_size=8), st.integers(0, 20))
+def test_words_are_written_in_order_up_to_the_drop_limit(pairs, left: int) -> None:
     stored = [StoredWord(pack_lanes(before), 1) for before, _ in pairs]
     lane_words = [pack_lanes(after) for _, after in pairs]
-    within, beyond = split_by_fall_limit(
-        range(len(pairs)), stored, lane_words, FallLimit(falls, falls + left), BIG_FALL
-    )
+    within, beyond = split_by_fall_limit(range(len(pairs)), stored, lane_words, left, BIG_FALL)
 
     assert sorted(within + beyond) == list(range(len(pairs)))
     for index in range(len(pairs)):

@@ -136,7 +136,7 @@ def test_recent_blocks_are_exported_on_request_and_later_replaced(follower, stor
 def test_export_without_new_blocks_does_not_change_files(follower, store, tmp_path):
     export(store, tmp_path / "out")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert export(store, tmp_path / "out").blocks is None
+    assert export(store, tmp_path / "out").first is None
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

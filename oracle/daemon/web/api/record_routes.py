@@ -41,6 +41,7 @@ from oracle.queries.api.records.kickout_view import (
 from oracle.queries.api.records.leaf_view import (
     FindLeaves,
     build_leaf_pieces,
+    compute_content_id,
     get_period_leaves,
     get_round_leaves,
     load_leaf_piece,
@@ -371,16 +372,17 @@ def _answer_piece(
 ) -> Response:
     try:
         with open_snapshot(api_answers.source) as snapshot:
-            content = load_leaf_piece(snapshot, find_leaves, number, piece)
+            leaves, is_final = load_leaf_piece(snapshot, find_leaves, number, piece)
     except OracleError as error:
         return build_problem_from_error(error)
-    tag = f'"{content.cid}"'
+    content_id = compute_content_id(leaves)
+    tag = f'"{content_id}"'
     headers = {
         "etag": tag,
-        "x-ipfs-roots": content.cid,
+        "x-ipfs-roots": content_id,
         # Not cached forever while a reorg may still replace the round.
-        "cache-control": CACHE_FOREVER if content.is_final else "no-cache",
+        "cache-control": CACHE_FOREVER if is_final else "no-cache",
     }
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=_NOT_MODIFIED, headers=headers)
-    return Response(content.leaves, headers=headers, media_type=_BINARY)
+    return Response(leaves, headers=headers, media_type=_BINARY)

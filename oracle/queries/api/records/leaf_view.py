@@ -18,19 +18,6 @@ from oracle.queries.node_proof import load_accepted_round
 _CID_PREFIX = bytes((0x01, 0x55, 0x12, 0x20))
 
 
-class LeafPieceContent(NamedTuple):
-    """The bytes of a piece of leaves; `is_final` means that they will never change."""
-
-    leaves: bytes
-    is_final: bool
-
-    @property
-    def cid(self) -> str:
-        """The content identifier (CID) of the bytes as a raw IPFS block."""
-        digest = _CID_PREFIX + sha256(self.leaves).digest()
-        return "b" + b32encode(digest).decode().rstrip("=").lower()
-
-
 class StoredLeaves(NamedTuple):
     """The leaves of a root; `is_final` means that no reorg can change them.
 
@@ -99,8 +86,8 @@ def build_leaf_pieces(snapshot: ApiSnapshot, leaves: StoredLeaves) -> LeavesAnsw
 
 def load_leaf_piece(
     snapshot: ApiSnapshot, find_leaves: FindLeaves, number: int, piece: int
-) -> LeafPieceContent:
-    """Return the bytes of the piece with the index `piece`.
+) -> tuple[bytes, bool]:
+    """Return the bytes of the piece with the index `piece`, and whether they are final.
 
     Raises:
         NotFoundError: there is no such round, report or piece, or its leaves are no longer stored.
@@ -112,7 +99,13 @@ def load_leaf_piece(
     tree = load_piece(snapshot.uow, snapshot.source.leaves, pieced_round, piece)
     if tree is None:
         raise _build_deleted_leaves_error(leaves)
-    return LeafPieceContent(tree.leaves, leaves.is_final)
+    return tree.leaves, leaves.is_final
+
+
+def compute_content_id(leaves: bytes) -> str:
+    """Return the content identifier (CID) of the bytes of a piece as a raw IPFS block."""
+    digest = _CID_PREFIX + sha256(leaves).digest()
+    return "b" + b32encode(digest).decode().rstrip("=").lower()
 
 
 def _get_pieced_round(leaves: StoredLeaves) -> PiecedRound:

@@ -45,10 +45,12 @@ from oracle.bindings.timelock import (
     fetch_timelock_roles,
 )
 from oracle.cli.setup.contract_calls import encode_contract_call
-from oracle.cli.setup.contract_deploy import build_oracle_setup
-from oracle.cli.setup.deploy_plan import ContractRoles, DeployPlan
+from oracle.cli.setup.contract_deploy import complete_oracle_setup
+from oracle.cli.setup.deploy_plan import DeployPlan, check_key_separation
+from oracle.daemon.compose import compute_rules_hash
 from oracle.daemon.config.loader import Config, read_config
 from oracle.daemon.config.oracle_section import build_report_settings
+from oracle.daemon.event_readers import open_reader
 from oracle.daemon.records import build_configured_rules
 from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.domain.reports.report import ReportSettings
@@ -81,13 +83,22 @@ class Deployment:
     chain: Chain
     network: Network
     config: Config
-    roles: ContractRoles
-    setup: OracleSetup
+    planned_setup: OracleSetup
     timelock: Address
     oracle: Address
     words: Address
     objections: Address
     start_block: int
+
+    @property
+    def owner(self) -> Address:
+        """The owner of the timelock."""
+        return self.planned_setup.admin
+
+    @property
+    def setup(self) -> OracleSetup:
+        """The constructor argument of the deployed oracle, whose admin is the timelock."""
+        return replace(self.planned_setup, admin=self.timelock)
 
     @property
     def view(self) -> PoolView:
@@ -115,7 +126,7 @@ class Deployment:
         return Address(receipt.raw["contractAddress"]) if to is None else to
 
     def run_through_timelock(self, call: TimelockedCall) -> None:
-        self.send(self.timelock, call.encode_schedule_call(DELAY), self.roles.owner)
+        self.send(self.timelock, call.encode_schedule_call(DELAY), self.owner)
         self.chain.later(DELAY)
         self.send(self.timelock, call.encode_execute_call())
 
@@ -167,20 +178,27 @@ def fresh_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deplo
         config = build_config(url, network, tmp_path_factory.mktemp("deployment"))
         owner, pauser, vetoer = (Address(who.lower()) for who in chain.accounts[5:8])
         signers = tuple(Address(signer.address.lower()) for signer in SIGNERS)
-        roles = ContractRoles(owner, signers, 2, pauser, vetoer, DELAY, dev=False)
-        roles.check_key_separation()
+        setup = OracleSetup(
+            admin=owner,
+            signers=signers,
+            rules_hash=compute_rules_hash(config, open_reader(config)),
+            quorum=2,
+            pauser=pauser,
+            vetoer=vetoer,
+        )
+        check_key_separation(setup)
         payer = KeySigner(KEY)
         chain.rpc("anvil_setBalance", payer.address, hex(10 * ETHER))
         start_block = chain.block
         publisher = SenderAccount(pool_of(url), domain=Domain(CHAIN_ID, ZERO_ADDRESS), caps=CAPS)
-        setup = build_oracle_setup(config, roles, ZERO_ADDRESS, [])
+        setup = complete_oracle_setup(config, setup, [], dev=False)
         chain.rpc("evm_setAutomine", True)
         DeployPlan(
             config,
             publisher,
             payer,
-            roles,
             setup,
+            DELAY,
             words_setup=WordsSetup(),
             with_objections=True,
         ).run(yes=True, dry_run=False, as_json=True)
@@ -189,8 +207,7 @@ def fresh_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deplo
             compute_contract_address(payer.address, nonce) for nonce in range(4)
         )
         deployment = Deployment(
-            *(chain, network, config, roles, replace(setup, admin=timelock)),
-            *(timelock, oracle, words, objections, start_block),
+            chain, network, config, setup, timelock, oracle, words, objections, start_block
         )
         deployment.run_through_timelock(build_grant_canceller_call(timelock, oracle))
         network.by(network.admin, network.does.setOracle(chain.web3.to_checksum_address(oracle)))
@@ -241,7 +258,7 @@ def test_oracle_has_planned_configuration(deployment: Deployment):
 def test_vetoer_can_cancel_operation_through_oracle(deployment: Deployment):
     replacement = encode_call(qos_roots.CONTRACT, "setVetoer", OUTSIDER)
     call = TimelockedCall(deployment.oracle, replacement)
-    deployment.send(deployment.timelock, call.encode_schedule_call(DELAY), deployment.roles.owner)
+    deployment.send(deployment.timelock, call.encode_schedule_call(DELAY), deployment.owner)
     timelock = deployment.chain.contract(TIMELOCK, deployment.timelock)
     operation = timelock.functions.hashOperation(
         deployment.chain.web3.to_checksum_address(deployment.oracle),
@@ -250,7 +267,7 @@ def test_vetoer_can_cancel_operation_through_oracle(deployment: Deployment):
     assert call.operation_id == "0x" + operation.hex()
     assert timelock.functions.isOperationPending(operation).call()
     cancellation = encode_contract_call("cancel-operation", [call.operation_id])
-    deployment.send(deployment.oracle, cancellation, deployment.roles.vetoer)
+    deployment.send(deployment.oracle, cancellation, deployment.setup.vetoer)
     assert not timelock.functions.isOperationPending(operation).call()
 
 
@@ -266,8 +283,8 @@ def test_dry_run_prints_all_contracts_and_sends_nothing(
         deployment.config,
         publisher,
         payer,
-        deployment.roles,
-        deployment.setup,
+        deployment.planned_setup,
+        DELAY,
         words_setup=WordsSetup(),
     )
     plan.run(yes=False, dry_run=True, as_json=True)
@@ -294,7 +311,7 @@ def test_plan_on_arbitrum_chain_sets_arbitrum_argument(
     )
     plan = DeployPlan(
         *(deployment.config, publisher, KeySigner(b"\x08" * 32)),
-        *(deployment.roles, deployment.setup),
+        *(deployment.planned_setup, DELAY),
     )
     plan.run(yes=False, dry_run=True, as_json=True)
     assert json.loads(capsys.readouterr().out)["arguments"]["arbitrum"] is True
@@ -413,7 +430,7 @@ def test_vetoer_equal_to_pauser_is_reported(deployment: Deployment):
 
 def test_pending_role_offer_is_reported(deployment: Deployment):
     offer = encode_call(qos_roots.CONTRACT, "offerVetoer", OUTSIDER)
-    deployment.send(deployment.oracle, offer, deployment.roles.owner)
+    deployment.send(deployment.oracle, offer, deployment.owner)
     assert subjects(deployment.check(deployment.oracle)) == ["pending vetoer"]
     transfer = encode_call(qos_roots.CONTRACT, "transferAdmin", OUTSIDER)
     deployment.run_through_timelock(TimelockedCall(deployment.oracle, transfer))
@@ -436,7 +453,7 @@ def call_timelock(deployment: Deployment, function: str, role: bytes, account: A
 
 
 def test_vetoer_with_canceller_role_is_reported(deployment: Deployment):
-    vetoer = deployment.roles.vetoer
+    vetoer = deployment.setup.vetoer
     call_timelock(deployment, "grantRole", CANCELLER_ROLE, vetoer)
     (weakness,) = deployment.check_timelock(deployment.oracle)
     assert (weakness.subject, weakness.actual) == ("canceller of the timelock", vetoer)
@@ -451,10 +468,10 @@ def test_oracle_without_canceller_role_is_reported(deployment: Deployment):
 
 @pytest.mark.parametrize("role", ["pauser", "vetoer"])
 def test_role_holder_with_proposer_role_is_reported(deployment: Deployment, role: str):
-    holder = getattr(deployment.roles, role)
+    holder = getattr(deployment.planned_setup, role)
     proposer_role = ROLE_ID_BY_NAME["proposer"]
     call_timelock(deployment, "grantRole", proposer_role, holder)
-    call_timelock(deployment, "revokeRole", proposer_role, deployment.roles.owner)
+    call_timelock(deployment, "revokeRole", proposer_role, deployment.owner)
     found = subjects(deployment.check_timelock(deployment.oracle))
     # The former proposer is still a canceller.
     assert found == ["canceller of the timelock", role]
@@ -462,7 +479,7 @@ def test_role_holder_with_proposer_role_is_reported(deployment: Deployment, role
 
 @pytest.mark.parametrize("delay", [DAY - 1, 7 * DAY])
 def test_timelock_delay_out_of_range_is_reported(deployment: Deployment, delay: int):
-    timelock = deployment.send(None, build_timelock_creation_code(deployment.roles.owner, delay))
+    timelock = deployment.send(None, build_timelock_creation_code(deployment.owner, delay))
     assert check_setup(deployment, replace(deployment.setup, admin=timelock)) == [
         "delay of the timelock"
     ]

@@ -173,5 +173,5 @@ def test_unreachable_endpoint_is_transient_error(tmp_path: Path, capsys: Capture
 def test_finality_is_proposed_from_tags_and_block_time(
     block_seconds: float, tags: set[str], proposed: tuple[int, int]
 ):
-    finality = propose_finality(block_seconds, tags)
+    finality, _ = propose_finality(block_seconds, tags)
     assert (finality.depth, finality.seconds) == proposed
