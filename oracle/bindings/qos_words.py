@@ -19,7 +19,7 @@ from oracle.bindings.contract_views import (
 from oracle.bindings.qos_roots import build_leaf_values
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Address
-from oracle.domain.roots.proofs import NodeProof
+from oracle.domain.roots.round_tree import NodeProof
 from oracle.rpc.client import Json
 from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format
 from oracle.rpc.rpc_errors import CallRefusedError, RevertError

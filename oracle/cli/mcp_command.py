@@ -8,8 +8,7 @@ import typer
 
 from oracle.cli.options import DEFAULT_CONFIG, ConfigOption, load_config
 from oracle.daemon.event_readers import open_reader
-from oracle.daemon.mcp.api_access import LocalApi, RemoteApi
-from oracle.daemon.mcp.stdio_server import serve_messages
+from oracle.daemon.mcp_server import LocalApi, RemoteApi, serve_messages
 from oracle.daemon.records import open_folded_records
 from oracle.daemon.startup import open_read_api
 

@@ -16,7 +16,7 @@ from oracle.domain.ids import ZERO_ADDRESS, Address, Hash
 from oracle.domain.reports.report import Lanes, Report
 from oracle.domain.roots.leaves import NodeLeaf, extract_lanes
 from oracle.domain.roots.pieces import PIECE_LEAVES, PiecedRound, PieceTree
-from oracle.domain.roots.proofs import NodeProof, ProvableRound
+from oracle.domain.roots.round_tree import NodeProof, ProvableRound
 from oracle.errors import InputError
 from oracle.signing.typed_data import Domain
 from oracle.store.database import UnitOfWork

@@ -21,7 +21,7 @@ from oracle.domain.reports.lanes import LOWEST_SCORE
 from oracle.domain.reports.node_kicks import NodeKick
 from oracle.domain.reports.report import ReportSettings
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
-from oracle.domain.roots.proofs import NodeProof
+from oracle.domain.roots.round_tree import NodeProof
 from oracle.domain.scoring.node_scores import is_kickout_due
 from oracle.domain.scoring.rules import Rules
 from oracle.indexer.kickout_reviews import (

@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field, PlainSerializer, WithJsonSchema
 
 from oracle.domain.events.jsonl_fields import encode_int
-from oracle.domain.scoring.node_figures import NodeState
+from oracle.domain.scoring.node_figures import NodeState, compute_qos_interval
 from oracle.domain.scoring.rules import Rules
-from oracle.domain.scoring.score_interval import compute_qos_interval
 from oracle.domain.state import Node
 from oracle.queries.answers import AddressText, Answer, ApiModel, FixedPoint
 from oracle.queries.text.text_tables import Column

@@ -12,7 +12,7 @@ from oracle.domain.events.oracle_events import RoundAccepted
 from oracle.domain.ids import Address, Hash
 from oracle.domain.roots.leaves import RoundSummary
 from oracle.domain.roots.node_leaves import iter_linked_leaves
-from oracle.domain.roots.proofs import NodeProof, ProvableRound
+from oracle.domain.roots.round_tree import NodeProof, ProvableRound
 from oracle.errors import InputError
 from oracle.indexer.event_archive import EventArchive
 from oracle.indexer.folded_state import fold_state_up_to

@@ -17,7 +17,7 @@ from oracle.domain.reports.kickout_review import (
     review_kickout,
 )
 from oracle.domain.roots.node_leaves import build_scoring_context, iter_linked_leaves
-from oracle.domain.roots.proofs import ProvableRound
+from oracle.domain.roots.round_tree import ProvableRound
 from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Node
 from oracle.queries.replay import replay_events

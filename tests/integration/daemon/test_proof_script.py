@@ -16,7 +16,7 @@ from oracle.daemon.web.pages.page_frame import STATIC
 from oracle.domain.ids import Address
 from oracle.domain.reports.lanes import DO_NOT_SELECT
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
-from oracle.domain.roots.proofs import ProvableRound
+from oracle.domain.roots.round_tree import ProvableRound
 from oracle.queries.leaf_models import ProofLeaf, ProofSummary
 from oracle.queries.node_proof import NodeProofDetail
 from oracle.queries.proof_sentences import describe_leaf, describe_summary

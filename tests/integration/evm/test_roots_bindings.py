@@ -22,7 +22,7 @@ from oracle.bindings.qos_words import (
 )
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address, Hash
-from oracle.domain.roots.proofs import NodeProof
+from oracle.domain.roots.round_tree import NodeProof
 from oracle.errors import TransientError
 from oracle.signing.typed_data import Domain, ReportStatement
 from tests.contracts.oracle_signing import SIGNERS

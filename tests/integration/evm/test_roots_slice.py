@@ -39,8 +39,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import ZERO_HASH, Address, Hash
 from oracle.domain.roots.leaves import NodeLeaf, RoundSummary
-from oracle.domain.roots.proofs import ProvableRound
-from oracle.domain.roots.round_tree import RoundTree
+from oracle.domain.roots.round_tree import ProvableRound, RoundTree
 from oracle.rpc.fanout import PoolView
 from oracle.rpc.rpc_errors import RevertError
 from oracle.signing.local import KeySigner

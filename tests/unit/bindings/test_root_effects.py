@@ -18,7 +18,7 @@ from oracle.bindings.qos_words import encode_bind_seats_call, encode_write_words
 from oracle.chain.decode.abi import load_abi
 from oracle.domain.ids import Address, Hash
 from oracle.domain.roots.leaves import LeafFlag, NodeLeaf, RoundSummary
-from oracle.domain.roots.proofs import NodeProof
+from oracle.domain.roots.round_tree import NodeProof
 from oracle.signing.typed_data import ReportStatement
 from oracle.txmgr.client.receipts import Receipt, ReceiptLog
 

@@ -9,7 +9,7 @@ from lab.closed_loop.closed_loop import run_closed_loop
 from lab.closed_loop.loop_plan import LoopPlan, Participants, build_honest_node_roles
 from lab.closed_loop.running.folded_network import FoldedNetwork
 from oracle.domain.ids import Address, TaskKey
-from oracle.domain.scoring.score_interval import compute_score_sum_interval
+from oracle.domain.scoring.node_figures import compute_score_sum_interval
 from oracle.domain.state import GroupResult, Task, copy_task
 from oracle.queries.advice.what_if import rank_with_changed_times, restore_ranked_tasks
 from tests.support.loops import build_column_from_text

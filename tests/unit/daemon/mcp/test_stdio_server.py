@@ -9,8 +9,7 @@ import pytest
 
 from client_types.description import build_openapi_description
 from oracle.daemon.config.listener_section import ApiSection
-from oracle.daemon.mcp.api_access import LocalApi
-from oracle.daemon.mcp.stdio_server import MARK, TOOLS, UNTRUSTED_FIELDS, serve_messages
+from oracle.daemon.mcp_server import MARK, TOOLS, UNTRUSTED_FIELDS, LocalApi, serve_messages
 from oracle.daemon.web.api.read_api import create_read_api
 from oracle.store.database import Store
 from tests.support.api import IndexedHistory

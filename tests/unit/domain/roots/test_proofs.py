@@ -6,7 +6,7 @@ from hypothesis import given
 from oracle.chain.proofs.keccak import keccak
 from oracle.domain.roots.leaves import NodeLeaf, hash_leaf
 from oracle.domain.roots.merkle_tree import compute_root
-from oracle.domain.roots.proofs import ProvableRound
+from oracle.domain.roots.round_tree import ProvableRound
 from tests.unit.domain.roots.test_round_tree import ADDRESSES, ORACLE, draw_leaves
 
 

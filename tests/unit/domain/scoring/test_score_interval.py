@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from oracle.domain.fixed_point import UNIT
-from oracle.domain.scoring.node_figures import compute_node_scores
-from oracle.domain.scoring.score_interval import compute_qos_interval, compute_score_sum_interval
+from oracle.domain.scoring.node_figures import (
+    compute_node_scores,
+    compute_qos_interval,
+    compute_score_sum_interval,
+)
 from oracle.domain.state import Membership
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX, RELAY
 from tests.support.examples import examples
