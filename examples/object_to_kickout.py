@@ -53,7 +53,7 @@ def find_reason(client: Client, node: str) -> tuple[str, str, str]:
     words = (
         f"{len(numbers)} of {len(timeouts)} timeouts belong to incidents {sorted(set(numbers))}"
     )
-    return REASON_BY_KIND[first["kind"]], "--words", words
+    return REASON_BY_KIND[first["kind"]], "--text", words
 
 
 if __name__ == "__main__":

@@ -188,7 +188,7 @@ def upgrade() -> None:
     op.create_table('daemon_health',
     sa.Column('id', sa.SmallInteger(), autoincrement=False, nullable=False),
     sa.Column('process', sa.Text(), nullable=False),
-    sa.Column('beaten_ms', sa.BigInteger(), nullable=False),
+    sa.Column('reported_ms', sa.BigInteger(), nullable=False),
     sa.Column('findings', sa.Text(), nullable=False),
     sa.Column('ended_ms', sa.BigInteger(), nullable=True),
     sa.Column('failure', sa.Text(), nullable=True),
@@ -247,21 +247,21 @@ def upgrade() -> None:
     sqlite_with_rowid=False
     )
     op.create_table('feed_cursor',
-    sa.Column('one', sa.SmallInteger(), autoincrement=False, nullable=False),
+    sa.Column('id', sa.SmallInteger(), autoincrement=False, nullable=False),
     sa.Column('stream', sa.BigInteger(), nullable=False),
     sa.Column('settled_id', sa.BigInteger(), nullable=False),
     sa.Column('highest_id', sa.BigInteger(), nullable=False),
     sa.Column('first_id', sa.BigInteger(), nullable=True),
-    sa.Column('asked_at', sa.BigInteger(), nullable=False),
-    sa.Column('whole_at', sa.BigInteger(), nullable=False),
+    sa.Column('polled_at', sa.BigInteger(), nullable=False),
+    sa.Column('fully_polled_at', sa.BigInteger(), nullable=False),
     sa.Column('changed_at', sa.BigInteger(), nullable=False),
     sa.Column('row_time', sa.BigInteger(), nullable=False),
     sa.Column('settled_to', sa.BigInteger(), nullable=False),
     sa.Column('compared_id', sa.BigInteger(), nullable=False),
     sa.Column('reread_at', sa.BigInteger(), nullable=False),
     sa.Column('polls', sa.BigInteger(), nullable=False),
-    sa.CheckConstraint('one = 1', name=op.f('ck_feed_cursor_one_row')),
-    sa.PrimaryKeyConstraint('one', name=op.f('pk_feed_cursor'))
+    sa.CheckConstraint('id = 1', name=op.f('ck_feed_cursor_one_row')),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_feed_cursor'))
     )
     op.create_table('feed_fault',
     sa.Column('kind', sa.Text(), nullable=False),
@@ -475,7 +475,7 @@ def upgrade() -> None:
     sa.Column('sub', sa.BigInteger(), autoincrement=False, nullable=False),
     sa.Column('seq', sa.BigInteger(), autoincrement=False, nullable=False),
     sa.Column('time', sa.BigInteger(), nullable=False),
-    sa.Column('turn', sa.Text(), nullable=False),
+    sa.Column('transition', sa.Text(), nullable=False),
     sa.PrimaryKeyConstraint('node', 'block', 'tx', 'log', 'sub', 'seq', name=op.f('pk_membership_change')),
     sqlite_with_rowid=False
     )
@@ -569,7 +569,7 @@ def upgrade() -> None:
     sa.Column('time', sa.BigInteger(), nullable=False),
     sa.Column('due_since', sa.BigInteger(), nullable=False),
     sa.Column('reason', sa.SmallInteger(), nullable=False),
-    sa.Column('words', sa.Text(), nullable=False),
+    sa.Column('text', sa.Text(), nullable=False),
     sa.PrimaryKeyConstraint('node', 'seq', name=op.f('pk_objection')),
     sqlite_with_rowid=False
     )
@@ -591,7 +591,7 @@ def upgrade() -> None:
     sa.Column('seq', sa.BigInteger(), nullable=False),
     sa.Column('due_since', sa.BigInteger(), nullable=False),
     sa.Column('reason', sa.SmallInteger(), nullable=False),
-    sa.Column('words', sa.LargeBinary(), nullable=False),
+    sa.Column('text', sa.LargeBinary(), nullable=False),
     sa.Column('deadline', sa.BigInteger(), nullable=False),
     sa.Column('signature', sa.LargeBinary(), nullable=False),
     sa.Column('reserved_gas', sa.BigInteger(), nullable=False),
@@ -941,7 +941,7 @@ def upgrade() -> None:
     )
     op.create_index('intent_nonce', 'pub_intent', ['chain_id', 'sender', 'nonce'], unique=False)
     op.create_index('intent_work', 'pub_intent', ['state'], unique=False, sqlite_where=sa.text("state IN ('planned', 'ready', 'assigned', 'live', 'mined')"), postgresql_where=sa.text("state IN ('planned', 'ready', 'assigned', 'live', 'mined')"))
-    op.create_index('one_got_ready', 'pub_intent', ['chain_id', 'sender', 'contract', 'exclusive_key'], unique=True, sqlite_where=sa.text("exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"), postgresql_where=sa.text("exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"))
+    op.create_index('one_exclusive_call', 'pub_intent', ['chain_id', 'sender', 'contract', 'exclusive_key'], unique=True, sqlite_where=sa.text("exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"), postgresql_where=sa.text("exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"))
     op.create_table('pub_nonce',
     sa.Column('chain_id', sa.BigInteger(), autoincrement=False, nullable=False),
     sa.Column('sender', sa.LargeBinary(), nullable=False),
@@ -1009,7 +1009,7 @@ def downgrade() -> None:
     op.drop_index('nonce_opened', table_name='pub_nonce')
     op.drop_index('nonce_bumped', table_name='pub_nonce', sqlite_where=sa.text('last_bump_at IS NOT NULL'), postgresql_where=sa.text('last_bump_at IS NOT NULL'))
     op.drop_table('pub_nonce')
-    op.drop_index('one_got_ready', table_name='pub_intent', sqlite_where=sa.text("exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"), postgresql_where=sa.text("exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"))
+    op.drop_index('one_exclusive_call', table_name='pub_intent', sqlite_where=sa.text("exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"), postgresql_where=sa.text("exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"))
     op.drop_index('intent_work', table_name='pub_intent', sqlite_where=sa.text("state IN ('planned', 'ready', 'assigned', 'live', 'mined')"), postgresql_where=sa.text("state IN ('planned', 'ready', 'assigned', 'live', 'mined')"))
     op.drop_index('intent_nonce', table_name='pub_intent')
     op.drop_table('pub_intent')

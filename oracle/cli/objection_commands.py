@@ -173,7 +173,7 @@ def sign_objection_answer(
 
 @objection.command(
     epilog="Example: qos-oracle objection sign --keystore node.json --password-file node.txt "
-    '--due-since 1796000000 --reason application --words "the tasks of one customer hung"'
+    '--due-since 1796000000 --reason application --text "the tasks of one customer hung"'
 )
 def sign(  # noqa: PLR0913  a command line's options are its parameters
     config: ConfigOption = DEFAULT_CONFIG,
@@ -198,7 +198,7 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
         typer.Option("--reason", metavar="NAME", help=f"Reason for the objection: {_REASONS}."),
     ] = ObjectionReason.OTHER.option,
     explanation: Annotated[
-        str, typer.Option("--words", help="Public explanation, at most 280 bytes.")
+        str, typer.Option("--text", help="Public explanation, at most 280 bytes.")
     ] = "",
     valid_seconds: Annotated[
         int, typer.Option("--valid", min=60, help="Seconds for which the signature is valid.")
@@ -222,7 +222,7 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
     number = _parse_objection_reason(reason)
     if len(explanation.encode()) > MAX_WORDS_BYTES:
         raise InputError(
-            f"--words: {len(explanation.encode())} bytes; the maximum is {MAX_WORDS_BYTES}"
+            f"--text: {len(explanation.encode())} bytes; the maximum is {MAX_WORDS_BYTES}"
         )
     signer = KeySigner.open(keystore, password_file)
     with open_checked_chain(settings) as chain:
@@ -327,4 +327,4 @@ def _print_objections(entries: list[ObjectionEntry], *, as_json: bool) -> None:
         )
         typer.echo(f"  {describe_objection_state(entry)}")
         if entry.text:
-            typer.echo(f"  the owner's words: {sanitize_text(entry.text)}")
+            typer.echo(f"  the owner's explanation: {sanitize_text(entry.text)}")

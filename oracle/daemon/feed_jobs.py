@@ -144,7 +144,7 @@ class FeedJobs:
     def _reread_old_rows(self, cursor: FeedCursor) -> tuple[FeedFault, ...]:
         settings, call = self.records.config.feed, self._reread_call
         if not call.is_pending:
-            if cursor.asked_at - cursor.reread_at < settings.reread_seconds:
+            if cursor.polled_at - cursor.reread_at < settings.reread_seconds:
                 return ()
             start_id = get_reread_start_id(cursor)
             call.start(
@@ -184,8 +184,8 @@ class FeedJobs:
         indexer_metrics.FEED_WAITING_ROWS.set(waiting_rows)
         self.health.feed_fault = "not read yet" if cursor is None else None
         if cursor is not None:
-            silent_seconds = cursor.asked_at - cursor.changed_at
-            indexer_metrics.FEED_STUCK_SECONDS.set(max(0.0, self.wall_clock() - cursor.asked_at))
+            silent_seconds = cursor.polled_at - cursor.changed_at
+            indexer_metrics.FEED_STUCK_SECONDS.set(max(0.0, self.wall_clock() - cursor.polled_at))
             indexer_metrics.FEED_SILENT_SECONDS.set(silent_seconds)
             if self._has_possible_unread_rows:
                 self.health.feed_fault = (

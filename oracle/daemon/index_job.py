@@ -123,7 +123,7 @@ class IndexJob:
             )
             refusal = get_refusal(uow)
             unconfirmed = get_confirmation_obstacle(uow)
-        health.refusal_reason = None if refusal is None else refusal.words
+        health.refusal_reason = None if refusal is None else refusal.reason
         REFUSED.set(refusal is not None)
         unconfirmed_since = self.ingest.unconfirmed_since
         now = self.ingest.clock()

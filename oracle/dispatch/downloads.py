@@ -85,7 +85,7 @@ def _is_download_pending(planned: PlannedDownload, node: Node | None) -> bool:
         and node.membership is Membership.MEMBER
         and planned.model not in node.models
         and not any(
-            request.model == planned.model and request.asked_at >= planned.time
+            request.model == planned.model and request.requested_at >= planned.time
             for request in node.downloads
         )
     )

@@ -41,7 +41,7 @@ class DownloadRequest(NamedTuple):
     """
 
     model: str
-    asked_at: int
+    requested_at: int
     until: int
 
 

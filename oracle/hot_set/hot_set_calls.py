@@ -7,7 +7,7 @@ from oracle.chain.heads import Heads
 from oracle.quorum.quorum_context import QuorumContext
 from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
-from oracle.store.outbox.records import BIND_NODES, BRING_WORDS, Intent, IntentState
+from oracle.store.outbox.records import BIND_NODES, UPDATE_WORDS, Intent, IntentState
 from oracle.txmgr.call_registry import CallStage, Decision
 
 
@@ -48,7 +48,7 @@ class _HotSetCall(ContractCall):
 class BringWordsCall(_HotSetCall):
     """Writes consecutive words (of sixteen scores each) of a round to the hot set."""
 
-    name = BRING_WORDS
+    name = UPDATE_WORDS
 
 
 class BindNodesCall(_HotSetCall):

@@ -25,8 +25,8 @@ from oracle.quorum.statements import is_report_in_flight
 from oracle.store.database import UnitOfWork
 from oracle.store.outbox.records import (
     BIND_NODES,
-    BRING_WORDS,
     HOT_SET_KINDS,
+    UPDATE_WORDS,
     CallRequest,
     IntentState,
 )
@@ -195,7 +195,7 @@ def _plan_word_run_calls(
             source.accepted.round, first_index, (*run_words, *padding), hashes
         )
         subject = f"words {first_index} to {first_index + count - 1}{suffix}"
-        yield _PlannedCall(BRING_WORDS, subject, calldata)
+        yield _PlannedCall(UPDATE_WORDS, subject, calldata)
 
 
 def _plan_seat_calls(

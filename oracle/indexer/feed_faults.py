@@ -147,7 +147,7 @@ def accept_feed_faults(
             highest_id=first_row_after,
             compared_id=first_row_after,
             first_id=None,
-            whole_at=0,
+            fully_polled_at=0,
         )
         uow.feed.move_cursor(new_cursor, cursor.polls)
     return faults

@@ -118,9 +118,9 @@ def _ingest_page(
     uow: UnitOfWork, cursor: FeedCursor, response: FeedPoll, settings: FeedSettings
 ) -> PollResult:
     # The feed's stored time must never go back, even if its clock does.
-    now = max(response.feed_time, cursor.asked_at)
+    now = max(response.feed_time, cursor.polled_at)
     rows = [
-        replace(row, stream=cursor.stream, seen_from=cursor.whole_at or now, seen_to=now)
+        replace(row, stream=cursor.stream, seen_from=cursor.fully_polled_at or now, seen_to=now)
         for row in response.rows
     ]
     stop_fault = _find_continuity_fault(cursor, response, now)
@@ -134,7 +134,9 @@ def _ingest_page(
     uow.feed.append([served_row for _, served_row in changed], canonical=False)
     faults = _build_changed_row_faults(changed, now)
     faults += [
-        _build_row_fault(VANISHED, row, now, "it was there, and is told no more")
+        _build_row_fault(
+            VANISHED, row, now, "an earlier response contained the row; this one does not"
+        )
         for row in missing
     ]
     faults += [
@@ -145,7 +147,7 @@ def _ingest_page(
     uow.feed.append(added)
     cursor = _advance_feed_cursor(cursor, added, now)
     if response.is_complete:
-        cursor = replace(cursor, whole_at=now)
+        cursor = replace(cursor, fully_polled_at=now)
     settled_count, cursor = _settle_rows(uow, cursor, settings, is_complete=response.is_complete)
     uow.feed.move_cursor(cursor, cursor.polls)
     return PollResult(len(added), settled_count, record_faults(uow, faults))
@@ -162,10 +164,12 @@ def _find_continuity_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> 
     """Return a fault if the stream does not continue where reading stopped, or None."""
     is_anchored = response.start_id < cursor.settled_id
     if response.newest_id is not None and response.newest_id < cursor.settled_id:
-        detail = f"its newest row is {response.newest_id}, below the last read {cursor.settled_id}"
+        detail = (
+            f"the newest row is {response.newest_id}, below the settled row {cursor.settled_id}"
+        )
         return FeedFault(WENT_BACK, cursor.stream, cursor.settled_id, now, detail)
     if is_anchored and response.rows and response.rows[0].id > cursor.settled_id:
-        detail = f"row {cursor.settled_id} is gone, and its first row is {response.rows[0].id} now"
+        detail = f"row {cursor.settled_id} is missing; the first row is {response.rows[0].id}"
         return FeedFault(GAP, cursor.stream, cursor.settled_id, now, detail)
     return None
 
@@ -179,7 +183,7 @@ def _build_changed_row_faults(
             CHANGED,
             stored_row,
             now,
-            f"it was {stored_row.hash}, and is told as {served_row.hash} now",
+            f"the hash of the row changed from {stored_row.hash} to {served_row.hash}",
         )
         for stored_row, served_row in changed_rows
         if not is_corrected_abort_reason(stored_row, served_row)
@@ -192,10 +196,10 @@ def _build_row_fault(kind: str, row: FeedRow, now: int, detail: str) -> FeedFaul
 
 def _advance_feed_cursor(cursor: FeedCursor, added: Sequence[FeedRow], now: int) -> FeedCursor:
     if not added:
-        return replace(cursor, asked_at=now, changed_at=cursor.changed_at or now)
+        return replace(cursor, polled_at=now, changed_at=cursor.changed_at or now)
     first_id = added[0].id if cursor.first_id is None else cursor.first_id
     highest_id = max(cursor.highest_id, added[-1].id)
-    return replace(cursor, asked_at=now, changed_at=now, highest_id=highest_id, first_id=first_id)
+    return replace(cursor, polled_at=now, changed_at=now, highest_id=highest_id, first_id=first_id)
 
 
 def _settle_rows(
@@ -210,11 +214,11 @@ def _settle_rows(
     witnessed_by_id = uow.feed.get_witness_time_by_row_id(cursor.settled_id, last_id)
     time_by_id: dict[int, int] = {}
     row_time = cursor.row_time
-    settled_to = cursor.asked_at if is_complete else cursor.settled_to
+    settled_to = cursor.polled_at if is_complete else cursor.settled_to
     for row in unsettled_rows:
         time = max(_get_row_time(row, witnessed_by_id), row_time)
         if (
-            cursor.asked_at - row.seen_to < settings.settle_seconds
+            cursor.polled_at - row.seen_to < settings.settle_seconds
             or len(time_by_id) == MAX_SETTLED_ROWS
         ):
             settled_to = time
@@ -257,7 +261,7 @@ def ingest_reread_response(store: Store, response: FeedPoll) -> tuple[FeedFault,
         if cursor is None:
             return ()
         # The response's time has not been compared with the local clock, so it is not stored.
-        now = cursor.asked_at
+        now = cursor.polled_at
         served_rows = _select_rows_up_to(response, cursor.settled_id, cursor.stream, now)
         first_id = served_rows[0].id if served_rows else cursor.settled_id
         # Rows above the response's last id may have been settled since the request, so they are
@@ -269,12 +273,17 @@ def ingest_reread_response(store: Store, response: FeedPoll) -> tuple[FeedFault,
         changed, missing, late_rows = compare_feed_rows(stored_rows, served_rows)
         uow.feed.append([*(served_row for _, served_row in changed), *late_rows], canonical=False)
         faults = [
-            _build_row_fault(LATE, row, now, "it came after its place was settled")
+            _build_row_fault(
+                LATE, row, now, "the row appeared after the rows up to its id were settled"
+            )
             for row in late_rows
             if row.id > (cursor.first_id or 0)
         ]
         faults += _build_changed_row_faults(changed, now)
-        faults += [_build_row_fault(VANISHED, row, now, "it is told no more") for row in missing]
+        faults += [
+            _build_row_fault(VANISHED, row, now, "the feed no longer returns the row")
+            for row in missing
+        ]
         uow.feed.move_cursor(replace(cursor, reread_at=now), cursor.polls)
         return record_faults(uow, faults)
 
@@ -290,15 +299,18 @@ def compare_with_second_feed(store: Store, response: FeedPoll, name: str) -> tup
         if cursor is None or response.start_id != cursor.compared_id or not response.rows:
             return ()
         served_rows = _select_rows_up_to(
-            response, cursor.settled_id, cursor.stream, cursor.asked_at
+            response, cursor.settled_id, cursor.stream, cursor.polled_at
         )
         last_id = min(cursor.settled_id, response.rows[-1].id)
         stored_rows = uow.feed.list_canonical_rows(cursor.stream, response.start_id + 1, last_id)
         changed, missing, added = compare_feed_rows(stored_rows, served_rows)
-        now = cursor.asked_at
+        now = cursor.polled_at
         faults = [
             _build_row_fault(
-                DISAGREE, stored_row, now, f"{stored_row.hash} here, {served_row.hash} at {name}"
+                DISAGREE,
+                stored_row,
+                now,
+                f"hash {stored_row.hash} here, {served_row.hash} at {name}",
             )
             for stored_row, served_row in changed
             if not (
@@ -306,8 +318,13 @@ def compare_with_second_feed(store: Store, response: FeedPoll, name: str) -> tup
                 or is_corrected_abort_reason(served_row, stored_row)
             )
         ]
-        faults += [_build_row_fault(DISAGREE, row, now, f"{name} lacks it") for row in missing]
-        faults += [_build_row_fault(DISAGREE, row, now, f"only {name} has it") for row in added]
+        faults += [
+            _build_row_fault(DISAGREE, row, now, f"{name} does not have the row")
+            for row in missing
+        ]
+        faults += [
+            _build_row_fault(DISAGREE, row, now, f"only {name} has the row") for row in added
+        ]
         uow.feed.move_cursor(replace(cursor, compared_id=last_id), cursor.polls)
         return record_faults(uow, faults)
 

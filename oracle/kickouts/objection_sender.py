@@ -16,7 +16,7 @@ from oracle.kickouts.kickout_context import KickoutContext
 from oracle.signing.typed_data import ObjectionStatement
 from oracle.store.database import UnitOfWork
 from oracle.store.objection_inbox import PostedObjection
-from oracle.store.outbox.records import BRING_OBJECTION, CallRequest, Intent, IntentState
+from oracle.store.outbox.records import SUBMIT_OBJECTION, CallRequest, Intent, IntentState
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.context import StepResult
 
@@ -60,8 +60,8 @@ def _enqueue_call(
     request = CallRequest(
         account=account_context.account,
         contract=contract,
-        kind=BRING_OBJECTION,
-        dedup_key=f"{BRING_OBJECTION}:{posted.id}",
+        kind=SUBMIT_OBJECTION,
+        dedup_key=f"{SUBMIT_OBJECTION}:{posted.id}",
         calldata=encode_signed_objection_call(build_objection_statement(posted), posted.signature),
         subject=subject,
         priority=_PRIORITY,
@@ -72,7 +72,7 @@ def _enqueue_call(
         uow.objection_inbox.mark_ended(posted, account_context.stamp.at, "it was planned before")
     else:
         uow.objection_inbox.set_intent(posted, intent_id)
-    return StepResult(f"{BRING_OBJECTION} planned", intent_id, subject)
+    return StepResult(f"{SUBMIT_OBJECTION} planned", intent_id, subject)
 
 
 def _format_objection_subject(posted: PostedObjection) -> str:
@@ -108,7 +108,7 @@ class BringObjectionCall(ContractCall):
     A call that fails is not repeated, because the owner may post the objection again.
     """
 
-    name = BRING_OBJECTION
+    name = SUBMIT_OBJECTION
 
     def __init__(self, context: KickoutContext) -> None:
         self._context = context

@@ -168,7 +168,7 @@ class DownloadView(ApiModel):
     """A request that a node should download a model; times are in unix seconds."""
 
     model: str
-    asked_at: int
+    requested_at: int
     until: int
     state: str = Field(examples=["open", "answered", "unanswered"])
 

@@ -45,7 +45,7 @@ class FeedView(ApiModel):
     settled_to: int = Field(
         description="Time before which all rows are settled: no later row can precede them."
     )
-    asked_at: int = Field(
+    polled_at: int = Field(
         description="Time of the last request by the feed's clock, in unix seconds."
     )
     folded_rows: int
@@ -91,7 +91,7 @@ def load_feed_view(uow: UnitOfWork) -> FeedView | None:
         settled_id=cursor.settled_id,
         highest_id=cursor.highest_id,
         settled_to=cursor.settled_to,
-        asked_at=cursor.asked_at,
+        polled_at=cursor.polled_at,
         folded_rows=folded_rows,
         waiting_rows=waiting_rows,
         held=any(fault.kind in HOLDING_KINDS for fault in faults),

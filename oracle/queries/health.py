@@ -99,7 +99,9 @@ def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
         )
     refusal = get_refusal(uow)
     if refusal is not None:
-        yield HealthFinding(Condition.REFUSED, f"{refusal.words}; see `qos-oracle resync refusal`")
+        yield HealthFinding(
+            Condition.REFUSED, f"{refusal.reason}; see `qos-oracle resync refusal`"
+        )
     unconfirmed_text = get_confirmation_obstacle(uow)
     if unconfirmed_text is not None:
         yield HealthFinding(Condition.WAITING_WITNESS, unconfirmed_text)

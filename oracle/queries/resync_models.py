@@ -184,7 +184,7 @@ class RefusalAnswer(ApiModel):
     """The block that the indexer refuses now, if any."""
 
     refused: RefusedBlock | None
-    words: str | None
+    reason: str | None
     accepted: bool
 
 

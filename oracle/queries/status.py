@@ -105,7 +105,7 @@ def load_operator_status(
             endpoints=endpoints,
             endpoints_proven_wrong=dict(uow.facts.quarantine.get_reason_by_endpoint()),
             suspect_blocks=count_suspect_blocks(uow),
-            refused=None if refusal is None else refusal.words,
+            refused=None if refusal is None else refusal.reason,
             last_reorg=next(map(OperatorReorg.model_validate, uow.reorgs.list_newest(1)), None),
             feed=load_feed_view(uow),
             nodes=_count_nodes_by_status(uow.nodes.count_by_state()),

@@ -54,8 +54,8 @@ class HealthRepository:
         pairs = msgspec.json.decode(row.findings, type=list[tuple[str, str]])
         return ReportedHealth(
             process=row.process,
-            age_seconds=(row.now_ms - row.beaten_ms) / MS_PER_SECOND,
-            reported_at=row.beaten_ms // MS_PER_SECOND,
+            age_seconds=(row.now_ms - row.reported_ms) / MS_PER_SECOND,
+            reported_at=row.reported_ms // MS_PER_SECOND,
             # Skip unknown conditions, because a later release may define more.
             findings=tuple(
                 HealthFinding(Condition[key.upper()], detail)

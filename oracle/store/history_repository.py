@@ -82,7 +82,7 @@ _NEWEST_RELIABILITY_CHANGES = _select_newest(reliability_change)
 _NEWEST_MEMBERSHIP_CHANGES = _select_newest(membership_change)
 # Requests to pause or quit take effect only when the node's task ends, so they are skipped.
 _EFFECTIVE_MEMBERSHIP_CHANGES = _NEWEST_MEMBERSHIP_CHANGES.where(
-    membership_change.c.turn.not_in([transition.value for transition in REQUEST_TRANSITIONS])
+    membership_change.c.transition.not_in([transition.value for transition in REQUEST_TRANSITIONS])
 )
 
 

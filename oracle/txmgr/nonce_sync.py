@@ -28,8 +28,8 @@ _REBUILD_ADVICE = "stop the daemon and run `qos-oracle outbox rebuild --from-cha
 _MAX_NAMED = 5
 # Parts of a pause's stored reason. The first marks a nonce conflict; the second precedes the
 # reason of the pause that the conflict replaced.
-_CONFLICT_MARKER = "this database gave out only those below"
-_EARLIER_MARKER = "; it rested before, "
+_CONFLICT_MARKER = "this database assigned only those below"
+_EARLIER_MARKER = "; the sender was already paused for "
 
 
 class NonceAheadError(InputError):
@@ -272,7 +272,7 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
         "account_nonce_ahead",
         sender=address,
         counted=error.highest,
-        given_out=error.next_nonce,
+        assigned=error.next_nonce,
         transaction=use.hash,
         act="find out who uses the key; `outbox rebuild --from-chain`, "
         f"`outbox release {address}`",

@@ -220,7 +220,7 @@ class DownloadView(TypedDict):
     """A request that a node should download a model; times are in unix seconds."""
 
     model: str
-    asked_at: int
+    requested_at: int
     until: int
     state: str
 

@@ -29,7 +29,7 @@ class BlockRefusal(msgspec.Struct, frozen=True):
     number: int
     block_hash: Hash
     check: str
-    words: str
+    reason: str
 
     def to_json(self) -> str:
         """Return the refusal as JSON for `from_json`."""
@@ -52,6 +52,6 @@ class BlockRefusedError(TransientError):
     def __init__(self, refusal: BlockRefusal) -> None:
         self.refusal = refusal
         super().__init__(
-            f"{refusal.words}. The block is not indexed; add another endpoint to [chain] "
+            f"{refusal.reason}. The block is not indexed; add another endpoint to [chain] "
             "endpoints, or remove the wrong one; see `qos-oracle resync refusal`"
         )

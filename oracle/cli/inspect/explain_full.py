@@ -58,7 +58,7 @@ def _render_downloads(explanation: Explanation) -> Iterator[str]:
     if downloads:
         yield "Download requests of the last day:"
         for request, state in downloads:
-            requested_time = format_block_time(request.asked_at)
+            requested_time = format_block_time(request.requested_at)
             yield f"  {sanitize_text(request.model)}, {requested_time}: {state}"
         yield ""
 

@@ -255,9 +255,9 @@ def show_or_accept_refusal(
             if block_refusal is None
             else RefusedBlock(block=block_refusal.number, check=block_refusal.check)
         )
-        reason_text = None if block_refusal is None else block_refusal.words
+        reason_text = None if block_refusal is None else block_refusal.reason
         is_accepted = accept and not dry_run
-        print_model(RefusalAnswer(refused=refused, words=reason_text, accepted=is_accepted))
+        print_model(RefusalAnswer(refused=refused, reason=reason_text, accepted=is_accepted))
         return
     for line in _render_refusal(block_refusal, is_accepted=accept and not dry_run):
         typer.echo(line)
@@ -268,22 +268,22 @@ def _render_refusal(block_refusal: BlockRefusal | None, *, is_accepted: bool) ->
         return ["no block is refused"]
     if is_accepted:
         return [
-            f"accepted, unproven: {block_refusal.words}",
+            f"accepted, unproven: {block_refusal.reason}",
             "`run` ingests the block as returned",
         ]
     if block_refusal.check == BLOCK_HASH_CHECK:
         return [
-            f"refused: {block_refusal.words}",
+            f"refused: {block_refusal.reason}",
             "remedy: remove the wrong endpoint from [chain] endpoints, or add a third one",
         ]
     if block_refusal.check == CALIBRATION_CHECK:
         return [
-            f"waiting: {block_refusal.words}",
+            f"waiting: {block_refusal.reason}",
             "remedy: wait for that provider, or remove its endpoints from [chain] endpoints",
             "or, if the chain's headers prove nothing: lower the requirements in [verify]",
         ]
     return [
-        f"refused: {block_refusal.words}",
+        f"refused: {block_refusal.reason}",
         "remedy: add an endpoint that proves the block",
         f"or, if an explorer shows the block as this endpoint does: {_ACCEPT_COMMAND}",
         "or, if receipts no longer match their root on this chain: [verify] receipts = false",

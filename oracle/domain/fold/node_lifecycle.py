@@ -131,7 +131,7 @@ def apply_download_requested(ledger: WorkingSet, event: DownloadRequested) -> No
     """Record a download request to the node, and remove requests that are older than a day."""
     node = ledger.get_node_for_update(event.node, event.time)
     cutoff_time = event.time - DOWNLOAD_HISTORY_SECONDS
-    recent_requests = [request for request in node.downloads if request.asked_at > cutoff_time]
+    recent_requests = [request for request in node.downloads if request.requested_at > cutoff_time]
     node.downloads = (*recent_requests, DownloadRequest(event.model, event.time, event.until))
 
 

@@ -212,8 +212,8 @@ class NonceSlotRepository(AttemptQueries):
         # If an operator replaced a call with a no-op, the call must not be retried.
         is_given_up = winner.request.kind == NOOP
         rival_state = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
-        # End the other intents first, because the index `one_got_ready` permits only one intent
-        # per `exclusive_key`.
+        # End the other intents first, because the index `one_exclusive_call` permits only one
+        # intent per `exclusive_key`.
         for rival in self._intents.list_for_nonce(slot.account, slot.nonce):
             if rival.id != attempt.intent_id and rival.state in _RIVAL_STATES:
                 values = {"superseded_by": attempt.intent_id}

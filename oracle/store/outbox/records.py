@@ -15,10 +15,10 @@ ACCUSE, EXECUTE_KICK, CLEAR_KICK = "accuse", "execute_kick", "clear_kick"
 RETRY_KICK = "retry_kick"
 # Calls that lead to an expulsion.
 EXPULSION_KINDS = (ACCUSE, EXECUTE_KICK, RETRY_KICK)
-BRING_OBJECTION = "bring_objection"
+SUBMIT_OBJECTION = "submit_objection"
 # Calls to the hot set.
-BRING_WORDS, BIND_NODES = "bring_words", "bind_nodes"
-HOT_SET_KINDS = (BRING_WORDS, BIND_NODES)
+UPDATE_WORDS, BIND_NODES = "update_words", "bind_nodes"
+HOT_SET_KINDS = (UPDATE_WORDS, BIND_NODES)
 # Calls of the dispatcher.
 START_TASK, START_GROUP = "start_task", "start_group"
 QUEUE_TASK, DROP_TASK = "queue_task", "drop_task"
@@ -32,7 +32,7 @@ NOOP, REBUILT = "noop", "rebuilt"
 
 # These kinds are exported as zero before their first call, so that alerts have a series to watch.
 CALL_KINDS = (
-    *(PUSH, *EXPULSION_KINDS, CLEAR_KICK, BRING_OBJECTION, *HOT_SET_KINDS),
+    *(PUSH, *EXPULSION_KINDS, CLEAR_KICK, SUBMIT_OBJECTION, *HOT_SET_KINDS),
     *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD),
     *(PROBE, END_PROBE, SETTLE_CONTEST, SECOND_GROUP, END_SECOND_GROUP),
     NOOP,

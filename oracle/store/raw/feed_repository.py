@@ -24,16 +24,16 @@ class FeedCursor:
     """The progress of reading a feed; times are by the feed's clock, in seconds.
 
     Every row with a time before `settled_to` is settled. `first_id` is None until there is a row.
-    `whole_at` is the time of the last poll that returned all rows, or 0. `polls` is how often the
-    cursor was moved; a writer must pass the value that it has read.
+    `fully_polled_at` is the time of the last poll that returned all rows, or 0. `polls` is how
+    often the cursor was moved; a writer must pass the value that it has read.
     """
 
     stream: int = 1
     settled_id: int = 0
     highest_id: int = 0
     first_id: int | None = None
-    asked_at: int = 0
-    whole_at: int = 0
+    polled_at: int = 0
+    fully_polled_at: int = 0
     changed_at: int = 0
     row_time: int = 0
     settled_to: int = 0

@@ -116,5 +116,5 @@ def _decode_objection_row(row: Any) -> Objected:  # noqa: ANN401  a row of any d
         due_since=row.due_since,
         reason=row.reason,
         seq=row.seq,
-        text=row.words,
+        text=row.text,
     )

@@ -46,7 +46,7 @@ Index("ix_feed_row_task_kind", feed_row.c.task, feed_row.c.kind)
 feed_cursor = Table(
     "feed_cursor",
     metadata,
-    Column("one", SmallInteger, primary_key=True, autoincrement=False),
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
     Column("stream", BigInteger, nullable=False),
     Column("settled_id", BigInteger, nullable=False),
     Column("highest_id", BigInteger, nullable=False),
@@ -54,8 +54,8 @@ feed_cursor = Table(
     Column("first_id", BigInteger),
     # The feed's clock at the last poll, at the last complete poll (0 if none), and at the last
     # poll that returned new rows.
-    Column("asked_at", BigInteger, nullable=False),
-    Column("whole_at", BigInteger, nullable=False),
+    Column("polled_at", BigInteger, nullable=False),
+    Column("fully_polled_at", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),
     # The time of the last settled row, and the time up to which all rows are settled.
     Column("row_time", BigInteger, nullable=False),
@@ -64,7 +64,7 @@ feed_cursor = Table(
     Column("compared_id", BigInteger, nullable=False),
     Column("reread_at", BigInteger, nullable=False),
     Column("polls", BigInteger, nullable=False),
-    CheckConstraint("one = 1", name="one_row"),
+    CheckConstraint("id = 1", name="one_row"),
 )
 
 # Faults of the feed; an accepted fault is kept as history.

@@ -18,7 +18,7 @@ objection = Table(
     Column("time", BigInteger, nullable=False),
     Column("due_since", BigInteger, nullable=False),  # start of the kickout interval, unix seconds
     Column("reason", SmallInteger, nullable=False),
-    Column("words", Text, nullable=False),  # untrusted text
+    Column("text", Text, nullable=False),  # untrusted text
     sqlite_with_rowid=False,
 )
 
@@ -45,7 +45,7 @@ objection_inbox = Table(
     Column("seq", BigInteger, nullable=False),
     Column("due_since", BigInteger, nullable=False),  # start of the kickout interval, unix seconds
     Column("reason", SmallInteger, nullable=False),
-    Column("words", LargeBinary, nullable=False),  # untrusted UTF-8 text, as signed
+    Column("text", LargeBinary, nullable=False),  # untrusted UTF-8 text, as signed
     Column("deadline", BigInteger, nullable=False),  # chain time
     Column("signature", LargeBinary, nullable=False),
     Column("reserved_gas", BigInteger, nullable=False),  # counts against objections.daily_gas

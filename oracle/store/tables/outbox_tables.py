@@ -44,7 +44,7 @@ daemon_health = Table(
     metadata,
     Column("id", SmallInteger, primary_key=True, autoincrement=False),
     Column("process", Text, nullable=False),  # as named in the lease
-    Column("beaten_ms", BigInteger, nullable=False),  # database clock, of the last report
+    Column("reported_ms", BigInteger, nullable=False),  # database clock, of the last report
     Column("findings", Text, nullable=False),  # JSON: [[condition, detail], …]
     Column("ended_ms", BigInteger),  # NULL if the daemon runs, or was killed
     Column("failure", Text),  # cause of the end; NULL if stopped by an operator
@@ -113,15 +113,15 @@ pub_intent = Table(
 # task. This index does not cover calls that were sent, because a reorg may make a mined call live
 # again beside its successor; the planner checks those. The index is per account, so that calls of
 # a lost key do not block a new key.
-_GOT_READY = "exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"
+_IN_PREPARATION = "exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"
 PartialIndex(
-    "one_got_ready",
+    "one_exclusive_call",
     pub_intent.c.chain_id,
     pub_intent.c.sender,
     pub_intent.c.contract,
     pub_intent.c.exclusive_key,
     unique=True,
-    where=_GOT_READY,
+    where=_IN_PREPARATION,
 )
 # Finds all intents of a nonce, to compare them and to add up the cost reserved for it.
 Index("intent_nonce", pub_intent.c.chain_id, pub_intent.c.sender, pub_intent.c.nonce)

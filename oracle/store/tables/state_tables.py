@@ -75,7 +75,7 @@ node = Table(
     Column("pending", Text),
     # When the node last started a task; NULL if never.
     Column("last_start", BigInteger),
-    # JSON list of (model, asked_at, until), in seconds; NULL if no download was requested.
+    # JSON list of (model, requested_at, until), in seconds; NULL if no download was requested.
     Column("downloads", Text),
     sqlite_with_rowid=False,
 )
@@ -216,7 +216,7 @@ membership_change = Table(
     # took effect just before.
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("time", BigInteger, nullable=False),
-    Column("turn", Text, nullable=False),
+    Column("transition", Text, nullable=False),
     Index(None, "block"),
     sqlite_with_rowid=False,
 )

@@ -138,7 +138,9 @@ def _get_request_state(node: Node, request: DownloadRequest, time: int) -> str:
 
 def _get_recent_requests(node: Node, time: int) -> list[DownloadRequest]:
     return [
-        request for request in node.downloads if request.asked_at > time - DOWNLOAD_HISTORY_SECONDS
+        request
+        for request in node.downloads
+        if request.requested_at > time - DOWNLOAD_HISTORY_SECONDS
     ]
 
 

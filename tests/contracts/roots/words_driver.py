@@ -31,9 +31,9 @@ class HotSet:
 
     def bring(self, source: RootRound, first: int = 0, count: int = 1) -> Receipt:
         """Send an aligned run of a round's words; positions after the last word are empty."""
-        return self.bring_words(source, first, source.words(first, count), count)
+        return self.update_words(source, first, source.words(first, count), count)
 
-    def bring_words(
+    def update_words(
         self, source: RootRound, first: int, words: Sequence[int], count: int
     ) -> Receipt:
         proof = source.words_proof(first, count)

@@ -6,7 +6,7 @@ from oracle.bindings.codec import decode_result, encode_call
 from oracle.bindings.qos_words import CONTRACT
 from oracle.cli.main import run
 from oracle.store.database import Store
-from oracle.store.outbox.records import BRING_WORDS
+from oracle.store.outbox.records import UPDATE_WORDS
 from tests.support.cli.local_network import run_local_network, write_config
 
 pytestmark = [pytest.mark.evm, pytest.mark.slow]
@@ -78,7 +78,7 @@ def test_daemon_writes_words_of_first_round_to_hot_set(network, tmp_path):
         network.mine(1)
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
     with Store.open(url) as store, store.read_transaction() as uow:
-        (brought,) = uow.outbox.intents.list_newest(10, kind=BRING_WORDS)
+        (brought,) = uow.outbox.intents.list_newest(10, kind=UPDATE_WORDS)
     assert brought.request.contract == stage.hot_set
     call = {"to": stage.hot_set, "data": encode_call(CONTRACT, "roundsAt", 0, 1)}
     result = stage.chain.make_request("eth_call", call, "latest")

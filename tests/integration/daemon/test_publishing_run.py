@@ -112,9 +112,7 @@ def test_foreign_use_of_key_pauses_sender_but_not_daemon(tmp_path, capsys):
         with run_daemon(path, "--publish", program=ATTENTIVE) as running:
             running.wait_until_ready()
             thief = send_with_stolen_key(network)
-            log_line = running.wait_for(
-                "account_nonce_ahead", sender=thief, counted=1, given_out=0
-            )
+            log_line = running.wait_for("account_nonce_ahead", sender=thief, counted=1, assigned=0)
             assert "rebuild --from-chain" in log_line["act"]
             running.wait_for_text("/readyz", f"PAUSED-SENDER: {thief} sends nothing (foreign)")
             assert running.get("/readyz").status_code == 503

@@ -15,7 +15,7 @@ from oracle.hot_set.hot_set_planner import plan_hot_set_calls
 from oracle.indexer.round_leaves import load_round_lanes
 from oracle.queries.outbox_figures import add_contract_stats
 from oracle.reporting.report_planner import plan_push
-from oracle.store.outbox.records import BIND_NODES, BRING_WORDS
+from oracle.store.outbox.records import BIND_NODES, UPDATE_WORDS
 from oracle.telemetry.outbox_counts import HotSetLag, OutboxStatistics
 from oracle.txmgr.confirmer import confirm_transactions
 from oracle.txmgr.context import TransmitterRank
@@ -106,12 +106,12 @@ def test_only_changed_words_are_written_again(sqlite_harness: Harness, words: An
     for _ in range(2 + LAG):
         run_round(harness)
     lanes = lanes_of_last_round(harness)
-    brought_before = len(harness.intents(BRING_WORDS))
+    brought_before = len(harness.intents(UPDATE_WORDS))
     (round_before,) = rounds_in(words)
     assert lanes_in(words, 3) == lanes
     run_round(harness)
     assert lanes_of_last_round(harness) == lanes
-    assert len(harness.intents(BRING_WORDS)) == brought_before
+    assert len(harness.intents(UPDATE_WORDS)) == brought_before
     assert rounds_in(words) == [round_before]
 
     change_a_score(harness)
@@ -152,7 +152,7 @@ def test_restart_before_words_land_sends_no_duplicate(
     harness.tick()
 
     assert harness.testbed.nonce == nonce + 1
-    assert len(harness.intents(BRING_WORDS)) == 1
+    assert len(harness.intents(UPDATE_WORDS)) == 1
     assert lanes_in(words, 3) == lanes_of_last_round(harness)
 
 
@@ -189,12 +189,12 @@ def test_unsent_words_of_reorged_round_expire(sqlite_harness: Harness, words: An
     harness.index()
     harness.repeat(confirm_transactions)
     harness.repeat(plan_hot_set_calls)
-    assert harness.states(BRING_WORDS) == ["planned"]
+    assert harness.states(UPDATE_WORDS) == ["planned"]
 
     test_chain.rpcs(("anvil_dropAllTransactions",), ("evm_revert", snapshot))
     harness.mine(3)
     harness.index()
-    assert harness.states(BRING_WORDS) == ["expired"]
+    assert harness.states(UPDATE_WORDS) == ["expired"]
     harness.tick()
     harness.mine()
     harness.tick()
@@ -238,7 +238,7 @@ def test_words_of_older_round_are_not_sent(sqlite_harness: Harness, words: Any):
     harness.repeat(plan_hot_set_calls)
     run_round_without_keeper(harness)
     harness.repeat(run_next_step)
-    (void,) = harness.intents(BRING_WORDS)
+    (void,) = harness.intents(UPDATE_WORDS)
     # The call ends without a simulation, because an endpoint may lag behind.
     assert (void.state.value, void.error_text) == (
         "superseded",
@@ -297,7 +297,7 @@ def test_words_written_by_lower_ranks_are_not_written_again(sqlite_harness: Harn
         harness.mine()
         harness.tick()
         assert rounds_in(words) == [harness.testbed.round]
-    assert {intent.request.round for intent in harness.intents(BRING_WORDS)} == {1, 2, 3}
+    assert {intent.request.round for intent in harness.intents(UPDATE_WORDS)} == {1, 2, 3}
 
 
 def test_no_word_is_written_while_fees_are_too_high(sqlite_harness: Harness, words: Any):

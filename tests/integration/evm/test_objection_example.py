@@ -40,7 +40,7 @@ def test_objection_signed_by_example_is_accepted_by_contract(hearing: Hearing, t
     section = ApiSection()
     with serve_app(create_read_api(source, streams=section), section, 0) as url:
         refused = run_example(url, hearing, tmp_path)
-        signed = run_example(url, hearing, tmp_path, "--reason", "outage", "--words", "no power")
+        signed = run_example(url, hearing, tmp_path, "--reason", "outage", "--text", "no power")
     assert "incidents explain 0 of" in refused.stderr
     # This server does not accept objections.
     assert "not posted: 405" in signed.stderr

@@ -10,7 +10,7 @@ from oracle.kickouts.objection_intake import RESERVED_GAS, IntakeSettings, Objec
 from oracle.kickouts.objection_sender import plan_objection_call
 from oracle.signing.typed_data import ObjectionStatement
 from oracle.store.objection_inbox import PostedObjection
-from oracle.store.outbox.records import BRING_OBJECTION
+from oracle.store.outbox.records import SUBMIT_OBJECTION
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.integration.evm.test_kicking import node_two, recover
 from tests.integration.evm.test_objections import (
@@ -107,7 +107,7 @@ def test_ineffective_posted_objection_is_withdrawn_without_gas(
     send_posted_objections(hearing)
     assert get_only_posted(hearing).ended_reason == reason
     assert hearing.testbed.nonce == nonce
-    assert hearing.harness.states(BRING_OBJECTION) == ["superseded"] * is_planned
+    assert hearing.harness.states(SUBMIT_OBJECTION) == ["superseded"] * is_planned
 
 
 def test_posted_objection_in_reorged_block_is_resent(hearing: Hearing):
@@ -128,7 +128,7 @@ def test_posted_objection_in_reorged_block_is_resent(hearing: Hearing):
     send_posted_objections(hearing)
     assert [objection.text for objection in hearing.listed()] == [WORDS]
     assert count_objected(hearing) == 1
-    assert (harness.states(BRING_OBJECTION), get_only_posted(hearing).ended_reason) == (
+    assert (harness.states(SUBMIT_OBJECTION), get_only_posted(hearing).ended_reason) == (
         ["final"],
         None,
     )

@@ -86,7 +86,7 @@ def test_reader_behind_capped_feed_is_incomplete_and_continues_reading(store: St
         with store.read_transaction() as uow:
             cursor = uow.feed.get_cursor()
         assert cursor is not None
-        assert (cursor.whole_at, feed.reads_on) == (0, True)
+        assert (cursor.fully_polled_at, feed.reads_on) == (0, True)
         feed.passes(60)
         assert feed.pools() == ranks_of(30)
         assert not feed.reads_on

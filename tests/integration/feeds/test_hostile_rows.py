@@ -156,7 +156,7 @@ def test_feed_clock_of_reread_or_second_feed_is_not_stored(store: Store, clock: 
         with store.read_transaction() as uow:
             cursor = uow.feed.get_cursor()
         assert cursor is not None
-        assert (cursor.reread_at, fault.found_at) == (cursor.asked_at, cursor.asked_at)
+        assert (cursor.reread_at, fault.found_at) == (cursor.polled_at, cursor.polled_at)
 
 
 INTEGERS = st.one_of(

@@ -8,7 +8,7 @@ import pytest
 
 from oracle.bindings.objections import CONTRACT
 from oracle.domain.ids import Address
-from oracle.store.outbox.records import BRING_OBJECTION
+from oracle.store.outbox.records import SUBMIT_OBJECTION
 from tests.integration.evm.test_kicking import fill_bad_pool, run_until_due_is_stated
 from tests.integration.evm.test_objections import TERMS, Hearing
 from tests.integration.evm.test_posted_objections import (
@@ -65,6 +65,6 @@ def test_case_f01_objection_is_sent_once_after_any_crash(
                 send_posted_objections(hearing)
                 where = f"{name} {number}"
                 assert count_objected(hearing) == 1, where
-                assert hearing.harness.states(BRING_OBJECTION) == ["final"], where
+                assert hearing.harness.states(SUBMIT_OBJECTION) == ["final"], where
                 assert get_only_posted(hearing).ended_reason is None, where
                 assert find_journal_gaps(hearing.harness) == [], where

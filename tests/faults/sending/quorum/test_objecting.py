@@ -15,7 +15,7 @@ from oracle.indexer.event_archive import EventArchive
 from oracle.kickouts.kickout_cases import load_kickout_evidence, load_open_kickout_intervals
 from oracle.queries.evidence_bundle import build_evidence_bundle
 from oracle.signing.typed_data import AnswerStatement
-from oracle.store.outbox.records import ACCUSE, BRING_OBJECTION
+from oracle.store.outbox.records import ACCUSE, SUBMIT_OBJECTION
 from oracle.store.state.objection_repository import ObjectionAnswer
 from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since, node_two
 from tests.integration.evm.test_objections import TERMS, Hearing
@@ -123,7 +123,7 @@ def test_objections_by_api_and_by_node_leave_reporters_equal(
     reporters.round()
 
     harnesses = [reporter.harness for reporter in reporters.reporters]
-    assert reporters.first.harness.intents(BRING_OBJECTION)
+    assert reporters.first.harness.intents(SUBMIT_OBJECTION)
     assert [objection.seq for objection in list_objections(harnesses[0])] == [2, 1, 0]
     assert {tuple(list_objections(harness)) for harness in harnesses} == {
         tuple(list_objections(harnesses[0]))

@@ -36,9 +36,9 @@ def test_case_f16_key_used_elsewhere_pauses_only_its_sender(
         jobs.reconcile_nonces()
     assert (get_pause_kind(harness), FOREIGN._value.get()) == (PauseKind.FOREIGN, before + 1)
     (line,) = [entry for entry in logs if entry["event"] == "account_nonce_ahead"]
-    assert (line["counted"], line["given_out"]) == (2, 1)
+    assert (line["counted"], line["assigned"]) == (2, 1)
     (reason,) = list_paused_senders(jobs)
-    assert "has used nonces up to 1, this database gave out only those below 1" in reason
+    assert "has used nonces up to 1, this database assigned only those below 1" in reason
     assert f"outbox release {harness.context.account.address}" in reason
     assert "outbox rebuild --from-chain" in reason
 
@@ -74,7 +74,7 @@ def test_foreign_pause_replaces_temporary_funds_pause(
     jobs.reconcile_nonces()
     reason = get_pause_reason(harness)
     assert reason.startswith(f"{harness.context.account.address} has used nonces up to 2,")
-    assert reason.endswith("it rested before, funds: no ether")
+    assert reason.endswith("the sender was already paused for funds: no ether")
 
 
 def test_daemon_with_foreign_pause_signs_nothing_during_embargo(
@@ -176,7 +176,7 @@ def test_foreign_use_of_open_and_next_nonce_is_reported(
     # One of the two nonces belonged to the daemon.
     assert FOREIGN._value.get() == before + 2
     assert (
-        "has used nonces up to 2, this database gave out only those below 2"
+        "has used nonces up to 2, this database assigned only those below 2"
         in get_pause_reason(harness)
     )
 
