@@ -43,7 +43,7 @@ def test_false_data_is_repaired_rejected_or_reported_as_unproven(
     assert play_and_judge(cell, tmp_path, sqlite_template) in RIGHT
 
 
-def test_false_data_is_rejected_after_calibration_in_failed_run(
+def test_false_data_is_rejected_after_a_failed_run_calibrated(
     tmp_path: Path, sqlite_template: Path
 ):
     """Its windows are below the block at which it gained trust, so the next run accepted them."""
@@ -72,7 +72,7 @@ def test_false_data_at_any_position_is_never_trusted(
     [QUICK[2], *(pytest.param(cell, marks=pytest.mark.nightly) for cell in QUICK[3:6])],
     ids=lambda cell: cell.name,
 )
-def test_separate_process_reaches_same_verdict_on_false_data(
+def test_separate_process_reaches_the_same_verdict_on_false_data(
     cell: Cell, tmp_path: Path, sqlite_template: Path
 ):
     (other_folder := tmp_path / "other").mkdir()

@@ -64,7 +64,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_bot_posts_events_of_own_nodes_across_restart(
+def test_bot_posts_events_of_its_nodes_across_a_restart(
     url: str,
     indexed: IndexedHistory,
     history: History,

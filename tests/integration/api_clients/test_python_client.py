@@ -63,7 +63,7 @@ def test_every_operation_without_path_values_returns_declared_fields(url: str):
         assert set(call()) == set(declared)
 
 
-def test_pages_of_nodes_are_joined_in_order(url: str):
+def test_paginated_nodes_are_concatenated_in_order(url: str):
     client = Client(url)
     assert [*client.iter_nodes(limit=1, sort="-qos")] == client.nodes(sort="-qos")["nodes"]
 
@@ -73,7 +73,7 @@ def test_select_posts_task_and_returns_chances(url: str):
     assert chances[make_node_address("A")] is not None
 
 
-def test_only_changed_response_is_transferred_again(
+def test_unchanged_response_is_not_downloaded_again(
     url: str, indexed: IndexedHistory, history: History
 ):
     client = Client(url)
@@ -97,7 +97,7 @@ def test_api_error_is_raised_with_status_and_reason(url, node_text, status, foun
     assert str(status) in str(caught.value)
 
 
-def test_busy_server_is_retried_after_retry_after():
+def test_request_is_retried_after_the_retry_after_delay():
     waits: list[float] = []
     with serve_script(BUSY, LIMITED, OK) as server:
         assert client_of(server, waits).nodes()["next"] is None
@@ -134,7 +134,7 @@ def test_server_address_without_http_is_rejected():
         Client("file:///etc/passwd")
 
 
-def test_event_stream_is_resumed_after_its_end(
+def test_event_stream_resumes_after_the_server_closes_it(
     url: str, indexed: IndexedHistory, history: History
 ):
     """The server ends each stream after a second; no event is lost or sent twice."""

@@ -44,7 +44,7 @@ def test_generator_reproduces_committed_types(project: Path):
     )
 
 
-def test_typed_program_reads_nodes_from_server(project: Path, url: str):
+def test_type_checked_program_reads_nodes_from_the_server(project: Path, url: str):
     """The program marks wrong uses with @ts-expect-error, so tsc fails if the types allow one."""
     run(*TSC, *TARGET, "process.d.ts", "program.ts", cwd=project)
     printed = json.loads(run("node", "program.js", url, cwd=project).partition("\n")[0])

@@ -20,7 +20,7 @@ def program(folder):
 
 @pytest.mark.parametrize("folder", ["checkout", "a checkout"])
 @pytest.mark.parametrize("is_relative", [True, False])
-def test_program_not_on_path_is_printed_with_its_full_path(
+def test_program_outside_path_is_printed_with_its_full_path(
     monkeypatch, tmp_path, folder, is_relative
 ):
     path = program(tmp_path / folder)

@@ -64,9 +64,7 @@ def test_every_node_software_produces_same_database(
 
 
 @pytest.mark.parametrize("behind", [False, True])
-def test_followed_fork_produces_same_database_as_fresh_index(
-    network_on: OpenNetwork, *, behind: bool
-):
+def test_database_after_a_reorg_equals_a_fresh_index(network_on: OpenNetwork, *, behind: bool):
     """With `behind`, a daemon also runs while the reset chain is shorter than its index."""
     ledgers, orphans = {}, {}
     for kind in NODES:

@@ -65,7 +65,7 @@ def to_json(block: Block) -> tuple[Json, list[Json]]:
     return json.loads(json.dumps([block.header, block.receipts]))  # type: ignore[no-any-return]
 
 
-def test_blocks_of_any_size_are_proven():
+def test_blocks_with_any_number_of_transactions_are_proven():
     blocks = [to_json(mine_block(count)) for count in (0, 1, 2, 17, 129)]
     assert run_script(blocks)["mismatches"] == [None] * len(blocks)
 
@@ -130,7 +130,7 @@ def build_case(block: Block) -> Json:
     return {"bundle": bundle, "answers": answers}
 
 
-def test_lying_endpoint_proves_no_log():
+def test_lying_endpoint_cannot_prove_a_log():
     honest = build_case(mine_block(17))
     forged = copy.deepcopy(honest)
     receipts = next(value for name, value in forged["answers"].items() if "Receipts" in name)
@@ -148,7 +148,7 @@ def test_lying_endpoint_proves_no_log():
     assert "receipts of block" in results[1]["text"]
 
 
-def test_receipts_prove_no_log_of_other_block_or_index():
+def test_receipts_do_not_prove_a_log_of_another_block_or_index():
     """The bundle and the endpoint agree, but the header and receipts have another hash."""
     block = mine_block(17)
     other_block = build_case(block)
@@ -172,7 +172,7 @@ def test_receipts_prove_no_log_of_other_block_or_index():
     assert "in order" in results[1]["text"]
 
 
-def test_bundle_without_logs_is_not_checked():
+def test_bundle_without_logs_is_left_unchecked():
     case = build_case(mine_block(17))
     case["bundle"] |= {"logs": [], "events": [], "proof": SCORED_PROOF}
     (result,) = run_script(cases=[case])["results"]

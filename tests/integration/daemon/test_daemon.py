@@ -58,7 +58,7 @@ def test_native_module_of_other_version_is_reported_and_not_used(config, tmp_pat
     assert "version 3" in version_process.stderr
 
 
-def test_daemon_stops_soon_after_sigterm_and_releases_lease(running, config):
+def test_daemon_stops_and_releases_lease_on_sigterm(running, config):
     running.wait_until_ready()
 
     code, seconds = running.stop()
@@ -71,7 +71,7 @@ def test_daemon_stops_soon_after_sigterm_and_releases_lease(running, config):
 
 
 @pytest.mark.nightly
-def test_daemon_stops_in_time_while_endpoint_is_silent(moody, settings, tmp_path):
+def test_daemon_stops_in_time_while_an_endpoint_hangs(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
     with run_daemon(write_config(settings, tmp_path / "config.toml")) as running:
         running.wait_until_ready()
@@ -98,7 +98,7 @@ def test_daemon_stops_immediately_on_sigterm_during_startup(moody, settings, tmp
     assert run(["run", "--once", "--config", str(write_config(settings, path))]) == 0
 
 
-def test_second_daemon_on_same_database_exits(running, config, capsys):
+def test_second_daemon_on_the_same_database_exits(running, config, capsys):
     assert run(["run", "--once", "--config", str(config)]) == 1
 
     stderr = capsys.readouterr().err
@@ -142,7 +142,7 @@ def test_livez_and_metrics_respond_while_database_is_locked(running, tmp_path):
         lock.close()
 
 
-def test_readyz_reports_endpoint_failure_and_recovers(moody, settings, tmp_path):
+def test_readyz_fails_while_the_endpoint_is_down(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
     with run_daemon(write_config(settings, tmp_path / "config.toml")) as running:
         running.wait_until_ready()
@@ -163,7 +163,7 @@ def test_readyz_reports_endpoint_failure_and_recovers(moody, settings, tmp_path)
 
 
 @pytest.mark.nightly
-def test_daemon_started_before_endpoint_becomes_ready(moody, settings, tmp_path):
+def test_daemon_becomes_ready_once_its_endpoint_starts(moody, settings, tmp_path):
     settings["chain"]["endpoints"] = [moody.url]
     moody.mood = EndpointMode.AWAY
     with start_daemon(write_config(settings, tmp_path / "config.toml")) as running:
@@ -189,7 +189,7 @@ def test_daemon_waiting_for_endpoint_stops_on_sigterm(offline_settings, tmp_path
         assert any(line.get("by") == "SIGTERM" for line in running.lines())
 
 
-def test_wrong_chain_id_of_late_endpoint_stops_daemon(moody, settings, tmp_path):
+def test_daemon_exits_if_late_endpoint_has_wrong_chain_id(moody, settings, tmp_path):
     settings["chain"] |= {"endpoints": [moody.url], "id": 1}
     moody.mood = EndpointMode.AWAY
     with start_daemon(write_config(settings, tmp_path / "config.toml")) as running:

@@ -43,7 +43,7 @@ def settings(fake_chain: FakeChain, tmp_path: Path):
     }
 
 
-def test_websocket_head_triggers_immediate_indexing(
+def test_new_head_from_websocket_is_indexed_immediately(
     fake_chain: FakeChain, settings, tmp_path: Path
 ):
     with serve_websocket(fake_chain.provider) as websocket:
@@ -59,7 +59,7 @@ def test_websocket_head_triggers_immediate_indexing(
             assert "oracle_new_heads_total 3.0" in running.get("/metrics").text
 
 
-def test_changed_final_block_halts_sending_but_not_daemon(
+def test_changed_final_block_halts_sending_but_daemon_keeps_running(
     fake_chain: FakeChain, settings, tmp_path: Path
 ):
     own_head = fake_chain.head
@@ -91,7 +91,7 @@ def test_changed_final_block_halts_sending_but_not_daemon(
         assert all("quarantined" not in endpoint["state"] for endpoint in endpoints)
 
 
-def test_halt_at_start_is_reported_and_fails_run_once(
+def test_halt_found_at_startup_is_reported_and_fails_run_once(
     fake_chain: FakeChain, settings, tmp_path: Path, capsys
 ):
     config = write_config(settings, tmp_path / "config.toml")
@@ -114,7 +114,7 @@ def test_halt_at_start_is_reported_and_fails_run_once(
         assert running.get("/readyz").json()["folded"] == 30
 
 
-def test_daemon_is_ready_after_restart_on_idle_chain(
+def test_daemon_is_ready_after_a_restart_on_an_idle_chain(
     fake_chain: FakeChain, settings, tmp_path: Path
 ):
     config = write_config(settings, tmp_path / "config.toml")

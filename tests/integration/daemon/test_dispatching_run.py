@@ -104,7 +104,7 @@ def test_node_is_drawn_for_task_and_task_is_started_and_verified(
     assert facts["starts"].startswith("34 per day fit limits.max_cost_per_day_wei")
 
 
-def test_outbox_list_abbreviates_task_and_show_prints_it(
+def test_outbox_list_abbreviates_a_task_id_that_show_prints_in_full(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = write_config(settings, tmp_path / "config.toml")
@@ -154,7 +154,7 @@ def test_status_and_draws_show_waiting_and_pending_tasks(
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_status_works_without_endpoint_and_reports_unknown_balance(
+def test_status_without_an_endpoint_reports_an_unknown_balance(
     settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["chain"]["endpoints"] = ["http://127.0.0.1:9"]
@@ -181,7 +181,7 @@ def test_dry_run_starts_no_task(
     assert "--dispatch and --dry-run: mutually exclusive" in capsys.readouterr().err
 
 
-def test_key_without_dispatcher_role_starts_no_task(
+def test_no_task_is_started_without_the_dispatcher_role(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     network.chain.send(network.does.setDispatcher(network.admin), sender=network.admin)
@@ -248,7 +248,7 @@ def test_invalid_policy_settings_are_rejected_before_draw(
     assert complaint in capsys.readouterr().err
 
 
-def test_missing_results_folder_is_rejected_at_start(
+def test_missing_results_folder_prevents_startup(
     network: Network, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings["dispatch"]["results_folder"] = "results"

@@ -42,7 +42,7 @@ def open_stream(url: str, client: str) -> requests.Response:
     return requests.get(f"{url}/v1/events", headers=headers, stream=True, timeout=PATIENCE_SECONDS)
 
 
-def test_commit_of_other_process_sends_event_immediately(database_url, monkeypatch):
+def test_commit_by_another_process_is_streamed_immediately(database_url, monkeypatch):
     monkeypatch.setattr(event_stream, "_CHECK_SECONDS", 10.0 * PATIENCE_SECONDS)
     with (
         Store.open(database_url) as store,
@@ -57,7 +57,7 @@ def test_commit_of_other_process_sends_event_immediately(database_url, monkeypat
         assert next(line for line in lines if line.startswith("event: ")) == "event: halted"
 
 
-def test_only_client_at_stream_limit_is_rejected(indexed):
+def test_stream_limit_rejects_only_the_client_that_reached_it(indexed):
     with (
         ExitStack() as held,
         serve_api(indexed, ApiSection(max_streams=8, max_streams_per_address=3)) as url,
@@ -75,7 +75,7 @@ def test_only_client_at_stream_limit_is_rejected(indexed):
         assert statuses == [200, 200, 200, 200, 503]
 
 
-def test_stream_slot_of_disconnected_client_is_released(indexed):
+def test_disconnected_client_releases_its_stream_slot(indexed):
     with serve_api(indexed, ApiSection(max_streams=8, max_streams_per_address=1)) as url:
         open_stream(url, "192.0.2.1").close()
         for _ in range(200):
@@ -85,7 +85,7 @@ def test_stream_slot_of_disconnected_client_is_released(indexed):
         pytest.fail("the place of a closed stream was never free")
 
 
-def test_stream_ends_after_its_time_limit_and_resumes_without_gap(indexed):
+def test_stream_ended_by_its_time_limit_resumes_without_a_gap(indexed):
     with serve_api(indexed, ApiSection(stream_seconds=0.5)) as url:
         with open_stream(url, "192.0.2.1") as answer:
             lines = list(answer.iter_lines(decode_unicode=True))
@@ -99,7 +99,7 @@ def test_stream_ends_after_its_time_limit_and_resumes_without_gap(indexed):
             assert f"id: {place}" in list(resumed.iter_lines(decode_unicode=True))
 
 
-def test_head_request_of_event_stream_returns_immediately(indexed):
+def test_head_request_to_event_stream_returns_immediately(indexed):
     with serve_api(indexed, ApiSection()) as url:
         answer = requests.head(f"{url}/v1/events", timeout=PATIENCE_SECONDS)
         assert answer.status_code == 200

@@ -144,7 +144,7 @@ def test_every_command_is_classified_as_using_endpoint_or_not():
 
 
 @pytest.mark.parametrize("fault", in_ci(NO_ANSWERS, "null", "away"))
-def test_run_without_endpoint_reports_same_error_on_every_run(
+def test_run_without_an_endpoint_repeats_the_same_error(
     endpoint_proxy: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, fault: str
 ):
     path = at(settings, tmp_path, endpoint_proxy.url)
@@ -189,7 +189,7 @@ def test_faulty_endpoint_does_not_cause_exit_code_2(
 
 
 @pytest.mark.parametrize("fault", ["null for a call", "null for code", "nothing for a call"])
-def test_empty_response_of_one_endpoint_at_start_is_not_trusted(
+def test_empty_code_from_one_endpoint_at_startup_is_not_trusted(
     endpoint_proxy: Proxy, network: LocalNetwork, settings: Settings, tmp_path: Path, fault: str
 ):
     endpoint_proxy.rule(*NO_ANSWERS[fault])
@@ -198,7 +198,7 @@ def test_empty_response_of_one_endpoint_at_start_is_not_trusted(
     assert run_with_config(path, "contract", "check", "--dev") == 0
 
 
-def test_contract_is_missing_only_if_all_endpoints_report_no_code(
+def test_contract_is_missing_only_if_every_endpoint_returns_no_code(
     endpoint_proxy: Proxy, network: LocalNetwork, settings: Settings, tmp_path: Path
 ):
     settings["network"]["contracts"]["TaskNetwork"] = NOBODY
@@ -209,7 +209,7 @@ def test_contract_is_missing_only_if_all_endpoints_report_no_code(
     assert run_with_config(path, "run", "--once") == 1
 
 
-def test_previously_indexed_contract_without_code_causes_exit_code_1(
+def test_indexed_contract_that_lost_its_code_exits_with_1(
     endpoint_proxy: Proxy, honest: Path, settings: Settings, tmp_path: Path
 ):
     assert run_with_config(honest, "run", "--once") == 0

@@ -87,7 +87,7 @@ def test_feed_events_are_folded_and_reported_as_unproven(site: Site, capsys):
     assert '"ranked":true' in capsys.readouterr().out
 
 
-def test_capped_relay_pages_are_read_completely_in_one_run(site: Site, capsys):
+def test_capped_relay_pages_are_read_completely_in_a_single_run(site: Site, capsys):
     """There are more pages than one poll reads: the daemon continues without a pause."""
     site.relay.page_cap = 1
     for number in range(1, 61):
@@ -119,13 +119,13 @@ def test_explain_reports_derived_zero_score_of_timed_out_member(site: Site, caps
     assert "membership derived" in capsys.readouterr().out
 
 
-def test_feed_network_cannot_publish_to_contract(site: Site, capsys):
+def test_publishing_is_rejected_for_a_network_that_uses_a_feed(site: Site, capsys):
     assert "feed.may_publish" in run_refused_command(
         capsys, "run", "--once", "--publish", "--config", site.config()
     )
 
 
-def test_operator_can_accept_rewound_feed(site: Site, capsys):
+def test_operator_can_accept_a_feed_that_was_rewound(site: Site, capsys):
     for number in range(1, 9):
         site.relay.joins(number)
     config = str(site.config())

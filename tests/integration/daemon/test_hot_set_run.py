@@ -41,7 +41,7 @@ def words_of_another_oracle(network):
 
 
 @pytest.mark.parametrize("command", [("run", "--once", "--publish"), ("config", "check")])
-def test_hot_set_of_other_oracle_is_rejected(
+def test_hot_set_of_another_oracle_is_rejected(
     network, words_of_another_oracle, tmp_path, capsys, command
 ):
     path = configure(network, tmp_path, words_of_another_oracle)
@@ -61,7 +61,7 @@ def test_contract_without_hot_set_interface_is_rejected(network, tmp_path, capsy
     )
 
 
-def test_hot_set_without_oracle_is_rejected(network, tmp_path, capsys):
+def test_hot_set_setting_requires_an_oracle_setting(network, tmp_path, capsys):
     settings = network.settings(tmp_path)
     del settings["oracle"]["address"]
     settings["hot_set"] = {"address": network.stage.hot_set}

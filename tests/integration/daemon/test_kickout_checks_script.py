@@ -25,7 +25,7 @@ def find_high_pools(*cases: tuple[list[Score], list[Score]]) -> list[bool]:
     return results
 
 
-def test_pool_above_line_after_opening_ends_interval():
+def test_pool_above_the_threshold_ends_the_kickout_interval():
     """A pool of two is low below a sum of 4. The kickout became due with the first two scores."""
     entries = list_scores(1, 0, 0)
     assert find_high_pools(
@@ -37,5 +37,5 @@ def test_pool_above_line_after_opening_ends_interval():
     ) == [False, False, False, True, True]
 
 
-def test_missing_scores_after_opening_leave_pools_unknown():
+def test_pools_are_unknown_if_scores_of_the_interval_are_missing():
     assert find_high_pools((list_scores(1, 0, 0), list_scores(7, 5, 0))) == [False]

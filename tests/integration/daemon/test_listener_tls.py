@@ -63,7 +63,7 @@ def access(tmp_path: Path, authority: Pair) -> HttpAccess:
     )
 
 
-def test_peer_with_valid_certificate_is_served(url: str, tmp_path: Path, authority: Pair):
+def test_peer_with_a_valid_certificate_is_served(url: str, tmp_path: Path, authority: Pair):
     peer = Peer(url, PATIENCE_SECONDS, access(tmp_path, authority))
     assert peer.fetch_statements(7) == [signed_report()]
     peer.close()
@@ -109,7 +109,7 @@ def test_slow_tls_handshake_is_aborted(tls: dict[str, Any]):
 
 
 @pytest.mark.parametrize("fault", ["others may read it", "it is missing", "it is no key"])
-def test_invalid_certificate_key_is_rejected_at_start(tls: dict[str, Any], fault: str):
+def test_invalid_certificate_key_prevents_startup(tls: dict[str, Any], fault: str):
     key = tls["certificate_key"]
     match fault:
         case "others may read it":

@@ -112,7 +112,7 @@ CASES: list[tuple[bool | None, bool | None, Callable[[Bundle], None]]] = [
 ]
 
 
-def test_forged_objection_and_forged_answer_fail_their_checks():
+def test_forged_objection_or_answer_fails_its_check():
     bundles = [build_bundle() for _ in CASES]
     for bundle, (_, _, forge) in zip(bundles, CASES, strict=True):
         forge(bundle)
@@ -130,7 +130,7 @@ def test_forged_objection_and_forged_answer_fail_their_checks():
         change("deadline", None),
     ],
 )
-def test_objection_of_other_kickout_or_form_is_rejected(forge: Callable[[Bundle], None]):
+def test_mismatching_or_malformed_objection_is_rejected(forge: Callable[[Bundle], None]):
     bundle = copy.deepcopy(build_bundle())
     forge(bundle)
     assert run_checks([bundle]) == [{"Objections": False}]

@@ -16,7 +16,7 @@ KEY_VARIABLES = (
 
 
 @pytest.mark.slow
-def test_preview_worker_environment_has_only_database_variables(
+def test_preview_worker_receives_only_database_variables(
     monkeypatch: pytest.MonkeyPatch,
 ):
     config = read_config(find_shipped_path("config/example.toml"))

@@ -152,14 +152,14 @@ def test_vendored_keccak_matches_python_keccak():
     assert digests == [keccak(text).hex() for text in texts]
 
 
-def test_script_accepts_every_proof_of_openzeppelin():
+def test_script_accepts_proofs_built_by_openzeppelin():
     proofs = list(vector_proofs())
     results = run_script(proofs=proofs)["results"]
     assert [result["is_true"] for result in results] == [True] * len(proofs)
     assert [result["root"] for result in results] == [proof["root"] for proof, _ in proofs]
 
 
-def test_script_rejects_proof_with_any_byte_changed():
+def test_script_rejects_a_proof_with_one_byte_changed():
     proof, expected = next(pair for pair in vector_proofs() if len(pair[0]["proof"]) > 3)
     changed_proofs = list(iter_changed(proof))
     verdicts = check_proofs([(changed, expected) for changed in changed_proofs])
@@ -170,13 +170,13 @@ def test_script_rejects_proof_with_any_byte_changed():
 
 
 @pytest.mark.parametrize("name", ["address", "chain_id", "oracle", "round", "as_of", "root"])
-def test_script_rejects_valid_proof_of_other_leaf(name: str):
+def test_script_rejects_a_proof_of_another_leaf(name: str):
     proof, expected = next(vector_proofs())
     others = [{**expected, name: changed} for changed in iter_changed(expected[name])]
     assert check_proofs([(proof, other) for other in others]) == [False] * len(others)
 
 
-def test_script_compares_root_entered_by_reader():
+def test_script_compares_the_root_that_the_reader_enters():
     proof, expected = next(vector_proofs())
     roots = [proof["root"], OTHER_HASH, "0x", "", "root"]
     pairs = [(proof, {**expected, "other_root": root}) for root in roots]
@@ -184,7 +184,7 @@ def test_script_compares_root_entered_by_reader():
 
 
 @pytest.mark.parametrize("name", ["node_count", "open_count", "total_weight"])
-def test_script_compares_displayed_summary(name: str):
+def test_script_compares_the_displayed_summary(name: str):
     proof, expected = next(vector_proofs())
     true_summary = {**expected, name: proof["summary"][name]}
     others = [{**true_summary, name: changed} for changed in iter_changed(true_summary[name])]
@@ -192,7 +192,7 @@ def test_script_compares_displayed_summary(name: str):
     assert verdicts == [True] + [False] * len(others)
 
 
-def test_script_needs_no_stored_root():
+def test_script_works_without_a_stored_root():
     proof, expected = next(vector_proofs())
     (result,) = run_script(proofs=[(proof, {**expected, "root": None})])["results"]
     assert result["is_true"]
@@ -202,7 +202,7 @@ def test_script_needs_no_stored_root():
 @pytest.mark.slow
 @examples(15)
 @given(draw_leaves(), ADDRESSES)
-def test_script_accepts_proofs_of_nodes_and_of_absence(leaves: list[NodeLeaf], stranger: Address):
+def test_script_accepts_proofs_of_presence_and_absence(leaves: list[NodeLeaf], stranger: Address):
     addresses = [*(leaf.node for leaf in leaves), stranger]
     proofs = [prove(leaves, address) for address in addresses]
     verdicts = check_proofs([(proof, expect(proof)) for proof in proofs])
@@ -239,13 +239,13 @@ def is_in_gap(leaf: NodeLeaf, address: Address) -> bool:
 @pytest.mark.slow
 @examples(15)
 @given(draw_leaves())
-def test_script_describes_leaves_like_server(leaves: list[NodeLeaf]):
+def test_script_and_server_describe_leaves_identically(leaves: list[NodeLeaf]):
     words = run_script(leaves=["0x" + leaf.encode().hex() for leaf in leaves])["words"]
     expected = [describe_leaf(ProofLeaf.from_leaf(leaf)) for leaf in leaves]
     assert words == [[list(row) for row in rows] for rows in expected]
 
 
-def test_script_describes_summaries_like_server():
+def test_script_and_server_describe_summaries_identically():
     summaries = [
         ProofSummary.from_summary(
             RoundSummary(1, ORACLE, 5, 77, count, count // 2, 10_001 * count)
@@ -258,7 +258,7 @@ def test_script_describes_summaries_like_server():
     assert sums == [[list(row) for row in rows] for rows in expected]
 
 
-def test_leaf_description_contains_due_kickout_and_state():
+def test_leaf_description_contains_due_kickout_and_node_state():
     leaf = NodeLeaf(
         node=ORACLE,
         next_node=ORACLE,

@@ -61,7 +61,7 @@ def fetch_root(network, number):
     return network.stage.chain.make_request("eth_call", call, "latest")
 
 
-def test_run_once_sends_due_report_and_confirms_it(published, capsys):
+def test_run_once_sends_and_confirms_the_due_report(published, capsys):
     status = run_json(capsys, "status", "--config", published)
 
     assert status["round"] == 1
@@ -71,7 +71,7 @@ def test_run_once_sends_due_report_and_confirms_it(published, capsys):
 
 
 @pytest.mark.slow
-def test_explain_returns_lane_proven_by_onchain_root(published, network, capsys):
+def test_explain_returns_the_lane_proven_by_the_onchain_root(published, network, capsys):
     nodes = run_json(capsys, "nodes", "--config", published)["nodes"]
     assert len(nodes) == 12
     root = fetch_root(network, 1)
@@ -101,7 +101,7 @@ def test_run_without_publish_sends_nothing(network, tmp_path, capsys):
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_foreign_use_of_key_pauses_sender_but_not_daemon(tmp_path, capsys):
+def test_key_used_elsewhere_pauses_the_sender_but_not_the_daemon(tmp_path, capsys):
     (tmp_path / "keys").mkdir()
     with run_local_network(tmp_path / "keys") as network:
         network.play(3)
@@ -140,7 +140,7 @@ def test_foreign_use_of_key_pauses_sender_but_not_daemon(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_many_rebuilt_nonces_are_shown_in_single_row(tmp_path, capsys):
+def test_rebuilt_nonces_are_summarised_in_a_single_row(tmp_path, capsys):
     (tmp_path / "keys").mkdir()
     with run_local_network(tmp_path / "keys") as network:
         path = write_config(network.settings(tmp_path), tmp_path / "config.toml")

@@ -99,7 +99,7 @@ def end_period(network: LocalNetwork, running: Daemon) -> None:
     raise AssertionError(f"nothing was published: {running.log.read_text('utf-8')}")
 
 
-def test_one_report_is_held_after_log_spam_ends(network: LocalNetwork, running: Daemon):
+def test_only_one_report_is_held_after_log_spam_ends(network: LocalNetwork, running: Daemon):
     for is_noisy in [*[True] * 6, False]:
         network.play(1)
         if is_noisy:

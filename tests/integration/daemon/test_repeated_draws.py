@@ -56,7 +56,7 @@ def config(tmp_path_factory):
         yield path
 
 
-def test_every_draw_is_reproduced_by_api(config):
+def test_api_reproduces_every_draw(config):
     with open_records(read_config(config)) as records:
         with records.store.read_transaction() as uow:
             recorded = uow.draws.list_active()

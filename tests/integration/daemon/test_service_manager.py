@@ -30,7 +30,7 @@ def test_daemon_reports_ready_and_stopping(manager: socket.socket):
     assert manager.recv(100) == b"STOPPING=1"
 
 
-def test_systemd_watchdog_is_notified_until_worker_is_stuck(manager: socket.socket):
+def test_systemd_watchdog_is_notified_until_the_worker_hangs(manager: socket.socket):
     stuck: list[str] = []
     variables = environment(manager, WATCHDOG_USEC="60000", WATCHDOG_PID=str(os.getpid()))
     with report_to_systemd(lambda: stuck[0] if stuck else None, variables):

@@ -67,7 +67,7 @@ def listening(server: Daemon, **headers: str) -> requests.Response:
     )
 
 
-def test_server_runs_without_endpoint_and_lease(server, indexed):
+def test_server_runs_without_an_endpoint_or_a_lease(server, indexed):
     answer = server.get("/v1/nodes")
     assert answer.status_code == 200
     assert answer.json()["counts"]["excluded"] == 1

@@ -76,7 +76,7 @@ def test_every_replica_response_contains_its_lag(server: Daemon):
         assert as_of(server, path)["replica_lag_seconds"] >= 0
 
 
-def test_replicated_daemon_writes_are_served(
+def test_replica_serves_rows_written_by_the_daemon(
     server: Daemon, indexed: IndexedHistory, history: History, postgresql_replica: Replica
 ):
     before = as_of(server)
@@ -103,14 +103,12 @@ def test_lag_of_paused_replica_grows(copied_url: str, postgresql_replica: Replic
     assert 0 <= first < later
 
 
-def test_primary_database_reports_no_replica_lag(indexed: IndexedHistory):
+def test_server_on_the_primary_reports_no_replica_lag(indexed: IndexedHistory):
     with indexed.store.read_transaction() as uow:
         assert uow.measure_replica_lag_seconds() is None
 
 
-def test_replica_without_notifications_only_delays_readers(
-    copied_url: str, indexed: IndexedHistory
-):
+def test_commit_watch_without_notifications_times_out(copied_url: str, indexed: IndexedHistory):
     with Store.open(copied_url) as store:
         watch = store.watch_commits()
         indexed.index([], 100, 100)

@@ -68,7 +68,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_complete_request_is_served_beside_incomplete_ones():
+def test_complete_request_is_served_despite_incomplete_ones():
     before = read_refused_connections("address")
     with (
         serve_limited_app(max_connections=64, max_connections_per_address=16) as url,
@@ -118,7 +118,7 @@ def test_idle_connection_is_closed_after_header_timeout():
         assert read_until_closed(sock).startswith(b"HTTP/1.1 200")
 
 
-def test_idle_connections_are_closed_to_serve_new_request():
+def test_idle_connection_is_closed_to_serve_a_new_request():
     with (
         serve_limited_app(max_connections=64, max_connections_per_address=16) as url,
         ExitStack() as held,
@@ -129,7 +129,7 @@ def test_idle_connections_are_closed_to_serve_new_request():
         assert requests.get(f"{url}/livez", timeout=PATIENCE_SECONDS).json() == "alive"
 
 
-def test_head_request_returns_headers_of_get_without_body():
+def test_head_request_returns_the_headers_of_get_without_a_body():
     with serve_limited_app() as url, requests.Session() as session:
         for path in ("livez", "large", "none"):
             head = session.head(f"{url}/{path}", timeout=PATIENCE_SECONDS)
@@ -153,7 +153,7 @@ def test_connection_of_non_reading_client_is_closed(*, kept: bool):
 
 
 @pytest.mark.parametrize("sent", [b"\x16\x03\x01\r\n\r\n", b"GET\r\n\r\n", b"\r\n\r\n"])
-def test_malformed_request_is_rejected_without_log_record(
+def test_malformed_request_is_rejected_but_not_logged(
     sent: bytes, caplog: pytest.LogCaptureFixture
 ):
     with serve_limited_app() as url, open_socket(url, sent) as sock:

@@ -98,7 +98,7 @@ def lines(
     return dict(format_progress_lines(status, SETTINGS.heartbeat_seconds, now))
 
 
-def test_status_of_healthy_daemon_shows_no_condition():
+def test_status_of_a_healthy_daemon_shows_no_condition():
     text_by_label = lines()
     assert list(text_by_label) == [
         *("index", "last report", "contract", "sender", "kickouts", "leader")
@@ -142,7 +142,7 @@ def find_conditions(chain: ChainView = SEEN, now: int = 5_060) -> dict[Condition
         ),
     ],
 )
-def test_condition_found_on_chain_is_reported_without_daemon(
+def test_onchain_condition_is_reported_without_a_running_daemon(
     chain: ChainView, condition: Condition, detail: str
 ):
     findings = find_conditions(chain=chain)
@@ -151,11 +151,11 @@ def test_condition_found_on_chain_is_reported_without_daemon(
 
 
 @pytest.mark.parametrize("chain", [ChainView(block(100), OPEN), ChainView(block(91, 5_050), OPEN)])
-def test_values_within_bounds_report_no_condition(chain: ChainView):
+def test_values_within_bounds_cause_no_condition(chain: ChainView):
     assert find_conditions(chain=chain) == {}
 
 
-def test_status_without_endpoint_shows_unknown_head():
+def test_status_without_an_endpoint_shows_an_unknown_head():
     text_by_label = lines(chain=ChainView(None, unknown_reason="a.example: did not answer"))
     assert text_by_label["index"].startswith("folded to block 90, ")
     assert text_by_label["index"].endswith("the lag is unknown: a.example: did not answer")
@@ -176,7 +176,7 @@ def test_status_of_empty_database_shows_no_block_and_no_round():
     assert text_by_label["sender"] == "none has sent anything from this database yet"
 
 
-def test_status_shows_why_next_push_waits():
+def test_status_shows_why_the_next_push_waits():
     push = build_waiting_push(replace(LIVE_PUSH, error_text="gas is expensive"))
     assert lines(WELL.model_copy(update={"push_waits": push}))["push waits"].startswith(
         "gas is expensive; `qos-oracle"
@@ -234,13 +234,13 @@ def _run_status(path: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str
     return status, capsys.readouterr().out
 
 
-def test_status_without_daemon_reports_old_head():
+def test_status_without_a_daemon_reports_an_outdated_head():
     assert find_conditions(now=5_000 + OLD_HEAD_SECONDS) == {}
     assert "is 2 h old" in find_conditions(now=5_000 + 7_200)[Condition.OLD_HEAD]
     assert "2 h ago" in lines(now=5_000 + 7_200)["index"]
 
 
-def test_chain_head_ahead_of_local_clock_is_no_fault():
+def test_chain_head_ahead_of_the_local_clock_is_accepted():
     assert "ahead of this machine's clock" in lines(now=1_000)["index"]
     assert find_conditions(now=1_000) == {}
 
@@ -253,12 +253,12 @@ def test_chain_head_ahead_of_local_clock_is_no_fault():
         (HotSetLag(1, 1), "1 round behind, 1 word left to bring"),
     ],
 )
-def test_lag_of_hot_set_is_shown(lag: HotSetLag, text: str):
+def test_status_shows_the_lag_of_the_hot_set(lag: HotSetLag, text: str):
     assert lines(chain=ChainView(block(91), replace(OPEN, hot_set_lag=lag)))["hot set"] == text
     assert "hot set" not in lines()
 
 
-def test_daemon_health_returns_last_noted_contract_state():
+def test_daemon_health_returns_the_last_contract_state():
     watch = DaemonHealth(JobLiveness(lambda: 0.0))
     assert watch.chain_view.build_contract_view().unknown == "not checked by this process yet"
     watch.record_contract_state(OutboxStatistics(contract=PAUSED))

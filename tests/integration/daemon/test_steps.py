@@ -16,7 +16,7 @@ from tests.support.txmgr.harness_fixtures import (
 __all__ = ["chain", "fresh_chain", "fresh_testbed", "sqlite_harness", "testbed"]
 
 
-def test_no_report_is_planned_before_nonces_are_reconciled(sqlite_harness):
+def test_no_report_is_planned_until_nonces_are_reconciled(sqlite_harness):
     harness = sqlite_harness
     with run_faulty_endpoint(harness.testbed.chain.url) as endpoint:
         harness.restart(urls=[endpoint.url])

@@ -76,7 +76,7 @@ def test_unrelated_signal_reaches_its_own_handler():
     assert (received_signals, stop.reason) == ([signal.SIGUSR1], None)
 
 
-def test_second_signal_kills_immediately(monkeypatch: pytest.MonkeyPatch):
+def test_second_signal_kills_the_process_immediately(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(stopping, "STOP_SECONDS", 3600)
     assert cut_offs(StopSignal())[1] == [SIGNAL_EXIT_BASE + signal.SIGTERM]
 

@@ -78,7 +78,7 @@ def test_traces_contain_no_secret(traced):
 
 
 @pytest.mark.nightly
-def test_tracing_sdk_is_not_imported_without_tracing():
+def test_tracing_sdk_is_not_imported_unless_tracing_is_enabled():
     script = (
         "import sys; import oracle.cli.run_commands; "
         "print([name for name in sys.modules if name.startswith('opentelemetry.sdk')])"

@@ -31,12 +31,12 @@ def find_states(*cases: list[Check]) -> list[str]:
     return [verdict["state"] for verdict in verdicts]
 
 
-def test_verdict_is_confirmed_despite_open_optional_checks():
+def test_verdict_is_confirmed_if_only_optional_checks_are_open():
     open_cases = [change_check(name, is_true=None) for name in OPTIONAL]
     assert set(find_states(make_checks(), *open_cases)) == {"confirmed"}
 
 
-def test_verdict_with_open_check_is_not_confirmed():
+def test_verdict_with_an_open_check_is_not_confirmed():
     states = find_states(*(change_check(name, is_true=None) for name in REQUIRED))
     by_name = dict(zip(REQUIRED, states, strict=True))
     assert {name for name, state in by_name.items() if state == "consistent"} == set(ANCHORS)

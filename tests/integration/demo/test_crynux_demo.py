@@ -47,14 +47,14 @@ def test_short_demo_reports_missing_kickout(monkeypatch, capsys):
     assert summary["faults"][0] == "the network emitted no NodeKickedOut event for hopeless"
 
 
-def test_unsupported_system_is_input_error(capsys):
+def test_unsupported_system_raises_input_error(capsys):
     assert run(["demo", "--system", "elsewhere"]) == 2
     assert "one of: crynux, crynux-docs, legacy" in capsys.readouterr().err
     assert run(["demo", "--network", "crynux-vss", "--system", "legacy"]) == 2
     assert "not to crynux-vss" in capsys.readouterr().err
 
 
-def test_network_without_demo_contracts_is_input_error(capsys):
+def test_network_without_demo_contracts_raises_input_error(capsys):
     assert run(["demo", "--network", "elsewhere"]) == 2
     assert (
         "elsewhere: there are no stand-in contracts for this profile; expected one of: crynux-vss"
@@ -63,7 +63,7 @@ def test_network_without_demo_contracts_is_input_error(capsys):
 
 
 @pytest.mark.nightly
-def test_relay_demo_completes_and_relay_is_audited(monkeypatch, capsys):
+def test_relay_demo_completes_and_audits_the_relay(monkeypatch, capsys):
     code, summary = run_demo(monkeypatch, capsys, "crynux-relay")
 
     assert summary["faults"] == []

@@ -109,7 +109,7 @@ def test_inflated_scores_of_daemon_are_detected(monkeypatch, capsys):
 
 
 @pytest.mark.nightly
-def test_scores_are_correct_despite_omitted_log(monkeypatch, capsys):
+def test_scores_are_correct_although_an_endpoint_omits_a_log(monkeypatch, capsys):
     """The receipts prove the omission; draws made in the meantime may differ,
     and are then named.
     """

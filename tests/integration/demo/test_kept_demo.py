@@ -75,7 +75,7 @@ def test_kept_demo_starts_new_tasks(addresses):
     chain.close()
 
 
-def test_printed_command_works_from_any_folder(addresses):
+def test_printed_command_works_in_any_working_directory(addresses):
     done = subprocess.run(
         ["/bin/sh", "-c", addresses["try"]],
         cwd="/",

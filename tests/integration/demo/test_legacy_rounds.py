@@ -53,7 +53,7 @@ def network_logs(url: str, network: str) -> list[dict[str, Any]]:
     return logs
 
 
-def test_daemon_scores_of_both_rounds_equal_independent_computation(played):
+def test_scores_of_both_rounds_equal_an_independent_computation(played):
     figures, stored, faults = played
     assert faults == []
     assert stored == figures.scores
@@ -61,11 +61,11 @@ def test_daemon_scores_of_both_rounds_equal_independent_computation(played):
     assert TWO_ROUNDS & set(stored.values())
 
 
-def test_fee_shares_match_scores_of_both_rounds(played):
+def test_fee_shares_match_the_scores_of_both_rounds(played):
     figures, _, _ = played
     assert len(figures.shares) >= 3 * 4 * WAVES // 2
     assert figures.shares == figures.expected_shares
 
 
-def test_nodes_without_task_in_window_get_system_tasks(played):
+def test_nodes_without_a_task_in_the_window_get_system_tasks(played):
     assert played[0].probes

@@ -15,7 +15,7 @@ def test_free_ports_are_unique():
     assert max(ports) < 32_768
 
 
-def test_port_in_use_is_skipped(monkeypatch: pytest.MonkeyPatch):
+def test_port_that_is_in_use_is_skipped(monkeypatch: pytest.MonkeyPatch):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         monkeypatch.setattr(anvil, "_PORT_RANGE", range(port, port + 1))

@@ -41,7 +41,7 @@ def put_npm(folder: Path, script: str) -> None:
     npm.chmod(0o755)
 
 
-def test_anvil_from_failed_npm_install_is_not_used(bare_machine):
+def test_anvil_of_a_failed_npm_install_is_not_used(bare_machine):
     put_npm(bare_machine, NPM_WITHOUT_NETWORK)
     with pytest.raises(InputError, match=r"npm could not install .*: npm error network is away$"):
         toolchain.find_or_install_anvil()
@@ -52,7 +52,7 @@ def test_anvil_from_failed_npm_install_is_not_used(bare_machine):
 
 
 @pytest.mark.slow
-def test_kill_during_npm_install_leaves_no_partial_installation(bare_machine):
+def test_killed_npm_install_leaves_no_partial_installation(bare_machine):
     put_npm(bare_machine, NPM_WHOSE_CALLER_IS_KILLED)
     where = toolchain._get_cache_folder()
     child = f"""

@@ -21,7 +21,7 @@ def true():
         yield provider, served.url
 
 
-def test_proxy_without_faults_returns_endpoint_responses(true):
+def test_proxy_without_faults_forwards_responses_unchanged(true):
     provider, url = true
     upstream = UpstreamProxy(url)
     with serve_endpoint(upstream) as served, Caller(served.url) as ask:
@@ -53,7 +53,7 @@ def moods(url, seed, requests):
     return received
 
 
-def test_faults_of_chaos_endpoint_are_determined_by_seed(true):
+def test_seed_determines_the_faults_of_a_chaos_endpoint(true):
     _, url = true
     assert moods(url, 1, 500) == moods(url, 1, 500) != moods(url, 2, 500)
 

@@ -76,7 +76,7 @@ def read_indexed_block(running: Daemon) -> int:
     return (running.get("/readyz").json()["folded"] or 0) if running.url else -1
 
 
-def test_interrupted_devnet_stops_chain_and_reports_remaining_folder(tmp_path):
+def test_interrupted_devnet_stops_its_chain_and_names_its_folder(tmp_path):
     folder = tmp_path / "devnet"
     command = [*_PROGRAM, "devnet", "--folder", str(folder), "--port", "0", "--json"]
     with subprocess.Popen(
@@ -125,7 +125,7 @@ def clean_copy(config: Path, chain: str) -> Path:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", [7])
-def test_daemon_with_lying_endpoints_reaches_true_state_of_chain(tmp_path, seed):
+def test_daemon_with_lying_endpoints_reaches_the_correct_state(tmp_path, seed):
     with devnet(tmp_path / "devnet", "--block-seconds", "0.2", "--chaos", str(seed)) as network:
         config = network.config
         follow(config, BLOCKS, "--publish", "--dispatch")

@@ -131,7 +131,7 @@ def test_indexed_vss_groups_and_timeouts_match_generated_traffic(vss: Played):
     assert vss.unread() == {"dead_letter": 0, "anomaly": 0}
 
 
-def test_every_member_of_compared_group_has_its_score(vss: Played):
+def test_every_member_of_a_compared_group_gets_a_score(vss: Played):
     scored: Counter[str] = Counter()
     for group in vss_traffic(vss).groups:
         if group.validated_at is not None:
@@ -142,12 +142,12 @@ def test_every_member_of_compared_group_has_its_score(vss: Played):
     assert score_counts == {demo_node.name: scored[demo_node.name] for demo_node in DEMO_NODES}
 
 
-def test_mostly_silent_node_is_kicked_out_by_network(vss: Played):
+def test_node_that_rarely_answers_is_kicked_out_by_the_network(vss: Played):
     assert vss_traffic(vss).kicked_out_names == {MOODY.name}
     assert vss.row(MOODY.name)["status"] == "kicked_out"
 
 
-def test_commit_network_is_scored_under_legacy_rules(tmp_path: Path):
+def test_commit_network_is_scored_with_the_legacy_rules(tmp_path: Path):
     with deploy_network(COMMIT, tmp_path) as played:
         played.waves(WAVES)
         played.index()
@@ -162,7 +162,7 @@ def test_commit_network_is_scored_under_legacy_rules(tmp_path: Path):
 
 
 @pytest.mark.parametrize("profile", [VSS, COMMIT])
-def test_kickout_through_adapter_returns_stake(tmp_path: Path, profile: str):
+def test_kickout_through_the_adapter_returns_the_stake(tmp_path: Path, profile: str):
     with deploy_network(profile, tmp_path) as played:
         network, clock = played.network, played.clock
         node = network.nodes[HOPELESS.name]

@@ -38,25 +38,25 @@ def test_fault_applies_limited_number_of_times(ask, provider):
     assert provider.faults[0].hit_count == 2
 
 
-def test_fault_can_be_limited_to_blocks(ask, provider):
+def test_fault_can_be_limited_to_certain_blocks(ask, provider):
     provider.faults.append(logs.build_omitted_logs_fault(for_blocks=(2, 3)))
     assert ask("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"}) == []
     assert len(ask("eth_getLogs", {"fromBlock": "0x4", "toBlock": "0x5"})) == 4
 
 
-def test_non_matching_request_does_not_use_up_fault(ask, provider):
+def test_unrelated_request_does_not_consume_a_fault(ask, provider):
     provider.faults.append(messages.build_range_limit_fault(2, times=1))
     assert len(ask("eth_getLogs", {"fromBlock": "0x1", "toBlock": "0x2"})) == 4
     assert ask("eth_getLogs", WHOLE)["code"] == messages.RANGE_MESSAGES[0].code
     assert len(ask("eth_getLogs", WHOLE)) == 10
 
 
-def test_faults_are_combined(ask, provider):
+def test_several_faults_apply_to_one_response(ask, provider):
     provider.faults += [logs.build_capped_logs_fault(4), logs.build_omitted_log_fault(0)]
     assert len(ask("eth_getLogs", WHOLE)) == 3
 
 
-def test_fault_leaves_later_responses_unchanged(ask, provider):
+def test_fault_does_not_change_later_responses(ask, provider):
     provider.faults.append(logs.build_uppercase_hex_fault(times=1, methods=logs.RECEIPT_METHODS))
     spoiled, honest = (ask("eth_getBlockReceipts", "0x1") for _ in range(2))
     assert spoiled[0]["logs"][0]["address"] == "0x" + "5A" * 20
@@ -114,7 +114,7 @@ def test_bloom_faults_replace_logs_bloom(ask, provider):
         assert int(ask("eth_getBlockByNumber", "0x1", False)["logsBloom"], 16) == bloom
 
 
-def test_limit_is_filled_into_every_range_error_message(ask, provider):
+def test_every_range_error_message_contains_the_limit(ask, provider):
     for row in DIALECTS:
         error_message = messages.ErrorMessage(row.code, row.example)
         provider.faults = [messages.build_range_limit_fault(2, error_message)]
@@ -135,7 +135,7 @@ def test_limit_is_filled_into_every_range_error_message(ask, provider):
     ],
     ids=lambda endpoint: endpoint.name if isinstance(endpoint, InjectedFault) else str(endpoint),
 )
-def test_http_fault_replaces_json_response(ask, provider, fault, status):
+def test_http_fault_replaces_the_json_response(ask, provider, fault, status):
     provider.faults = [fault]
     answered = ask.session.post(
         ask.url, json={"id": 1, "method": "eth_chainId", "params": []}, timeout=120

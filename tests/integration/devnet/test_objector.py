@@ -52,7 +52,7 @@ def build_source(hearing: Hearing) -> ApiSource:
     )
 
 
-def test_owner_objects_once_and_reads_answer(hearing: Hearing):
+def test_node_owner_objects_once_and_reads_the_answer(hearing: Hearing):
     node = node_two(hearing.harness)
     rpc = hearing.testbed.chain.rpc
     stage: Any = SimpleNamespace(

@@ -81,7 +81,7 @@ def test_open_connections_are_closed_when_server_stops(provider):
         requests.post(served.url, data=b"{}", timeout=1)
 
 
-def test_held_response_does_not_block_others(provider):
+def test_held_response_does_not_block_other_requests(provider):
     gate = Event()
     provider.faults.append(transport.build_held_response_fault(gate, methods="eth_chainId"))
     with (
@@ -97,7 +97,7 @@ def test_held_response_does_not_block_others(provider):
         waiting.join()
 
 
-def test_each_provider_has_its_own_url():
+def test_every_provider_has_its_own_url():
     tree = grown()
     with (
         serve_endpoints(Provider(tree), Provider(tree, tree.genesis)) as urls,

@@ -47,7 +47,7 @@ def has_stopped(process: int) -> bool:
     return all(stat_text.rpartition(")")[2].split()[0] == "T" for stat_text in stats)
 
 
-def test_hanging_chain_raises_one_line_error_and_is_stopped(chain):
+def test_hanging_chain_is_stopped_with_a_one_line_error(chain):
     local_chain, process = chain
     os.kill(process, signal.SIGSTOP)
     # A thread that runs on another processor could still respond.
@@ -62,7 +62,7 @@ def test_hanging_chain_raises_one_line_error_and_is_stopped(chain):
 
 
 @pytest.mark.parametrize("ask", ["ask", "refusal"])
-def test_exited_chain_raises_one_line_error(chain, ask):
+def test_chain_that_exits_raises_a_one_line_error(chain, ask):
     local_chain, process = chain
     os.kill(process, signal.SIGKILL)
 

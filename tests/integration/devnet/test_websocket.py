@@ -58,12 +58,12 @@ def test_new_head_is_pushed(line, provider, tree):
     assert [head(line), head(line)] == [6, 7]
 
 
-def test_every_block_of_new_branch_is_pushed(line, provider, tree):
+def test_every_head_of_a_new_fork_is_pushed(line, provider, tree):
     provider.head = tree.mine_empty_blocks(3, parent_block=tree.genesis)
     assert [head(line) for _ in range(3)] == [1, 2, 3]
 
 
-def test_websocket_that_pushes_no_heads_still_answers_requests(line, pushed, provider, tree):
+def test_websocket_without_head_pushes_still_answers_requests(line, pushed, provider, tree):
     pushed.is_silent = True
     mine(provider, tree)
     assert send_request(line, "eth_blockNumber") == "0x6"

@@ -71,7 +71,7 @@ def test_superseded_call_leaves_no_nonce_gap(harness: DispatchHarness):
 
 
 @pytest.mark.main_path
-def test_task_starts_in_flight_never_exceed_limit(harness: DispatchHarness):
+def test_task_starts_in_flight_never_exceed_the_limit(harness: DispatchHarness):
     harness.restart(dispatch=build_dispatch_settings(max_in_flight=2))
     tasks = drawn(harness, 3)
     harness.turn()
@@ -81,7 +81,7 @@ def test_task_starts_in_flight_never_exceed_limit(harness: DispatchHarness):
     assert {harness.testbed.network.status(task) for task in tasks} == {Status.STARTED}
 
 
-def test_task_starts_without_funds_wait_with_reason(
+def test_task_starts_wait_with_a_reason_if_funds_are_missing(
     harness: DispatchHarness, make_gas_expensive: Callable[[], None]
 ):
     testbed = harness.testbed
@@ -99,7 +99,7 @@ def test_task_starts_without_funds_wait_with_reason(
     assert {testbed.network.status(task) for task in tasks} == {Status.STARTED}
 
 
-def test_task_starts_stay_within_daily_cap(
+def test_task_starts_stay_within_the_daily_cap(
     harness: DispatchHarness, make_gas_expensive: Callable[[], None]
 ):
     harness.restart(caps=replace(CAPS, cost_per_day=1))

@@ -42,7 +42,7 @@ def sends(harness: Harness) -> list[tuple[str, int]]:
         ]
 
 
-def test_accepted_send_with_lost_response_yields_only_one_transaction(
+def test_send_with_a_lost_response_creates_only_one_transaction(
     sqlite_harness: Harness, endpoint: FaultyEndpoint
 ):
     harness = sqlite_harness
@@ -58,7 +58,9 @@ def test_accepted_send_with_lost_response_yields_only_one_transaction(
     assert harness.states() == ["final"]
 
 
-def test_lost_send_is_repeated_with_same_bytes(sqlite_harness: Harness, endpoint: FaultyEndpoint):
+def test_lost_send_is_repeated_with_the_same_bytes(
+    sqlite_harness: Harness, endpoint: FaultyEndpoint
+):
     harness = sqlite_harness
     endpoint.faults[SEND] = Fault.SWALLOW
     harness.period()
@@ -74,7 +76,9 @@ def test_lost_send_is_repeated_with_same_bytes(sqlite_harness: Harness, endpoint
     assert harness.testbed.round == 1
 
 
-def test_send_is_not_repeated_within_two_blocks(sqlite_harness: Harness, endpoint: FaultyEndpoint):
+def test_transaction_is_not_resent_within_two_blocks(
+    sqlite_harness: Harness, endpoint: FaultyEndpoint
+):
     harness = sqlite_harness
     endpoint.faults[SEND] = "internal error"
     harness.period()
@@ -83,7 +87,7 @@ def test_send_is_not_repeated_within_two_blocks(sqlite_harness: Harness, endpoin
     assert endpoint.seen.count(SEND) == 1
 
 
-def test_unanswered_receipt_requests_change_no_state(
+def test_failed_receipt_requests_change_no_state(
     sqlite_harness: Harness, endpoint: FaultyEndpoint
 ):
     harness = sqlite_harness
@@ -101,7 +105,7 @@ def test_unanswered_receipt_requests_change_no_state(
     assert harness.states() == ["mined"]
 
 
-def test_transaction_dropped_from_pool_is_resent(harness: Harness):
+def test_transaction_dropped_from_the_mempool_is_resent(harness: Harness):
     harness.period()
     harness.tick()
     ((sent, _),) = sends(harness)
@@ -117,7 +121,7 @@ def test_transaction_dropped_from_pool_is_resent(harness: Harness):
 
 
 @pytest.mark.main_path
-def test_reorged_push_lands_again_with_same_bytes(harness: Harness):
+def test_reorged_push_is_mined_again_with_the_same_bytes(harness: Harness):
     harness.period()
     harness.tick()
     harness.mine()
@@ -143,7 +147,7 @@ def test_reorged_push_lands_again_with_same_bytes(harness: Harness):
     assert "reorged" in harness.journal()
 
 
-def test_reorg_during_downtime_is_detected_at_next_start(harness: Harness):
+def test_reorg_during_downtime_is_detected_at_the_next_start(harness: Harness):
     harness.period()
     harness.tick()
     harness.mine()
@@ -154,7 +158,7 @@ def test_reorg_during_downtime_is_detected_at_next_start(harness: Harness):
     assert harness.states() == ["live"]
 
 
-def test_nonce_used_by_foreign_transaction_pauses_sender(harness: Harness):
+def test_foreign_transaction_on_a_nonce_pauses_the_sender(harness: Harness):
     testbed = harness.testbed
     harness.period()
     harness.tick()
@@ -175,7 +179,7 @@ def test_nonce_used_by_foreign_transaction_pauses_sender(harness: Harness):
     assert len(sends(harness)) == 0
 
 
-def test_daemon_start_is_rejected_if_chain_nonce_is_ahead(harness: Harness):
+def test_higher_onchain_nonce_prevents_startup(harness: Harness):
     testbed = harness.testbed
     chain, sender = testbed.chain, testbed.transmitter
     chain.rpc("anvil_impersonateAccount", sender)
@@ -185,7 +189,7 @@ def test_daemon_start_is_rejected_if_chain_nonce_is_ahead(harness: Harness):
         harness.restart()
 
 
-def test_receipt_is_matched_by_stored_hash_after_long_downtime(harness: Harness):
+def test_receipt_is_found_by_stored_hash_after_long_downtime(harness: Harness):
     harness.period()
     harness.tick()
     harness.mine()

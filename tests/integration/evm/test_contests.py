@@ -81,7 +81,7 @@ def start_drawn_group(harness: DispatchHarness, *results: int) -> tuple[list[byt
     return tasks, nodes[0]
 
 
-def test_contest_of_garbage_result_is_settled_after_restart(
+def test_contest_over_a_garbage_result_is_settled_after_restart(
     harness: DispatchHarness,
 ):
     harness.index()
@@ -157,7 +157,7 @@ def list_standings(harness: DispatchHarness, nodes: Sequence[str]) -> list[Stand
     return [harness.testbed.network.standing(node) for node in nodes]
 
 
-def test_node_with_garbage_result_is_slashed_by_second_group(
+def test_second_group_slashes_the_node_with_a_garbage_result(
     each_harness: DispatchHarness,
 ):
     harness = each_harness
@@ -220,7 +220,9 @@ def settlement_results(harness: DispatchHarness) -> list[int]:
     return [int.from_bytes(call["result"]) for call in calls]
 
 
-def test_delivered_result_settles_contest_within_window(harness: DispatchHarness, results: Path):
+def test_delivered_result_settles_the_contest_in_its_window(
+    harness: DispatchHarness, results: Path
+):
     harness.index()
     tasks, garbage = start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     network = harness.testbed.network
@@ -261,7 +263,7 @@ def test_delivered_result_settles_contest_within_window(harness: DispatchHarness
     assert harness.states(SETTLE_CONTEST) == ["superseded", "final"]
 
 
-def test_error_verdict_of_second_group_settles_contest(
+def test_error_verdict_of_the_second_group_settles_the_contest(
     harness: DispatchHarness,
 ):
     """The answer "cannot be run" is the same in every group, so the chain contains its result."""
@@ -293,9 +295,7 @@ def test_second_group_without_majority_releases_stakes_immediately(harness: Disp
     assert {network.node(node)["open"] for node in first} == {0}
 
 
-def test_contests_of_both_groups_are_settled_by_one_result(
-    harness: DispatchHarness, results: Path
-):
+def test_one_result_settles_the_contests_of_both_groups(harness: DispatchHarness, results: Path):
     tasks, _ = start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     first = [Web3.to_checksum_address(harness.node_of(task)) for task in tasks]
     crowd(harness)
@@ -313,7 +313,7 @@ def test_contests_of_both_groups_are_settled_by_one_result(
     assert settlement_results(harness) == [RIGHT, RIGHT]
 
 
-def test_second_group_removed_by_reorg_is_created_only_once(harness: DispatchHarness):
+def test_second_group_removed_by_a_reorg_is_recreated_once(harness: DispatchHarness):
     start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     crowd(harness)
     for _ in range(3):
@@ -342,7 +342,7 @@ def test_lying_majority_loses_its_stakes(harness: DispatchHarness):
     assert list_standings(harness, first) == [Standing.SLASHED, Standing.SLASHED, Standing.ACTIVE]
 
 
-def test_contested_second_group_gets_no_further_second_group(harness: DispatchHarness):
+def test_contested_second_group_is_not_repeated_again(harness: DispatchHarness):
     tasks, _ = start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     network = harness.testbed.network
     first = [Web3.to_checksum_address(harness.node_of(task)) for task in tasks]
@@ -374,7 +374,7 @@ def test_contested_second_group_gets_no_further_second_group(harness: DispatchHa
     assert harness.states(SETTLE_CONTEST) == ["superseded", "superseded"]
 
 
-def test_second_group_with_timed_out_node_is_compared(
+def test_second_group_with_a_timed_out_node_is_compared(
     harness: DispatchHarness,
 ):
     start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
@@ -416,7 +416,7 @@ def test_second_group_waits_for_enough_idle_nodes(harness: DispatchHarness):
     assert len(second_tasks(harness)) == 3
 
 
-def test_second_group_without_funds_is_deferred_with_reason(harness: DispatchHarness):
+def test_second_group_without_funds_is_deferred_with_a_reason(harness: DispatchHarness):
     start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     network = harness.testbed.network
     for node in network.nodes[3:6]:
@@ -431,7 +431,7 @@ def test_second_group_without_funds_is_deferred_with_reason(harness: DispatchHar
     assert second_tasks(harness) == []
 
 
-def test_second_group_ordered_manually_supersedes_planned_call(harness: DispatchHarness):
+def test_manually_ordered_second_group_supersedes_the_planned_call(harness: DispatchHarness):
     start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     network = harness.testbed.network
     for node in network.nodes[3:6]:
@@ -447,7 +447,7 @@ def test_second_group_ordered_manually_supersedes_planned_call(harness: Dispatch
     assert harness.states(SECOND_GROUP) == ["superseded"]
 
 
-def test_contest_settled_by_another_sender_supersedes_planned_call(harness: DispatchHarness):
+def test_contest_settled_by_another_sender_supersedes_own_call(harness: DispatchHarness):
     tasks, _ = start_drawn_group(harness, RIGHT, RIGHT, GARBAGE)
     network = harness.testbed.network
     harness.testbed.chain.later(WINDOW + 60)
@@ -458,12 +458,12 @@ def test_contest_settled_by_another_sender_supersedes_planned_call(harness: Disp
     assert harness.states(SETTLE_CONTEST) == ["superseded"]
 
 
-def test_agreeing_group_is_not_contested(harness: DispatchHarness):
+def test_unanimous_group_is_not_contested(harness: DispatchHarness):
     start_drawn_group(harness, RIGHT, RIGHT, RIGHT)
     assert harness.states(SETTLE_CONTEST) == []
 
 
-def test_rescan_after_cleared_bookmark_plans_no_second_call(harness: DispatchHarness):
+def test_rescan_after_clearing_the_bookmark_plans_no_second_call(harness: DispatchHarness):
     """The scan begins again, as after a lost bookmark; the outbox contains the group."""
     start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     with harness.store.transaction() as uow:

@@ -137,7 +137,7 @@ def owners(chain: Chain, new_sqlite_store: NewStore) -> Iterator[Owners]:
         yield Owners(chain, indexed, chain.deploy(CONTRACT, make_address(0xCC)))
 
 
-def test_contract_wallet_objection_fits_reserved_gas(owners: Owners):
+def test_objection_by_a_contract_wallet_fits_in_the_reserved_gas(owners: Owners):
     wallet = owners.add_wallet()
     assert owners.object(wallet).status_code == 202
 
@@ -149,7 +149,7 @@ def test_contract_wallet_objection_fits_reserved_gas(owners: Owners):
     assert receipt.gas < posted.reserved_gas
 
 
-def test_only_contract_wallet_itself_can_subscribe(owners: Owners):
+def test_only_the_contract_wallet_itself_can_subscribe(owners: Owners):
     wallet = owners.add_wallet()
     assert owners.subscribe(wallet).status_code == 200
     assert owners.subscribe(wallet, STRANGER).status_code == 403
@@ -168,7 +168,7 @@ def test_signature_of_other_account_is_refused(owners: Owners):
         assert (answer.status_code, answer.json()["refusal"]) == (403, "not_signed_by_node")
 
 
-def test_false_signatures_cost_limited_endpoint_calls(
+def test_invalid_signatures_cause_a_limited_number_of_calls(
     owners: Owners, monkeypatch: pytest.MonkeyPatch
 ):
     wallet = owners.add_wallet()
@@ -193,7 +193,7 @@ def test_false_signatures_cost_limited_endpoint_calls(
     assert owners.object(wallet).status_code == 202
 
 
-def test_request_is_refused_with_reason_without_endpoint(owners: Owners):
+def test_request_without_an_endpoint_is_refused_with_a_reason(owners: Owners):
     owners.url = "http://127.0.0.1:9"
     owners.reopen()
     wallet = owners.add_wallet()

@@ -36,7 +36,7 @@ def verify_task_draw(harness: DispatchHarness, task: bytes) -> DrawCheckAnswer:
     return verify_draw(harness.source, harness.store, reader, harness.dispatch, to_task_key(task))
 
 
-def test_drawn_node_gets_task_two_blocks_after_creation(harness: DispatchHarness):
+def test_drawn_node_gets_the_task_two_blocks_after_creation(harness: DispatchHarness):
     network = harness.testbed.network
     task = network.create()
     created = harness.testbed.chain.block
@@ -56,7 +56,7 @@ def test_drawn_node_gets_task_two_blocks_after_creation(harness: DispatchHarness
     assert (check.verdict, check.draws[-1].node) == (DrawVerdict.AGREES, draw.node)
 
 
-def test_more_valuable_task_starts_on_only_available_node(harness: DispatchHarness):
+def test_most_valuable_task_gets_the_only_available_node(harness: DispatchHarness):
     network = harness.testbed.network
     for node in network.nodes[:3]:
         network.by(node, network.does.pause())
@@ -75,7 +75,7 @@ def test_more_valuable_task_starts_on_only_available_node(harness: DispatchHarne
     assert verify_task_draw(harness, cheap).verdict is DrawVerdict.WAITING
 
 
-def test_tasks_of_group_go_to_different_nodes(harness: DispatchHarness):
+def test_tasks_of_a_group_go_to_different_nodes(harness: DispatchHarness):
     network = harness.testbed.network
     group = b"g" * 32
     tasks = [network.create(group=group, group_size=3) for _ in range(3)]
@@ -88,7 +88,9 @@ def test_tasks_of_group_go_to_different_nodes(harness: DispatchHarness):
 
 
 @pytest.mark.parametrize("stage", ["drawn", "planned"])
-def test_cancelled_group_removes_its_starts_from_outbox(harness: DispatchHarness, stage: str):
+def test_cancelling_a_group_removes_its_starts_from_the_outbox(
+    harness: DispatchHarness, stage: str
+):
     network = harness.testbed.network
     tasks = [network.create(group=b"g" * 32, group_size=2) for _ in range(2)]
     harness.index()
@@ -108,7 +110,7 @@ def test_cancelled_group_removes_its_starts_from_outbox(harness: DispatchHarness
     assert harness.start_states() == (["superseded"] * 2 if stage == "planned" else [])
 
 
-def test_remaining_task_of_incomparable_group_is_dropped(harness: DispatchHarness):
+def test_last_task_of_a_group_that_cannot_be_compared_is_dropped(harness: DispatchHarness):
     """One node timed out before there was another one: a single answer cannot be compared."""
     network = harness.testbed.network
     for node in network.nodes[1:3]:
@@ -131,7 +133,7 @@ def test_remaining_task_of_incomparable_group_is_dropped(harness: DispatchHarnes
     assert harness.states(DROP_TASK) == ["mined"]
 
 
-def test_full_queue_drops_entire_group(harness: DispatchHarness):
+def test_full_queue_drops_an_entire_group(harness: DispatchHarness):
     network = harness.testbed.network
     harness.restart(
         dispatch=build_dispatch_settings(harness.testbed.chain.block + 1, alpha=Fraction(1, 3))
@@ -148,7 +150,7 @@ def test_full_queue_drops_entire_group(harness: DispatchHarness):
     assert harness.states(DROP_TASK) == ["mined"]
 
 
-def test_drawn_node_that_pauses_causes_new_draw(harness: DispatchHarness):
+def test_pause_of_the_drawn_node_causes_a_new_draw(harness: DispatchHarness):
     network = harness.testbed.network
     task = network.create()
     harness.index()
@@ -172,7 +174,7 @@ def test_drawn_node_that_pauses_causes_new_draw(harness: DispatchHarness):
     assert len(verify_task_draw(harness, task).draws) == 2
 
 
-def test_full_queue_drops_cheapest_task(harness: DispatchHarness):
+def test_full_queue_drops_the_cheapest_task(harness: DispatchHarness):
     network = harness.testbed.network
     harness.restart(dispatch=build_dispatch_settings(alpha=Fraction(2, 3)))
     for node in network.nodes[:3]:
@@ -187,7 +189,7 @@ def test_full_queue_drops_cheapest_task(harness: DispatchHarness):
     assert harness.states(DROP_TASK) == ["mined"]
 
 
-def test_six_tasks_start_in_one_block(harness: DispatchHarness):
+def test_six_tasks_can_start_in_one_block(harness: DispatchHarness):
     network = harness.testbed.network
     for node in network.nodes[3:6]:
         network.join(node)
@@ -201,7 +203,7 @@ def test_six_tasks_start_in_one_block(harness: DispatchHarness):
     assert {verify_task_draw(harness, task).verdict for task in tasks} == {DrawVerdict.AGREES}
 
 
-def test_start_on_node_other_than_drawn_is_detected(harness: DispatchHarness):
+def test_start_on_a_node_that_was_not_drawn_is_detected(harness: DispatchHarness):
     network = harness.testbed.network
     task = network.create()
     harness.index()
@@ -219,7 +221,7 @@ def test_start_on_node_other_than_drawn_is_detected(harness: DispatchHarness):
     assert check.draws[-1].node == draw.node
 
 
-def test_start_without_draw_is_detected(harness: DispatchHarness):
+def test_start_without_a_draw_is_detected(harness: DispatchHarness):
     network = harness.testbed.network
     network.by(network.admin, network.does.setDispatcher(network.dispatcher))
     task = network.create()
@@ -231,7 +233,7 @@ def test_start_without_draw_is_detected(harness: DispatchHarness):
     assert (check.verdict, check.draws) == (DrawVerdict.DIFFERS, [])
 
 
-def test_start_drawn_on_reorged_block_is_drawn_again(
+def test_task_is_drawn_again_if_a_reorg_removes_the_seed_block(
     harness: DispatchHarness,
 ):
     network, chain = harness.testbed.network, harness.testbed.chain
@@ -258,7 +260,7 @@ def test_start_drawn_on_reorged_block_is_drawn_again(
     assert verify_task_draw(harness, task).verdict is DrawVerdict.AGREES
 
 
-def test_draw_removed_and_restored_by_reorg_is_started_once(harness: DispatchHarness):
+def test_draw_that_a_reorg_removes_and_restores_is_started_once(harness: DispatchHarness):
     network, chain = harness.testbed.network, harness.testbed.chain
     task = network.create()
     harness.index()
@@ -284,7 +286,7 @@ def test_draw_removed_and_restored_by_reorg_is_started_once(harness: DispatchHar
     assert sorted(harness.start_states()) == ["expired", "expired", "mined"]
 
 
-def test_draws_are_independent_of_window_size_and_restarts(
+def test_draws_do_not_depend_on_window_size_or_restarts(
     harness: DispatchHarness, new_sqlite_store: NewStore, tmp_path: Path
 ):
     network = harness.testbed.network
@@ -316,7 +318,7 @@ def test_draws_are_independent_of_window_size_and_restarts(
             other_harness.close()
 
 
-def test_nothing_is_drawn_or_sent_before_start_block(harness: DispatchHarness):
+def test_nothing_is_drawn_or_sent_before_the_start_block(harness: DispatchHarness):
     later = harness.testbed.chain.block + 3
     harness.restart(dispatch=build_dispatch_settings(later))
     task = harness.testbed.network.create()
@@ -329,7 +331,7 @@ def test_nothing_is_drawn_or_sent_before_start_block(harness: DispatchHarness):
     assert verify_task_draw(harness, task).verdict is DrawVerdict.WAITING
 
 
-def test_blocks_folded_with_other_dispatch_settings_are_rejected(
+def test_index_folded_with_different_dispatch_settings_is_rejected(
     harness: DispatchHarness,
 ):
     harness.index()
@@ -354,7 +356,7 @@ def test_blocks_folded_with_other_dispatch_settings_are_rejected(
 @pytest.mark.parametrize(
     ("start", "way"), [(1, "rewind --to-block 0`"), (0, "start with an empty database")]
 )
-def test_late_dispatch_start_block_is_rejected_with_possible_remedy(
+def test_error_for_late_dispatch_start_block_suggests_a_remedy(
     plain_harness: Harness, start: int, way: str
 ):
     plain_harness.index()
@@ -362,7 +364,7 @@ def test_late_dispatch_start_block_is_rejected_with_possible_remedy(
         bind_or_check_dispatch_settings(uow, build_dispatch_settings(start))
 
 
-def test_nothing_is_drawn_or_sent_without_dispatch(plain_harness: Harness):
+def test_nothing_is_drawn_or_sent_unless_dispatch_is_enabled(plain_harness: Harness):
     harness = plain_harness
     network = harness.testbed.network
     task = network.create()

@@ -81,7 +81,9 @@ def is_timed_out(harness: DispatchHarness, task: bytes) -> Address:
 
 
 @POLICIES
-def test_drawn_node_gets_task_and_draw_is_reproducible(harness: DispatchHarness, policy: str):
+def test_drawn_node_gets_the_task_and_its_draw_is_reproducible(
+    harness: DispatchHarness, policy: str
+):
     dispatch_with_policy(harness, policy)
     task = runs(harness)
     drawing = last_draw(harness, task)
@@ -101,7 +103,7 @@ def test_unresponsive_node_is_excluded_only_by_article_policy(
     assert (drawing.node == failed) <= (tickets > 0)
 
 
-def test_unresponsive_node_has_one_ticket_after_six_seconds(
+def test_unresponsive_node_has_a_single_ticket_after_six_seconds(
     harness: DispatchHarness,
 ):
     dispatch_with_policy(harness, "article")
@@ -143,7 +145,7 @@ def test_ticket_draws_survive_restarts_and_reorgs(
             other_harness.close()
 
 
-def test_rebuild_restores_ticket_state(harness: DispatchHarness):
+def test_rebuild_restores_the_ticket_state(harness: DispatchHarness):
     dispatch_with_policy(harness, "article")
     failed = is_timed_out(harness, runs(harness))
     rebuild_state(harness.store, harness.folder, RebuildOptions())

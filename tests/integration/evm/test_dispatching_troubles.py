@@ -66,7 +66,7 @@ def in_want_of_gas(harness: DispatchHarness) -> None:
 
 
 @pytest.mark.parametrize("taken", [1, 2, 3, 4, 5])
-def test_replacement_dispatcher_key_resumes_any_start(
+def test_new_dispatcher_key_completes_starts_of_the_old_key(
     harness: DispatchHarness, tmp_path: Path, taken: int
 ):
     network, chain = harness.testbed.network, harness.testbed.chain
@@ -92,7 +92,7 @@ def test_replacement_dispatcher_key_resumes_any_start(
     assert network.status(task) is Status.STARTED
 
 
-def test_start_on_departed_node_is_retried_once_per_block(harness: DispatchHarness):
+def test_start_on_a_node_that_quit_is_retried_once_per_block(harness: DispatchHarness):
     network = harness.testbed.network
     task = drawn(harness)
     (node,) = harness.standing().values()
@@ -122,7 +122,7 @@ def test_failed_start_is_retried_before_finality(harness: DispatchHarness):
     assert harness.start_states() == ["mined", "mined"]
 
 
-def test_repeated_start_failures_increase_retry_interval(harness: DispatchHarness):
+def test_repeated_start_failures_increase_the_retry_interval(harness: DispatchHarness):
     harness.starts = replace(harness.starts, confirmations=_NEVER)
     drawn(harness)
     tried = []
@@ -134,7 +134,7 @@ def test_repeated_start_failures_increase_retry_interval(harness: DispatchHarnes
     assert [tried.count(number) for number in (1, 2, 3)] == [3, 5, 8]
 
 
-def test_task_starts_after_reorg_of_failed_start(
+def test_task_starts_after_a_reorg_removes_its_failed_start(
     harness: DispatchHarness,
 ):
     network, chain = harness.testbed.network, harness.testbed.chain
@@ -151,7 +151,7 @@ def test_task_starts_after_reorg_of_failed_start(
     assert network.status(task) is Status.STARTED
 
 
-def test_start_with_foreign_nonce_is_resent_after_release(
+def test_start_whose_nonce_was_used_elsewhere_is_resent_on_release(
     harness: DispatchHarness,
 ):
     network, chain = harness.testbed.network, harness.testbed.chain
@@ -175,7 +175,7 @@ def test_start_with_foreign_nonce_is_resent_after_release(
     assert network.status(task) is Status.STARTED
 
 
-def test_queue_calls_leave_half_of_daily_budget_for_starts(
+def test_queue_calls_leave_half_of_the_daily_budget_for_starts(
     harness: DispatchHarness,
     make_gas_expensive: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,

@@ -101,7 +101,7 @@ def standing(harness: DispatchHarness) -> list[str]:
         ]
 
 
-def test_task_start_requests_download_from_nodes_lacking_model(
+def test_task_start_requests_downloads_from_nodes_without_the_model(
     harness: DispatchHarness,
 ):
     task = start_task(harness)
@@ -114,7 +114,7 @@ def test_task_start_requests_download_from_nodes_lacking_model(
     assert compute_dispatch_statistics(harness.store, None).downloads_by_state == {"open": 2}
 
 
-def test_download_request_is_answered_when_node_adds_model(harness: DispatchHarness):
+def test_download_request_ends_when_the_node_adds_the_model(harness: DispatchHarness):
     network = harness.testbed.network
     task = start_task(harness)
     harness.block()
@@ -125,7 +125,7 @@ def test_download_request_is_answered_when_node_adds_model(harness: DispatchHarn
     assert standing(harness) == ["answered"] * 2
 
 
-def test_next_task_start_sends_no_second_download_request(harness: DispatchHarness):
+def test_next_task_start_does_not_repeat_download_requests(harness: DispatchHarness):
     network = harness.testbed.network
     first = start_task(harness)
     harness.block()
@@ -140,7 +140,7 @@ def test_next_task_start_sends_no_second_download_request(harness: DispatchHarne
     assert list_requested_nodes(harness) == sorted({*before, *runner})
 
 
-def test_daily_request_limit_is_respected(harness: DispatchHarness):
+def test_download_requests_respect_the_daily_limit(harness: DispatchHarness):
     harness.restart(dispatch=build_download_settings(harness.testbed, per_day=1))
     start_task(harness)
     for _ in range(3):
@@ -148,7 +148,7 @@ def test_daily_request_limit_is_respected(harness: DispatchHarness):
     assert len(list_requested_nodes(harness)) == 1
 
 
-def test_reorged_start_sends_each_node_only_one_request(
+def test_reorged_start_requests_each_download_only_once(
     harness: DispatchHarness,
 ):
     network, chain = harness.testbed.network, harness.testbed.chain
@@ -176,7 +176,7 @@ def test_reorged_start_sends_each_node_only_one_request(
     assert list_requested_nodes(harness) == idle(harness, task)
 
 
-def test_download_requests_are_independent_of_window_size(
+def test_download_requests_do_not_depend_on_window_size(
     harness: DispatchHarness, new_sqlite_store: NewStore, tmp_path: Path
 ):
     start_task(harness)
@@ -192,7 +192,7 @@ def test_download_requests_are_independent_of_window_size(
         other_harness.close()
 
 
-def test_two_daemons_with_same_key_send_one_download_request(
+def test_two_daemons_with_one_key_send_one_download_request(
     harness: DispatchHarness, new_sqlite_store: NewStore, tmp_path: Path
 ):
     testbed = harness.testbed

@@ -52,7 +52,7 @@ def verdicts(harness: DispatchHarness, tasks: list[bytes]) -> set[DrawVerdict]:
     return {verify_draw(*where, to_task_key(task)).verdict for task in tasks}
 
 
-def test_three_drawn_nodes_start_in_one_transaction(
+def test_three_drawn_nodes_start_in_a_single_transaction(
     legacy: DispatchHarness,
 ):
     network = legacy.testbed.network
@@ -71,7 +71,7 @@ def test_three_drawn_nodes_start_in_one_transaction(
     assert verdicts(legacy, tasks) == {DrawVerdict.AGREES}
 
 
-def test_language_task_waits_for_three_nodes_with_same_gpu(legacy: DispatchHarness):
+def test_language_task_waits_for_three_nodes_with_the_same_gpu(legacy: DispatchHarness):
     network = legacy.testbed.network
     network.by(network.nodes[0], network.does.pause())
     network.join(network.nodes[3], gpu="NVIDIA H100", vram=80)
@@ -89,7 +89,7 @@ def test_language_task_waits_for_three_nodes_with_same_gpu(legacy: DispatchHarne
     assert verdicts(legacy, tasks) == {DrawVerdict.AGREES}
 
 
-def test_pause_of_drawn_node_redraws_entire_group(legacy: DispatchHarness):
+def test_pause_of_a_drawn_node_redraws_the_entire_group(legacy: DispatchHarness):
     network = legacy.testbed.network
     network.join(network.nodes[3])
     tasks = order_group(network)
@@ -108,7 +108,7 @@ def test_pause_of_drawn_node_redraws_entire_group(legacy: DispatchHarness):
     assert verdicts(legacy, tasks) == {DrawVerdict.AGREES}
 
 
-def test_full_queue_drops_cheapest_group_entirely(legacy: DispatchHarness):
+def test_full_queue_drops_the_entire_cheapest_group(legacy: DispatchHarness):
     network = legacy.testbed.network
     assert legacy.dispatch is not None
     start = legacy.testbed.chain.block + 1
@@ -140,7 +140,7 @@ def test_single_and_paired_tasks_are_refunded(legacy: DispatchHarness):
     assert legacy.standing() == {}
 
 
-def test_freed_or_joining_nodes_get_most_valuable_group(legacy: DispatchHarness):
+def test_nodes_that_become_available_get_the_most_valuable_group(legacy: DispatchHarness):
     network = legacy.testbed.network
     network.by(network.nodes[0], network.does.pause())
     groups = [order_group(network, bytes([1 + n]), fee=(1 + n) * ETHER) for n in range(3)]
@@ -164,7 +164,7 @@ def test_freed_or_joining_nodes_get_most_valuable_group(legacy: DispatchHarness)
     assert (all_draws.started, all_draws.verdict) == (6, DrawVerdict.AGREES)
 
 
-def test_committed_nodes_get_next_group_before_validation(
+def test_nodes_get_the_next_group_before_validation_of_the_last(
     legacy: DispatchHarness,
 ):
     network = legacy.testbed.network

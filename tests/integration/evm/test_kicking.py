@@ -166,7 +166,7 @@ def test_node_with_persistently_low_score_is_kicked_out_once(harness: Harness):
     assert kinds(harness).count(ACCUSE) == kinds(harness).count(EXECUTE_KICK) == 1
 
 
-def test_due_kickout_is_not_accused_before_round_contains_it(sqlite_harness: Harness):
+def test_due_node_is_not_accused_until_a_round_states_it(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.pushed()
     fill_bad_pool(harness)
@@ -175,7 +175,7 @@ def test_due_kickout_is_not_accused_before_round_contains_it(sqlite_harness: Har
     assert ACCUSE not in kinds(harness)
 
 
-def test_kickout_is_not_accused_while_fold_is_behind_head(sqlite_harness: Harness):
+def test_due_node_is_not_accused_while_the_fold_lags_the_head(sqlite_harness: Harness):
     harness = sqlite_harness
     fill_bad_pool(harness)
     run_until_due_is_stated(harness)
@@ -186,7 +186,7 @@ def test_kickout_is_not_accused_while_fold_is_behind_head(sqlite_harness: Harnes
     assert ACCUSE not in kinds(harness)
 
 
-def test_unsent_execution_is_dropped_after_node_recovers(sqlite_harness: Harness):
+def test_unsent_execution_is_dropped_after_the_node_recovers(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     pass_veto_delay(harness)
@@ -210,7 +210,7 @@ def test_unsent_execution_is_dropped_after_node_recovers(sqlite_harness: Harness
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_kickout_is_not_executed_before_veto_delay_ends(sqlite_harness: Harness):
+def test_kickout_is_not_executed_before_the_veto_delay_ends(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     for _ in range(LIMITS.kick_rounds - 1):
@@ -219,7 +219,7 @@ def test_kickout_is_not_executed_before_veto_delay_ends(sqlite_harness: Harness)
     assert EXECUTE_KICK not in kinds(harness)
 
 
-def test_accusation_of_recovered_node_is_cleared(harness: Harness):
+def test_accusation_of_a_recovered_node_is_cleared(harness: Harness):
     accuse_node_two(harness)
     recover(harness)
     harness.pushed()
@@ -230,7 +230,7 @@ def test_accusation_of_recovered_node_is_cleared(harness: Harness):
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_vetoed_interval_is_not_accused_again(sqlite_harness: Harness):
+def test_node_is_not_accused_again_of_a_vetoed_interval(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     testbed, network = harness.testbed, harness.testbed.network

@@ -81,7 +81,7 @@ def legacy_scores(harness: Harness) -> dict[str, LegacyScore]:
     return {row.node: row.legacy for row in page.nodes if row.legacy is not None}
 
 
-def test_network_events_produce_legacy_factors(testbed: OracleTestbed, harness: Harness):
+def test_legacy_factors_are_computed_from_network_events(testbed: OracleTestbed, harness: Harness):
     first, second, third = run_race(testbed)
     harness.index()
     scores = legacy_scores(harness)
@@ -101,7 +101,7 @@ def test_network_events_produce_legacy_factors(testbed: OracleTestbed, harness: 
     assert weights[third].weight == UNIT > weights[first].weight
 
 
-def test_explain_returns_earnings_of_each_rank(testbed: OracleTestbed, harness: Harness):
+def test_explain_returns_the_earnings_of_each_rank(testbed: OracleTestbed, harness: Harness):
     nodes = run_race(testbed)
     harness.index()
     as_of = resolve_block(lambda: harness.source, harness.store, None)
@@ -118,7 +118,7 @@ def test_explain_returns_earnings_of_each_rank(testbed: OracleTestbed, harness: 
     assert sum(int(earning["paid"]) for earning in earned) == FEES
 
 
-def test_report_shows_incentive_share_of_each_node(testbed: OracleTestbed, harness: Harness):
+def test_report_shows_the_incentive_share_of_each_node(testbed: OracleTestbed, harness: Harness):
     nodes = run_race(testbed)
     harness.index()
     computed_shares = {

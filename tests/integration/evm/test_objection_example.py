@@ -32,7 +32,7 @@ MNEMONIC = "test test test test test test test test test test test junk"
 PASSWORD = "no secret"  # noqa: S105 - of a key that everybody knows
 
 
-def test_objection_signed_by_example_is_accepted_by_contract(hearing: Hearing, tmp_path: Path):
+def test_contract_accepts_an_objection_signed_by_the_example(hearing: Hearing, tmp_path: Path):
     harness, testbed = hearing.harness, hearing.testbed
     archive = EventArchive(harness.store, harness._reader, RULES)
     rankings = NodeRankingCache(RULES)

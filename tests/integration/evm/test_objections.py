@@ -129,7 +129,7 @@ def check_roots_without_objections(hearing: Hearing) -> None:
             assert root == accepted.root
 
 
-def test_accusation_waits_for_objection_window_and_for_rejection(hearing: Hearing):
+def test_accusation_waits_until_the_objection_is_rejected(hearing: Hearing):
     harness = hearing.harness
     hearing.tick()
     assert harness.intents(ACCUSE) == []
@@ -144,7 +144,7 @@ def test_accusation_waits_for_objection_window_and_for_rejection(hearing: Hearin
     check_roots_without_objections(hearing)
 
 
-def test_accepted_objection_prevents_accusation(hearing: Hearing):
+def test_accepted_objection_prevents_the_accusation(hearing: Hearing):
     hearing.object()
     hearing.listed()
     hearing.answer(is_accepted=True)
@@ -156,7 +156,7 @@ def test_accepted_objection_prevents_accusation(hearing: Hearing):
     check_roots_without_objections(hearing)
 
 
-def test_objections_are_indexed_without_changing_root(hearing: Hearing):
+def test_indexing_objections_does_not_change_the_root(hearing: Hearing):
     due_since = hearing.due_since
     signed = ObjectionStatement(node_two(hearing.harness), due_since, 2, "ä \0", 0, 2**40 - 1)
     hearing.send_signed_objection(signed)
@@ -197,7 +197,7 @@ def test_objection_in_reorged_block_is_reindexed(hearing: Hearing):
         pytest.param(False, id="after", marks=pytest.mark.nightly),
     ],
 )
-def test_objection_in_block_of_execution_neither_stops_nor_repeats_it(
+def test_objection_in_the_block_of_the_execution_changes_nothing(
     hearing: Hearing, *, is_before: bool
 ):
     harness, chain = hearing.harness, hearing.testbed.chain

@@ -39,7 +39,7 @@ def plain(figure):
     return figure
 
 
-def test_incremental_statistics_equal_recount_after_restart(
+def test_incremental_statistics_equal_a_recount_after_restart(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -62,7 +62,7 @@ def test_outcome_counters_are_initialised_to_zero(sqlite_harness: Harness):
         assert {outcomes[kind, outcome] for kind in kinds} == {0}
 
 
-def test_recorded_spending_equals_balance_decrease(sqlite_harness: Harness):
+def test_recorded_spending_equals_the_decrease_of_the_balance(sqlite_harness: Harness):
     harness = sqlite_harness
     chain, sender = harness.testbed.chain, harness.context.account.address
     before = int(chain.rpc("eth_getBalance", sender, "latest"), 16)

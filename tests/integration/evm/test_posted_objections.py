@@ -68,7 +68,7 @@ def count_objected(hearing: Hearing) -> int:
     return len(hearing.contract.events.Objected().get_logs(from_block=0))
 
 
-def test_posted_objection_is_sent_within_reserved_gas(hearing: Hearing):
+def test_posted_objection_is_sent_within_the_reserved_gas(hearing: Hearing):
     post(hearing)
     send_posted_objections(hearing)
     (objection,) = hearing.listed()
@@ -134,7 +134,7 @@ def test_posted_objection_in_reorged_block_is_resent(hearing: Hearing):
     )
 
 
-def test_posted_objection_waits_while_reporter_sends_nothing(hearing: Hearing):
+def test_posted_objection_waits_while_sending_is_disabled(hearing: Hearing):
     post(hearing)
     hearing.harness.restart(objections=None)
     work(hearing)

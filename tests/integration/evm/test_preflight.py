@@ -52,13 +52,13 @@ def simulate_call(lines: PoolView, oracle: RootsOracle, calldata: str) -> Prefli
     return preflight(lines, SimulatedCall(ME, address_of(oracle), calldata), decode_refusal)
 
 
-def test_successful_call_returns_gas_estimate(oracle: RootsOracle, lines: PoolView):
+def test_successful_preflight_returns_a_gas_estimate(oracle: RootsOracle, lines: PoolView):
     reading = oracle.contract.functions.head()._encode_transaction_data()
     verdict = simulate_call(lines, oracle, reading)
     assert (verdict.outcome, verdict.gas > 21_000) == (PreflightOutcome.OK, True)
 
 
-def test_reverted_call_returns_contract_error(oracle: RootsOracle, lines: PoolView):
+def test_reverted_preflight_returns_the_contract_error(oracle: RootsOracle, lines: PoolView):
     verdict = simulate_call(lines, oracle, REFUSED_CALL)
     assert (verdict.outcome, verdict.reason) == (PreflightOutcome.REFUSED, f"NoKick({ME})")
 
@@ -81,7 +81,7 @@ def test_rate_limit_is_not_treated_as_revert(
     assert verdict.outcome is PreflightOutcome.UNKNOWN
 
 
-def test_disagreeing_endpoints_return_unknown(
+def test_preflight_is_unknown_if_endpoints_disagree(
     oracle: RootsOracle, lines: PoolView, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "execution reverted"
@@ -91,7 +91,7 @@ def test_disagreeing_endpoints_return_unknown(
     assert "disagree" in verdict.reason
 
 
-def test_view_that_one_endpoint_reverts_is_read_from_next_endpoint(
+def test_view_reverted_by_one_endpoint_is_read_from_the_next(
     oracle: RootsOracle, fresh_chain: Chain, endpoint: FaultyEndpoint
 ):
     endpoint.faults["eth_call"] = "execution reverted"
@@ -101,7 +101,7 @@ def test_view_that_one_endpoint_reverts_is_read_from_next_endpoint(
     assert pool_view.request("eth_call", view, "latest") not in {None, "0x"}
 
 
-def test_receipt_of_one_endpoint_counts_while_another_is_silent(
+def test_receipt_is_found_while_another_endpoint_is_silent(
     fresh_chain: Chain, lines: PoolView, endpoint: FaultyEndpoint
 ):
     sent = fresh_chain.transact(to=fresh_chain.accounts[1], data="0x").raw["transactionHash"]
@@ -110,13 +110,13 @@ def test_receipt_of_one_endpoint_counts_while_another_is_silent(
     assert (receipt.hash, receipt.succeeded, receipt.gas_used) == (sent, True, 21_000)
 
 
-def test_silence_of_all_endpoints_raises_transient_error(endpoint: FaultyEndpoint):
+def test_transient_error_is_raised_if_no_endpoint_responds(endpoint: FaultyEndpoint):
     endpoint.faults["eth_getTransactionReceipt"] = Fault.SWALLOW
     with pytest.raises(TransientError, match="unreachable: "):
         fetch_receipts(view_of(endpoint.url), [Hash("0x" + 64 * "7")])
 
 
-def test_contract_status_is_read_at_one_block(oracle: RootsOracle, lines: PoolView):
+def test_contract_status_is_read_at_a_single_block(oracle: RootsOracle, lines: PoolView):
     standing = RootsContract(lines, address_of(oracle)).fetch_status()
     assert (standing.head.round, standing.head.quorum, standing.head.config_count) == (0, 2, 1)
     assert standing.limits.anchor_window == 8_000
@@ -128,7 +128,7 @@ def test_address_without_oracle_contract_is_reported(lines: PoolView):
         RootsContract(lines, ME).fetch_status()
 
 
-def test_error_of_reverted_call_keeps_return_data(oracle: RootsOracle, fresh_chain: Chain):
+def test_revert_error_contains_the_return_data(oracle: RootsOracle, fresh_chain: Chain):
     line = caller_of(fresh_chain.url)
     with pytest.raises(CallRefusedError) as refused:
         line.request(

@@ -46,7 +46,7 @@ def answer_tasks(harness: ProbingHarness, tasks: list[bytes]) -> list[Receipt]:
     return [network.reveal(task) for task in tasks]
 
 
-def test_group_probe_uses_three_idle_nodes_and_is_scored(harness: ProbingHarness):
+def test_probe_group_of_three_idle_nodes_is_scored(harness: ProbingHarness):
     fund_dispatcher(harness)
     harness.begin_window()
     with harness.store.read_transaction() as uow:
@@ -66,7 +66,7 @@ def test_group_probe_uses_three_idle_nodes_and_is_scored(harness: ProbingHarness
         assert {node.scored for node in uow.nodes.iterate_all()} == {before + 1}
 
 
-def test_node_with_task_in_window_is_not_probed(harness: ProbingHarness):
+def test_node_with_a_task_in_the_window_is_not_probed(harness: ProbingHarness):
     network = harness.testbed.network
     fund_dispatcher(harness)
     harness.begin_window()
@@ -79,7 +79,7 @@ def test_node_with_task_in_window_is_not_probed(harness: ProbingHarness):
     assert harness.probed() == []
 
 
-def test_probes_stay_within_window_budget(harness: ProbingHarness):
+def test_probes_stay_within_the_budget_of_the_window(harness: ProbingHarness):
     harness.probing = build_probe_settings(group=False, max_fee=2 * FEE)
     harness.restart()
     fund_dispatcher(harness)
@@ -106,7 +106,7 @@ def test_unresponsive_probed_node_costs_only_toll(harness: ProbingHarness):
     assert harness.credit() == ETHER - TOLL
 
 
-def test_restart_at_every_block_repeats_no_probe(harness: ProbingHarness):
+def test_restart_at_every_block_does_not_repeat_a_probe(harness: ProbingHarness):
     fund_dispatcher(harness)
     harness.begin_window()
     harness.restart()
@@ -138,7 +138,7 @@ def test_waiting_probe_is_superseded_by_paid_tasks(harness: ProbingHarness):
     assert call.state.value == "superseded"
 
 
-def test_probe_without_credit_is_deferred_with_reason(harness: ProbingHarness):
+def test_probe_without_credit_is_deferred_with_a_reason(harness: ProbingHarness):
     harness.begin_window()
     harness.pass_window()
 

@@ -26,7 +26,7 @@ GWEI = 10**9
 
 
 @pytest.mark.main_path
-def test_pushed_report_becomes_round_of_contract(harness: Harness):
+def test_pushed_report_becomes_a_round_of_the_contract(harness: Harness):
     harness.period()
     harness.tick()
     harness.mine()
@@ -40,7 +40,7 @@ def test_pushed_report_becomes_round_of_contract(harness: Harness):
     assert ("landed", None) in harness.reports()
 
 
-def test_every_step_of_push_is_journaled(sqlite_harness: Harness):
+def test_every_step_of_a_push_is_recorded_in_the_journal(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.pushed()
     harness.until_final()
@@ -49,7 +49,7 @@ def test_every_step_of_push_is_journaled(sqlite_harness: Harness):
     assert harness.journal() == expected
 
 
-def test_next_round_does_not_wait_for_finality_of_previous(sqlite_harness: Harness):
+def test_next_round_does_not_wait_for_finality_of_the_last(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.pushed()
     # A node leaves, so that the next report has a change.
@@ -62,7 +62,7 @@ def test_next_round_does_not_wait_for_finality_of_previous(sqlite_harness: Harne
     assert harness.states()[-1] == "mined"
 
 
-def test_report_that_is_due_earliest_is_planned_first(sqlite_harness: Harness):
+def test_earliest_due_report_is_planned_first(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.period()
     harness.index()
@@ -74,7 +74,7 @@ def test_report_that_is_due_earliest_is_planned_first(sqlite_harness: Harness):
     assert [intent.request.period for intent in harness.intents()] == [first]
 
 
-def test_report_whose_predecessor_changed_is_marked_missed(sqlite_harness: Harness):
+def test_report_is_missed_if_its_predecessor_changed(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.period()
     harness.period()
@@ -96,7 +96,7 @@ def test_report_whose_predecessor_changed_is_marked_missed(sqlite_harness: Harne
     } == {("missed", "another round came before it")}
 
 
-def test_report_is_not_signed_while_contract_is_paused(sqlite_harness: Harness):
+def test_report_is_not_signed_while_the_contract_is_paused(sqlite_harness: Harness):
     harness = sqlite_harness
     testbed = harness.testbed
     admin = testbed.network.admin
@@ -112,7 +112,7 @@ def test_report_is_not_signed_while_contract_is_paused(sqlite_harness: Harness):
     assert harness.states() == ["live"]
 
 
-def test_push_delayed_by_pause_is_replaced_by_next_push(
+def test_push_delayed_by_a_pause_is_replaced_by_the_next(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -136,7 +136,7 @@ def test_push_delayed_by_pause_is_replaced_by_next_push(
     assert harness.states() == ["expired", "live"]
 
 
-def test_nonce_is_released_when_simulation_result_is_unknown(sqlite_harness: Harness):
+def test_nonce_is_released_if_the_simulation_is_inconclusive(sqlite_harness: Harness):
     harness = sqlite_harness
     with run_faulty_endpoint(harness.testbed.chain.url) as endpoint:
         harness.restart(urls=[endpoint.url])
@@ -160,7 +160,7 @@ def test_nonce_is_released_when_simulation_result_is_unknown(sqlite_harness: Har
         assert (sent.state.value, sent.nonce) == ("live", harness.testbed.nonce)
 
 
-def test_nothing_is_published_under_other_contract_rules(sqlite_harness: Harness):
+def test_nothing_is_published_if_the_contract_has_different_rules(sqlite_harness: Harness):
     harness = sqlite_harness
     testbed = harness.testbed
     other_rules = bytes.fromhex("77" * 32)
@@ -174,7 +174,7 @@ def test_nothing_is_published_under_other_contract_rules(sqlite_harness: Harness
     assert harness.states() == []
 
 
-def test_account_without_ether_waits_and_resumes_after_top_up(harness: Harness):
+def test_sender_without_funds_resumes_after_a_top_up(harness: Harness):
     chain, sender = harness.testbed.chain, harness.testbed.transmitter
     chain.rpc("anvil_setBalance", sender, "0x0")
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
@@ -216,7 +216,7 @@ def test_push_above_transaction_cost_cap_stays_planned(sqlite_harness: Harness):
     assert (waiting.state.value, waiting.error_class) == ("planned", "cost_cap")
 
 
-def test_daily_cap_counts_paid_transactions(harness: Harness):
+def test_daily_cap_counts_the_cost_of_mined_transactions(harness: Harness):
     chain = harness.testbed.chain
     chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))
     harness.pushed()
@@ -242,7 +242,7 @@ def test_daily_cap_counts_paid_transactions(harness: Harness):
     assert harness.states()[-1] == "expired"
 
 
-def test_paused_sender_assigns_no_nonce(sqlite_harness: Harness):
+def test_paused_sender_does_not_assign_a_nonce(sqlite_harness: Harness):
     harness = sqlite_harness
     with harness.context.write_transaction() as uow:
         uow.outbox.accounts.pause(
@@ -258,7 +258,7 @@ def test_paused_sender_assigns_no_nonce(sqlite_harness: Harness):
     assert harness.states() == ["live"]
 
 
-def test_second_statement_for_round_waits_for_first_deadline(sqlite_harness: Harness):
+def test_second_statement_for_a_round_waits_for_the_first_deadline(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.restart(caps=replace(CAPS, cost_per_transaction=1000))
     harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(GWEI))

@@ -116,7 +116,7 @@ def test_every_header_hash_equals_block_hash(blocks):
     ]
 
 
-def test_every_computed_receipts_root_equals_that_of_header(blocks):
+def test_computed_receipts_root_equals_that_of_the_header(blocks):
     for block, receipts in blocks:
         assert (
             compute_receipts_root(msgspec.convert(receipts, list[ProvenReceipt]))
@@ -124,7 +124,7 @@ def test_every_computed_receipts_root_equals_that_of_header(blocks):
         )
 
 
-def test_every_computed_transactions_root_equals_that_of_header(blocks):
+def test_computed_transactions_root_equals_that_of_the_header(blocks):
     for block, _ in blocks:
         signed = msgspec.convert(block["transactions"], list[SignedTransaction])
         assert [transaction.compute_hash() for transaction in signed] == [
@@ -144,7 +144,7 @@ def test_every_recovered_sender_equals_transaction_sender(blocks):
         ]
 
 
-def test_every_bloom_equals_bloom_of_logs(blocks):
+def test_header_bloom_equals_the_bloom_of_its_logs(blocks):
     for block, receipts in blocks:
         logs = [
             log

@@ -134,12 +134,12 @@ def test_contract_status_matches_contract(roots: RootsOracle):
     assert digest == status.config
 
 
-def test_status_of_new_contract_has_zero_root(roots: RootsOracle):
+def test_new_contract_has_a_zero_root(roots: RootsOracle):
     status = status_of(deploy_roots(roots.chain))
     assert (status.last_root, status.head.round) == (ZERO_HASH, 0)
 
 
-def test_next_report_after_revocation_has_zero_previous_root(roots: RootsOracle):
+def test_report_after_a_revocation_has_zero_previous_root(roots: RootsOracle):
     roots.do("pauseFor", 3_600, sender=roots.pauser)
     assert not status_of(roots).can_accept_round
     roots.do("strike", 1, sender=roots.pauser)
@@ -172,7 +172,7 @@ def test_contract_configuration_has_roles_floors_and_immutables(roots: RootsOrac
     )
 
 
-def test_error_for_address_of_other_contract_names_setting(roots: RootsOracle):
+def test_error_for_wrong_contract_address_names_the_setting(roots: RootsOracle):
     view = view_of(roots.chain.url)
     other = Address(roots.network.address.lower())
     with pytest.raises(TransientError, match=r"not look like a QoSRoots .* check oracle\.address"):
@@ -216,7 +216,7 @@ def block_of(oracle: RootsOracle) -> BlockRef:
     return status_of(oracle).block
 
 
-def test_hot_set_words_are_read_with_their_rounds(roots: RootsOracle, words: HotSet):
+def test_hot_set_words_are_returned_with_their_rounds(roots: RootsOracle, words: HotSet):
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
     assert contract.fetch_words(0, 2, block_of(roots)) == [StoredWord(0, 0)] * 2
     source = roots.last_round
@@ -228,7 +228,7 @@ def test_hot_set_words_are_read_with_their_rounds(roots: RootsOracle, words: Hot
     ]
 
 
-def test_drop_limit_counts_lanes_of_last_round(roots: RootsOracle, words: HotSet):
+def test_drop_limit_counts_the_lanes_of_the_last_round(roots: RootsOracle, words: HotSet):
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
     words.bring(roots.last_round, count=2)
     roots.push_leaves(make_leaves(NODES, {0: DUE, 1: {"lane": 1}}))
@@ -236,7 +236,7 @@ def test_drop_limit_counts_lanes_of_last_round(roots: RootsOracle, words: HotSet
     assert contract.fetch_falls(block_of(roots)) == (2, 4)
 
 
-def test_nodes_are_bound_to_seats_by_lagged_proofs(roots: RootsOracle, words: HotSet):
+def test_lagged_proofs_bind_nodes_to_seats(roots: RootsOracle, words: HotSet):
     source = roots.last_round
     for _ in range(LAG):
         roots.push_leaves(make_leaves(NODES))
@@ -249,13 +249,13 @@ def test_nodes_are_bound_to_seats_by_lagged_proofs(roots: RootsOracle, words: Ho
     assert contract.fetch_seats(nodes, block_of(roots)) == [3, 4, None]
 
 
-def test_reading_seats_from_other_contract_raises_transient_error(roots: RootsOracle):
+def test_reading_seats_from_a_wrong_contract_is_a_transient_error(roots: RootsOracle):
     contract = WordsContract(view_of(roots.chain.url), Address(roots.network.address.lower()))
     with pytest.raises(TransientError):
         contract.fetch_seats([Address(roots.node(3).lower())], block_of(roots))
 
 
-def test_many_words_are_read_in_several_calls(roots: RootsOracle, words: HotSet):
+def test_hot_set_words_are_read_in_batches(roots: RootsOracle, words: HotSet):
     contract = WordsContract(view_of(roots.chain.url), Address(words.contract.address.lower()))
     source = roots.last_round
     words.bring(source)

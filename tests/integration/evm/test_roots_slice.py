@@ -184,7 +184,7 @@ def make_leaves(oracle: Oracle, *due_seats: int) -> list[NodeLeaf]:
     return leaves_of(oracle.network.nodes, *due_seats)
 
 
-def test_any_account_can_kick_due_node_by_proof(oracle: Oracle):
+def test_any_account_can_kick_out_a_due_node_with_a_proof(oracle: Oracle):
     network = oracle.network
     due_node = network.nodes[DUE_SEAT]
     leaves = make_leaves(oracle, DUE_SEAT)
@@ -218,7 +218,7 @@ def test_any_account_can_kick_due_node_by_proof(oracle: Oracle):
     oracle.send(encode_retry_kick_call(proof.leaf.node))
 
 
-def test_accusation_is_cleared_by_leaf_of_recovered_node(oracle: Oracle):
+def test_leaf_of_a_recovered_node_clears_its_accusation(oracle: Oracle):
     leaves = make_leaves(oracle, DUE_SEAT)
     proof = oracle.push(leaves).provable.prove_node(leaves[DUE_SEAT].node)
     oracle.send(encode_accuse_call(proof.leaf, proof.hashes))
@@ -229,7 +229,7 @@ def test_accusation_is_cleared_by_leaf_of_recovered_node(oracle: Oracle):
     )
 
 
-def test_report_after_revocation_follows_zero_root(oracle: Oracle):
+def test_report_after_a_revocation_follows_a_zero_root(oracle: Oracle):
     leaves = make_leaves(oracle)
     oracle.push(leaves)
     struck = oracle.push(leaves)
@@ -244,7 +244,7 @@ def test_report_after_revocation_follows_zero_root(oracle: Oracle):
     assert successor.number == struck.number + 1
 
 
-def test_written_words_are_readable_as_score_oracle(oracle: Oracle):
+def test_written_words_are_readable_through_score_oracle_interface(oracle: Oracle):
     nodes = oracle.network.nodes
     leaves = make_leaves(oracle)
     source = oracle.push(leaves)

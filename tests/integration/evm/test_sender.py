@@ -228,11 +228,11 @@ def test_send_errors_are_classified_by_text(client: str, words: str, answer: Sen
         (-32000, SendOutcome.UNKNOWN),
     ],
 )
-def test_send_error_with_unknown_text_is_classified_by_code(code: int, answer: SendOutcome):
+def test_send_error_with_an_unknown_text_is_classified_by_code(code: int, answer: SendOutcome):
     assert classify_send_response("transaction rejected", code) is answer
 
 
-def test_unanswered_send_is_ambiguous(fresh_chain: Chain):
+def test_send_without_a_response_is_ambiguous(fresh_chain: Chain):
     with run_faulty_endpoint(fresh_chain.url) as endpoint:
         endpoint.faults[SEND] = Fault.SWALLOW
         sent = send_raw_transaction(pool_of(endpoint.url), RAW)
@@ -250,7 +250,7 @@ def test_transaction_known_to_one_endpoint_counts_as_sent(fresh_chain: Chain):
     assert sent == SendResult(SendOutcome.ALREADY, "already known")
 
 
-def test_every_endpoint_receives_transaction_once(fresh_chain: Chain):
+def test_every_endpoint_receives_the_transaction_once(fresh_chain: Chain):
     with (
         run_faulty_endpoint(fresh_chain.url) as first_endpoint,
         run_faulty_endpoint(fresh_chain.url) as second_endpoint,
@@ -263,7 +263,7 @@ def test_every_endpoint_receives_transaction_once(fresh_chain: Chain):
     assert sent.outcome is SendOutcome.POOL
 
 
-def test_send_error_stops_sender_only_from_every_endpoint(fresh_chain: Chain):
+def test_send_error_is_fatal_only_if_every_endpoint_returns_it(fresh_chain: Chain):
     with (
         run_faulty_endpoint(fresh_chain.url) as first_endpoint,
         run_faulty_endpoint(fresh_chain.url) as second_endpoint,

@@ -98,7 +98,7 @@ def test_decoded_task_lifecycle_matches_calls_made(
     assert succeeded == TaskSucceeded(succeeded.at, succeeded.time, key, runner)
 
 
-def test_task_timeout_is_decoded_at_first_second_after_limit(
+def test_task_timeout_is_decoded_one_second_after_the_limit(
     both: tuple[Network, RootsOracle], reader: EventReader, source: ChainSource
 ):
     network, _ = both
@@ -114,7 +114,7 @@ def test_task_timeout_is_decoded_at_first_second_after_limit(
     assert event.time == network.time_limit(task) + 1
 
 
-def test_round_is_decoded_from_log_alone(
+def test_round_is_decoded_from_its_log_alone(
     both: tuple[Network, RootsOracle], reader: EventReader, source: ChainSource
 ):
     _, oracle = both
@@ -131,7 +131,9 @@ def test_round_is_decoded_from_log_alone(
     assert accepted.signer_bitmap == 0b011
 
 
-def test_fork_causes_parent_mismatch(both: tuple[Network, RootsOracle], source: ChainSource):
+def test_fork_is_detected_as_a_parent_mismatch(
+    both: tuple[Network, RootsOracle], source: ChainSource
+):
     network, _ = both
     network.chain.mine(2)
     # Empty blocks at the same time would be the same blocks again.

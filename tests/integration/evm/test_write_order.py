@@ -56,7 +56,7 @@ def test_nonce_is_stored_before_signing(sqlite_harness: Harness, monkeypatch: py
     assert all(nonce in stored for nonce, stored in observed_nonces)
 
 
-def test_process_without_lease_does_not_change_outbox(sqlite_harness: Harness):
+def test_process_without_the_lease_cannot_change_the_outbox(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.period()
     harness.index()

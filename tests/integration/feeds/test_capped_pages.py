@@ -55,7 +55,7 @@ def assert_scores_are_a_prefix(feed: FeedFollower, steps: int) -> None:
     live=st.integers(0, 4),
     restarts=st.sets(st.integers(0, 12), max_size=4),
 )
-def test_every_row_is_scored_for_any_page_cap(
+def test_every_row_is_scored_at_any_page_cap(
     cap: int, backlog: int, live: int, restarts: set[int], databases
 ):
     relay = Relay(page_cap=cap)
@@ -76,7 +76,7 @@ def test_every_row_is_scored_for_any_page_cap(
         assert feed.faults() == []
 
 
-def test_reader_behind_capped_feed_is_incomplete_and_continues_reading(store: Store):
+def test_reader_behind_a_capped_feed_continues_reading(store: Store):
     relay = Relay(page_cap=10)
     for step in range(30):
         play_step(relay, step)
@@ -92,7 +92,7 @@ def test_reader_behind_capped_feed_is_incomplete_and_continues_reading(store: St
         assert not feed.reads_on
 
 
-def test_interrupted_reread_reports_no_vanished_row(store: Store):
+def test_interrupted_reread_does_not_report_vanished_rows(store: Store):
     relay = Relay()
     for step in range(10):
         play_step(relay, step)
@@ -132,7 +132,7 @@ def test_page_of_repeated_rows_is_rejected(store: Store):
             client.poll(0, 100)
 
 
-def test_capped_node_list_is_read_to_its_end():
+def test_capped_node_list_is_read_completely():
     count, cap = 57, 10
     nodes = [
         {
@@ -152,7 +152,7 @@ def test_capped_node_list_is_read_to_its_end():
         assert len(client.fetch_node_stats()) == count
 
 
-def test_node_list_repeating_its_first_page_is_rejected():
+def test_node_list_that_repeats_its_first_page_is_rejected():
     nodes = [
         {
             "address": make_relay_node(1),

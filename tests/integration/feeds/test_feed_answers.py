@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
         (200, b"[" * 100_000),
     ],
 )
-def test_malformed_page_stores_nothing(store: Store, status: int, body: bytes):
+def test_malformed_feed_page_is_not_stored(store: Store, status: int, body: bytes):
     with follow_relay(store, busy(Relay())) as feed:
         feed.passes(10)
         rows = len(list_stored_rows(feed))
@@ -56,7 +56,7 @@ def test_unordered_rows_are_rejected_and_not_stored(store: Store):
         assert list_stored_rows(feed) == []
 
 
-def test_oversized_page_is_requested_in_halves(store: Store):
+def test_oversized_page_is_requested_again_in_halves(store: Store):
     relay = Relay()
     for _ in range(60):
         relay.emit("DownloadModel", make_relay_node(1), model_id="x" * 2_000)
@@ -68,7 +68,7 @@ def test_oversized_page_is_requested_in_halves(store: Store):
         assert feed.faults() == []
 
 
-def test_row_larger_than_response_limit_is_reported(store: Store):
+def test_row_larger_than_the_response_limit_is_reported(store: Store):
     relay = Relay()
     relay.emit("DownloadModel", make_relay_node(1), model_id="x" * 100_000)
     with (
@@ -89,7 +89,7 @@ def test_stream_of_many_pages_is_read_completely(store: Store):
         assert len(feed.pools()) == 57
 
 
-def test_slow_feed_delays_indexing_of_chain_but_loses_no_rows(store: Store):
+def test_slow_feed_delays_indexing_but_loses_no_rows(store: Store):
     relay = Relay()
     with follow_relay(store, relay) as feed:
         feed.passes(20)
@@ -117,14 +117,14 @@ def test_missing_feed_response_times_out(store: Store):
 
 
 @pytest.mark.parametrize("drift", [-3600, 3600])
-def test_poll_stores_nothing_if_feed_clock_is_far_from_local_clock(store: Store, drift: int):
+def test_poll_stores_nothing_if_the_feed_clock_is_far_off(store: Store, drift: int):
     with follow_relay(store, busy(Relay())) as feed:
         with pytest.raises(TransientError, match="clock"):
             feed.poll(our_time=feed.relay.now + drift)
         assert list_stored_rows(feed) == []
 
 
-def test_decreasing_feed_clock_does_not_decrease_stored_times(store: Store):
+def test_stored_times_never_decrease_with_the_feed_clock(store: Store):
     relay = Relay()
     with follow_relay(store, relay) as feed:
         feed.passes(40)

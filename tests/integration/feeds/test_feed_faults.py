@@ -42,7 +42,7 @@ def reread_rows(feed: FeedFollower) -> list[str]:
     return [fault.kind for fault in ingest_reread_response(feed.store, answer)]
 
 
-def test_gap_in_row_ids_is_no_fault(store: Store):
+def test_gap_in_row_ids_is_not_a_fault(store: Store):
     relay = Relay()
     relay.joins(1)
     relay.burn(50)
@@ -54,7 +54,7 @@ def test_gap_in_row_ids_is_no_fault(store: Store):
         assert feed.faults() == []
 
 
-def test_late_row_with_lower_id_is_folded_in_id_order(store: Store):
+def test_late_row_is_folded_in_the_order_of_its_id(store: Store):
     relay = Relay()
     early = relay.joins(1)
     late = relay.rows.pop()
@@ -100,7 +100,7 @@ def test_repeated_rows_change_nothing(store: Store):
         assert len(list_stored_rows(feed)) == rows
 
 
-def test_first_version_of_rewritten_row_is_folded(store: Store):
+def test_first_version_of_a_rewritten_row_is_folded(store: Store):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(100)
@@ -126,7 +126,7 @@ def test_vanished_row_is_reported(store: Store):
         assert reread_rows(feed) == ["vanished_row"]
 
 
-def test_rows_deleted_by_retention_are_no_fault(store: Store):
+def test_rows_deleted_by_retention_are_not_a_fault(store: Store):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(100)
@@ -136,7 +136,7 @@ def test_rows_deleted_by_retention_are_no_fault(store: Store):
 
 
 @pytest.mark.parametrize("real", range(5, 11))
-def test_abort_reason_revealed_later_is_no_fault(store: Store, real: int):
+def test_abort_reason_that_appears_later_is_not_a_fault(store: Store, real: int):
     relay = Relay()
     relay.joins(1)
     relay.starts(11, 1)
@@ -149,7 +149,7 @@ def test_abort_reason_revealed_later_is_no_fault(store: Store, real: int):
         assert reread_rows(feed) == []
 
 
-def test_restarted_stream_stops_reader(store: Store):
+def test_feed_that_restarts_its_stream_stops_the_reader(store: Store):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(100)
@@ -161,7 +161,7 @@ def test_restarted_stream_stops_reader(store: Store):
         assert feed.poll() is None
 
 
-def test_restarted_stream_beyond_cursor_is_reported(store: Store):
+def test_restarted_stream_that_passes_the_cursor_is_reported(store: Store):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(100)
@@ -173,7 +173,7 @@ def test_restarted_stream_beyond_cursor_is_reported(store: Store):
         assert feed.kinds() == ["changed_row"]
 
 
-def test_feed_reader_stopped_beyond_retention_reports_gap(store: Store):
+def test_reader_that_was_down_beyond_retention_reports_a_gap(store: Store):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(100)
@@ -185,7 +185,7 @@ def test_feed_reader_stopped_beyond_retention_reports_gap(store: Store):
         assert feed.kinds() == ["gap_by_retention"]
 
 
-def test_malformed_row_is_stored_as_bad_row_and_not_folded(store: Store):
+def test_malformed_row_is_stored_as_a_bad_row_but_not_folded(store: Store):
     relay = Relay()
     relay.joins(1)
     relay.joins(2)
@@ -200,7 +200,7 @@ def test_malformed_row_is_stored_as_bad_row_and_not_folded(store: Store):
         assert len(list_stored_rows(feed)) == 2
 
 
-def test_unknown_row_kind_is_stored_without_fault(store: Store):
+def test_row_of_an_unknown_kind_is_stored_without_a_fault(store: Store):
     relay = Relay()
     relay.emit("NodeTeleported", make_relay_node(1), where="mars")
     relay.joins(2)
@@ -211,7 +211,7 @@ def test_unknown_row_kind_is_stored_without_fault(store: Store):
         assert [row.kind for row in list_stored_rows(feed)] == ["NodeTeleported", "NodeJoin"]
 
 
-def test_disagreeing_second_feed_is_reported(store: Store, other_store: Store):
+def test_disagreement_of_the_second_feed_is_reported(store: Store, other_store: Store):
     relay = busy(Relay())
     mirror = Relay(rows=[dict(row) for row in relay.rows], next_id=relay.next_id)
     mirror.rows[3] |= {"args": mirror.rows[3]["args"].replace("}", " }")}
@@ -232,7 +232,7 @@ def test_disagreeing_second_feed_is_reported(store: Store, other_store: Store):
             assert find_fault_blocking_publication(uow) is not None
 
 
-def test_lagging_second_feed_is_no_fault(store: Store, other_store: Store):
+def test_lag_of_the_second_feed_is_not_a_fault(store: Store, other_store: Store):
     relay = busy(Relay())
     mirror = Relay(rows=relay.rows[:4], next_id=5)
     with follow_relay(store, relay) as feed, follow_relay(other_store, mirror) as second:

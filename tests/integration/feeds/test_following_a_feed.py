@@ -15,7 +15,7 @@ def busy(relay: Relay) -> Relay:
     return relay
 
 
-def test_group_is_scored_in_order_of_its_rows(store: Store):
+def test_group_is_scored_in_the_order_of_its_rows(store: Store):
     with follow_relay(store, busy(Relay())) as feed:
         feed.passes(100)
 
@@ -35,7 +35,7 @@ def test_rows_are_not_folded_before_they_settle(store: Store):
         assert len(feed.pools()) == 3
 
 
-def test_block_beyond_settled_rows_is_not_folded(store: Store):
+def test_block_is_not_folded_before_its_rows_settle(store: Store):
     with follow_relay(store, Relay()) as feed:
         feed.passes(50)
         feed.relay.joins(1)
@@ -49,7 +49,7 @@ def test_block_beyond_settled_rows_is_not_folded(store: Store):
         assert cursor.time <= first_seen < feed.chain.newest.time
 
 
-def test_rebuild_produces_same_digest(store: Store):
+def test_rebuild_produces_the_same_digest(store: Store):
     with follow_relay(store, busy(Relay())) as feed:
         feed.passes(100)
         before = feed.digest()
@@ -80,7 +80,7 @@ def test_reorg_reverts_and_reapplies_rows(store: Store, other_store: Store):
         assert feed.digest() == forked
 
 
-def test_restart_at_every_step_changes_nothing(store: Store, other_store: Store):
+def test_restart_at_any_step_does_not_change_the_state(store: Store, other_store: Store):
     with follow_relay(store, busy(Relay())) as feed:
         feed.passes(100)
         full_digest = feed.digest()
@@ -108,7 +108,7 @@ def test_kicked_out_node_is_not_recorded_as_quit(store: Store):
             assert uow.anomalies.count() == 0
 
 
-def test_only_timeouts_that_relay_penalises_lower_node_reliability(store: Store):
+def test_only_timeouts_penalised_by_the_relay_lower_reliability(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -130,7 +130,7 @@ def test_only_timeouts_that_relay_penalises_lower_node_reliability(store: Store)
         assert blamed == {make_relay_node(1), make_relay_node(3)}
 
 
-def test_rows_before_first_block_are_folded_later(store: Store):
+def test_rows_older_than_the_first_block_are_folded(store: Store):
     with follow_relay(store, busy(Relay())) as feed:
         feed.passes(6, every=1)
         with store.read_transaction() as uow:

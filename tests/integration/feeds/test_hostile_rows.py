@@ -39,7 +39,7 @@ def poll_on(feed: FeedFollower) -> None:
 
 
 @pytest.mark.parametrize("below", [0, 1, 63, 64, 65, 2**20 - 1, 2**20, 2**20 + 65])
-def test_row_id_near_largest_integer_does_not_stop_reader(store: Store, below: int):
+def test_row_id_near_the_integer_limit_does_not_stop_the_reader(store: Store, below: int):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(60)
@@ -54,7 +54,7 @@ def test_row_id_near_largest_integer_does_not_stop_reader(store: Store, below: i
         assert {make_relay_node(1), make_relay_node(2), make_relay_node(3)} <= feed.pools().keys()
 
 
-def test_reader_restarts_on_database_that_contains_largest_row_id(store: Store):
+def test_reader_restarts_with_the_largest_row_id_stored(store: Store):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(60)
@@ -142,7 +142,7 @@ def test_brackets_inside_strings_do_not_count_as_nesting(store: Store):
 
 
 @pytest.mark.parametrize("clock", [1, 2**62])
-def test_feed_clock_of_reread_or_second_feed_is_not_stored(store: Store, clock: int):
+def test_feed_clock_of_a_reread_or_second_feed_is_not_stored(store: Store, clock: int):
     """A clock that was not compared with ours would stop every later reread."""
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:

@@ -55,7 +55,7 @@ def explain_node(feed: FeedFollower, number: int) -> Explanation:
     return explain_score(archive, Address(make_relay_node(number)), block)
 
 
-def test_timed_out_member_gets_derived_zero(store: Store):
+def test_group_member_that_timed_out_gets_a_derived_zero(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -101,7 +101,7 @@ def test_ambiguous_zero_score_is_listed_but_not_scored(store: Store):
         assert build_explanation_json(explain_node(feed, 1))["possible_zeros"] == []
 
 
-def test_node_timing_out_only_in_groups_becomes_due_for_kickout(store: Store):
+def test_node_that_times_out_only_in_groups_becomes_due(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -124,7 +124,7 @@ def test_node_timing_out_only_in_groups_becomes_due_for_kickout(store: Store):
     assert "derived" in (find_derived_zeros_hold_reason(entries, RELAY) or "")
 
 
-def test_kickout_that_does_not_depend_on_derived_zeros_is_not_held(store: Store):
+def test_kickout_is_held_only_if_it_depends_on_derived_zeros(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -144,7 +144,7 @@ def test_kickout_that_does_not_depend_on_derived_zeros_is_not_held(store: Store)
     )
 
 
-def test_abort_arriving_while_rows_settle_yields_derived_zero(store: Store):
+def test_abort_that_arrives_before_settlement_gives_derived_zero(store: Store):
     """A row's id is assigned when it is written, and visible when its transaction ends."""
     relay = Relay()
     for number in (1, 2, 3):
@@ -161,7 +161,7 @@ def test_abort_arriving_while_rows_settle_yields_derived_zero(store: Store):
         assert feed.faults() == []
 
 
-def test_abort_arriving_after_settlement_changes_nothing(store: Store):
+def test_abort_that_arrives_after_settlement_changes_no_score(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -198,7 +198,7 @@ def whole_pools(feed: FeedFollower) -> dict[str, list[int]]:
     every=st.integers(1, 30),
     restarts=st.sets(st.integers(0, 14), max_size=4),
 )
-def test_partial_streams_derive_same_scores_as_full_stream(
+def test_partial_streams_give_the_same_scores_as_the_full_stream(
     played: list[tuple[tuple[str, ...], list[int], int]],
     every: int,
     restarts: set[int],

@@ -58,7 +58,7 @@ def read_both(first_reader: FeedFollower, second_reader: FeedFollower, steps: in
     second_reader.catch_up()
 
 
-def test_readers_with_different_poll_times_have_equal_scores(store: Store, other_store: Store):
+def test_readers_with_different_poll_times_compute_equal_scores(store: Store, other_store: Store):
     relay = Relay()
     chain = ScriptedChain()
     with (
@@ -72,7 +72,7 @@ def test_readers_with_different_poll_times_have_equal_scores(store: Store, other
         assert sum(map(len, first_reader.pools().values())) == 21
 
 
-def test_health_of_two_readers_differs_only_by_polling_times(store: Store, other_store: Store):
+def test_health_of_two_readers_differs_only_in_poll_times(store: Store, other_store: Store):
     relay = Relay()
     chain = ScriptedChain()
     with (
@@ -137,7 +137,7 @@ def test_witness_import_requires_empty_database(store: Store):
     moments=st.lists(st.integers(1, 40), min_size=6, max_size=6),
     gaps=st.lists(st.integers(0, 3), min_size=6, max_size=6),
 )
-def test_scores_are_independent_of_polling_times(moments: list[int], gaps: list[int], databases):
+def test_scores_do_not_depend_on_poll_times(moments: list[int], gaps: list[int], databases):
     expected_pools: dict[str, list[int]] = {}
     for step in range(1, 6):
         for rank, offset in enumerate(range(3)):

@@ -53,7 +53,7 @@ def closed_port() -> str:
         return f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
-def test_node_with_bad_probe_result_is_excluded_with_matching_reason(opened: Store):
+def test_node_that_fails_its_probe_is_excluded_with_a_reason(opened: Store):
     nodes = {
         "well": RpcNode(),
         "also": RpcNode(height=98),
@@ -82,7 +82,7 @@ def test_node_with_bad_probe_result_is_excluded_with_matching_reason(opened: Sto
     )
 
 
-def test_probe_requests_chain_id_and_height_and_records_no_outcome(opened: Store):
+def test_probe_requests_chain_id_and_height_but_records_nothing(opened: Store):
     node = RpcNode()
     with answering(node), checking(opened, {"a": node.url}) as (service, check):
         check.check_nodes()
@@ -99,7 +99,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
     raise AssertionError("it never was")
 
 
-def test_recovered_node_is_available_after_next_probe_round(opened: Store):
+def test_recovered_node_is_available_after_the_next_probe(opened: Store):
     node = RpcNode(chain_id=2)
     other_node = RpcNode()
     urls = {"a": node.url, "b": other_node.url}
@@ -126,7 +126,7 @@ def test_repeated_check_requests_are_rate_limited(opened: Store):
     assert node.received_requests == ["eth_chainId", "eth_blockNumber"]
 
 
-def test_node_that_has_no_stake_or_has_quit_is_excluded(
+def test_node_without_stake_or_membership_is_excluded(
     opened: Store, tmp_path_factory: pytest.TempPathFactory
 ):
     daemons = f"sqlite:///{tmp_path_factory.mktemp('daemon') / 'd.sqlite'}"

@@ -79,7 +79,7 @@ def now() -> int:
 SELECT = {"chain": CHAIN, "session": "s", "candidates": ["well", "other", "third"]}
 
 
-def test_gateway_keeps_outcomes_over_restart(config: Path):
+def test_outcomes_survive_a_restart_of_the_gateway(config: Path):
     with gateway(config, "first") as running:
         row = {"node": "well", "chain": CHAIN, "t_ms": now(), "ok": True, "latency_ms": 61.2}
         fast = {"outcomes": [{**row, "id": f"x{n}"} for n in range(30)]}
@@ -119,7 +119,7 @@ def test_second_gateway_on_same_database_is_refused(config: Path):
         assert "another process works on this database" in second_gateway.log.read_text()
 
 
-def test_killed_gateway_keeps_written_outcomes(config: Path):
+def test_written_outcomes_survive_a_kill_of_the_gateway(config: Path):
     with gateway(config, "first") as running:
         row = {"node": "well", "chain": CHAIN, "t_ms": now(), "ok": True, "latency_ms": 61.2}
         send_request(running, "/v1/outcomes", {"outcomes": [row]})
@@ -131,7 +131,7 @@ def test_killed_gateway_keeps_written_outcomes(config: Path):
         assert send_request(running, "/v1/nodes/well").json()[CHAIN]["attempts"] == 1
 
 
-def test_gateway_without_token_does_not_start(config: Path):
+def test_missing_token_prevents_startup_of_the_gateway(config: Path):
     config.with_name("token").write_text("")
     with starting(config, "first") as running:
         assert running.process.wait(PATIENCE_SECONDS) == 2

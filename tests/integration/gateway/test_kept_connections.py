@@ -114,7 +114,7 @@ def test_body_of_maximum_length_is_accepted():
         b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
     ],
 )
-def test_body_too_long_or_without_length_returns_413(sent: bytes):
+def test_body_that_is_too_long_or_has_no_length_returns_413(sent: bytes):
     with serve_echo() as url, open_socket(url, sent) as sock:
         assert b" 413 " in read_until_closed(sock).split(b"\r\n")[0]
 
@@ -212,7 +212,7 @@ def test_idle_connection_is_closed_between_requests():
         assert read_until_closed(sock) == b""
 
 
-def test_longest_idle_connections_are_closed_when_limit_is_reached():
+def test_longest_idle_connections_are_closed_at_the_limit():
     with serve_echo(
         max_connections=16, max_connections_per_address=4, header_timeout_seconds=60.0
     ) as url:

@@ -134,7 +134,7 @@ def test_outcomes_return_202_while_database_is_unavailable(
         assert repeated_when_stored(running, body) == 3
 
 
-def test_gateway_that_can_no_longer_write_exits_with_failure(config: Path, postgresql_url: str):
+def test_gateway_that_can_no_longer_write_exits_with_an_error(config: Path, postgresql_url: str):
     with starting(config, "first") as running:
         running.url = running.wait_for("gateway_started")["address"]
         with psycopg.connect(postgresql_url) as database:

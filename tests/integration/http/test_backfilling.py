@@ -32,7 +32,7 @@ def busy_block(chain: ScriptedChain) -> int:
     return next(block.ref.number for block in chain.blocks[20:] if block.logs)
 
 
-def test_omitted_logs_are_restored_by_backfill(store: Store, new_store: NewStore):
+def test_backfill_restores_omitted_logs(store: Store, new_store: NewStore):
     chain = mine_blocks(BLOCKS)
     number = busy_block(chain)
     logs = leave_out(chain, number)
@@ -51,7 +51,7 @@ def test_omitted_logs_are_restored_by_backfill(store: Store, new_store: NewStore
         assert follower.dump() == complete_follower.dump()
 
 
-def test_complete_index_is_not_refolded(store: Store):
+def test_backfill_of_a_complete_index_does_not_refold(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -80,7 +80,7 @@ def test_dry_run_reports_missing_rows_and_writes_nothing(store: Store):
     assert follower.dump() == before
 
 
-def test_rows_no_longer_served_by_endpoint_are_kept(store: Store):
+def test_backfill_keeps_rows_that_the_endpoint_no_longer_serves(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -92,7 +92,7 @@ def test_rows_no_longer_served_by_endpoint_are_kept(store: Store):
     assert follower.dump() == before
 
 
-def test_differing_rows_are_counted_and_stored_rows_kept(store: Store):
+def test_backfill_counts_differing_rows_and_keeps_the_stored_ones(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()
@@ -105,7 +105,7 @@ def test_differing_rows_are_counted_and_stored_rows_kept(store: Store):
     assert follower.dump() == before
 
 
-def test_backfill_in_small_windows_reports_progress(store: Store):
+def test_backfill_reports_progress_after_each_window(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.most_blocks = 25
@@ -117,7 +117,7 @@ def test_backfill_in_small_windows_reports_progress(store: Store):
     assert progress_calls == [(29, 60), (54, 60), (60, 60)]
 
 
-def test_backfill_is_rejected_until_indexer_follows_fork(store: Store):
+def test_backfill_is_rejected_until_the_indexer_follows_the_fork(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(4)
@@ -138,7 +138,7 @@ def test_mismatching_final_block_raises_fatal_error(store: Store):
 
 
 @pytest.mark.parametrize("blocks", [BlockRange(9, 20), BlockRange(20, 61)])
-def test_blocks_outside_index_are_rejected(store: Store, blocks: BlockRange):
+def test_backfill_of_blocks_outside_the_index_is_rejected(store: Store, blocks: BlockRange):
     follower = Follower(mine_blocks(BLOCKS), store, start_block=10)
     follower.catch_up()
 

@@ -45,7 +45,7 @@ def test_error_for_unsupported_database_url_does_not_contain_it(url: str):
     assert "expected sqlite:///FILE or postgresql://USER@HOST/NAME" in complaint(url)
 
 
-def test_unreachable_server_is_reported_by_url():
+def test_error_for_unreachable_database_names_its_url():
     with socket.socket() as bound_socket:
         bound_socket.bind(("127.0.0.1", 0))
         port = bound_socket.getsockname()[1]
@@ -73,13 +73,13 @@ def test_missing_database_is_reported(postgresql_url: str):
 
 # Not even root can write to /proc.
 @pytest.mark.parametrize("folder", ["{tmp_path}/none", "/proc"])
-def test_file_that_cannot_be_created_is_reported(folder: str, tmp_path: Path):
+def test_database_file_that_cannot_be_created_is_reported(folder: str, tmp_path: Path):
     url = f"sqlite:///{folder.format(tmp_path=tmp_path)}/oracle.sqlite"
     with pytest.raises(InputError, match=r"oracle\.sqlite: the file cannot be opened"):
         migrate(url)
 
 
-def test_folder_is_rejected_as_database(tmp_path: Path):
+def test_folder_given_as_database_is_rejected(tmp_path: Path):
     assert "the file cannot be opened" in complaint(f"sqlite:///{tmp_path}")
 
 
@@ -91,7 +91,7 @@ def test_non_sqlite_file_is_rejected_and_unchanged(tmp_path: Path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_read_only_file_is_rejected(sqlite_url: str):
+def test_read_only_database_file_is_rejected(sqlite_url: str):
     file = Path(sqlite_url.removeprefix("sqlite:///"))
     file.chmod(0o400)
     file.parent.chmod(0o500)

@@ -36,7 +36,7 @@ for _ in range(300):
 """
 
 
-def test_threads_can_create_decoder_concurrently():
+def test_threads_can_create_decoders_concurrently():
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=False
     )

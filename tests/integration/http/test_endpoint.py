@@ -32,7 +32,7 @@ def call_and_catch_error(served: Served) -> RpcError:
     return caught.value
 
 
-def test_response_is_decoded_to_requested_type(served: Served):
+def test_response_is_decoded_to_the_requested_type(served: Served):
     endpoint = JsonRpcClient(served.url)
 
     block = endpoint.call("eth_getBlockByNumber", ["0x3", False], BlockResponse)
@@ -47,7 +47,7 @@ def test_null_response_returns_none(served: Served):
     assert endpoint.call("eth_getBlockByNumber", ["0x9999", False], BlockResponse) is None
 
 
-def test_shuffled_batch_response_is_returned_in_request_order(served: Served):
+def test_shuffled_batch_response_is_sorted_into_request_order(served: Served):
     post = served.post
 
     def shuffled(body: bytes) -> Http:
@@ -63,7 +63,7 @@ def test_shuffled_batch_response_is_returned_in_request_order(served: Served):
     assert [block and block.number for block in blocks] == [hex(n) for n in range(10)]
 
 
-def test_failed_batch_item_is_requested_again_alone(served: Served):
+def test_failed_batch_item_is_retried_on_its_own(served: Served):
     refused: list[Any] = []
 
     def once(request: Request) -> None:
@@ -80,7 +80,7 @@ def test_failed_batch_item_is_requested_again_alone(served: Served):
     assert [block and block.number for block in blocks] == ["0x0", "0x1", "0x2", "0x3"]
 
 
-def test_refused_batch_size_is_remembered(served: Served):
+def test_batch_size_stays_reduced_after_a_refusal(served: Served):
     served.most_in_batch = 7
     endpoint = JsonRpcClient(served.url)
     parameters = [[hex(n), False] for n in range(30)]
@@ -165,7 +165,9 @@ def test_every_rpc_error_is_classified(served: Served, code: int, message: str, 
         ("blocks distance: 0", None),
     ],
 )
-def test_block_limit_in_error_message_is_parsed(served: Served, message: str, blocks: int | None):
+def test_block_limit_is_parsed_from_the_error_message(
+    served: Served, message: str, blocks: int | None
+):
     served.faults.append(failing(-32000, message))
 
     error = call_and_catch_error(served)
@@ -247,6 +249,6 @@ def test_url_secrets_are_not_shown_for_unreachable_endpoint():
 @pytest.mark.parametrize(
     "url", ["", "   ", "localhost:8545", "ftp://host", "http://", "http://h:x"]
 )
-def test_invalid_endpoint_url_is_input_error(url: str):
+def test_invalid_endpoint_url_raises_input_error(url: str):
     with pytest.raises(InputError, match="endpoints"):
         JsonRpcClient(url)

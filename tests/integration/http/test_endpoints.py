@@ -50,7 +50,7 @@ def test_first_endpoint_is_preferred(clock: Clock, both: tuple[Served, Served]):
     assert on(clock, *both).run_with_endpoint(name_of) == both[0].url
 
 
-def test_next_endpoint_is_used_after_first_fails(clock: Clock, both: tuple[Served, Served]):
+def test_next_endpoint_is_used_after_the_first_fails(clock: Clock, both: tuple[Served, Served]):
     breaks(both[0], Http(status=502))
 
     assert on(clock, *both).run_with_endpoint(name_of) == both[1].url
@@ -69,7 +69,7 @@ def test_preferred_endpoint_is_used_again_after_one_minute(
     assert endpoints.run_with_endpoint(name_of) == both[0].url
 
 
-def test_endpoint_in_backoff_is_not_requested(clock: Clock, both: tuple[Served, Served]):
+def test_endpoint_in_backoff_receives_no_request(clock: Clock, both: tuple[Served, Served]):
     endpoints = on(clock, *both)
     breaks(both[0], Http(status=502))
     endpoints.run_with_endpoint(name_of)
@@ -95,7 +95,7 @@ def test_lagging_endpoint_is_skipped_without_backoff(clock: Clock, both: tuple[S
     assert endpoints.run_with_endpoint(name_of) == both[0].url
 
 
-def test_failure_of_all_endpoints_reports_every_reason(clock: Clock, both: tuple[Served, Served]):
+def test_error_of_all_endpoints_lists_every_reason(clock: Clock, both: tuple[Served, Served]):
     breaks(both[0], Http(status=502))
     breaks(both[1], Http(status=401))
 
@@ -103,7 +103,7 @@ def test_failure_of_all_endpoints_reports_every_reason(clock: Clock, both: tuple
         on(clock, *both).run_with_endpoint(name_of)
 
 
-def test_throttling_endpoint_is_not_requested_before_retry_after(clock: Clock, serve: Serve):
+def test_throttling_endpoint_receives_no_request_before_retry_after(clock: Clock, serve: Serve):
     served = serve(MemoryChain())
     endpoints = on(clock, served)
     breaks(served, Http(status=429, headers={"Retry-After": "30"}))
@@ -121,7 +121,7 @@ def test_throttling_endpoint_is_not_requested_before_retry_after(clock: Clock, s
     assert endpoints.run_with_endpoint(name_of) == served.url
 
 
-def test_hour_long_pause_of_all_endpoints_ends_after_one_minute(
+def test_backoff_of_all_endpoints_is_capped_at_one_minute(
     clock: Clock, both: tuple[Served, Served]
 ):
     endpoints = on(clock, *both)
@@ -151,7 +151,7 @@ def test_hour_long_pause_of_all_endpoints_ends_after_one_minute(
     assert endpoints.run_with_endpoint(name_of) == both[1].url
 
 
-def test_wrong_chain_is_reported_before_any_block_request(clock: Clock, serve: Serve):
+def test_wrong_chain_is_reported_before_any_block_is_requested(clock: Clock, serve: Serve):
     served = serve(MemoryChain(chain_id=5))
 
     with pytest.raises(InputError, match=r"is on chain 5, .* is 31337"):
@@ -159,7 +159,7 @@ def test_wrong_chain_is_reported_before_any_block_request(clock: Clock, serve: S
     assert served.count("eth_blockNumber") == 0
 
 
-def test_chain_id_is_checked_again_after_failure(clock: Clock, serve: Serve):
+def test_chain_id_is_checked_again_after_a_failure(clock: Clock, serve: Serve):
     served = serve(MemoryChain())
     endpoints = on(clock, served)
     breaks(served, Http(status=502))
@@ -172,6 +172,6 @@ def test_chain_id_is_checked_again_after_failure(clock: Clock, serve: Serve):
         endpoints.run_with_endpoint(name_of)
 
 
-def test_empty_endpoint_list_is_input_error(clock: Clock):
+def test_empty_endpoint_list_raises_input_error(clock: Clock):
     with pytest.raises(InputError, match="at least one"):
         EndpointPool([], 31337, clock)

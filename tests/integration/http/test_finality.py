@@ -54,7 +54,7 @@ def compute_expected_final(head: Block, finality: Finality, before: BlockRef | N
     st.integers(1, 20),
     st.integers(0, 600),
 )
-def test_final_block_is_newest_deep_and_old_enough_block(served, gaps, depth, seconds):
+def test_final_block_is_the_newest_with_enough_depth_and_age(served, gaps, depth, seconds):
     """The block is computed twice: from nothing,
     and from the final block of some blocks before.
     """

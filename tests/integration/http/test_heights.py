@@ -34,7 +34,7 @@ def test_height_is_requested_once_per_tick(endpoint: Proxy):
     line.endpoint.close()
 
 
-def test_height_is_requested_again_after_failure(endpoint: Proxy):
+def test_height_is_requested_again_after_a_failure(endpoint: Proxy):
     line = caller_of(endpoint.url, clock=lambda: 100.0)
     folded_to(endpoint, 7)
     assert line.has_reached_block(7)

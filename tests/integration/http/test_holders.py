@@ -80,12 +80,12 @@ def test_reused_process_id_is_not_mistaken_for_lease_holder():
         "qos-oracle run on host, process 0 (begun 12 at 0123456789abcdef)",
     ],
 )
-def test_state_of_holder_on_another_host_is_unknown(name: str | None):
+def test_state_of_a_lease_holder_on_another_host_is_unknown(name: str | None):
     assert get_holder_state(name) is HolderState.UNKNOWN
 
 
 @pytest.mark.parametrize("hidden", ["sys/kernel/random/boot_id", "self", "self/ns/pid"])
-def test_holder_state_is_unknown_without_kernel_information(
+def test_lease_holder_state_is_unknown_without_proc_information(
     hidden: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     with named_process() as (running, name):
@@ -99,7 +99,7 @@ def test_holder_state_is_unknown_without_kernel_information(
         assert "begun" not in build_holder_name("run")
 
 
-def test_holder_state_is_unknown_with_foreign_proc_mount(
+def test_lease_holder_state_is_unknown_with_a_foreign_proc_mount(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     name = build_holder_name("run")
@@ -123,7 +123,7 @@ def _proc(folder: Path, hidden: str) -> None:
         (folder / "self").symlink_to(str(os.getpid()))
 
 
-def test_lease_of_dead_holder_is_taken_immediately(database_url: str):
+def test_lease_of_a_dead_holder_is_taken_over_immediately(database_url: str):
     with named_process() as (running, name), Store.open(database_url) as store:
         with store.transaction() as uow:
             assert uow.lease.acquire(name, 3600) == 1
@@ -136,7 +136,7 @@ def test_lease_of_dead_holder_is_taken_immediately(database_url: str):
         assert acquire_lease(store, "new") == 2
 
 
-def test_lease_of_dead_holder_is_taken_by_only_one_claimant(database_url: str):
+def test_only_one_process_takes_over_the_lease_of_a_dead_holder(database_url: str):
     with named_process() as (running, name), Store.open(database_url) as store:
         running.kill()
         running.wait()
@@ -149,7 +149,7 @@ def test_lease_of_dead_holder_is_taken_by_only_one_claimant(database_url: str):
             assert uow.lease.acquire("the other", 3600, dead_epoch=1) is None
 
 
-def test_holder_of_unknown_state_keeps_lease(database_url: str):
+def test_lease_holder_in_an_unknown_state_keeps_the_lease(database_url: str):
     with Store.open(database_url) as store:
         with store.transaction() as uow:
             assert uow.lease.acquire("qos-oracle run on elsewhere, process 7", 3600) == 1

@@ -86,7 +86,7 @@ def test_complete_index_has_no_gap(follower: Follower):
     assert sum(gaps.count_blocks_at_level(level) for level in VerificationLevel) == 61
 
 
-def test_each_kind_of_gap_is_reported(follower: Follower):
+def test_every_kind_of_gap_is_reported(follower: Follower):
     with follower.store.transaction() as uow:
         scope = follower.folder.scope.id
         uow.coverage.delete_above(29)
@@ -119,7 +119,7 @@ def test_uncovered_blocks_are_counted_in_statistics(follower: Follower):
 # --- the audit ---
 
 
-def test_every_final_block_is_audited_once_in_full_windows(follower: Follower):
+def test_every_final_block_is_audited_once(follower: Follower):
     auditor = Auditor(window_blocks=20)
 
     audit_results = audit_all(follower, auditor)
@@ -141,20 +141,20 @@ def test_every_final_block_is_audited_once_in_full_windows(follower: Follower):
     ]
 
 
-def test_audit_needs_second_endpoint(follower: Follower):
+def test_audit_requires_a_second_endpoint(follower: Follower):
     follower.chain.names = ("first",)
     served = len(follower.chain.windows_served)
     assert audit(follower, Auditor(window_blocks=20)) is None
     assert len(follower.chain.windows_served) == served
 
 
-def test_audit_runs_rarely_while_indexer_is_behind_head():
+def test_audit_runs_rarely_while_the_indexer_lags():
     auditor = Auditor()
     assert [auditor.should_run(is_caught_up=False) for _ in range(40)].count(True) == 2
     assert auditor.should_run(is_caught_up=True)
 
 
-def test_old_windows_are_sampled_deterministically_by_final_block(follower: Follower):
+def test_final_block_determines_which_old_windows_are_audited(follower: Follower):
     cursor = Cursor(60, Hash("0x0a"), 1, None, None, 1)
     auditor = Auditor(window_blocks=10)
     chosen = {}
@@ -195,7 +195,7 @@ def hide_first_logs(chain: ScriptedChain) -> ScriptedChain:
 # --- verify ---
 
 
-def test_verified_blocks_get_requested_verification_level(follower: Follower):
+def test_verified_blocks_get_the_requested_level(follower: Follower):
     verify_blocks(follower, BlockRange(10, 49), endpoint="second")
     with follower.store.read_transaction() as uow:
         scope = follower.folder.scope.id
@@ -206,7 +206,9 @@ def test_verified_blocks_get_requested_verification_level(follower: Follower):
         assert min(span.level for span in earlier) == VerificationLevel.SEAMED
 
 
-def test_interrupted_verification_resumes(follower: Follower, monkeypatch: pytest.MonkeyPatch):
+def test_interrupted_verification_can_be_resumed(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("oracle.indexer.audit.reverify.CHUNK", 10)
 
     def give_up(reached: int, _last: int) -> None:
@@ -244,7 +246,7 @@ def test_blocks_never_indexed_cannot_be_verified(follower: Follower):
 # --- dead letters ---
 
 
-def test_rebuild_produces_same_dead_letters(store: Store):
+def test_rebuild_produces_the_same_dead_letters(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.folder.reader = ScriptedReader(unreadable=[TaskStarted])
     follower.catch_up()
@@ -255,7 +257,7 @@ def test_rebuild_produces_same_dead_letters(store: Store):
     assert list_open_dead_letters(store) == letters
 
 
-def test_partially_decodable_dead_letters_are_partially_applied(
+def test_decodable_dead_letters_are_applied_and_others_are_kept(
     store: Store, new_sqlite_store: NewStore
 ):
     follower = Follower(mine_blocks(BLOCKS), store)
@@ -279,7 +281,7 @@ def test_partially_decodable_dead_letters_are_partially_applied(
 # --- counters ---
 
 
-def test_counters_are_compared_at_newest_indexed_block(follower: Follower):
+def test_counters_are_compared_at_the_newest_indexed_block(follower: Follower):
     chain = follower.chain
     heads = follower.chain.fetch_heads()
     assert compare_contract_counters(chain, follower.store, heads) is None
@@ -300,7 +302,7 @@ def test_counters_are_compared_at_newest_indexed_block(follower: Follower):
     assert REGISTRY.get_sample_value("oracle_contract_count_difference", labels) == 0
 
 
-def test_counters_are_not_compared_far_from_head(follower: Follower):
+def test_counters_are_not_compared_far_behind_the_head(follower: Follower):
     follower.chain.counts = {"members": 10_000}
     follower.chain.mine_many(100)
     assert (

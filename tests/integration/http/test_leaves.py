@@ -82,7 +82,7 @@ def cut_with_forged_score(follower: Follower) -> None:
     follower.restart()
 
 
-def test_leaf_chunks_of_accepted_round_give_its_root(store: Store):
+def test_leaf_chunks_of_an_accepted_round_hash_to_its_root(store: Store):
     follower = follow(store)
     accepted_round = accept_newest_report(follower)
     client = TestClient(create_app(store))
@@ -102,7 +102,7 @@ def test_leaf_chunks_of_accepted_round_give_its_root(store: Store):
     )
 
 
-def test_documented_client_computes_root(store: Store, tmp_path, capsys):
+def test_client_from_the_documentation_computes_the_root(store: Store, tmp_path, capsys):
     accept_newest_report(follow(store))
     page = (Path(__file__).parents[3] / "docs/reference/report-format.md").read_text("utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -130,7 +130,7 @@ def test_leaf_chunk_is_addressed_by_content_hash(store: Store):
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_leaf_chunk_is_immutable_once_round_is_final(store: Store):
+def test_leaf_chunk_is_cacheable_forever_once_its_round_is_final(store: Store):
     follower = follow(store)
     accept_newest_report(follower)
     client = TestClient(create_app(store))
@@ -202,7 +202,7 @@ def test_leaf_chunk_not_matching_its_hash_is_rejected(store: Store, new_sqlite_s
                 peer.fetch_piece_leaves(period, listed.model_copy(update={"pieces": [entry]}), 0)
 
 
-def test_url_without_read_api_fails_with_one_line_error(store: Store):
+def test_url_without_a_read_api_fails_with_a_one_line_error(store: Store):
     follow(store)
     period = load_newest_report(store).period
     with pytest.raises(InputError, match="--with: not a valid URL"):
@@ -211,7 +211,7 @@ def test_url_without_read_api_fails_with_one_line_error(store: Store):
         compare_report_with_peer(store, PeerLeaves("http://127.0.0.1:9"), period)
 
 
-def test_verification_reports_first_leaf_not_matching_logs(store: Store):
+def test_verification_reports_the_first_leaf_that_differs(store: Store):
     follower = follow(store)
     cut_with_forged_score(follower)
     mine_blocks([[] for _ in range(7)], follower.chain)

@@ -33,7 +33,7 @@ def test_refused_range_is_split_until_accepted(
     ) == list_chain_log_positions(served)
 
 
-def test_range_with_unrecognised_error_is_split(served: Served, open_source: OpenSource):
+def test_range_is_split_after_an_unrecognised_error(served: Served, open_source: OpenSource):
     served.faults.append(limit_block_count(3, -32603, "内部错误"))
 
     assert list_log_positions(
@@ -41,7 +41,9 @@ def test_range_with_unrecognised_error_is_split(served: Served, open_source: Ope
     ) == list_chain_log_positions(served)
 
 
-def test_limit_in_error_message_is_used_immediately(served: Served, open_source: OpenSource):
+def test_range_limit_from_an_error_message_is_used_immediately(
+    served: Served, open_source: OpenSource
+):
     served.faults.append(limit_block_count(10, -32602, "up to a 10 block range"))
 
     windows = fetch_all_windows(open_source(served), 0, 40)
@@ -69,9 +71,7 @@ def test_oversized_block_is_read_from_its_receipts(served: Served, open_source: 
     ) == list_chain_log_positions(served)
 
 
-def test_oversized_block_without_receipts_is_reported_and_not_skipped(
-    served: Served, open_source: OpenSource
-):
+def test_oversized_block_without_receipts_is_not_skipped(served: Served, open_source: OpenSource):
     def no_receipts(request: Request) -> None:
         if "Receipt" in request["method"]:
             raise MemoryRpcError(-32601, "the method does not exist")
@@ -82,7 +82,7 @@ def test_oversized_block_without_receipts_is_reported_and_not_skipped(
         fetch_all_windows(open_source(served), 0, 40)
 
 
-def test_null_receipts_are_not_read_as_empty_block(served: Served, open_source: OpenSource):
+def test_null_receipts_are_not_treated_as_an_empty_block(served: Served, open_source: OpenSource):
     def null_receipts(request: Request) -> Http | None:
         if request["method"] != "eth_getBlockReceipts":
             return None
@@ -119,7 +119,7 @@ def test_silent_log_cap_at_round_number_is_detected(serve: Serve, open_source: O
     ) == list_chain_log_positions(served)
 
 
-def test_suspected_log_cap_costs_two_extra_requests(serve: Serve, open_source: OpenSource):
+def test_checking_a_suspected_log_cap_costs_two_requests(serve: Serve, open_source: OpenSource):
     """That no cap applied once implies nothing for other ranges."""
     served = serve(build_crowded_chain())
     source = open_source(served)

@@ -56,7 +56,7 @@ def history(base_fee: int, *tips: int) -> Fault:
         respond_with({"baseFeePerGas": ["0x1"], "reward": [5]}),
     ],
 )
-def test_endpoint_with_invalid_fee_history_is_skipped(
+def test_endpoint_with_an_invalid_fee_history_is_skipped(
     two: tuple[Proxy, Proxy, PoolView], nonsense: Fault
 ):
     first_endpoint, second_endpoint, lines = two
@@ -85,7 +85,7 @@ def test_latest_market_fees_and_fee_cap_are_exported_as_metrics(
     assert gauges == {"base_fee": 3 * GWEI, "tip": 9, "fee_cap": 100 * GWEI}
 
 
-def test_endpoint_without_fee_history_uses_newest_block(
+def test_fees_come_from_the_newest_block_without_fee_history(
     two: tuple[Proxy, Proxy, PoolView],
 ):
     for endpoint in two[:2]:
@@ -121,5 +121,5 @@ def test_single_endpoint_cannot_distort_market_fees():
         ("", Fees(0, 0)),
     ],
 )
-def test_fee_required_by_mempool_is_parsed_from_error(text: str, required_fees: Fees):
+def test_fee_required_by_the_mempool_is_parsed_from_the_error(text: str, required_fees: Fees):
     assert parse_required_fees(text) == required_fees

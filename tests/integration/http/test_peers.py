@@ -89,7 +89,7 @@ def read_peer_metric(peer: Peer, result: str) -> float:
     return REGISTRY.get_sample_value(name, {"host": peer.name, "result": result}) or 0.0
 
 
-def test_statement_is_unchanged_after_encoding_and_decoding():
+def test_statement_survives_encoding_and_decoding():
     report = signed_report()
     assert decode_statements(encode_statements([report])) == [report]
     assert is_genuine_message(report)
@@ -100,7 +100,7 @@ FIELDS = ["chain_id", "round", "as_of", "deadline"]
 
 @examples(10)
 @given(st.sampled_from(FIELDS), st.integers(0, 2**16 - 1))
-def test_report_with_changed_signed_field_is_not_authentic(name: str, value: int):
+def test_report_with_a_tampered_field_is_not_authentic(name: str, value: int):
     report = signed_report()
     changed = _with(report, name, value)
 
@@ -155,7 +155,7 @@ def test_path_and_token_of_peer_url_are_kept_and_never_shown():
     assert "secret" not in f"{peer!r} {peer.name}"
 
 
-def test_unreachable_peer_is_counted_and_does_not_block_others():
+def test_unreachable_peer_does_not_block_other_peers():
     with serve_answers(lambda _: (200, encode_statements([signed_report()]), {})) as url:
         gone = Peer("http://127.0.0.1:9", 0.5)
         before = read_peer_metric(gone, "none")
@@ -166,7 +166,7 @@ def test_unreachable_peer_is_counted_and_does_not_block_others():
         peers.close()
 
 
-def test_peers_are_not_polled_before_interval():
+def test_peers_are_not_polled_before_the_interval_elapses():
     requested_paths: list[str] = []
     now = [0.0]
 
@@ -182,7 +182,7 @@ def test_peers_are_not_polled_before_interval():
     assert len(requested_paths) == 2
 
 
-def test_invalid_peer_url_is_input_error():
+def test_invalid_peer_url_raises_input_error():
     with pytest.raises(InputError, match=r"\[reporters\] peers"):
         PeerClients.from_urls(["ftp://x"], 1.0, 1.0)
 
@@ -216,7 +216,7 @@ def serve_slow_header() -> Iterator[str]:
         thread.join(5)
 
 
-def test_slow_peer_does_not_block_others():
+def test_slow_peer_does_not_block_other_peers():
     with (
         serve_answers(lambda _: (200, encode_statements([signed_report()]), {})) as url,
         serve_slow_header() as slow,
@@ -246,7 +246,7 @@ def test_silent_peer_is_not_polled_during_backoff(monkeypatch: pytest.MonkeyPatc
         peer.close()
 
 
-def test_statements_of_round_are_refetched_only_twice():
+def test_statements_of_a_round_are_refetched_only_twice():
     request_times: list[float] = []
     now = [0.0]
 

@@ -46,7 +46,7 @@ def test_polls_follow_block_time(block_seconds, mean_delay, polls_per_block):
 
 
 @pytest.mark.parametrize("block_seconds", [0, 1])
-def test_regular_polls_continue_if_next_block_is_not_predictable(block_seconds):
+def test_regular_polls_continue_if_block_time_is_irregular(block_seconds):
     """The block times are unknown or below one second, or the next block is overdue."""
     now = 0.0
     tree = BlockTree(31337)

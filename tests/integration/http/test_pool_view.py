@@ -30,7 +30,7 @@ def methods(endpoint: Endpoint) -> list[str]:
     return [request["method"] for request in endpoint.received_requests]
 
 
-def test_quarantined_endpoint_is_not_queried_but_counts_for_quorum(
+def test_quarantined_endpoint_is_skipped_but_counts_for_quorum(
     pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
     first, _ = pool
@@ -76,7 +76,7 @@ def test_broadcast_ignores_backoff_and_does_not_extend_it(first_endpoint: Endpoi
     pool.close()
 
 
-def test_broadcast_goes_to_all_endpoints_of_chain(
+def test_broadcast_goes_to_every_endpoint_of_the_chain(
     pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
     first, second = pool
@@ -90,7 +90,7 @@ def test_broadcast_goes_to_all_endpoints_of_chain(
     assert error_by_endpoint[second.name] is None
 
 
-def test_uncached_balance_is_requested_from_next_endpoint(
+def test_balance_is_not_cached_and_falls_back_to_next_endpoint(
     pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
     first_endpoint.response, other.response = "0x10", "0x20"
@@ -100,7 +100,7 @@ def test_uncached_balance_is_requested_from_next_endpoint(
     assert fetch_balance(pool.create_view(), WHO) == 32
 
 
-def test_endpoint_throttling_sender_is_not_used_by_indexer(
+def test_endpoint_that_throttles_the_sender_is_avoided_by_the_indexer(
     pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
     first_endpoint.status = 429
@@ -115,7 +115,7 @@ def test_endpoint_throttling_sender_is_not_used_by_indexer(
     assert pool.run_with_endpoint(name_of) == [*pool][1].name
 
 
-def test_endpoint_throttling_indexer_is_not_used_by_sender(pool: EndpointPool):
+def test_endpoint_that_throttles_the_indexer_is_avoided_by_the_sender(pool: EndpointPool):
     first, second = pool
     first.health.backoff = second.health.backoff = Backoff(lambda: 0.0)
     for endpoint in pool:
@@ -124,6 +124,6 @@ def test_endpoint_throttling_indexer_is_not_used_by_sender(pool: EndpointPool):
         pool.create_view().request("eth_blockNumber")
 
 
-def test_pool_without_endpoints_is_input_error():
+def test_pool_without_endpoints_raises_input_error():
     with pytest.raises(NoEndpointError, match="name at least one"):
         pool_of()

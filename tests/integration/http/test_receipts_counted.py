@@ -26,7 +26,7 @@ def from_zero(logs):
 
 
 @pytest.mark.parametrize("counted", ["through the block", "in each receipt"])
-def test_every_log_gets_its_index_within_block(counted: str):
+def test_every_log_gets_its_index_within_the_block(counted: str):
     tree = BlockTree()
     tree.mine([speaking(2), speaking(0), speaking(3), speaking(1)])
     provider = Provider(tree)
@@ -46,7 +46,7 @@ def test_every_log_gets_its_index_within_block(counted: str):
     ]
 
 
-def test_log_index_in_receipt_is_not_trusted():
+def test_log_index_in_a_receipt_is_not_trusted():
     tree = BlockTree()
     tree.mine([speaking(1), speaking(2)])
     provider = Provider(tree)

@@ -34,7 +34,7 @@ def word(number: int) -> Fault:
     return respond_with(f"0x{number:064x}")
 
 
-def test_single_endpoint_neither_raises_nor_lowers_l1_fee(
+def test_single_endpoint_cannot_change_the_l1_fee(
     three: tuple[Proxy, ...],
 ):
     honest, second_honest, liar = three
@@ -58,7 +58,7 @@ def test_single_endpoint_neither_raises_nor_lowers_l1_fee(
     "silence",
     [drop_response(), return_error("rate limit exceeded"), word(2**255), respond_with("0x")],
 )
-def test_endpoint_without_l1_fee_response_is_skipped(three: tuple[Proxy, ...], silence: Fault):
+def test_endpoint_that_returns_no_l1_fee_is_skipped(three: tuple[Proxy, ...], silence: Fault):
     honest, silent, _ = three
     honest.rule(CALL, word(THOUSAND))
     silent.rule(CALL, silence)
@@ -67,7 +67,7 @@ def test_endpoint_without_l1_fee_response_is_skipped(three: tuple[Proxy, ...], s
         fetch_l1_fee(lines_to(silent), L1Fee.OPTIMISM, "0x", 1)
 
 
-def test_chain_without_operator_fee_returns_zero(three: tuple[Proxy, ...]):
+def test_operator_fee_is_zero_on_a_chain_without_it(three: tuple[Proxy, ...]):
     old = three[0]
     old.rule(CALL, return_error("execution reverted", 3))
     assert fetch_operator_fee(lines_to(old), L1Fee.OPTIMISM, 21_000) == 0

@@ -15,7 +15,9 @@ from tests.support.chain.memory_chain import MemoryChain
 from tests.support.chain.server import Http, Request, Served
 
 
-def test_final_block_follows_finalized_tag_when_lower(served: Served, open_source: OpenSource):
+def test_final_block_follows_the_finalized_tag_if_it_is_lower(
+    served: Served, open_source: OpenSource
+):
     heads = open_source(served, finality_depth=2).fetch_heads()
 
     assert (heads.latest.number, heads.final.number) == (40, 36)
@@ -23,14 +25,14 @@ def test_final_block_follows_finalized_tag_when_lower(served: Served, open_sourc
     assert heads.safe.number == 38
 
 
-def test_final_block_follows_depth_when_lower(served: Served, open_source: OpenSource):
+def test_final_block_follows_the_depth_if_it_is_lower(served: Served, open_source: OpenSource):
     heads = open_source(served, finality_depth=10).fetch_heads()
 
     assert heads.final.number == 30
     assert heads.final.hash == served.chain.blocks[30].hash
 
 
-def test_final_block_of_short_chain_is_genesis(serve: Serve, open_source: OpenSource):
+def test_final_block_of_a_short_chain_is_genesis(serve: Serve, open_source: OpenSource):
     heads = open_source(serve(MemoryChain()), finality_depth=64).fetch_heads()
 
     assert (heads.latest.number, heads.final.number) == (0, 0)
@@ -49,7 +51,7 @@ def test_unsupported_block_tags_are_requested_only_once(served: Served, open_sou
     assert tags == ["latest"]
 
 
-def test_tag_above_newest_block_is_rejected(served: Served, open_source: OpenSource):
+def test_tag_above_the_newest_block_is_rejected(served: Served, open_source: OpenSource):
     served.chain.tags = {"finalized": 0, "safe": 0}
 
     def late(request: Request) -> Http | None:
@@ -65,9 +67,7 @@ def test_tag_above_newest_block_is_rejected(served: Served, open_source: OpenSou
         open_source(served, finality_depth=5).fetch_heads()
 
 
-def test_block_that_arrives_during_batch_request_is_tolerated(
-    served: Served, open_source: OpenSource
-):
+def test_block_mined_during_a_batch_request_is_tolerated(served: Served, open_source: OpenSource):
     """On a chain where every block is final immediately."""
     served.chain.tags = {"finalized": 0, "safe": 0}
     stale = [served.chain.blocks[38].header]
@@ -153,7 +153,7 @@ def test_stalled_preferred_endpoint_is_skipped(
     assert len(frozen.received_requests) == before
 
 
-def test_preferred_endpoint_that_recovers_but_lags_is_skipped(
+def test_preferred_endpoint_is_skipped_while_it_catches_up(
     pair: tuple[Served, Served, ChainSource], clock: Clock
 ):
     returning, going, source = pair
@@ -168,9 +168,7 @@ def test_preferred_endpoint_that_recovers_but_lags_is_skipped(
     assert source.fetch_heads().latest.number == 21
 
 
-def test_chain_that_stalls_on_all_endpoints_is_still_polled(
-    pair: tuple[Served, Served, ChainSource], clock: Clock
-):
+def test_stalled_chain_is_still_polled(pair: tuple[Served, Served, ChainSource], clock: Clock):
     first, _, source = pair
     source.fetch_heads()
     for _ in range(10):
@@ -182,7 +180,7 @@ def test_chain_that_stalls_on_all_endpoints_is_still_polled(
     assert source.fetch_heads().latest.number == 21
 
 
-def test_chain_shortened_on_all_endpoints_is_accepted(
+def test_chain_that_all_endpoints_shorten_is_accepted(
     pair: tuple[Served, Served, ChainSource],
 ):
     first, second, source = pair
@@ -214,7 +212,7 @@ def test_header_of_another_block_is_rejected(served: Served, open_source: OpenSo
         open_source(served).fetch_header(7)
 
 
-def test_genesis_hash_is_hash_of_block_zero(served: Served, open_source: OpenSource):
+def test_genesis_hash_is_the_hash_of_block_zero(served: Served, open_source: OpenSource):
     source = open_source(served)
 
     assert source.fetch_genesis_hash() == served.chain.blocks[0].hash

@@ -28,25 +28,27 @@ def settled(served: Served) -> Served:
     return served
 
 
-def test_correct_contracts_pass_check(settled: Served, open_source: OpenSource):
+def test_correct_contracts_pass_the_check(settled: Served, open_source: OpenSource):
     open_source(settled).check_endpoints()
 
 
-def test_address_without_code_is_input_error(settled: Served, open_source: OpenSource):
+def test_address_without_code_raises_input_error(settled: Served, open_source: OpenSource):
     del settled.chain.code[NETWORK]
 
     with pytest.raises(InputError, match=f"TaskNetwork at {NETWORK}: there is no contract"):
         open_source(settled).check_endpoints()
 
 
-def test_error_for_wrong_contract_names_missing_event(settled: Served, open_source: OpenSource):
+def test_error_for_a_wrong_contract_names_the_missing_event(
+    settled: Served, open_source: OpenSource
+):
     settled.chain.code[ORACLE] = code_of("TaskNetwork")
 
     with pytest.raises(InputError, match=r"QoSRoots at .*does not emit .*RoundAccepted"):
         open_source(settled).check_endpoints()
 
 
-def test_wrong_chain_is_input_error(settled: Served, open_source: OpenSource):
+def test_wrong_chain_raises_input_error(settled: Served, open_source: OpenSource):
     settled.chain.chain_id = 1
 
     with pytest.raises(InputError, match="is on chain 1"):
@@ -65,7 +67,7 @@ def test_wrong_chain_is_input_error(settled: Served, open_source: OpenSource):
         (Http(status=404), "HTTP 404"),
     ],
 )
-def test_http_refusal_at_start_is_transient(
+def test_http_refusal_at_startup_is_transient(
     settled: Served, open_source: OpenSource, http: Http, reason: str
 ):
     settled.faults.append(lambda _: http)
@@ -74,14 +76,14 @@ def test_http_refusal_at_start_is_transient(
         open_source(settled).check_endpoints()
 
 
-def test_unreachable_endpoint_at_start_is_transient(reader: EventReader):
+def test_unreachable_endpoint_at_startup_is_transient(reader: EventReader):
     source = source_on(reader, "http://127.0.0.1:1")
 
     with pytest.raises(TransientError, match="no endpoint answers"):
         source.check_endpoints()
 
 
-def test_single_unavailable_endpoint_does_not_stop_start(
+def test_unavailable_endpoint_does_not_prevent_startup(
     settled: Served, serve: Serve, open_source: OpenSource
 ):
     down = serve(MemoryChain())
@@ -103,7 +105,7 @@ def test_unusable_endpoint_is_quarantined(
     assert list(source.endpoints.get_quarantine_reasons()) == [wrong.url]
 
 
-def test_endpoint_of_other_chain_is_quarantined(
+def test_endpoint_of_another_chain_is_quarantined(
     settled: Served, serve: Serve, open_source: OpenSource
 ):
     wrong = serve(MemoryChain(chain_id=5))
@@ -116,20 +118,18 @@ def test_endpoint_of_other_chain_is_quarantined(
     }
 
 
-def test_all_endpoints_on_another_chain_are_input_error(serve: Serve, open_source: OpenSource):
+def test_all_endpoints_on_another_chain_raise_input_error(serve: Serve, open_source: OpenSource):
     with pytest.raises(InputError, match="is on chain 5"):
         open_source(*(serve(MemoryChain(chain_id=5)) for _ in range(2))).check_endpoints()
 
 
-def test_missing_endpoints_are_input_error(reader: EventReader):
+def test_missing_endpoints_raise_input_error(reader: EventReader):
     for urls in ([], [""]):
         with pytest.raises(InputError, match="endpoints"):
             source_on(reader, *urls)
 
 
-def test_endpoint_without_get_code_support_raises_transient_error(
-    settled: Served, open_source: OpenSource
-):
+def test_missing_get_code_support_raises_transient_error(settled: Served, open_source: OpenSource):
     def fault(request: Request) -> None:
         if request["method"] == "eth_getCode":
             raise MemoryRpcError(-32601, "the method eth_getCode does not exist")

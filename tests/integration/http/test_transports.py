@@ -122,7 +122,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda response: response["error"]["message"])
-def test_call_reverted_by_first_endpoint_is_sent_to_next(
+def test_call_reverted_by_one_endpoint_is_sent_to_the_next(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint, refusal: dict[str, Json]
 ):
     first_endpoint.response, other.response = refusal, "0x2a"
@@ -146,7 +146,7 @@ def test_call_reverted_by_first_endpoint_is_sent_to_next(
         (302, b""),
     ],
 )
-def test_next_endpoint_is_used_after_malformed_response_from_first(
+def test_malformed_response_falls_back_to_the_next_endpoint(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint, status: int, body: bytes
 ):
     first_endpoint.status, first_endpoint.response, other.response = status, body, "0x2a"
@@ -165,7 +165,7 @@ REVERTS = [
 
 
 @pytest.mark.parametrize("revert", REVERTS, ids=lambda response: response["error"]["message"])
-def test_revert_counts_only_if_no_endpoint_returns_result(
+def test_revert_counts_only_if_no_endpoint_returns_a_result(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint, revert: dict[str, Json]
 ):
     first_endpoint.response, other.response = revert, "0x2a"
@@ -194,7 +194,7 @@ def format_date(seconds_from_now: float) -> str:
         ((None, -300), 300),
     ],
 )
-def test_smallest_clock_offset_is_used_if_all_have_same_sign(
+def test_smallest_clock_offset_is_used_if_all_signs_agree(
     first_endpoint: Endpoint, other: Endpoint, dates: tuple[int | None, int], offset: int
 ):
     for endpoint, seconds in zip((first_endpoint, other), dates, strict=True):
@@ -210,7 +210,7 @@ def test_smallest_clock_offset_is_used_if_all_have_same_sign(
     "date",
     ["soon", "Mon, 01 Jan 99999999999999 00:00:00 GMT", "Mon, 32 Foo 2026 99:99:99 +9999", ","],
 )
-def test_malformed_date_is_no_error_and_gives_no_offset(
+def test_malformed_date_header_gives_no_clock_offset(
     first_endpoint: Endpoint, line: EndpointCaller, date: str
 ):
     first_endpoint.date = date
@@ -219,7 +219,7 @@ def test_malformed_date_is_no_error_and_gives_no_offset(
     assert client.server_start_time is None
 
 
-def test_revert_at_one_endpoint_is_reported_if_other_is_silent(
+def test_revert_is_reported_if_the_other_endpoint_is_silent(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint
 ):
     first_endpoint.response = b""
@@ -228,7 +228,7 @@ def test_revert_at_one_endpoint_is_reported_if_other_is_silent(
         lines.request("eth_call", {}, "latest")
 
 
-def test_endpoint_is_not_requested_before_retry_after(first_endpoint: Endpoint):
+def test_endpoint_receives_no_request_before_retry_after(first_endpoint: Endpoint):
     now = [0.0]
     line = caller_of(first_endpoint.url, clock=lambda: now[0])
     first_endpoint.status = 429
@@ -244,7 +244,7 @@ def test_endpoint_is_not_requested_before_retry_after(first_endpoint: Endpoint):
     line.endpoint.close()
 
 
-def test_timeouts_increase_backoff_of_endpoint(first_endpoint: Endpoint):
+def test_timeouts_increase_the_backoff_of_an_endpoint(first_endpoint: Endpoint):
     now = [0.0]
     line = caller_of(first_endpoint.url, 0.05, lambda: now[0])
     rests = []
@@ -282,7 +282,7 @@ def test_gas_limit_error_with_any_code_is_not_treated_as_rate_limit(
     assert line.endpoint.health.backoff.get_remaining_seconds() == 0
 
 
-def test_endpoint_refusing_batches_gets_single_requests_afterwards(
+def test_endpoint_that_refuses_batches_gets_single_requests(
     line: EndpointCaller, first_endpoint: Endpoint
 ):
     first_endpoint.response = (
@@ -331,9 +331,7 @@ def test_invalid_endpoint_url_is_rejected_without_being_shown():
     assert "s3cret" not in str(raised.value)
 
 
-def test_chain_id_is_requested_once_and_again_after_failure(
-    line: EndpointCaller, first_endpoint: Endpoint
-):
+def test_chain_id_is_cached_until_a_failure(line: EndpointCaller, first_endpoint: Endpoint):
     first_endpoint.response = "0x7a69"
     assert line.serves_chain(31337)
     assert line.serves_chain(31337)

@@ -20,7 +20,7 @@ def to_http(server: PushServer) -> str:
     return server.url.replace("ws://", "http://")
 
 
-def test_websocket_at_endpoint_url_is_found(provider: Provider):
+def test_websocket_at_the_endpoint_url_is_found(provider: Provider):
     with serve_websocket(provider) as server:
         assert find_websocket_url(to_http(server), 31337) == server.url
 
@@ -36,7 +36,7 @@ def test_websocket_without_subscriptions_is_not_used(provider: Provider):
         assert find_websocket_url(to_http(server), 31337) is None
 
 
-def test_endpoint_without_websocket_has_none(provider: Provider):
+def test_no_websocket_is_found_at_an_endpoint_without_one(provider: Provider):
     with serve_websocket(provider) as server:
         closed_url = to_http(server)
     assert find_websocket_url(closed_url, 31337) is None
@@ -52,5 +52,5 @@ def test_endpoint_without_websocket_has_none(provider: Provider):
         ("unix:///geth.ipc", []),
     ],
 )  # fmt: skip
-def test_guessed_websocket_urls_stay_at_endpoint_host(endpoint: str, likely: list[str]):
+def test_guessed_websocket_urls_use_the_host_of_the_endpoint(endpoint: str, likely: list[str]):
     assert new_heads._list_likely_websocket_urls(endpoint) == likely

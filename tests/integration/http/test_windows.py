@@ -62,7 +62,7 @@ def test_single_block_at_head_costs_one_request(served: Served, open_source: Ope
     assert [method for method, _ in served.received_requests[before:]] == ["eth_getLogs"]
 
 
-def test_retry_at_head_rereads_header(served: Served, open_source: OpenSource):
+def test_retry_at_the_head_reads_the_header_again(served: Served, open_source: OpenSource):
     source = much_then_little(served, open_source)
     source.fetch_heads()
     source.fetch_window(BlockRange(42, 42), with_headers=True)
@@ -76,7 +76,9 @@ def test_retry_at_head_rereads_header(served: Served, open_source: OpenSource):
     ]
 
 
-def test_blocks_above_endpoint_head_are_not_read_as_empty(served: Served, open_source: OpenSource):
+def test_blocks_above_the_endpoint_head_are_not_read_as_empty(
+    served: Served, open_source: OpenSource
+):
     """The endpoint would return [] for blocks above its head."""
     with pytest.raises(TransientError, match="is at block 40, below the requested block 50"):
         open_source(served).fetch_window(BlockRange(35, 50), with_headers=False)
@@ -94,7 +96,7 @@ def test_lagging_endpoint_is_skipped(serve: Serve, open_source: OpenSource, serv
     ]
 
 
-def test_second_endpoint_continues_after_first_fails(
+def test_second_endpoint_continues_after_the_first_fails(
     serve: Serve, open_source: OpenSource, served: Served
 ):
     dying = serve(served.chain)
@@ -137,7 +139,7 @@ def test_logs_and_headers_of_different_forks_never_mix(served: Served, open_sour
 
 @pytest.mark.parametrize("last", [40, 39], ids=["at the head", "below the head"])
 @pytest.mark.parametrize("pins", [True, False], ids=["by hash", "by range"])
-def test_fork_adding_first_logs_of_block_is_detected(
+def test_fork_that_adds_logs_to_an_empty_block_is_detected(
     served: Served, open_source: OpenSource, last: int, *, pins: bool
 ):
     """No log of the old fork names a block that could be compared, because there is none."""
@@ -212,7 +214,7 @@ def test_prefetched_windows_are_contiguous(served: Served, open_source: OpenSour
         assert after.first_parent == before.last.hash
 
 
-def test_prefetching_is_bounded(served: Served, open_source: OpenSource):
+def test_number_of_prefetched_windows_is_bounded(served: Served, open_source: OpenSource):
     served.faults.append(limit_block_count(1, -32602, "up to a 1 block range"))
     source = open_source(served)
     fetch_all_windows(source, 0, 3)
@@ -260,7 +262,7 @@ def test_prefetch_failure_is_raised_when_its_window_is_fetched(
     ]
 
 
-def test_smaller_request_uses_prefetched_window(served: Served, open_source: OpenSource):
+def test_smaller_window_is_served_from_a_prefetched_one(served: Served, open_source: OpenSource):
     served.faults.append(limit_block_count(4, -32602, "up to a 4 block range"))
     source = open_source(served)
     fetch_all_windows(source, 0, 7)
@@ -273,7 +275,7 @@ def test_smaller_request_uses_prefetched_window(served: Served, open_source: Ope
     assert (len(first), len(after)) == (4, 4)
 
 
-def test_going_back_discards_prefetched_windows(served: Served, open_source: OpenSource):
+def test_rewinding_discards_prefetched_windows(served: Served, open_source: OpenSource):
     served.faults.append(limit_block_count(4, -32602, "up to a 4 block range"))
     source = open_source(served)
     fetch_all_windows(source, 0, 11)

@@ -43,7 +43,7 @@ def config(tmp_path: Path, sqlite_url: str, address: str) -> Path:
     return path
 
 
-def test_message_is_delivered_with_title_text_and_notice_id(
+def test_apprise_message_contains_title_text_and_notice_id(
     notified_daemon: NotifiedDaemon, target
 ):
     target.send(build_test_message(5_000))

@@ -45,7 +45,7 @@ def list_notice_texts(store: Store, kinds: Sequence[str] = ()) -> list[str]:
         ]
 
 
-def test_condition_sends_notices_at_start_and_end(sqlite_url: str):
+def test_condition_sends_notices_when_it_begins_and_ends(sqlite_url: str):
     clock = Clock()
     with Store.open(sqlite_url, create=True) as store:
         for health in (DOWN, WELL):
@@ -72,7 +72,7 @@ def test_short_condition_sends_no_notice(sqlite_url: str):
         assert list_notice_texts(store) == []
 
 
-def test_daemon_start_sends_notice_of_preceding_downtime(sqlite_url: str):
+def test_startup_sends_a_notice_about_the_downtime_before_it(sqlite_url: str):
     with Store.open(sqlite_url, create=True) as store:
         notices = ConditionNoticeWriter(store, Clock(), lambda: 0.0)
         notices.store_condition_notices(WELL, "2 h: the disk is full")
@@ -86,7 +86,7 @@ def test_every_condition_can_be_selected(condition: Condition):
     assert condition.key in SELECTABLE_KINDS
 
 
-def test_heartbeat_with_health_is_sent_once_per_period():
+def test_heartbeat_notice_is_sent_once_per_period():
     clock = Clock()
     switch = Switch()
     heartbeat = Heartbeat(switch, 60, clock)

@@ -60,7 +60,7 @@ def near_owner(owner: Owner) -> Owner:
     return owner
 
 
-def test_kickout_between_near_and_far_sends_no_notice(near_owner: Owner):
+def test_forecast_between_the_two_thresholds_sends_no_notice(near_owner: Owner):
     # Due in 16 tasks, and in 15 and 14 again: never far.
     for score in (10, 10, 10, 0, 0):
         assert near_owner.collect_after(score) == [("kickout_near", 14)]
@@ -68,7 +68,7 @@ def test_kickout_between_near_and_far_sends_no_notice(near_owner: Owner):
 
 
 @pytest.mark.parametrize("restarts", [0, 1])
-def test_returned_node_gets_new_forecast_notice(near_owner: Owner, restarts: int):
+def test_node_that_rejoins_gets_a_new_forecast_notice(near_owner: Owner, restarts: int):
     near_owner.history.after(60).starts("last", "A")
     near_owner.history.quits("A")
     assert near_owner.collect() == [("kickout_near", 14)]
@@ -82,12 +82,12 @@ def test_returned_node_gets_new_forecast_notice(near_owner: Owner, restarts: int
     assert near_owner.collect_after(0)[1:] == [("kickout_near", 13)]
 
 
-def test_paused_node_gets_no_second_notice(near_owner: Owner):
+def test_paused_node_gets_no_second_forecast_notice(near_owner: Owner):
     near_owner.history.after(60).pauses("A").after(60).resumes("A")
     assert near_owner.collect_after(0) == [("kickout_near", 14)]
 
 
-def test_backlog_sends_notice_of_newest_score(owner: Owner):
+def test_near_kickout_that_ends_within_a_backlog_sends_no_notice(owner: Owner):
     owner.collect_after(*[10] * 12)
     owner.history.after(60).scores("A", *[0] * 27)
     # Far again two transactions of the collector later.

@@ -38,7 +38,7 @@ def test_successful_delivery_to_target_is_reported(
     assert notified_daemon.receiver.kinds == ["test"]
 
 
-def test_failed_delivery_is_reported_with_reason_and_exit_code_1(
+def test_failed_delivery_prints_a_reason_and_exits_with_1(
     config: Path, notified_daemon: NotifiedDaemon, capsys
 ):
     notified_daemon.receiver.statuses.append(401)

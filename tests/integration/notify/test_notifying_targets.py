@@ -36,12 +36,12 @@ def test_timeouts_and_exclusion_send_notices_in_order(
     assert [int(notice_id) for notice_id in notified_daemon.receiver.ids] == [1, 2, 3]
 
 
-def test_history_before_first_start_sends_no_notices(notified_daemon: NotifiedDaemon):
+def test_events_before_the_first_start_send_no_notices(notified_daemon: NotifiedDaemon):
     # `begin` folded three joins before the target existed, so they caused no notices.
     assert notified_daemon.receiver.got == []
 
 
-def test_node_recovery_without_chain_event_sends_notice(notified_daemon: NotifiedDaemon):
+def test_recovery_over_time_sends_a_notice(notified_daemon: NotifiedDaemon):
     notified_daemon.times_out("A", 2)
     notified_daemon.run_until_idle()
     notified_daemon.chain.mine(after=3600)
@@ -52,7 +52,7 @@ def test_node_recovery_without_chain_event_sends_notice(notified_daemon: Notifie
     assert notified_daemon.receiver.got[-1].decoded["node"] == make_node_address("A")
 
 
-def test_recovery_and_new_exclusion_between_ticks_send_notices(
+def test_recovery_and_exclusion_between_two_ticks_send_notices(
     notified_daemon: NotifiedDaemon,
 ):
     notified_daemon.times_out("A", 2)
@@ -89,7 +89,7 @@ def test_membership_changes_send_notices_when_they_happen(notified_daemon: Notif
     ]
 
 
-def test_failed_notice_is_retried_before_later_notices(notified_daemon: NotifiedDaemon):
+def test_failed_notice_is_retried_before_later_ones_are_sent(notified_daemon: NotifiedDaemon):
     notified_daemon.receiver.statuses.extend([500, 503])
     notified_daemon.times_out("A", 2)
     notified_daemon.run_until_idle()
@@ -107,7 +107,7 @@ def test_failed_notice_is_retried_before_later_notices(notified_daemon: Notified
     assert notified_daemon.place().tries == 0
 
 
-def test_restart_keeps_delivery_position_and_backoff(notified_daemon: NotifiedDaemon):
+def test_delivery_position_and_backoff_survive_a_restart(notified_daemon: NotifiedDaemon):
     notified_daemon.receiver.statuses.extend([200, 500])
     notified_daemon.times_out("A", 2)
     notified_daemon.run_until_idle()
@@ -121,7 +121,7 @@ def test_restart_keeps_delivery_position_and_backoff(notified_daemon: NotifiedDa
     assert notified_daemon.receiver.ids == ["1", "2", "2", "3"]
 
 
-def test_backoff_stored_by_fast_clock_delays_no_notice(
+def test_backoff_stored_by_a_fast_clock_does_not_delay_notices(
     notified_daemon: NotifiedDaemon,
 ):
     notified_daemon.receiver.statuses.append(500)
@@ -134,7 +134,9 @@ def test_backoff_stored_by_fast_clock_delays_no_notice(
     assert notified_daemon.receiver.ids == ["1", "1"]
 
 
-def test_notice_is_sent_again_after_crash_before_acknowledgement(notified_daemon: NotifiedDaemon):
+def test_notice_is_resent_after_a_crash_before_its_acknowledgement(
+    notified_daemon: NotifiedDaemon,
+):
     notified_daemon.receiver.gate.clear()
     notified_daemon.times_out("A")
     notified_daemon.run_until_idle(wait_seconds=0)
@@ -167,7 +169,7 @@ def test_slow_receiver_blocks_neither_daemon_nor_other_targets(notified_daemon: 
         assert notified_daemon.receiver.kinds == quick_receiver.kinds
 
 
-def test_reorg_notice_lists_undone_notices(
+def test_reorg_notice_lists_the_retracted_notices(
     notified_daemon: NotifiedDaemon,
 ):
     notified_daemon.times_out("A", 2)
@@ -184,7 +186,7 @@ def test_reorg_notice_lists_undone_notices(
     assert notified_daemon.receiver.kinds[4:] == ["timed_out", "excluded"]
 
 
-def test_unsent_notice_undone_by_reorg_is_not_sent(notified_daemon: NotifiedDaemon):
+def test_unsent_notice_of_a_reorged_event_is_not_sent(notified_daemon: NotifiedDaemon):
     notified_daemon.receiver.statuses.append(500)
     notified_daemon.times_out("A", 2)
     notified_daemon.run_until_idle()
@@ -197,7 +199,7 @@ def test_unsent_notice_undone_by_reorg_is_not_sent(notified_daemon: NotifiedDaem
     assert notified_daemon.receiver.kinds == ["timed_out", "reorg"]
 
 
-def test_owner_is_notified_only_about_own_node(
+def test_owner_is_notified_only_about_their_node(
     notified_daemon: NotifiedDaemon,
 ):
     notified_daemon.restart([notified_daemon.webhook(choice=only_about(make_node_address("B")))])
@@ -231,7 +233,7 @@ def test_target_receives_only_selected_kinds(notified_daemon: NotifiedDaemon):
     assert notified_daemon.receiver.kinds == ["excluded"]
 
 
-def test_halt_notice_is_sent_immediately_despite_reorg(
+def test_halt_notice_is_sent_immediately_during_a_reorg(
     notified_daemon: NotifiedDaemon,
 ):
     with notified_daemon.store.transaction() as uow:
@@ -251,7 +253,7 @@ def test_halt_notice_is_sent_immediately_despite_reorg(
     assert notified_daemon.receiver.got[1].decoded["undone"] == []
 
 
-def test_halt_cleared_between_ticks_sends_both_notices(
+def test_halt_cleared_between_ticks_still_sends_both_notices(
     notified_daemon: NotifiedDaemon,
 ):
     with notified_daemon.store.transaction() as uow:
@@ -305,7 +307,7 @@ def test_notices_older_than_thirty_days_are_deleted(notified_daemon: NotifiedDae
         max_size=6,
     )
 )
-def test_delivered_notices_without_undone_ones_equal_stored_notices(
+def test_delivered_minus_retracted_notices_equal_stored_notices(
     new_sqlite_store: NewStore, turns: list[tuple[str, int, list[int], bool]]
 ):
     with new_sqlite_store() as store, run_receiver() as receiver:
@@ -343,7 +345,7 @@ def forecasts_after(notified_daemon: NotifiedDaemon, history: History, *scores: 
     ]
 
 
-def test_near_kickout_sends_one_notice_until_distant_again(notified_daemon: NotifiedDaemon):
+def test_near_kickout_sends_one_notice_until_it_is_distant_again(notified_daemon: NotifiedDaemon):
     # The pool of these rules has four scores, and a kickout is due below a mean of 4.
     history = History()
 
@@ -364,7 +366,7 @@ def test_near_kickout_sends_one_notice_until_distant_again(notified_daemon: Noti
     ]
 
 
-def test_near_kickout_notice_undone_by_fork_is_sent_again(
+def test_near_kickout_notice_is_resent_after_a_fork_retracts_it(
     notified_daemon: NotifiedDaemon,
 ):
     history = History()
@@ -387,7 +389,7 @@ def list_valid_forecasts(notified_daemon: NotifiedDaemon) -> list[tuple[str, int
     return [(notice.kind, notice.block) for notice in notices if "kickout" in notice.kind]
 
 
-def test_fork_above_last_score_keeps_near_kickout_notice(
+def test_fork_after_the_last_score_keeps_the_near_kickout_notice(
     notified_daemon: NotifiedDaemon,
 ):
     history = History()

@@ -24,7 +24,7 @@ ENTRY = Subscription(
 )
 
 
-def test_subscription_ended_by_operator_is_erased(config: Path, sqlite_url: str, capsys):
+def test_subscription_ended_by_the_operator_is_erased(config: Path, sqlite_url: str, capsys):
     store = Store.open(sqlite_url)
     with store.transaction() as uow:
         uow.subscriptions.add(ENTRY)

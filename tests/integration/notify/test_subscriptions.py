@@ -112,7 +112,7 @@ def owner(notified_daemon: NotifiedDaemon, monkeypatch: pytest.MonkeyPatch) -> O
     return Owner(notified_daemon)
 
 
-def test_subscriber_gets_only_notices_of_own_node_after_confirmation(owner: Owner):
+def test_confirmed_subscriber_gets_only_notices_of_their_node(owner: Owner):
     created = owner.subscribe(kinds="timed_out,excluded").json()
     owner.notified_daemon.times_out("mine")
     owner.notified_daemon.run_until_idle()
@@ -128,7 +128,7 @@ def test_subscriber_gets_only_notices_of_own_node_after_confirmation(owner: Owne
     assert owner.states == ["active"]
 
 
-def test_subscriber_gets_each_notice_once_across_restart_and_failures(owner: Owner):
+def test_subscriber_gets_each_notice_once_despite_failures(owner: Owner):
     owner.subscribe()
     owner.notified_daemon.run_until_idle()
     owner.notified_daemon.receiver.statuses.extend([500, 500])
@@ -145,7 +145,7 @@ def test_subscriber_gets_each_notice_once_across_restart_and_failures(owner: Own
     assert len(accepted) >= 3
 
 
-def test_webhook_without_challenge_response_gets_no_notice(owner: Owner):
+def test_webhook_that_fails_its_challenge_gets_no_notice(owner: Owner):
     owner.notified_daemon.receiver.returns_challenge = False
     owner.subscribe()
     owner.notified_daemon.times_out("mine")
@@ -207,7 +207,7 @@ def test_owner_can_end_subscription(owner: Owner):
     assert owner.states == ["ended"]
 
 
-def test_link_in_message_ends_subscription_without_key(owner: Owner):
+def test_unsubscribe_link_works_without_a_key(owner: Owner):
     owner.subscribe()
     owner.notified_daemon.run_until_idle()
     link = owner.notified_daemon.receiver.got[0].decoded["unsubscribe"]
@@ -229,7 +229,7 @@ def test_node_and_server_limits_are_enforced(owner: Owner):
     assert statuses == [200, 200, 429]
 
 
-def test_confirmations_per_target_and_day_are_limited(owner: Owner):
+def test_confirmations_per_target_are_limited_per_day(owner: Owner):
     statuses = []
     for _ in range(4):
         response = owner.subscribe()
@@ -253,7 +253,7 @@ def test_subscriber_that_fails_for_days_is_removed_with_reason(owner: Owner):
     assert len(owner.notified_daemon.receiver.got) == 1 + TERMS.max_tries
 
 
-def test_private_address_gets_no_challenge_unless_operator_allows_it(owner: Owner):
+def test_private_address_gets_no_challenge_unless_allowed(owner: Owner):
     owner.restart(replace(TERMS, allow_private=False))
     owner.subscribe()
     for _ in range(10):
@@ -286,7 +286,7 @@ def test_secret_parts_of_target_are_never_shown(owner: Owner, capfd, caplog):
 
 
 @pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
-def test_mail_address_gets_notices_after_confirmation_by_its_link(owner: Owner, caplog):
+def test_mail_address_gets_notices_once_its_link_is_opened(owner: Owner, caplog):
     with receiving_mail() as mailbox:
         url = f"mailto://127.0.0.1:{mailbox.port}?from=qos@mailbox.test&to=operator@mailbox.test"
         owner.restart(replace(TERMS, mail_url=url))

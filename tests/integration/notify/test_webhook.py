@@ -22,7 +22,7 @@ from tests.support.examples import examples
 MESSAGE = build_test_message(7)
 
 
-def test_message_is_signed_with_id_and_send_time(notified_daemon: NotifiedDaemon):
+def test_webhook_signature_covers_id_and_send_time(notified_daemon: NotifiedDaemon):
     notified_daemon.webhook().send(MESSAGE)
 
     (delivery,) = notified_daemon.receiver.got
@@ -33,7 +33,9 @@ def test_message_is_signed_with_id_and_send_time(notified_daemon: NotifiedDaemon
 
 
 @pytest.mark.parametrize("status", [301, 307, 400, 410, 500])
-def test_non_success_response_is_delivery_failure(notified_daemon: NotifiedDaemon, status: int):
+def test_non_success_status_counts_as_a_delivery_failure(
+    notified_daemon: NotifiedDaemon, status: int
+):
     notified_daemon.receiver.statuses.append(status)
 
     with pytest.raises(NotDeliveredError, match=f"HTTP status {status}"):

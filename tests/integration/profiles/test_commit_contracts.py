@@ -104,14 +104,14 @@ def test_logs_of_task_with_three_equal_results_match_vector(network: CommitNetwo
     assert receipts[5].only("TaskNodeSuccess")["nodeAddress"].lower() == job.parts[0].node
 
 
-def test_logs_match_vector_when_third_node_discloses_different_result(network: CommitNetwork):
+def test_logs_match_vector_if_third_node_discloses_another_result(network: CommitNetwork):
     job = commit_results(network, RIGHT, RIGHT, WRONG)
     network.disclose(job, 0, 1)
     network.disclose(job, 2, result=WRONG)
     assert list_logged_names(network.mine())[-1:] == sequence("a-02")
 
 
-def test_logs_match_vector_when_second_node_discloses_different_result(network: CommitNetwork):
+def test_logs_match_vector_if_second_node_discloses_another_result(network: CommitNetwork):
     job = commit_results(network, RIGHT, WRONG, RIGHT)
     network.disclose(job, 0)
     network.disclose(job, 1, result=WRONG)
@@ -139,7 +139,7 @@ def test_three_error_reports_abort_task(network: CommitNetwork):
     assert order == [job.parts[0].node, job.parts[1].node]
 
 
-def test_two_error_reports_against_one_result_slash_one_node(
+def test_two_error_reports_slash_the_node_with_a_result(
     network: CommitNetwork,
 ):
     job = start_job(network)
@@ -152,7 +152,7 @@ def test_two_error_reports_against_one_result_slash_one_node(
     ]
 
 
-def test_single_error_report_against_two_results_slashes_one_node(network: CommitNetwork):
+def test_two_results_slash_the_node_with_an_error_report(network: CommitNetwork):
     job = start_job(network)
     network.report_error(job, 0)
     network.commit(job, 1, 2)
@@ -162,7 +162,7 @@ def test_single_error_report_against_two_results_slashes_one_node(network: Commi
     assert names[-1] == ["TaskNodeSuccess", "NodeSlashed", "TaskNodeSlashed", "TaskSuccess"]
 
 
-def test_cancellation_without_any_commitment_cancels_all_nodes(network: CommitNetwork):
+def test_cancellation_without_commitments_cancels_all_nodes(network: CommitNetwork):
     job = start_job(network)
     network.later(900)
     network.cancel(job, sender=network.nodes[0])

@@ -144,7 +144,7 @@ def assert_scored(daemon: CommitDaemon) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
-def test_daemon_output_matches_network_whenever_daemon_has_caught_up(
+def test_daemon_output_matches_the_network_after_each_catch_up(
     network: CommitNetwork, daemon: CommitDaemon, seed: int
 ):
     walk = Walk(network, seed)
@@ -163,7 +163,7 @@ def test_daemon_output_matches_network_whenever_daemon_has_caught_up(
     )
 
 
-def test_reorged_blocks_leave_no_trace_in_state(network: CommitNetwork, daemon: CommitDaemon):
+def test_reorged_blocks_leave_no_trace_in_the_state(network: CommitNetwork, daemon: CommitDaemon):
     walk = Walk(network, 4)
     walk.blocks(40)
     daemon.catch_up()
@@ -188,7 +188,9 @@ def test_reorged_blocks_leave_no_trace_in_state(network: CommitNetwork, daemon: 
     assert orphans
 
 
-def test_rebuild_from_raw_rows_produces_same_state(network: CommitNetwork, daemon: CommitDaemon):
+def test_rebuild_from_raw_rows_produces_the_same_state(
+    network: CommitNetwork, daemon: CommitDaemon
+):
     Walk(network, 6).blocks(60)
     daemon.catch_up()
     tables = ("task", "node", "score", "anomaly")
@@ -212,7 +214,7 @@ def leave_out_calls(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(ChainSource, "fetch_window", fetch_incomplete_window)
 
 
-def test_omitted_calls_are_restored_by_backfill(network: CommitNetwork, daemon: CommitDaemon):
+def test_backfill_restores_omitted_calls(network: CommitNetwork, daemon: CommitDaemon):
     network.join(*network.nodes[:3])
     network.mine()
     joined = network.chain.block
@@ -233,7 +235,7 @@ def test_omitted_calls_are_restored_by_backfill(network: CommitNetwork, daemon: 
     assert_true(daemon)
 
 
-def test_commit_profile_config_is_valid_under_legacy_rules(
+def test_commit_profile_is_valid_with_the_legacy_rules(
     network: CommitNetwork, daemon: CommitDaemon
 ):
     check_report = json.loads(daemon.read_output("config", "check", "--json"))

@@ -71,7 +71,7 @@ CALLS: dict[str, tuple[list[Any], type[Answer]]] = {
 
 
 @pytest.mark.parametrize("function", CALLS)
-def test_answer_call_is_decoded_with_sender_as_node(reader: EventReader, function: str):
+def test_sender_of_an_answer_call_is_decoded_as_the_node(reader: EventReader, function: str):
     values, kind = CALLS[function]
     (event,) = reader.decode_rows([], [call(function, values)]).events
     assert event == kind(Position(1, 0, -1), 100, KEY, SENDER)
@@ -83,7 +83,7 @@ def test_failed_call_produces_no_event(reader: EventReader, function: str):
     assert reader.decode_rows([], [call(function, values, works=False)]).events == []
 
 
-def test_cancelled_part_of_task_is_decoded_without_blaming_node(
+def test_cancelled_assignment_is_decoded_without_blame(
     reader: EventReader,
 ):
     cancelled = log("TaskNodeCancelled(uint256,address)", ["address"], [SENDER], WORD)
@@ -92,7 +92,7 @@ def test_cancelled_part_of_task_is_decoded_without_blaming_node(
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_abort_without_cause_is_decoded_as_cancellation(reader: EventReader, *, indexed: bool):
+def test_abort_without_a_cause_is_decoded_as_a_cancellation(reader: EventReader, *, indexed: bool):
     """Before 2024-03-23 the task was not indexed: the same first topic, another layout."""
     reasons = ["Task Cancelled", "Task fee is too low", "Task error reported"]
     decoded = reader.decode_rows(
@@ -113,7 +113,7 @@ def test_unknown_abort_reason_becomes_dead_letter(reader: EventReader):
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_accepted_result_is_decoded_as_validated_task(reader: EventReader, *, indexed: bool):
+def test_accepted_result_is_decoded_as_a_validated_task(reader: EventReader, *, indexed: bool):
     event = "TaskSuccess(uint256,bytes,address)"
     node = f"0x{1:064x}"
     success_log = log(event, ["bytes"], [b"r"], WORD, node)
@@ -143,7 +143,7 @@ def test_pause_and_quit_calls_are_decoded_as_requests(reader: EventReader):
     ]
 
 
-def test_task_start_is_decoded_with_node_position(reader: EventReader):
+def test_task_start_is_decoded_with_the_position_of_the_node(reader: EventReader):
     kinds = ["uint256", "uint256", "bytes32", "bytes32", "uint256"]
     event = "TaskStarted(uint256,uint256,address,address,bytes32,bytes32,uint256)"
     values = [7, 0, bytes(32), bytes(32), 2]

@@ -85,7 +85,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         yield new_site
 
 
-def test_kickout_without_unstaking_is_reported_and_makes_audit_fail(site: Site, capsys):
+def test_audit_fails_if_a_kicked_out_node_does_not_unstake(site: Site, capsys):
     (kick,) = [
         timed_row.row for timed_row in site.history.rows if timed_row.row.type == "NodeKickedOut"
     ]
@@ -107,7 +107,7 @@ def test_kickout_without_unstaking_is_reported_and_makes_audit_fail(site: Site, 
     assert (contradictions["found"], contradictions["unjudged"]) == ([], 1)
 
 
-def test_audit_without_url_or_database_is_input_error(site: Site, capsys):
+def test_audit_without_url_or_database_raises_input_error(site: Site, capsys):
     assert run(["audit", "relay"]) == 2
     assert "--url" in capsys.readouterr().err
     assert site.audit() == 2

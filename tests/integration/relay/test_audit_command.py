@@ -28,7 +28,7 @@ def a_relay(monkeypatch: pytest.MonkeyPatch, lies: RelayLies = HONEST) -> Iterat
         yield url
 
 
-def test_audit_of_honest_relay_reports_agreement(monkeypatch, capsys):
+def test_audit_of_an_honest_relay_reports_agreement(monkeypatch, capsys):
     with a_relay(monkeypatch) as url:
         assert run(["audit", "relay", "--url", url]) == 0
 
@@ -38,7 +38,7 @@ def test_audit_of_honest_relay_reports_agreement(monkeypatch, capsys):
     assert "Rows that were never published cannot be detected" in stdout
 
 
-def test_audit_of_lying_relay_reports_differing_nodes_and_fails(monkeypatch, capsys):
+def test_audit_of_a_lying_relay_fails_and_lists_differing_nodes(monkeypatch, capsys):
     with a_relay(monkeypatch, RelayLies(swapped_group=40)) as url:
         assert run(["audit", "relay", "--url", url, "--polls", "5", "--json"]) == 1
 
@@ -49,7 +49,7 @@ def test_audit_of_lying_relay_reports_differing_nodes_and_fails(monkeypatch, cap
     assert f"{len(kinds)} of 9 nodes differ" in printed.err
 
 
-def test_audit_without_proven_node_has_own_exit_code(monkeypatch):
+def test_audit_that_proves_no_node_has_its_own_exit_code(monkeypatch):
     history = history_of(1200)
     relay = WatchedRelay(history, START + 900)
     relay.faults.switch_on(RelayFault.RETENTION, 50)
@@ -59,7 +59,7 @@ def test_audit_without_proven_node_has_own_exit_code(monkeypatch):
         assert run(["audit", "relay", "--url", url]) == audit_commands.NOTHING_PROVEN_EXIT_CODE
 
 
-def test_invalid_url_and_malformed_witness_are_input_errors(tmp_path: Path, capsys):
+def test_invalid_url_or_malformed_witness_raises_input_error(tmp_path: Path, capsys):
     assert run(["audit", "relay", "--url", "relay.example"]) == 2
 
     broken = tmp_path / "times.jsonl"
@@ -69,7 +69,7 @@ def test_invalid_url_and_malformed_witness_are_input_errors(tmp_path: Path, caps
     assert "line 1" in capsys.readouterr().err
 
 
-def test_witness_increases_number_of_proven_nodes(monkeypatch, tmp_path: Path, capsys):
+def test_witness_increases_the_number_of_proven_nodes(monkeypatch, tmp_path: Path, capsys):
     history = history_of(7800)
     rows = {row.id: row.hash for row in rows_of(history)}
     times = tmp_path / "times.jsonl"
@@ -91,7 +91,7 @@ def test_witness_increases_number_of_proven_nodes(monkeypatch, tmp_path: Path, c
     assert proven[0] < proven[1]
 
 
-def test_audit_of_relay_with_http_errors_fails(monkeypatch, capsys):
+def test_audit_fails_if_the_relay_returns_http_errors(monkeypatch, capsys):
     relay = WatchedRelay(history_of(600), START + 600)
     relay.faults.switch_on(RelayFault.SILENT)
     with relay.served() as url:

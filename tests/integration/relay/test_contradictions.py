@@ -49,7 +49,7 @@ def test_honest_relay_has_no_contradiction():
 
 @given(place=st.integers(0, 400))
 @examples(25)
-def test_answer_from_wrong_node_is_reported(place: int):
+def test_answer_by_a_node_without_the_task_is_reported(place: int):
     rows = rows_of(history_of(3600))
     answers = [at for at, feed_row in enumerate(rows) if feed_row.kind == "TaskScoreReady"]
     at = answers[place % len(answers)]
@@ -61,7 +61,7 @@ def test_answer_from_wrong_node_is_reported(place: int):
 
 @given(steps=STAKES, lag=st.integers(0, PATIENCE))
 @examples(100)
-def test_relay_following_chain_in_time_has_no_contradiction(
+def test_relay_that_follows_the_chain_in_time_has_no_contradiction(
     steps: list[tuple[int, int]], lag: int
 ):
     changes, time = [], START
@@ -78,7 +78,7 @@ def test_relay_following_chain_in_time_has_no_contradiction(
 
 @given(steps=STAKES, place=st.integers(0, 7))
 @examples(100)
-def test_stake_never_held_on_chain_is_reported(steps: list[tuple[int, int]], place: int):
+def test_stake_that_never_existed_on_chain_is_reported(steps: list[tuple[int, int]], place: int):
     changes = [(START + 700 * at, stake) for at, (_, stake) in enumerate(steps)]
     rows = [staking(number, stake) for number, (_, stake) in enumerate(changes, 1)]
     lie = place % len(rows)
@@ -102,7 +102,7 @@ def test_stake_never_held_on_chain_is_reported(steps: list[tuple[int, int]], pla
         ([(START - 900, 0), (START - 800, 5)], [(1, "kick_without_unstake")]),
     ],
 )
-def test_kicked_node_must_unstake_within_deadline(
+def test_kicked_out_node_must_unstake_within_the_deadline(
     unstaked: list[tuple[int, int]], expected: list[tuple[int, str]]
 ):
     kick = add_arrival_times([row(1, "NodeKickedOut")], [START + 100])
@@ -111,7 +111,7 @@ def test_kicked_node_must_unstake_within_deadline(
     assert kinds(kick, chain) == expected
 
 
-def test_kickouts_before_first_poll_are_checked_by_all_stakes():
+def test_kickouts_before_the_first_poll_are_checked_by_all_stakes():
     kick = [replace(row(1, "NodeKickedOut"), seen_from=LATE - 5000, seen_to=LATE - 5000)]
 
     assert kinds(kick, ChainStakes(LATE, {NODE: [(START, 5)]})) == [(1, "kick_without_unstake")]
@@ -121,7 +121,7 @@ def test_kickouts_before_first_poll_are_checked_by_all_stakes():
     assert kinds(kick, ChainStakes(LATE, {})) == []
 
 
-def test_rows_beyond_indexed_chain_are_not_checked():
+def test_rows_beyond_the_indexed_chain_are_not_checked():
     kick = add_arrival_times([row(1, "NodeKickedOut")], [START + 100])
     early = ChainStakes(START + 100 + PATIENCE, {NODE: [(START, 5)]})
 
@@ -141,7 +141,7 @@ def test_rows_of_other_networks_are_ignored():
     assert kinds(rows, ChainStakes(LATE, stakes, "near")) == [(2, "stake")]
 
 
-def test_fabricated_kickout_is_reported_without_unstaking():
+def test_fabricated_kickout_without_unstaking_is_reported():
     history = history_of(3600, RelayLies(early_kick=20))
     (kick,) = [timed_row for timed_row in history.rows if timed_row.row.type == "NodeKickedOut"]
     rows = add_arrival_times(rows_of(history), [timed_row.time for timed_row in history.rows])

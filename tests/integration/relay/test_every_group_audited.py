@@ -78,7 +78,7 @@ def audit(books: Callable[[Sequence[int | None]], Pools]) -> dict[str, NodeAudit
     return {node_audit.node: node_audit for node_audit in relay_audit.nodes}
 
 
-def test_audit_of_honest_relay_reports_no_difference_in_any_group():
+def test_audit_of_an_honest_relay_finds_no_difference():
     audit_by_node = audit(honest)
 
     accused = {

@@ -30,14 +30,14 @@ pytestmark = pytest.mark.slow
 @example(seed=95464464, seconds=1497)
 @given(seed=st.integers(0, 2**32), seconds=st.integers(300, 1500))
 @examples(12)
-def test_no_node_of_honest_relay_differs(seed: int, seconds: int):
+def test_no_node_of_an_honest_relay_differs(seed: int, seconds: int):
     audit = WatchedRelay(history_of(seconds + 400, seed=seed), START + seconds).audit()
 
     assert differing(audit) == []
     assert audit.count_verdicts(Verdict.AGREES) > 0
 
 
-def test_fold_computes_same_figures_as_relay():
+def test_fold_computes_the_same_figures_as_the_relay():
     history = history_of()
     own = derive_figures_from_rows(
         rows_of(history), {timed_row.row.id: int(timed_row.time) for timed_row in history.rows}
@@ -59,7 +59,7 @@ def test_fold_computes_same_figures_as_relay():
     )
 
 
-def test_swapped_member_scores_are_reported_at_group_row():
+def test_swapped_scores_are_reported_at_the_row_of_the_group():
     first_audit, second_audit = differing(audit_of(RelayLies(swapped_group=40)))
 
     assert first_audit.parting is not None
@@ -82,7 +82,7 @@ def test_omitted_zero_is_reported_as_missing():
     assert node_audit.theirs > node_audit.ours
 
 
-def test_ambiguous_zero_is_not_reported_as_difference():
+def test_ambiguous_zero_is_not_reported_as_a_difference():
     """Two nodes were silent near one group that lacks a member:
     whose 0 it is cannot be determined.
     """
@@ -105,7 +105,7 @@ def test_ambiguous_zero_is_not_reported_as_difference():
     cancelled=st.sampled_from([0.0, 0.0, 0.1, 0.3]),
 )
 @examples(20)
-def test_long_term_score_of_relay_lies_within_computed_bounds(
+def test_long_term_score_of_the_relay_is_within_its_bounds(
     seed: int, gap: float, groups: float, cancelled: float
 ):
     history = history_of(
@@ -152,7 +152,7 @@ def test_unjustified_kickout_is_reported_at_its_row():
     assert (node_audit.parting.kind, node_audit.parting.row) == ("kick_without_cause", kickout.id)
 
 
-def test_pools_lost_by_relay_restart_are_distinguished_from_false_scores():
+def test_pools_lost_in_a_relay_restart_are_not_called_false():
     lies = RelayLies(restart_at=START + 5000.0)
     before = [
         timed_row.row.id
@@ -178,7 +178,7 @@ def test_audit_without_witness_proves_no_penalty():
     assert {node_audit.our_health for node_audit in audit.nodes} == {None}
 
 
-def test_history_without_its_beginning_leaves_every_node_unproven():
+def test_no_node_is_proven_if_the_start_of_history_is_missing():
     relay = WatchedRelay(history_of(2400), START + 2000)
     relay.faults.switch_on(RelayFault.RETENTION, 100)
 
@@ -188,7 +188,7 @@ def test_history_without_its_beginning_leaves_every_node_unproven():
     assert {node_audit.verdict for node_audit in audit.nodes} == {Verdict.UNPROVEN}
 
 
-def test_row_changed_between_polls_is_reported():
+def test_row_that_changes_between_polls_is_reported():
     class Turning(WatchedRelay):
         def wait(self, seconds: float) -> None:
             super().wait(seconds)

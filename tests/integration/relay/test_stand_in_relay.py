@@ -55,7 +55,7 @@ def get_data(relay: StandInRelay, target: str) -> Any:
     return body["data"]
 
 
-def test_event_page_starts_after_id_in_ascending_order(relay: StandInRelay):
+def test_event_page_lists_rows_after_the_id_in_ascending_order(relay: StandInRelay):
     rows = get_data(relay, "/v1/events?start=7&limit=20")
 
     assert [row["id"] for row in rows] == list(range(8, 28))
@@ -67,7 +67,7 @@ def test_default_page_has_fifty_rows(relay: StandInRelay):
     assert len(get_data(relay, "/v1/events")) == 50
 
 
-def test_event_type_filter_returns_500_like_real_relay(relay: StandInRelay):
+def test_event_type_filter_returns_500_like_the_real_relay(relay: StandInRelay):
     assert relay.handle_get("/v1/events?event_type=NodeJoin").status == 500
 
 

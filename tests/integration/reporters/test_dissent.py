@@ -11,7 +11,7 @@ DISPUTED = "oracle_report_disputed"
 
 
 @pytest.mark.nightly
-def test_reports_of_lying_reporter_never_land(
+def test_reports_of_a_lying_reporter_are_never_accepted(
     three: ReporterGroup,
 ):
     a, b, liar = three.members

@@ -55,7 +55,7 @@ def is_of_a_tag(request: Question) -> bool:
 
 
 @pytest.mark.nightly
-def test_reporter_on_fork_is_isolated_and_rejoins_with_same_digests(
+def test_reporter_on_a_fork_rejoins_with_the_same_digests(
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):
     # Two endpoints that agree, so a fork is accepted at once.

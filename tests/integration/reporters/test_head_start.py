@@ -34,7 +34,7 @@ def bring(chain: Chain, harness: Harness) -> None:
     chain.transact(to=harness.testbed.oracle.address, data=push.request.calldata)
 
 
-def test_deferred_push_is_superseded_by_landed_push(second: Harness):
+def test_deferred_push_is_superseded_by_a_mined_push(second: Harness):
     plan_round(second)
     bring(second.testbed.chain, second)
     second.tick()
@@ -46,7 +46,7 @@ def test_deferred_push_is_superseded_by_landed_push(second: Harness):
     assert push.request.round == 2
 
 
-def test_deferred_push_does_not_prevent_signing_next_report(second: Harness):
+def test_deferred_push_does_not_block_signing_the_next_report(second: Harness):
     plan_round(second)
     (old,) = list_signed_statements(second, 1)
     # Its block leaves the anchor window before its turn to send.

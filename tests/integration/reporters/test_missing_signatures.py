@@ -32,7 +32,7 @@ def group_of_three(
         yield opened
 
 
-def test_round_without_signatures_reports_missing_signers(
+def test_reason_for_missing_quorum_names_missing_signers(
     group_of_three: ReporterGroup,
 ):
     three = group_of_three

@@ -8,7 +8,7 @@ from tests.integration.reporters.reporter_group import ReporterGroup
 pytestmark = pytest.mark.nightly
 
 
-def test_rounds_continue_without_reporter_or_transmitter(
+def test_rounds_continue_without_one_reporter_or_transmitter(
     three: ReporterGroup,
 ):
     a, b, c = three.members

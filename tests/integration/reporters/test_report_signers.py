@@ -81,7 +81,7 @@ def test_silent_reporter_and_signer_are_reported(
     assert missing_signer == third.signer
 
 
-def test_reporter_with_other_root_fails_command(
+def test_command_fails_if_a_reporter_has_another_root(
     three: ReporterGroup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     second, third = three.others

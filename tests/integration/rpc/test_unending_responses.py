@@ -65,7 +65,7 @@ def serve(answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("part", DRIPS)
-def test_response_that_drips_times_out_before_a_silent_one(
+def test_dripping_response_times_out_before_a_silent_one(
     part: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(transport, "_MAX_PAUSE_SECONDS", MAX_PAUSE_SECONDS)
@@ -89,7 +89,7 @@ def test_response_that_drips_times_out_before_a_silent_one(
     assert elapsed_seconds < TIMEOUT_SECONDS
 
 
-def test_slow_large_response_after_early_headers_is_read(monkeypatch: pytest.MonkeyPatch):
+def test_large_response_is_read_even_if_its_body_is_slow(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(transport, "_MAX_PAUSE_SECONDS", MAX_PAUSE_SECONDS)
     piece, piece_count = bytes(8_192), 12
 

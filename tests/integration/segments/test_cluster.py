@@ -110,7 +110,7 @@ def test_writer_continues_alone_without_scheduler(
     assert dump_database_rows(indexer.url) == expected
 
 
-def test_writer_indexes_history_alone_when_cluster_worker_has_no_endpoints(
+def test_writer_indexes_alone_if_a_cluster_worker_has_no_endpoints(
     expected: list[str], open_prepared: OpenPrepared, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv(ENDPOINTS_VARIABLE, "[]")

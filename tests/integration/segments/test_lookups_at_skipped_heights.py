@@ -64,7 +64,7 @@ def test_rewind_before_start_block_is_rejected(world: Skipping):
 
 
 @pytest.mark.parametrize("seconds", [7, 60, 300])
-def test_last_block_of_period_is_determined_among_skipped_heights(
+def test_last_block_of_a_period_is_found_among_skipped_heights(
     world: Skipping, indexer: Indexer, seconds: int
 ):
     blocks = get_branch(world.chain.head)
@@ -79,7 +79,7 @@ def test_last_block_of_period_is_determined_among_skipped_heights(
     }
 
 
-def test_lagging_feed_limits_head_to_blocks_up_to_its_settled_time(world: Skipping):
+def test_lagging_feed_limits_the_head_to_its_settled_time(world: Skipping):
     indexer = world.indexer()
     limit = FeedHeadLimit(indexer.store)
     read = []

@@ -64,7 +64,7 @@ def inline(long_chain: FakeChain, tmp_path_factory: pytest.TempPathFactory) -> l
     return dump_database(config)
 
 
-def test_history_prepared_by_workers_is_stored_as_with_inline_indexing(
+def test_indexing_by_workers_stores_the_same_rows_as_inline(
     long_chain: FakeChain, inline: list[str], tmp_path: Path
 ):
     config = config_in(tmp_path / "workers", long_chain, executor="processes", workers=2)
@@ -81,7 +81,7 @@ def test_history_prepared_by_workers_is_stored_as_with_inline_indexing(
 @given(
     kills=st.lists(st.tuples(st.sampled_from(ASKED), st.integers(5, 150)), min_size=1, max_size=2)
 )
-def test_killed_writer_resumes_with_same_result(
+def test_killed_writer_resumes_with_the_same_result(
     long_chain: FakeChain,
     inline: list[str],
     tmp_path_factory: pytest.TempPathFactory,

@@ -8,7 +8,7 @@ from tests.support.ingest.dumping import dump_database_rows
 
 
 @pytest.mark.parametrize(("workers", "blocks"), [(1, 20), (2, 20), (2, 7), (2, HISTORY)])
-def test_database_is_identical_for_any_number_of_workers_and_segment_size(
+def test_database_does_not_depend_on_workers_or_segment_size(
     expected: list[str], open_prepared: OpenPrepared, workers: int, blocks: int
 ):
     before = outcomes("taken")
@@ -30,7 +30,7 @@ def test_database_is_identical_on_postgresql(
     assert dump_database_rows(indexer.url) == expected
 
 
-def test_workers_stop_with_writer(open_prepared: OpenPrepared):
+def test_workers_stop_with_the_writer(open_prepared: OpenPrepared):
     indexer = open_prepared(2)
     indexer.index()
     assert get_worker_pids(indexer.pool)

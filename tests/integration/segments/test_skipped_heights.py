@@ -81,7 +81,7 @@ def until_it_fails(indexer: Indexer) -> tuple[list[object], TransientError]:
 @pytest.mark.nightly
 @settings(examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(skipped=gaps, fetch_mode=manners, fork=forks)
-def test_same_rows_are_stored_at_any_window_size_despite_skipped_heights(
+def test_rows_do_not_depend_on_window_size_at_skipped_heights(
     skipping: Callable[[int], Skipping],
     skipped: Sequence[int],
     fetch_mode: ReadOptions,
@@ -104,7 +104,7 @@ def test_same_rows_are_stored_at_any_window_size_despite_skipped_heights(
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_run_of_skipped_heights_longer_than_window_does_not_stall_indexing(
+def test_skipped_heights_longer_than_a_window_do_not_stall_indexing(
     skipping: Callable[[int], Skipping], workers: int
 ):
     world = skipping(1)
@@ -114,7 +114,7 @@ def test_run_of_skipped_heights_longer_than_window_does_not_stall_indexing(
     assert world.read(indexer) == world.read(world.indexer())
 
 
-def test_block_missing_from_endpoint_is_not_treated_as_skipped_height(
+def test_block_missing_at_one_endpoint_is_not_treated_as_skipped(
     skipping: Callable[[int], Skipping],
 ):
     """The endpoint shows none of ten blocks with events; the next block names their hash."""
@@ -145,7 +145,9 @@ def test_missing_start_block_is_not_treated_as_skipped(skipping: Callable[[int],
     assert "the parent of block 12 is not available" in str(error)
 
 
-def test_final_block_at_newly_skipped_height_sets_halt(skipping: Callable[[int], Skipping]):
+def test_final_block_that_becomes_a_skipped_height_sets_a_halt(
+    skipping: Callable[[int], Skipping],
+):
     world = skipping(1)
     world.grow([0] * 30)
     indexer = world.indexer()
@@ -165,7 +167,7 @@ def test_final_block_at_newly_skipped_height_sets_halt(skipping: Callable[[int],
     assert indexer.canonical_logs() != world.chain.logs()
 
 
-def test_skipped_heights_are_not_reported_as_gaps_and_can_be_verified(
+def test_skipped_heights_are_not_gaps_and_can_be_verified(
     skipping: Callable[[int], Skipping],
 ):
     world = skipping(2)

@@ -57,7 +57,7 @@ def step_until_staged(indexer: Indexer, folder: Path) -> Iterator[Path]:
     yield from folder.glob("*.segment")
 
 
-def test_staged_segments_are_used_by_next_writer(
+def test_staged_segments_are_used_by_the_next_writer(
     expected: list[str], open_prepared: OpenPrepared, tmp_path: Path
 ):
     first = open_prepared(2)
@@ -121,7 +121,9 @@ def test_staged_files_of_another_plan_are_discarded(open_prepared: OpenPrepared,
     assert not list(folder.iterdir())
 
 
-def test_staged_files_are_deleted_when_writer_closes(open_prepared: OpenPrepared, tmp_path: Path):
+def test_staged_files_are_deleted_when_the_writer_closes(
+    open_prepared: OpenPrepared, tmp_path: Path
+):
     indexer = open_prepared(2)
     folder = tmp_path / "stage"
     staged_in(indexer, folder)

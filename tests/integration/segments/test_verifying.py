@@ -37,7 +37,7 @@ def verify_history(
         VerificationLevel.PROVEN,
     ],
 )
-def test_workers_verify_same_blocks_as_writer(
+def test_workers_verify_the_same_blocks_as_the_writer(
     open_prepared: OpenPrepared, level: VerificationLevel
 ):
     alone = open_prepared(0)
@@ -58,7 +58,7 @@ def test_workers_verify_same_blocks_as_writer(
     "fault",
     [lambda: build_omitted_receipt_fault(0, times=2), lambda: build_omitted_logs_fault(times=2)],
 )
-def test_workers_verify_same_blocks_despite_faulty_endpoint(
+def test_workers_verify_the_same_blocks_with_a_faulty_endpoint(
     fake_chain: FakeChain, open_prepared: OpenPrepared, fault: Callable[[], InjectedFault]
 ):
     fake_chain.serve().head = fake_chain.head
@@ -76,7 +76,7 @@ def test_workers_verify_same_blocks_despite_faulty_endpoint(
     assert together.digest() == alone.digest()
 
 
-def test_workers_use_requested_endpoint(fake_chain: FakeChain, open_prepared: OpenPrepared):
+def test_workers_use_the_requested_endpoint(fake_chain: FakeChain, open_prepared: OpenPrepared):
     fake_chain.serve().head = fake_chain.head
     indexer = open_prepared(1)
     indexer.index()

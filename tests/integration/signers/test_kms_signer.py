@@ -49,7 +49,7 @@ def test_kms_signatures_recover_to_key_address(kms: Kms):
     assert EcdsaSignature.from_bytes(raw).has_low_s
 
 
-def test_kms_key_of_another_address_is_rejected_at_start(kms: Kms):
+def test_kms_key_of_another_address_prevents_startup(kms: Kms):
     other_address = Address("0x" + 40 * "1")
     with pytest.raises(InputError, match=f"keys.signer_address: the setting is {other_address}"):
         open_signer(kms.new_key(), role="signer", chain_id=1, expected_address=other_address)
@@ -70,7 +70,7 @@ def test_missing_kms_key_is_reported(kms: Kms):
         KmsSigner.open(place)
 
 
-def test_missing_kms_region_is_reported_with_setting(monkeypatch):
+def test_error_for_missing_kms_region_names_the_setting(monkeypatch):
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
@@ -78,7 +78,7 @@ def test_missing_kms_region_is_reported_with_setting(monkeypatch):
         KmsSigner.open(KmsKey("any", None, None))
 
 
-def test_unreachable_kms_is_transient_failure(kms: Kms):
+def test_unreachable_kms_raises_transient_error(kms: Kms):
     place = KmsKey("any", REGION, "http://127.0.0.1:1", 1.0)
     with pytest.raises(TransientError, match="did not answer"):
         KmsSigner.open(place)
@@ -130,7 +130,7 @@ def something_else(body: bytes) -> Iterator[KmsKey]:
 
 
 @pytest.mark.parametrize("what", ODD)
-def test_malformed_kms_response_is_transient_failure(kms: Kms, what: str):
+def test_malformed_kms_response_raises_transient_error(kms: Kms, what: str):
     signer = KmsSigner.open(kms.new_key())
     with something_else(ODD[what]) as place:
         with pytest.raises(TransientError, match="KMS key any: the KMS did not answer"):

@@ -87,7 +87,9 @@ def host(tmp_path: Path, authority: Pair) -> Iterator[RemoteHost]:
         yield opened
 
 
-def test_client_certificate_is_sent_to_signer(host: RemoteHost, authority: Pair, tmp_path: Path):
+def test_client_certificate_is_sent_to_the_signer(
+    host: RemoteHost, authority: Pair, tmp_path: Path
+):
     client_pair = made(tmp_path, "ours", authority)
     wire = {
         "certificate": client_pair.certificate,
@@ -102,7 +104,7 @@ def test_client_certificate_is_sent_to_signer(host: RemoteHost, authority: Pair,
     assert expiry == (BEGIN + timedelta(days=36_500)).timestamp()
 
 
-def test_signer_requires_client_certificate(host: RemoteHost, authority: Pair):
+def test_signer_rejects_a_client_without_a_certificate(host: RemoteHost, authority: Pair):
     with pytest.raises(TransientError):
         RemoteSigner(host.place(ca_file=authority.certificate)).sign_transaction(CALL)
     assert host.received_requests == []

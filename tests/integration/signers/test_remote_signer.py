@@ -94,7 +94,7 @@ def test_redirect_is_not_followed(host: RemoteHost):
         assert elsewhere.received_requests == []
 
 
-def test_slow_signer_times_out_without_second_request(host: RemoteHost):
+def test_slow_signer_times_out_without_a_second_request(host: RemoteHost):
     host.gate = Event()
     with pytest.raises(TransientError, match="the same request is sent again"):
         RemoteSigner(host.place(timeout_seconds=0.05)).sign_transaction(CALL)
@@ -131,7 +131,7 @@ def test_dripping_response_times_out(host: RemoteHost):
     assert time.monotonic() - begin < 60
 
 
-def test_unreachable_signer_is_transient_failure_without_showing_url(host: RemoteHost):
+def test_error_for_unreachable_signer_hides_its_url(host: RemoteHost):
     place = RemoteKey("http://127.0.0.1:1/token-in-the-path", host.address)
     with pytest.raises(TransientError) as failure:
         RemoteSigner(place).sign_transaction(CALL)
@@ -148,7 +148,7 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize("why", FORBIDDEN)
-def test_policy_refusal_is_reported_with_reason(host: RemoteHost, why):
+def test_refusal_by_signer_policy_is_reported_with_its_reason(host: RemoteHost, why):
     host.policy = POLICY
     remote = RemoteSigner(host.place())
     with pytest.raises(SignerRefusedError, match=why):

@@ -82,7 +82,7 @@ def test_signed_transaction_equals_that_of_eth_account(transaction: TransactionR
 
 @examples(30)
 @given(REPORTS)
-def test_typed_data_sent_to_signer_has_computed_digest(statement):
+def test_typed_data_sent_to_the_signer_has_the_computed_digest(statement):
     signable = encode_typed_data(full_message=build_typed_data(statement, DOMAIN))
     raw = bytes(Account.from_key("0x" + "01" * 32).sign_message(signable).signature)
     assert raw == LOCAL.sign_statement(statement, DOMAIN)
@@ -131,7 +131,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_error_for_differing_transaction_field_names_it(host: RemoteHost, name):
+def test_error_names_the_transaction_field_that_differs(host: RemoteHost, name):
     host.wrong = Wrong(fields=lambda params: {**params, name: OTHER[name]})
     with pytest.raises(WrongSignatureError, match=f"differing fields: {WORDS.get(name, name)}$"):
         RemoteSigner(host.place()).sign_transaction(CALL)
@@ -192,14 +192,14 @@ def test_invalid_statement_signature_is_rejected(raw: bytes):
 
 
 @given(st.integers(1, ORDER - 1))
-def test_low_s_form_of_signature_is_selected(s: int):
+def test_signature_is_converted_to_low_s(s: int):
     low = EcdsaSignature(5, s, 0).to_low_s()
     assert low.has_low_s
     assert low in {EcdsaSignature(5, s, 0), EcdsaSignature(5, ORDER - s, 1)}
 
 
 @pytest.mark.parametrize("chain_id", [1, 10, 17000, 42161, 11155111])
-def test_environment_key_is_rejected_except_on_development_chains(monkeypatch, chain_id):
+def test_key_in_environment_is_allowed_only_on_development_chains(monkeypatch, chain_id):
     monkeypatch.setenv("A_KEY", "01" * 32)
     with pytest.raises(InputError, match="for development chains only"):
         open_signer(EnvironmentKey("A_KEY"), role="signer", chain_id=chain_id)
@@ -208,7 +208,7 @@ def test_environment_key_is_rejected_except_on_development_chains(monkeypatch, c
 
 
 @pytest.mark.parametrize("written", ["", "0x", "01" * 31, "0x" + "01" * 33, "00" * 32, "zz" * 32])
-def test_error_for_invalid_key_variable_hides_its_value(monkeypatch, written):
+def test_error_for_an_invalid_key_variable_hides_its_value(monkeypatch, written):
     monkeypatch.setenv("A_KEY", written)
     with pytest.raises(InputError, match="A_KEY") as failure:
         open_signer(EnvironmentKey("A_KEY"), role="signer", chain_id=31337)

@@ -94,7 +94,7 @@ def status(node: Node | None) -> str:
     return "Paused" if node.paused else "Available"
 
 
-def test_recorded_tasks_match_truth(followed: Follower):
+def test_recorded_tasks_match_the_ground_truth(followed: Follower):
     expected = truth.tasks()
 
     tasks = tasks_of(followed, expected)
@@ -102,7 +102,7 @@ def test_recorded_tasks_match_truth(followed: Follower):
     assert {key: as_true(task) for key, task in tasks.items()} == expected
 
 
-def test_recorded_task_requirements_match_truth(followed: Follower):
+def test_recorded_task_requirements_match_the_ground_truth(followed: Follower):
     wished = {
         row["task_id_commitment"]: (
             row["creator"].lower(),
@@ -138,7 +138,7 @@ def test_recorded_task_requirements_match_truth(followed: Follower):
     assert requirements == wished
 
 
-def test_members_and_ranks_of_recorded_groups_match_truth(
+def test_members_and_ranks_of_groups_match_the_ground_truth(
     followed: Follower,
 ):
     assert members_of(followed) == truth.groups()
@@ -161,7 +161,7 @@ def test_recorded_chain_has_timeouts_but_no_incident(followed: Follower):
     assert sum(row.timeouts for row in detector.minutes) > 0
 
 
-def test_recorded_nodes_match_final_state(followed: Follower):
+def test_recorded_nodes_match_the_final_state(followed: Follower):
     nodes = followed.nodes()
 
     assert {row["address"].lower() for row in truth.rows("node_final")} == nodes.keys()
@@ -183,7 +183,7 @@ def standing(nodes: Mapping[Address, Node], number: int) -> dict[str, str]:
     return {node: status(nodes.get(Address(node))) for node in truth.statuses()[number]}
 
 
-def test_node_status_matches_truth_after_every_block(followed: Follower):
+def test_node_status_matches_the_ground_truth_after_every_block(followed: Follower):
     with followed.store.read_transaction() as uow:
         decoded = followed.folder.reader.decode_rows(
             list(uow.logs.iterate_between(0, HEAD)), list(uow.calls.iterate_between(0, HEAD))
@@ -201,7 +201,7 @@ def test_node_status_matches_truth_after_every_block(followed: Follower):
         assert (number, standing(fold.ledger.nodes, number)) == (number, truth.statuses()[number])
 
 
-def test_node_status_matches_truth_while_following_head(tmp_path: Path):
+def test_node_status_matches_the_ground_truth_at_the_head(tmp_path: Path):
     with follow_recorded_chain(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=10) as follower:
         for number in range(25, HEAD, 50):
             follower.follow(number)
@@ -209,7 +209,7 @@ def test_node_status_matches_truth_while_following_head(tmp_path: Path):
             assert (number, statuses) == (number, truth.statuses()[number])
 
 
-def test_scores_equal_reference_implementation(followed: Follower):
+def test_scores_equal_those_of_the_reference_implementation(followed: Follower):
     events = recorded_events(FOLDER)
 
     expected = Reference().run(events, events[-1]["time"])
@@ -221,7 +221,9 @@ def test_scores_equal_reference_implementation(followed: Follower):
 
 
 @pytest.mark.parametrize("size", [40, 2_000])
-def test_window_size_does_not_change_database(size: int, database_url: str, followed: Follower):
+def test_window_size_does_not_change_the_database(
+    size: int, database_url: str, followed: Follower
+):
     with follow_recorded_chain(database_url, size=size) as follower:
         # In three steps: history, then the moving head.
         for number in (MIDDLE, MIDDLE + 100, HEAD):
@@ -233,7 +235,7 @@ def test_window_size_does_not_change_database(size: int, database_url: str, foll
             assert uow.projections.compute_digest() == followed_uow.projections.compute_digest()
 
 
-def test_indexing_from_middle_of_chain_records_all_later_tasks_and_groups(tmp_path: Path):
+def test_indexing_from_mid_chain_records_all_later_tasks(tmp_path: Path):
     later = {
         row["task_id_commitment"]: truth.tasks()[row["task_id_commitment"]]
         for row in truth.rows("task")
@@ -282,7 +284,7 @@ def test_task_without_upload_is_aborted_if_blame_missing_upload_is_off(tmp_path:
     assert endings == {Ending.ABORTED}
 
 
-def test_endpoint_without_block_receipts_produces_same_database(
+def test_endpoint_without_block_receipts_gives_the_same_database(
     tmp_path: Path, followed: Follower
 ):
     with follow_recorded_chain(f"sqlite:///{tmp_path / 'oracle.sqlite'}", size=2_000) as follower:

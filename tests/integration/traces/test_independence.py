@@ -11,7 +11,7 @@ print([name for name in sys.modules if name.split(".")[0] == "oracle"])
 """
 
 
-def test_reference_implementation_imports_no_product_module():
+def test_reference_implementation_imports_no_module_under_test():
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True
     )

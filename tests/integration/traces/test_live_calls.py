@@ -77,7 +77,7 @@ def letters(follower: Follower, *, canonical: bool = True) -> list[tuple[int, st
     return [(letter.index, letter.name) for letter in dead_letters]
 
 
-def test_reorged_call_takes_effect_as_on_canonical_chain(tree: BlockTree, follow: Follow):
+def test_reorged_call_takes_effect_as_on_the_canonical_chain(tree: BlockTree, follow: Follow):
     """One node joins only on the first fork, another only on the second,
     a third at another position.
     """

@@ -113,7 +113,7 @@ def verify_history(follower: Follower, *, repair: bool) -> VerifyResult:
     return reverify_blocks(context, blocks, VerificationLevel.PROVEN, repair=repair)
 
 
-def test_false_call_value_is_detected_by_audit_and_repaired(
+def test_audit_detects_and_repairs_a_false_call_value(
     fooled: Follower,
 ):
     audit_results = audit_all_windows(fooled)
@@ -124,7 +124,7 @@ def test_false_call_value_is_detected_by_audit_and_repaired(
     assert values(fooled) == [ENOUGH] * JOINS
 
 
-def test_verify_detects_and_repairs_false_call_value(
+def test_verify_detects_and_repairs_a_false_call_value(
     fooled: Follower,
 ):
     verify_result = verify_history(fooled, repair=False)

@@ -115,7 +115,7 @@ def twice_named() -> Story:
     return story
 
 
-def test_group_listing_task_twice_is_not_scored():
+def test_group_that_lists_a_task_twice_is_not_scored():
     node, broken = twice_named().folded()
 
     assert broken == ["group_names_task_twice", "after_terminal"]
@@ -130,7 +130,7 @@ def test_group_listing_task_twice_is_not_scored():
         ((QUIT, JOIN), Membership.MEMBER, "busy"),
     ],
 )
-def test_node_with_unending_task_causes_one_anomaly(
+def test_node_whose_task_never_ends_causes_one_anomaly(
     later: tuple[str, ...], membership: Membership, status: str
 ):
     story = twice_named()
@@ -170,7 +170,7 @@ def test_next_task_may_start_before_previous_task_ends():
     assert (get_status(node), node.running, broken) == ("busy", 1, [])
 
 
-def test_task_commitment_reused_after_task_end_starts_no_second_task():
+def test_reused_task_commitment_starts_no_second_task():
     story = Story()
     story.does(JOIN, starts(1))
     story.does("", aborts(1, 1))
@@ -183,7 +183,7 @@ def test_task_commitment_reused_after_task_end_starts_no_second_task():
 
 
 @pytest.mark.parametrize("last_status", [7, 8, 9, 10, 11])
-def test_abort_of_finished_task_is_anomaly(last_status: int):
+def test_abort_of_a_finished_task_is_an_anomaly(last_status: int):
     story = Story()
     story.does(JOIN, starts(1))
     story.does("", scores(1), (VALIDATED, key(1)), (REFUNDED, key(1)))

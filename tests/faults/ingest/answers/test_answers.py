@@ -81,7 +81,7 @@ def test_case_22_long_gap_is_read_in_bounded_windows(
     assert indexer.cursor[1] == fake_chain.head.hash
 
 
-def test_case_24_missing_logs_of_lagging_node_are_not_read_as_empty(
+def test_case_24_logs_missing_at_lagging_node_are_not_read_as_empty(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """One URL leads to two nodes: the head comes from one, and the logs from one that lags."""
@@ -101,7 +101,7 @@ def test_case_24_missing_logs_of_lagging_node_are_not_read_as_empty(
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def test_case_24_empty_logs_are_checked_against_later_header(
+def test_case_24_empty_logs_are_checked_against_a_later_header(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The node without the logs does not have the block, and neither has the URL afterwards."""
@@ -149,7 +149,7 @@ def test_case_25_blocks_above_endpoint_head_are_not_requested(
     assert fake_chain.provider.count_requests("eth_getLogs") == 0
 
 
-def test_case_25_empty_logs_for_unknown_block_are_detected(
+def test_case_25_empty_logs_for_an_unknown_block_are_detected(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The endpoint loses the newest block between the request for the head and the logs."""
@@ -191,7 +191,7 @@ def test_case_26_headers_and_logs_of_different_forks_never_mix(
 # --- answers to no question ---
 
 
-def test_case_45_duplicate_log_counts_once_and_is_exported(
+def test_case_45_duplicate_log_is_counted_once_and_exported(
     fresh_indexer: Indexer, fake_chain: FakeChain
 ):
     (name,) = fresh_indexer.source.list_endpoint_names()
@@ -243,7 +243,7 @@ def test_case_46_window_with_malformed_log_is_rejected(
 
 
 @pytest.mark.parametrize("name", MISSHAPEN)
-def test_case_46_malformed_log_is_read_from_other_endpoint(
+def test_case_46_malformed_log_is_read_from_another_endpoint(
     fake_chain: FakeChain, open_indexer: OpenIndexer, name: str
 ):
     fake_chain.provider.faults.append(MISSHAPEN[name]())

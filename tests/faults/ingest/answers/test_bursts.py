@@ -70,7 +70,7 @@ def read_split_count(reason: str) -> float:
 
 
 @pytest.mark.parametrize("final", [True, False], ids=["history", "head"])
-def test_block_exceeding_log_limit_is_proven_by_its_receipts(
+def test_block_above_the_log_limit_is_proven_by_its_receipts(
     busy_chain: FakeChain, open_indexer: OpenIndexer, *, final: bool
 ):
     indexer = limit_response_size(open_indexer(busy_chain.urls[0], reports=False))
@@ -102,7 +102,7 @@ def test_batch_limit_is_restored_after_burst(busy_chain: FakeChain, open_indexer
     assert endpoint.client.batch_limit == usual
 
 
-def test_block_without_receipts_is_read_one_topic_at_a_time(
+def test_block_without_receipts_is_read_topic_by_topic(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """Without receipts, nothing of the block is proven."""
@@ -118,7 +118,7 @@ def test_block_without_receipts_is_read_one_topic_at_a_time(
     assert (window.level, window.proven) == (VerificationLevel.SEAMED, ())
 
 
-def test_oversized_transaction_error_names_max_response_setting(
+def test_error_for_oversized_transaction_names_the_setting(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     block = mine_burst_block(busy_chain, 1, LOGS)
@@ -133,7 +133,7 @@ def test_oversized_transaction_error_names_max_response_setting(
 
 
 @pytest.mark.parametrize("receipts", [True, False], ids=["receipts of blocks", "of transactions"])
-def test_oversized_full_block_is_read_one_transaction_at_a_time(
+def test_oversized_block_is_read_transaction_by_transaction(
     busy_chain: FakeChain, open_indexer: OpenIndexer, *, receipts: bool
 ):
     """If calls are watched, blocks are read with all their transactions."""

@@ -71,7 +71,7 @@ def read_truncated_response_count(indexer: Indexer, place: int = 0) -> float:
     "headers", [add_no_fault, add_zero_bloom_fault, add_zero_bloom_and_root_faults]
 )
 @pytest.mark.parametrize("max_logs", CAPS)
-def test_endpoint_log_cap_causes_no_missing_logs(
+def test_log_cap_of_an_endpoint_does_not_lose_logs(
     crowded_chain: FakeChain,
     open_indexer: OpenIndexer,
     max_logs: int,
@@ -111,7 +111,7 @@ def test_log_cap_is_detected_by_splitting_without_receipts(
     assert len(logs) == 30
 
 
-def test_log_cap_is_stored_and_counted_against_endpoint(
+def test_log_cap_is_stored_and_counted_against_the_endpoint(
     crowded_chain: FakeChain, open_indexer: OpenIndexer
 ):
     capability_store = Kept()
@@ -131,7 +131,7 @@ def test_log_cap_is_stored_and_counted_against_endpoint(
     )
 
 
-def test_stored_log_cap_is_applied_after_restart(
+def test_log_cap_of_an_endpoint_survives_a_restart(
     crowded_chain: FakeChain, open_indexer: OpenIndexer
 ):
     capability_store = Kept()
@@ -160,7 +160,7 @@ def test_stored_log_cap_is_applied_after_restart(
     ]
 
 
-def test_endpoint_omitting_logs_is_queried_by_block_hash(
+def test_endpoint_that_omits_logs_is_queried_by_block_hash(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """No limit is reached: a range lacks logs that the single blocks have."""
@@ -186,7 +186,7 @@ def test_endpoint_omitting_logs_is_queried_by_block_hash(
     assert capability_store.of[indexer.source.list_endpoint_names()[0], OMITS_LOGS_FACT] == "1"
 
 
-def test_lowered_log_cap_of_endpoint_is_detected(
+def test_lowered_log_cap_of_an_endpoint_is_detected(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The earlier size of a response does not show the current cap; no logs are served by hash."""
@@ -211,7 +211,7 @@ def test_lowered_log_cap_of_endpoint_is_detected(
     assert [len(window.logs) for window in windows[-10:]] == [12] * 10
 
 
-def test_block_exceeding_log_cap_without_receipts_is_not_proven(
+def test_block_above_the_log_cap_is_unproven_without_receipts(
     crowded_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """Nothing can prove the missing logs."""

@@ -104,7 +104,7 @@ def test_empty_block_costs_one_header_batch_and_one_log_request(
     assert list_requests_for_block(source, provider, tree.mine(txs)) == [HEADERS, LOGS]
 
 
-def test_block_with_logs_also_costs_one_receipts_request(
+def test_block_with_logs_costs_one_more_receipts_request(
     provider: Counting, open_source: Open, tree: BlockTree
 ):
     source = open_source()
@@ -152,7 +152,7 @@ def test_watched_calls_are_proven_including_their_success_status(
     assert window.proven == (block.number - 1, block.number)
 
 
-def test_reported_costs_equal_actual_requests(
+def test_reported_request_costs_equal_the_actual_requests(
     provider: Counting, open_source: Open, tree: BlockTree
 ):
     for watched in (False, True):
@@ -173,7 +173,7 @@ def test_reported_costs_equal_actual_requests(
         )
 
 
-def test_lower_verification_level_costs_fewer_requests():
+def test_lower_verification_level_needs_fewer_requests():
     reader = EventReader.from_profile("reference", {"TaskNetwork": NETWORK}, ORACLE)
 
     min_costs = estimate_rpc_costs(reader, MINIMAL_POLICY, None)

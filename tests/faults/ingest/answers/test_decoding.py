@@ -214,7 +214,7 @@ def test_case_65_address_with_dirty_high_bytes_becomes_dead_letter(index_blocks:
         assert next(uow.logs.iterate_between(0, 9)).data == dirty.data
 
 
-def test_case_66_both_logs_of_transaction_are_counted(index_blocks: Heard):
+def test_case_66_both_logs_of_a_transaction_are_counted(index_blocks: Heard):
     twice = [
         encode_log(JOINED, make_node_address(1), "RTX", 1),
         encode_log(JOINED, make_node_address(2), "RTX", 1),

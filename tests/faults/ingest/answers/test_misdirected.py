@@ -20,7 +20,7 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
-def test_misdirected_response_is_retried_on_new_connection(
+def test_misdirected_response_is_retried_on_a_new_connection(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     misdirected = faults.build_misdirected_responses_fault(max_connections=2)
@@ -33,7 +33,7 @@ def test_misdirected_response_is_retried_on_new_connection(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_misdirected_response_is_always_rejected(fake_chain: FakeChain):
+def test_persistently_misdirected_responses_are_rejected(fake_chain: FakeChain):
     fake_chain.provider.faults.append(
         faults.build_misdirected_responses_fault(max_connections=100)
     )
@@ -60,7 +60,7 @@ def test_sender_rejects_misdirected_response_and_reconnects(
     line.endpoint.close()
 
 
-def test_misdirected_chain_id_response_quarantines_no_endpoint(
+def test_misdirected_chain_id_does_not_quarantine_the_endpoint(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*fake_chain.urls, clock=clock)
@@ -100,7 +100,7 @@ def test_endpoints_are_rechecked_quickly_if_all_report_wrong_chain(
     assert indexer.source.endpoints.get_quarantine_reasons() == {}
 
 
-def test_wrong_chain_endpoint_stays_quarantined_beside_good_one(
+def test_endpoint_of_wrong_chain_stays_quarantined(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*fake_chain.urls, clock=clock)

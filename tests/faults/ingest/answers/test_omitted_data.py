@@ -36,7 +36,7 @@ def busy_chain(fake_chain: FakeChain) -> FakeChain:
 # --- what is left out ---
 
 
-def test_case_27_omitted_logs_of_block_are_detected_by_bloom(
+def test_case_27_bloom_reveals_omitted_logs_of_a_block(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(busy_chain.urls[0])
@@ -65,7 +65,7 @@ def test_case_27_second_endpoint_detects_omission_without_receipts(
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def test_case_27_other_provider_detects_omission_by_both_urls(
+def test_case_27_second_provider_reveals_omission_by_both_urls(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     urls = [
@@ -84,7 +84,7 @@ def test_case_27_other_provider_detects_omission_by_both_urls(
     assert indexer.canonical_logs()[-1] == (block.hash, 0)
 
 
-def test_case_28_log_omitted_from_range_is_recovered_by_receipts(
+def test_case_28_receipts_recover_a_log_omitted_from_a_range(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     block = busy_chain.emit(
@@ -116,7 +116,7 @@ def test_case_28_unfinalized_blocks_are_requested_by_hash(
     assert window.level == VerificationLevel.PINNED
 
 
-def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
+def test_case_28_rereading_by_hash_finds_log_omitted_from_a_range(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     block = busy_chain.emit(encode_task_created_log(1))
@@ -136,7 +136,7 @@ def test_case_28_rereading_by_hash_finds_log_omitted_from_range(
     assert [log.block_hash for log in lost] == [block.hash]
 
 
-def test_case_29_omitted_log_is_restored_before_fold(
+def test_case_29_omitted_log_is_restored_before_the_fold(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     block = busy_chain.emit(*(encode_task_created_log(number) for number in range(5)))
@@ -154,7 +154,7 @@ def test_case_29_omitted_log_is_restored_before_fold(
     assert indexer.digest() == honest.digest()
 
 
-def test_case_29_reread_proves_block_with_omitted_only_log(
+def test_case_29_reread_proves_a_block_whose_only_log_was_omitted(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     block = busy_chain.emit(encode_task_created_log(1))
@@ -191,7 +191,7 @@ def test_case_50_history_pruned_by_one_endpoint_is_read_from_archive(
     assert indexer.canonical_logs() == busy_chain.logs()
 
 
-def test_case_50_stored_rows_remain_after_chain_prunes_blocks(
+def test_case_50_stored_rows_remain_after_endpoints_prune_blocks(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(busy_chain.urls[0], reports=False)
@@ -206,7 +206,7 @@ def test_case_50_stored_rows_remain_after_chain_prunes_blocks(
     assert indexer.canonical_logs() == busy_chain.logs()
 
 
-def test_case_51_proxy_with_cached_orphan_is_outvoted_by_endpoint(
+def test_case_51_endpoint_outvotes_proxy_with_cached_orphan_block(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     add_fault(busy_chain, block_faults.build_stale_cache_fault())

@@ -24,7 +24,7 @@ IMPATIENT = (
 )
 
 
-def test_case_71_slow_fold_limits_prefetched_windows(
+def test_case_71_slow_fold_limits_the_number_of_prefetched_windows(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.mine_empty(HISTORY)
@@ -47,7 +47,7 @@ def test_case_71_slow_fold_limits_prefetched_windows(
     assert fake_chain.provider.count_requests("eth_getLogs") <= before + 2
 
 
-def test_case_71_locked_database_increases_lag_and_ends_readiness(
+def test_case_71_locked_database_increases_lag_and_makes_it_unready(
     fake_chain: FakeChain, tmp_path: Path
 ):
     with run_daemon(write_daemon_config(fake_chain, tmp_path), program=IMPATIENT) as running:
@@ -64,7 +64,7 @@ def test_case_71_locked_database_increases_lag_and_ends_readiness(
     assert parse_lag_metric(metrics) == 20
 
 
-def test_case_69_clock_jump_causes_no_stall_and_changes_nothing(
+def test_case_69_clock_jump_neither_stalls_nor_changes_the_index(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock(seconds=10 * HOUR)

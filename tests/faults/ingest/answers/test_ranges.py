@@ -37,7 +37,7 @@ def fresh_indexer(
 # --- too much ---
 
 
-def test_case_30_silent_cap_at_round_size_is_detected(
+def test_case_30_silent_log_cap_at_a_round_number_is_detected(
     fresh_indexer: Indexer, fake_chain: FakeChain
 ):
     for _ in range(16):
@@ -52,7 +52,7 @@ def test_case_30_silent_cap_at_round_size_is_detected(
     assert read_metric("oracle_window_splits_total", reason="may be cut off") > 0
 
 
-def test_case_30_silent_cap_at_any_size_is_detected_if_repeated(
+def test_case_30_repeated_silent_log_cap_of_any_size_is_detected(
     fresh_indexer: Indexer, fake_chain: FakeChain, clock: VirtualClock
 ):
     """There are no receipts that could prove anything."""
@@ -118,7 +118,7 @@ def test_case_32_oversized_block_without_receipts_is_reported_and_retried(
 @pytest.mark.parametrize(
     "suggestion", ["{first}-{last}", "{last}-{first}", "1-2", "{half}-{last}"]
 )
-def test_case_34_range_is_halved_after_invalid_suggestion(
+def test_case_34_range_is_halved_after_an_invalid_suggestion(
     fresh_indexer: Indexer, fake_chain: FakeChain, suggestion: str
 ):
     error_message = ErrorMessage(
@@ -165,7 +165,7 @@ def build_log_limit_fault(max_logs: int, error_message: ErrorMessage) -> Injecte
 # --- unknown error texts ---
 
 
-def test_case_35_range_with_unknown_error_uses_other_endpoint(
+def test_case_35_unknown_range_error_falls_back_to_other_endpoint(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     fake_chain.mine_empty(FINALITY)
@@ -180,7 +180,7 @@ def test_case_35_range_with_unknown_error_uses_other_endpoint(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_case_35_range_with_unknown_error_everywhere_is_split(
+def test_case_35_range_is_split_if_every_endpoint_rejects_it(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     fake_chain.mine_empty(FINALITY)
@@ -195,7 +195,7 @@ def test_case_35_range_with_unknown_error_everywhere_is_split(
         assert max(Counter(list_log_ranges(provider)).values(), default=0) <= 2
 
 
-def test_case_36_range_limit_with_unknown_error_text_is_halved(
+def test_case_36_range_is_halved_after_an_unknown_limit_error(
     fresh_indexer: Indexer, fake_chain: FakeChain, clock: VirtualClock
 ):
     range_limit = message_faults.build_range_limit_fault(10, RANGE_MESSAGES[2])

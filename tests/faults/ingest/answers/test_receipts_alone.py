@@ -88,7 +88,7 @@ def test_window_from_receipts_equals_window_from_logs(
     assert alone.proven == tuple(range(blocks.first, blocks.last + 1))
 
 
-def test_omitted_logs_are_found_if_receipts_are_read(
+def test_window_from_receipts_is_complete_despite_omitted_logs(
     dense_chain: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(dense_chain.urls[0], reports=False)
@@ -104,7 +104,7 @@ def test_omitted_logs_are_found_if_receipts_are_read(
     assert list_log_positions(list(window.logs)) == list_last_logs(dense_chain)
 
 
-def test_logs_are_requested_when_bloom_excludes_block(
+def test_logs_are_requested_if_a_bloom_excludes_a_block(
     dense_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """The block's receipts would not be read, because a request for logs costs less."""
@@ -132,7 +132,7 @@ def test_logs_are_requested_if_range_has_few_blocks(
     assert has_requested_logs(dense_chain, blocks)
 
 
-def test_logs_are_requested_if_operator_accepted_block_in_range(
+def test_logs_are_requested_if_the_operator_accepted_a_block(
     dense_chain: FakeChain, open_indexer: OpenIndexer
 ):
     source = open_indexer(dense_chain.urls[0]).source
@@ -205,7 +205,7 @@ def test_window_with_false_receipts_is_rejected_without_requesting_logs(
 
 
 @pytest.mark.parametrize("lie", SPOILED.values(), ids=SPOILED)
-def test_history_is_complete_despite_false_receipts_of_endpoint(
+def test_history_is_complete_despite_false_receipts(
     dense_chain: FakeChain, open_indexer: OpenIndexer, lie: Callable[[], InjectedFault]
 ):
     add_fault(dense_chain, lie())

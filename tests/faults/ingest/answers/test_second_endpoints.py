@@ -71,7 +71,7 @@ def follow_and_audit(
     return done
 
 
-def test_audit_repairs_log_omitted_by_removed_endpoint(
+def test_audit_repairs_a_log_that_a_removed_endpoint_omitted(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.live(40)
@@ -91,7 +91,7 @@ def test_audit_repairs_log_omitted_by_removed_endpoint(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_audit_rejects_logs_fabricated_beyond_proof_limit(
+def test_audit_rejects_logs_fabricated_in_oversized_blocks(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     add_busy_blocks(fake_chain)
@@ -139,7 +139,9 @@ def test_case_26_logs_of_other_fork_are_rejected_without_proofs(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_audit_at_head_waits_for_full_windows(fake_chain: FakeChain, open_indexer: OpenIndexer):
+def test_audit_at_the_head_waits_for_full_windows(
+    fake_chain: FakeChain, open_indexer: OpenIndexer
+):
     add_busy_blocks(fake_chain)
     indexer = open_indexer(*fake_chain.urls, reports=False)
     indexer.index()
@@ -197,7 +199,9 @@ def test_case_50_partly_pruned_window_is_not_read_as_empty(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_indexing_does_not_wait_for_late_auditor(fake_chain: FakeChain, open_indexer: OpenIndexer):
+def test_indexing_does_not_wait_for_a_slow_auditor(
+    fake_chain: FakeChain, open_indexer: OpenIndexer
+):
     fake_chain.live(40)
     fake_chain.mine_empty(FINALITY + WINDOW)
     omit_one_log(fake_chain)

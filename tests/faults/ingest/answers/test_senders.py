@@ -162,7 +162,7 @@ LIES = [{"from": THIEF}, {"value": "0x7"}, {"input": WATCHED + "00"}, {"r": "0x7
 @pytest.mark.parametrize("place", [0, 1], ids=["liar first", "liar second"])
 @pytest.mark.parametrize("roots", [True, False], ids=["true headers", "no roots"])
 @pytest.mark.parametrize("lie", LIES, ids=str)
-def test_call_with_false_sender_is_read_from_another_endpoint(
+def test_call_with_a_false_sender_is_read_from_another_endpoint(
     tree: BlockTree, open_source: Open, lie: Json, place: int, *, roots: bool
 ):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
@@ -183,7 +183,7 @@ def test_call_with_false_sender_is_read_from_another_endpoint(
         assert [(c.sender, c.value, c.input) for c in window.calls] == [(CALLER, 0, WATCHED)]
 
 
-def test_false_sender_is_counted_against_endpoint(tree: BlockTree, open_source: Open):
+def test_false_sender_is_counted_against_the_endpoint(tree: BlockTree, open_source: Open):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
     liar = Provider(tree)
     liar.faults.append(build_changed_transactions_fault(**{"from": THIEF}))
@@ -197,7 +197,7 @@ def test_false_sender_is_counted_against_endpoint(tree: BlockTree, open_source: 
 
 
 @pytest.mark.parametrize("lie", LIES, ids=str)
-def test_false_sender_from_only_endpoint_is_always_rejected(
+def test_false_sender_from_the_only_endpoint_is_rejected(
     tree: BlockTree, open_source: Open, lie: Json
 ):
     block = tree.mine([Tx(CALLER, NETWORK, WATCHED)])
@@ -213,7 +213,7 @@ def test_false_sender_from_only_endpoint_is_always_rejected(
             fetch_block_window(source, block.number)
 
 
-def test_false_sender_from_all_endpoints_is_accepted_as_unproven(
+def test_sender_is_unproven_if_every_endpoint_reports_a_false_one(
     tree: BlockTree, open_source: Open
 ):
     """Some chains put calls into their blocks with a signature that is not one."""

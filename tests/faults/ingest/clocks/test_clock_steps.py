@@ -44,7 +44,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SteppedClock:
 
 
 @pytest.mark.parametrize("seconds", [-DAY, DAY])
-def test_daemon_follows_chain_after_clock_step(
+def test_daemon_follows_the_chain_after_a_clock_step(
     fake_chain: FakeChain, clock: SteppedClock, tmp_path: Path, seconds: int
 ):
     with run_daemon(write_daemon_config(fake_chain, tmp_path)) as running:
@@ -77,7 +77,7 @@ print(round(ticks[0] - ticks[-1]))
 """
 
 
-def test_job_runs_again_after_clock_is_set_back(clock: SteppedClock):
+def test_job_still_runs_after_the_clock_is_set_back(clock: SteppedClock):
     command = [sys.executable, "-c", TICKING]
     environment = {**os.environ, **clock.environment}
 
@@ -88,7 +88,7 @@ def test_job_runs_again_after_clock_is_set_back(clock: SteppedClock):
     assert int(completed.stdout) > DAY - 60
 
 
-def test_standby_takes_over_from_leader_with_stuck_loop(fake_chain: FakeChain, tmp_path: Path):
+def test_standby_takes_over_from_a_leader_whose_loop_hangs(fake_chain: FakeChain, tmp_path: Path):
     hang = tmp_path / "hang"
     paths = []
     for name in ("one", "two"):
@@ -116,7 +116,7 @@ def test_standby_takes_over_from_leader_with_stuck_loop(fake_chain: FakeChain, t
         standby.wait_for_block(fake_chain.head.number)
 
 
-def test_standby_takes_expired_lease_after_clock_is_set_back(
+def test_standby_takes_over_expired_lease_after_clock_is_set_back(
     fake_chain: FakeChain, clock: SteppedClock, tmp_path: Path
 ):
     path = write_daemon_config(fake_chain, tmp_path)

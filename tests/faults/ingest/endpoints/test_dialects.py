@@ -89,7 +89,7 @@ def test_refused_range_is_split_until_accepted(
 
 
 @parametrize_rows(RefusedFeature.TIME)
-def test_run_once_succeeds_when_endpoint_reports_its_time_limit(
+def test_run_once_succeeds_although_an_endpoint_times_out_ranges(
     fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: ProviderMessage
 ):
     fake_chain.mine_empty(FINALITY)
@@ -120,7 +120,7 @@ def test_range_with_gateway_timeout_is_split_until_accepted(
     assert waited == 0
 
 
-def test_range_request_without_response_is_retried_with_less(
+def test_range_without_a_response_is_retried_with_fewer_blocks(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer, provider = open_indexer_with_last_endpoint(
@@ -215,7 +215,7 @@ def test_pruned_history_is_never_read_as_empty(
 @ALIVE
 @parametrize_rows(RefusedFeature.METHOD)
 @pytest.mark.parametrize("is_proven", [True, False], ids=["proven", "unproven"])
-def test_missing_method_is_replaced_by_fallback(
+def test_unsupported_method_is_replaced_by_its_fallback(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
@@ -279,7 +279,7 @@ def build_text_batch_rejection(status: int) -> Callable[[ProviderMessage], Injec
     ],
     ids=["JSON", "text 200", "text 400", "text 500"],
 )
-def test_refused_batch_is_sent_as_single_requests(
+def test_refused_batch_is_resent_as_single_requests(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,

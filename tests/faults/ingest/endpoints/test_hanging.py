@@ -70,7 +70,7 @@ def can_ingest_new_blocks(chain: FakeChain, indexer: Indexer) -> bool:
     return any(isinstance(done, CommittedWindow) for done in indexer.index())
 
 
-def test_indexing_does_not_wait_for_probe_of_hanging_endpoint(
+def test_indexing_does_not_wait_for_the_probe_of_a_hanging_endpoint(
     fake_chain: FakeChain, open_indexer: OpenIndexer, hanging_listener: socket.socket
 ):
     indexer = open_indexer(fake_chain.urls[0])
@@ -108,7 +108,9 @@ def test_late_probe_response_is_applied(fake_chain: FakeChain, open_indexer: Ope
     assert prober.run_due_probe() is None
 
 
-def test_run_once_waits_for_probe_result(fake_chain: FakeChain, open_indexer: OpenIndexer):
+def test_run_once_waits_for_the_result_of_the_probe(
+    fake_chain: FakeChain, open_indexer: OpenIndexer
+):
     indexer = open_indexer(*fake_chain.urls)
     prober = create_prober(indexer, None)
 
@@ -118,7 +120,7 @@ def test_run_once_waits_for_probe_result(fake_chain: FakeChain, open_indexer: Op
     assert step["batch"] == 100
 
 
-def test_indexing_does_not_wait_for_counters_of_hanging_endpoint(
+def test_indexing_does_not_wait_for_counters_of_a_hanging_endpoint(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     gate = Event()

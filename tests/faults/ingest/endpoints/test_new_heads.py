@@ -71,13 +71,13 @@ def wakeup_event(
     return wakeup_event
 
 
-def test_new_head_wakes_indexer(fake_chain: FakeChain, wakeup_event: Event):
+def test_new_head_wakes_the_indexer(fake_chain: FakeChain, wakeup_event: Event):
     fake_chain.live(1)
 
     assert wakeup_event.wait(_PATIENCE_SECONDS)
 
 
-def test_case_55_silent_websocket_is_reconnected_if_poll_is_ahead(
+def test_case_55_websocket_is_reconnected_if_polls_see_newer_heads(
     fake_chain: FakeChain,
     indexer: Indexer,
     push_server: PushServer,
@@ -98,7 +98,7 @@ def test_case_55_silent_websocket_is_reconnected_if_poll_is_ahead(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_case_55_websocket_backs_off_5_minutes_after_two_failures(
+def test_case_55_websocket_backs_off_after_two_failures(
     fake_chain: FakeChain,
     indexer: Indexer,
     push_server: PushServer,
@@ -174,7 +174,7 @@ def test_non_websocket_url_raises_input_error(clock: VirtualClock):
         NewHeadSubscription("http://localhost", lambda: None, lambda: PolledHead(0, 0.0), clock)
 
 
-def test_websocket_name_omits_credentials_in_its_url(clock: VirtualClock):
+def test_websocket_name_hides_credentials_of_its_url(clock: VirtualClock):
     url = "wss://me:hunter2pw@localhost:1/v3/0123456789abcdefkey"
 
     wakeups = NewHeadSubscription(url, lambda: None, lambda: PolledHead(0, 0.0), clock)

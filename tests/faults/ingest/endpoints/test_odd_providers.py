@@ -183,7 +183,7 @@ ODD_ERRORS = {
 
 @pytest.mark.parametrize("code", [200, 400, 401, 500])
 @pytest.mark.parametrize("shape", ODD_ERRORS)
-def test_error_message_of_provider_is_included_in_raised_error(
+def test_raised_error_contains_the_message_of_the_provider(
     fake_chain: FakeChain, shape: str, code: int
 ):
     fault = faults.build_http_response_fault(shape, HttpResponse(code, ODD_ERRORS[shape]))
@@ -247,7 +247,7 @@ TIMES = {
 
 @pytest.mark.parametrize("history", [True, False], ids=["history", "head"])
 @pytest.mark.parametrize("written", TIMES)
-def test_log_timestamp_is_taken_from_header_and_mismatch_is_counted(
+def test_log_time_comes_from_the_header_if_they_differ(
     fake_chain: FakeChain, open_indexer: OpenIndexer, written: str, *, history: bool
 ):
     if history:

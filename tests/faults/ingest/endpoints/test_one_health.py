@@ -101,9 +101,7 @@ def test_hanging_endpoints_are_reported_by_every_interface(fake_chain: FakeChain
     assert status_report["conditions"][0] == "no_endpoint"
 
 
-def test_damaged_state_row_is_reported_by_status(
-    fake_chain: FakeChain, config: Path, tmp_path: Path
-):
+def test_status_reports_a_damaged_state_row(fake_chain: FakeChain, config: Path, tmp_path: Path):
     fake_chain.live(30)
     run_once = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(config)]
     subprocess.run(run_once, capture_output=True, check=True)
@@ -119,7 +117,7 @@ def test_damaged_state_row_is_reported_by_status(
     assert any("resync verify --half state" in reason for reason in status_report["reasons"])
 
 
-def test_status_exits_with_1_until_feed_fault_is_accepted(
+def test_status_exits_with_1_until_the_feed_fault_is_accepted(
     fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
@@ -142,7 +140,7 @@ def test_status_exits_with_1_until_feed_fault_is_accepted(
     assert any("reason 5 became 1" in reason for reason in faulty[1]["reasons"])
 
 
-def test_status_reports_killed_daemon_with_last_health(fake_chain: FakeChain, config: Path):
+def test_status_shows_the_last_health_of_a_killed_daemon(fake_chain: FakeChain, config: Path):
     with run_daemon(config) as running:
         running.wait_until_ready()
         running.process.send_signal(signal.SIGKILL)
@@ -153,14 +151,14 @@ def test_status_reports_killed_daemon_with_last_health(fake_chain: FakeChain, co
     assert any("ended without a reason" in reason for reason in status_report["reasons"])
 
 
-def test_clean_stop_leaves_no_last_exit_condition(fake_chain: FakeChain, config: Path):
+def test_clean_stop_is_not_reported_as_a_condition(fake_chain: FakeChain, config: Path):
     with run_daemon(config) as running:
         running.wait_until_ready()
         running.stop()
     assert "last_exit" not in run_status_command(config)[1]["conditions"]
 
 
-def test_status_reports_full_disk_as_last_exit_reason(
+def test_status_names_a_full_disk_as_the_last_exit_reason(
     fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     full = tmp_path / "full"
@@ -174,7 +172,7 @@ def test_status_reports_full_disk_as_last_exit_reason(
     assert any("the disk is full" in reason for reason in status_report["reasons"])
 
 
-def test_deleted_database_stops_daemon_with_exit_code_2(
+def test_daemon_exits_with_2_if_its_database_is_deleted(
     fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     with run_daemon(config) as running:
@@ -186,7 +184,7 @@ def test_deleted_database_stops_daemon_with_exit_code_2(
         assert "the file was deleted or replaced while it was" in running.log.read_text("utf-8")
 
 
-def test_deleted_write_ahead_log_stops_daemon_without_data_loss(
+def test_deleted_write_ahead_log_stops_the_daemon_without_data_loss(
     fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     """A killed daemon would lose all rows of the log, such as sent transactions."""
@@ -206,7 +204,7 @@ def test_deleted_write_ahead_log_stops_daemon_without_data_loss(
     assert cursor.number >= folded
 
 
-def test_replaced_database_stops_daemon_with_exit_code_2(
+def test_daemon_exits_with_2_if_its_database_is_replaced(
     fake_chain: FakeChain, config: Path, tmp_path: Path
 ):
     path = tmp_path / "oracle.sqlite"
@@ -220,7 +218,7 @@ def test_replaced_database_stops_daemon_with_exit_code_2(
         assert running.process.wait(PATIENCE_SECONDS) == 2
 
 
-def test_startup_waiting_for_endpoint_is_reported(fake_chain: FakeChain, config: Path):
+def test_status_reports_that_startup_waits_for_an_endpoint(fake_chain: FakeChain, config: Path):
     for provider in fake_chain.providers:
         provider.faults.append(transport_faults.build_429_fault(3_600))
     with start_daemon(config) as running:

@@ -49,9 +49,7 @@ def run_probe(
     return facts
 
 
-def test_probe_of_fully_capable_endpoint_reports_all_capabilities(
-    fake_chain: FakeChain, indexer: Indexer
-):
+def test_probe_reports_all_capabilities_of_an_endpoint(fake_chain: FakeChain, indexer: Indexer):
     facts = run_probe(indexer)
 
     assert facts.head is not None
@@ -77,9 +75,7 @@ def test_probe_reports_missing_capabilities(fake_chain: FakeChain, indexer: Inde
     assert (facts.max_batch_size, facts.oldest_log_block) == (20, 17)
 
 
-def test_probe_reports_logs_by_hash_as_unsupported_if_empty(
-    fake_chain: FakeChain, indexer: Indexer
-):
+def test_probe_reports_logs_by_hash_unsupported_if_empty(fake_chain: FakeChain, indexer: Indexer):
     """Ganache returns an empty list for an unknown block."""
     invented = block_faults.build_fixed_result_fault(
         [], methods="eth_getLogs", when=lambda request: "1234abcd" in str(request.params)
@@ -99,7 +95,7 @@ def test_probe_quarantines_endpoint_of_another_chain(fake_chain: FakeChain, inde
     ]
 
 
-def test_endpoint_is_probed_hourly_with_daily_costly_checks(
+def test_endpoint_is_probed_hourly_and_thoroughly_once_a_day(
     fake_chain: FakeChain, indexer: Indexer, clock: VirtualClock
 ):
     prober = EndpointProber(indexer.source.endpoints, WANTED, 0)

@@ -61,7 +61,7 @@ def test_case_17_missing_finalized_tag_falls_back_to_depth(
     assert read_metric("oracle_endpoint_tag_known", endpoint=label, tag="finalized") == 0
 
 
-def test_case_17_unknown_tag_is_not_requested_again(
+def test_case_17_unsupported_tag_is_requested_only_once(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.provider.tag_targets = {}
@@ -88,7 +88,7 @@ def test_case_18_finalized_block_going_backwards_is_ignored_and_counted(
     assert read_metric("oracle_endpoint_final_regressions_total", endpoint=label) == before + 1
 
 
-def test_case_18_endpoint_with_lower_finalized_block_reverts_nothing(
+def test_case_18_lower_finalized_block_of_an_endpoint_is_ignored(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     fake_chain.providers[1].tag_targets = {"finalized": 20}
@@ -123,7 +123,7 @@ def test_case_19_endpoint_with_finalized_above_latest_is_skipped(
 # --- the chain stalls ---
 
 
-def test_case_20_chain_without_block_for_one_hour_is_stalled(
+def test_case_20_chain_without_a_block_for_one_hour_is_stalled(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     stalled_flags = []
@@ -191,7 +191,7 @@ def test_case_23_endpoint_behind_cursor_at_start_is_skipped(
 # --- down, and back ---
 
 
-def test_case_53_indexing_resumes_after_long_outage_of_all_endpoints(
+def test_case_53_indexing_resumes_after_outage_of_all_endpoints(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     for provider in fake_chain.providers:
@@ -264,7 +264,7 @@ def build_slow_response_fault(clock: VirtualClock) -> InjectedFault:
     return InjectedFault("8 s slow", change_body=delay_response)
 
 
-def test_case_57_slow_endpoint_is_replaced_without_lag(
+def test_case_57_slow_endpoint_is_replaced_without_causing_lag(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     slow = build_slow_response_fault(clock)
@@ -283,7 +283,7 @@ def test_case_57_slow_endpoint_is_replaced_without_lag(
     assert get_serving_index(two_endpoint_indexer) == 1
 
 
-def test_case_57_endpoint_that_is_fast_again_is_preferred(
+def test_case_57_endpoint_is_preferred_again_once_it_is_fast(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.provider.faults.append(build_slow_response_fault(clock))
@@ -326,7 +326,7 @@ def test_case_57_slow_second_provider_delays_only_finality(
     assert fake_chain.head.number - at.final_number < 60
 
 
-def test_case_57_third_provider_confirms_instead_of_slow_one(
+def test_case_57_third_provider_replaces_a_slow_witness(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     fake_chain.serve()
@@ -351,7 +351,7 @@ def test_case_57_third_provider_confirms_instead_of_slow_one(
     assert sum(map(bool, slow_hits)) < 4
 
 
-def test_case_57_run_once_waits_for_confirmation_of_last_block(
+def test_case_57_run_once_waits_until_last_block_is_confirmed(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     fake_chain.providers[1].faults.append(build_slow_response_fault(clock))
@@ -368,7 +368,7 @@ def test_case_57_run_once_waits_for_confirmation_of_last_block(
         assert at.final_number == fake_chain.head.number - 8
 
 
-def test_endpoints_with_different_keys_at_same_host_have_distinct_names(
+def test_endpoints_on_one_host_have_distinct_names(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     url = fake_chain.urls[0]

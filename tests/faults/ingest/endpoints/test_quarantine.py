@@ -38,7 +38,7 @@ def two_endpoint_indexer(
 
 
 @pytest.mark.parametrize("code", [401, 403])
-def test_case_39_endpoint_rejecting_key_is_quarantined(
+def test_case_39_endpoint_that_rejects_its_key_is_quarantined(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock, code: int
 ):
     fake_chain.provider.faults.append(faults.build_http_status_fault(code))
@@ -61,7 +61,7 @@ def test_case_39_endpoint_rejecting_key_is_quarantined(
     assert two_endpoint_indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_case_39_endpoint_accepting_key_again_is_readmitted(
+def test_case_39_endpoint_is_readmitted_once_it_accepts_its_key(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     fake_chain.provider.faults.append(faults.build_http_status_fault(401))
@@ -97,7 +97,7 @@ def add_genesis_checkpoint(indexer: Indexer, fake_chain: FakeChain) -> Indexer:
     return indexer
 
 
-def test_case_52_endpoint_of_other_genesis_is_quarantined(
+def test_case_52_endpoint_with_another_genesis_is_quarantined(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = add_genesis_checkpoint(open_indexer(fake_chain.urls[0], clock=clock), fake_chain)
@@ -114,7 +114,7 @@ def test_case_52_endpoint_of_other_genesis_is_quarantined(
     assert read_metric("oracle_endpoints_usable") == 0
 
 
-def test_case_52_correct_endpoint_continues_during_quarantine(
+def test_case_52_correct_endpoint_is_used_during_quarantine(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     add_genesis_checkpoint(two_endpoint_indexer, fake_chain)
@@ -151,7 +151,7 @@ def test_case_52_chain_id_is_checked_at_every_endpoint_switch(
     assert list(two_endpoint_indexer.source.endpoints.get_quarantine_reasons()) == [second.name]
 
 
-def test_case_52_wrong_chain_at_start_raises_input_error(
+def test_case_52_wrong_chain_at_startup_raises_input_error(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.provider.faults.append(build_wrong_chain_id_fault(5))

@@ -72,7 +72,7 @@ def index_to_head(indexer: Indexer, clock: VirtualClock, tree: BlockTree) -> Non
     raise AssertionError(f"never reached {tree.last_mined.number}")
 
 
-def test_unreliable_endpoints_cost_max_two_thirds_of_speed(
+def test_unreliable_endpoints_reduce_speed_by_at_most_two_thirds(
     open_indexer: OpenIndexer,
 ):
     fair, foul = (
@@ -95,7 +95,7 @@ def test_unreliable_endpoints_cost_max_two_thirds_of_speed(
         faults.build_cut_connection_fault,
     ],
 )
-def test_temporary_failure_is_retried_on_same_endpoint(
+def test_temporary_failure_is_retried_on_the_same_endpoint(
     fake_chain: FakeChain, open_indexer: OpenIndexer, fault: Callable[..., InjectedFault]
 ):
     indexer = open_indexer(fake_chain.urls[0])
@@ -167,7 +167,7 @@ def test_run_once_waits_for_short_retry_after_at_start(
     assert run_once(single_endpoint_chain, tmp_path).returncode == 0
 
 
-def test_run_once_fails_immediately_on_long_retry_after(
+def test_run_once_fails_immediately_on_a_long_retry_after(
     single_endpoint_chain: FakeChain, tmp_path: Path
 ):
     assert run_once(single_endpoint_chain, tmp_path).returncode == 0
@@ -180,7 +180,7 @@ def test_run_once_fails_immediately_on_long_retry_after(
     assert "HTTP 429" in done.stderr
 
 
-def test_signal_stops_run_once_waiting_for_endpoint(
+def test_signal_stops_run_once_while_it_waits_for_an_endpoint(
     single_endpoint_chain: FakeChain, tmp_path: Path
 ):
     single_endpoint_chain.provider.faults.append(
@@ -196,7 +196,7 @@ def test_signal_stops_run_once_waiting_for_endpoint(
         assert run.stop()[0] == 128 + signal.SIGTERM
 
 
-def test_shortest_retry_after_of_all_endpoints_is_raised(
+def test_transient_error_has_the_shortest_retry_after(
     fake_chain: FakeChain,
 ):
     clock = VirtualClock()

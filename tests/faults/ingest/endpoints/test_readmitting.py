@@ -105,7 +105,7 @@ def test_only_endpoint_is_not_queried_once_proven_wrong(
     assert len(busy_chain.provider.received_requests) == before
 
 
-def test_daemon_waits_until_only_endpoint_is_readmitted(
+def test_daemon_waits_until_its_only_endpoint_is_readmitted(
     busy_chain: FakeChain, config_with_proven_liar: Path, capsys: pytest.CaptureFixture[str]
 ):
     keep_only_lying_endpoint(busy_chain, config_with_proven_liar)

@@ -38,7 +38,7 @@ def single_endpoint_indexer(
     [(2, 0), (2, 3), (20, 5)],
     ids=["above the final block", "and it goes on", "below the final block"],
 )
-def test_fork_watch_closes_if_only_endpoint_reverts_its_fork(
+def test_fork_watch_ends_once_the_endpoint_reverts_its_fork(
     fake_chain: FakeChain,
     single_endpoint_indexer: Indexer,
     clock: VirtualClock,
@@ -108,7 +108,7 @@ def test_temporary_failure_does_not_disable_batches(
     assert list_endpoints(single_endpoint_indexer)[0].client.batch_limit == MAX_BATCH_SIZE
 
 
-def test_small_batch_with_gateway_timeout_is_not_split(
+def test_small_batch_is_not_split_after_a_gateway_timeout(
     fake_chain: FakeChain, single_endpoint_indexer: Indexer
 ):
     fake_chain.provider.faults.append(faults.build_http_status_fault(504))
@@ -157,7 +157,7 @@ def test_non_secret_url_parameters_are_not_redacted(fake_chain: FakeChain):
     assert redact_secrets("block 11 is free") == "block 11 is free"
 
 
-def test_unavailable_endpoint_is_retried_if_other_rejects_key(
+def test_unavailable_endpoint_is_retried_if_the_other_rejects_its_key(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*fake_chain.urls, clock=clock)
@@ -170,7 +170,7 @@ def test_unavailable_endpoint_is_retried_if_other_rejects_key(
         indexer.source.check_endpoints()
 
 
-def test_endpoint_failover_is_logged_once_with_reason(
+def test_endpoint_failover_is_logged_once_with_its_reason(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*fake_chain.urls, clock=clock)

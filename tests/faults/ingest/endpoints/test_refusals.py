@@ -39,7 +39,7 @@ def build_wrong_gas_fault() -> InjectedFault:
     return block_faults.build_changed_receipts_fault("wrong gas", set_gas)
 
 
-def test_rejected_block_is_reported_until_endpoint_proves_it(fake_chain: FakeChain, site: Site):
+def test_rejected_block_is_reported_until_an_endpoint_proves_it(fake_chain: FakeChain, site: Site):
     first = add_provable_blocks(fake_chain, 30)[-1]
     new_blocks = add_provable_blocks(fake_chain, 10)
     add_fault(fake_chain, build_all_succeeded_fault(first.number))
@@ -81,7 +81,7 @@ def test_rejected_block_stays_rejected_after_crash(fake_chain: FakeChain, site: 
     assert (outcome, site.cursor()) == (refused, indexed_block)
 
 
-def test_rejected_block_is_indexed_once_operator_accepts_it(fake_chain: FakeChain, site: Site):
+def test_rejected_block_is_indexed_once_the_operator_accepts_it(fake_chain: FakeChain, site: Site):
     first = add_provable_blocks(fake_chain, 30)[-1]
     (block,) = add_provable_blocks(fake_chain, 1)
     add_fault(fake_chain, build_all_succeeded_fault(first.number))
@@ -97,7 +97,7 @@ def test_rejected_block_is_indexed_once_operator_accepts_it(fake_chain: FakeChai
     assert site.rows() == site.truth()
 
 
-def test_two_agreeing_endpoints_do_not_resolve_rejected_block(fake_chain: FakeChain, site: Site):
+def test_two_agreeing_endpoints_do_not_resolve_a_rejected_block(fake_chain: FakeChain, site: Site):
     """Only a proof lowers a proven level, not the number of endpoints with the same data."""
     first = add_provable_blocks(fake_chain, 30)[-1]
     refused, *_ = add_provable_blocks(fake_chain, 5)

@@ -70,7 +70,7 @@ def dripping_server() -> Iterator[Dripping]:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_slow_drip_endpoint_does_not_delay_start_with_others(
+def test_dripping_endpoint_does_not_delay_startup(
     fake_chain: FakeChain, dripping_server: Dripping, place: int
 ):
     urls = list(fake_chain.urls)
@@ -87,7 +87,7 @@ def test_slow_drip_endpoint_does_not_delay_start_with_others(
     pool.close()
 
 
-def test_start_times_out_if_all_endpoints_drip(
+def test_startup_times_out_if_all_endpoints_drip(
     dripping_server: Dripping,
 ):
     pool = EndpointPool.from_urls([dripping_server.url], CHAIN_ID, timeout_seconds=0.3)
@@ -98,7 +98,7 @@ def test_start_times_out_if_all_endpoints_drip(
     pool.close()
 
 
-def test_dripped_response_body_raises_timeout(dripping_server: Dripping):
+def test_dripping_response_body_times_out(dripping_server: Dripping):
     client = JsonRpcClient(dripping_server.url, timeout_seconds=0.3)
 
     with pytest.raises(RpcTimeoutError):

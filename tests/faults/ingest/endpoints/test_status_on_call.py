@@ -45,7 +45,7 @@ def stall_endpoint(chain: FakeChain, nth: int) -> None:
     chain.following.remove(chain.providers[nth])
 
 
-def test_stalled_endpoint_does_not_determine_chain_head(fake_chain: FakeChain, tmp_path: Path):
+def test_stalled_endpoint_does_not_determine_the_chain_head(fake_chain: FakeChain, tmp_path: Path):
     stall_endpoint(fake_chain, 0)
     fake_chain.mine_empty(3)
     with open_command_source(fake_chain, tmp_path) as opened:
@@ -70,9 +70,7 @@ def test_chain_head_is_unknown_when_all_endpoints_are_far_behind(
     )
 
 
-def test_unknown_chain_head_reports_throttling_error_of_endpoints(
-    fake_chain: FakeChain, tmp_path: Path
-):
+def test_unknown_chain_head_is_explained_by_throttling(fake_chain: FakeChain, tmp_path: Path):
     for provider in fake_chain.providers:
         provider.faults.append(transport_faults.build_429_fault(3_600))
     with open_command_source(fake_chain, tmp_path) as opened:
@@ -84,7 +82,7 @@ def test_unknown_chain_head_reports_throttling_error_of_endpoints(
 
 
 @pytest.mark.parametrize("command", ["status", "selftest"])
-def test_commands_do_not_query_endpoint_proven_wrong(
+def test_commands_do_not_query_an_endpoint_proven_wrong(
     fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ):
     path = store_proven_wrong_endpoints(fake_chain, tmp_path, fake_chain.urls[:1])
@@ -124,7 +122,7 @@ def store_proven_wrong_endpoints(chain: FakeChain, folder: Path, urls: Iterable[
 
 
 @pytest.mark.parametrize("endpoints", [1, 2])
-def test_chain_stall_is_reported_until_next_block(
+def test_chain_stall_is_reported_until_the_next_block(
     fake_chain: FakeChain, open_indexer: OpenIndexer, endpoints: int
 ):
     clock = VirtualClock()

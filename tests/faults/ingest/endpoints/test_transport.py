@@ -50,7 +50,7 @@ def list_requested_log_ranges(fake_chain: FakeChain) -> list[tuple[int, int] | N
 # --- quota and size ---
 
 
-def test_case_33_quota_error_retries_same_range_after_wait(
+def test_case_33_quota_error_retries_the_same_range_after_a_wait(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(fake_chain.urls[0], clock=clock)
@@ -66,7 +66,7 @@ def test_case_33_quota_error_retries_same_range_after_wait(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_case_33_result_limit_under_same_error_code_splits_range(
+def test_case_33_result_limit_with_the_same_code_splits_the_range(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(fake_chain.urls[0], clock=clock)
@@ -106,7 +106,7 @@ def test_case_37_retry_after_is_respected_exactly(
 
 
 @IN_SECONDS_OR_AS_DATE
-def test_case_37_retry_after_of_the_only_endpoint_ends_after_a_minute(
+def test_case_37_retry_after_is_capped_at_one_minute_if_no_other(
     single_endpoint_indexer: Indexer,
     fake_chain: FakeChain,
     clock: VirtualClock,
@@ -151,7 +151,7 @@ def test_case_37_request_rate_is_reduced_and_recovers(
     [faults.build_429_in_200_fault, faults.build_rate_limit_text_fault],
     ids=["JSON", "text"],
 )
-def test_case_38_throttling_with_http_200_is_retried_after_wait(
+def test_case_38_throttling_under_http_200_is_retried_after_a_wait(
     single_endpoint_indexer: Indexer,
     fake_chain: FakeChain,
     clock: VirtualClock,
@@ -173,7 +173,7 @@ def test_case_38_throttling_with_http_200_is_retried_after_wait(
 # --- time and bodies ---
 
 
-def test_case_40_late_response_is_requested_again_and_counted_once(
+def test_case_40_late_response_is_retried_and_counted_once(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(fake_chain.urls[0], clock=clock)
@@ -228,7 +228,7 @@ def test_case_41_truncated_response_splits_range(
 @pytest.mark.parametrize(
     "fault", [faults.build_html_fault, faults.build_empty_body_fault], ids=["HTML", "nothing"]
 )
-def test_case_42_non_json_response_is_invalid(
+def test_case_42_non_json_response_is_an_invalid_response(
     single_endpoint_indexer: Indexer, fake_chain: FakeChain, fault: Callable[..., InjectedFault]
 ):
     fake_chain.provider.faults.append(fault())
@@ -276,7 +276,7 @@ def test_case_43_incomplete_batch_response_is_completed(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_case_43_rejected_batch_size_is_reduced_permanently(
+def test_case_43_batch_size_stays_reduced_after_a_rejection(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     refusal = faults.build_batch_limit_fault(max_calls=7)
@@ -291,7 +291,7 @@ def test_case_43_rejected_batch_size_is_reduced_permanently(
 
 
 @pytest.mark.parametrize("place", [1, 2, 3], ids=["first", "in the middle", "newest"])
-def test_case_44_announced_block_returned_as_null_is_retried(
+def test_case_44_announced_block_that_is_null_is_retried(
     single_endpoint_indexer: Indexer, fake_chain: FakeChain, clock: VirtualClock, place: int
 ):
     fake_chain.live(3)

@@ -87,7 +87,7 @@ def indexer_with_omitted_log(
 
 
 @pytest.mark.parametrize("policy", [MINIMAL_POLICY, VerificationPolicy()])
-def test_case_29_audit_detects_omitted_log_and_refold_repairs_it(
+def test_case_29_audit_repairs_an_omitted_log_by_refolding(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     indexer_with_omitted_log: tuple[Indexer, int],
@@ -110,7 +110,7 @@ def test_case_29_audit_detects_omitted_log_and_refold_repairs_it(
     assert indexer.digest() == expected_digest
 
 
-def test_case_28_audit_endpoint_detects_log_omitted_from_ranges(
+def test_case_28_audit_detects_a_log_omitted_from_ranges(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.live(40)
@@ -142,7 +142,7 @@ def test_case_28_audit_endpoint_detects_log_omitted_from_ranges(
     assert fake_chain.provider.count_requests("eth_getLogs") == before
 
 
-def test_case_29_audit_result_is_rejected_if_auditor_omits_logs(
+def test_case_29_audit_is_rejected_if_the_auditor_omits_logs(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.live(40)
@@ -160,7 +160,7 @@ def test_case_29_audit_result_is_rejected_if_auditor_omits_logs(
     assert indexer.digest() == before
 
 
-def test_case_29_verify_reports_and_repairs_missing_log(
+def test_case_29_verify_reports_and_repairs_a_missing_log(
     fake_chain: FakeChain, open_indexer: OpenIndexer, indexer_with_omitted_log: tuple[Indexer, int]
 ):
     indexer, block = indexer_with_omitted_log
@@ -182,7 +182,7 @@ def test_case_29_verify_reports_and_repairs_missing_log(
         assert {span.level for span in spans} == {VerificationLevel.PROVEN}
 
 
-def test_verify_reports_number_of_unrepaired_logs(
+def test_verify_reports_the_number_of_unrepaired_logs(
     fake_chain: FakeChain, indexer_with_omitted_log: tuple[Indexer, int]
 ):
     indexer, block = indexer_with_omitted_log

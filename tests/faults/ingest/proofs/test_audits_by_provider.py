@@ -59,7 +59,7 @@ def audited_blocks(indexer: Indexer) -> int:
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
-def test_other_provider_detects_omission_by_both_urls(
+def test_second_provider_detects_omission_by_both_urls_of_first(
     busy_chain: FakeChain, open_indexer: OpenIndexer, *, is_restarted: bool
 ):
     omit_log(busy_chain)
@@ -79,7 +79,7 @@ def test_other_provider_detects_omission_by_both_urls(
     assert indexer.digest() == index_honest_chain(busy_chain, open_indexer).digest()
 
 
-def test_no_block_is_audited_while_other_provider_is_silent(
+def test_no_block_is_audited_while_the_other_provider_is_silent(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     omit_log(busy_chain)
@@ -115,7 +115,7 @@ def test_no_block_is_audited_if_other_provider_is_proven_wrong(
     assert (audited_blocks(indexer), read_metric(POSSIBLE)) == (0, 0)
 
 
-def test_second_endpoint_of_only_provider_audits_first(
+def test_second_endpoint_of_the_only_provider_audits_the_first(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     omit_log(busy_chain)

@@ -38,7 +38,7 @@ def run_once(settings: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, s
     return code, error_lines[-1] if error_lines else ""
 
 
-def test_disputed_block_is_reported_at_every_run(
+def test_disputed_block_is_reported_on_every_run(
     fake_chain: FakeChain, disputed_block: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings = write_daemon_config(fake_chain, tmp_path)
@@ -55,7 +55,7 @@ def test_disputed_block_is_reported_at_every_run(
     assert "UNPROVEN" in capsys.readouterr().out
 
 
-def test_operator_verification_with_endpoint_ends_dispute(
+def test_verification_against_a_chosen_endpoint_ends_the_dispute(
     fake_chain: FakeChain, disputed_block: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     settings = write_daemon_config(fake_chain, tmp_path)
@@ -70,7 +70,7 @@ def test_operator_verification_with_endpoint_ends_dispute(
     assert run_once(settings, capsys)[0] == 0
 
 
-def test_single_endpoint_is_reported_as_lacking_witness(
+def test_status_reports_that_a_single_endpoint_has_no_witness(
     fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     del fake_chain.urls[1]

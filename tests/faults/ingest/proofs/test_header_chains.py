@@ -32,7 +32,7 @@ def mine_forged_blocks(fake_chain: FakeChain, at: Block, *, blocks: int) -> Bloc
 
 
 @pytest.mark.parametrize("liar", [0, 1], ids=["liar first", "liar second"])
-def test_two_self_consistent_chains_are_both_rejected(
+def test_two_conflicting_valid_chains_are_both_rejected(
     fake_chain: FakeChain, site: Site, liar: int
 ):
     honest_blocks = add_provable_blocks(fake_chain, 40)
@@ -94,7 +94,7 @@ def test_forged_block_without_descendants_is_detected(
     assert (outcome, site.rows()) == ((0, ""), site.truth())
 
 
-def test_history_without_second_provider_is_not_final(fake_chain: FakeChain, site: Site):
+def test_history_is_not_final_without_a_second_provider(fake_chain: FakeChain, site: Site):
     add_provable_blocks(fake_chain, 30)
     silent = add_fault(fake_chain, transport_faults.build_http_status_fault(500), 1)
     before = read_metric(WITNESSED, result="unanswered")
@@ -115,7 +115,7 @@ def test_history_without_second_provider_is_not_final(fake_chain: FakeChain, sit
     assert "WAITING-WITNESS" not in site.tell("status")[1]
 
 
-def test_rejected_chain_stays_rejected_without_other_endpoint(fake_chain: FakeChain, site: Site):
+def test_rejected_chain_stays_rejected_without_another_endpoint(fake_chain: FakeChain, site: Site):
     honest_blocks = add_provable_blocks(fake_chain, 40)
     honest = fake_chain.head
     fake_chain.provider.head = mine_forged_blocks(

@@ -32,7 +32,7 @@ def unprovable_chain() -> Iterator[FakeChain]:
         yield chain
 
 
-def test_daemon_continues_after_omitted_round_is_repaired(
+def test_daemon_continues_after_repair_of_an_omitted_round(
     unprovable_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     chain = unprovable_chain

@@ -34,7 +34,7 @@ def test_history_reaches_verification_level_allowed_by_headers(fake_chain: FakeC
     assert site.rows() == site.truth()
 
 
-def test_log_omitted_from_history_is_detected_by_bloom(fake_chain: FakeChain, site: Site):
+def test_bloom_reveals_a_log_omitted_from_history(fake_chain: FakeChain, site: Site):
     grown_blocks = add_provable_blocks(fake_chain)
     add_fault(fake_chain, log_faults.build_omitted_logs_fault(build_log_matcher(grown_blocks[20])))
 
@@ -44,7 +44,7 @@ def test_log_omitted_from_history_is_detected_by_bloom(fake_chain: FakeChain, si
     assert site.rows() == site.truth()
 
 
-def test_log_omitted_without_blooms_is_detected_by_receipts(fake_chain: FakeChain, site: Site):
+def test_receipts_reveal_an_omitted_log_without_blooms(fake_chain: FakeChain, site: Site):
     """Headers with changed blooms do not match their hash, so they do not prove the roots."""
     grown_blocks = add_provable_blocks(fake_chain)
     add_fault(fake_chain, block_faults.build_zero_bloom_fault())
@@ -109,9 +109,7 @@ def test_history_read_before_calibration_is_reread_and_repaired(fake_chain: Fake
     assert min(site.levels(fake_chain.head.number - FINALITY)) >= VerificationLevel.BLOOMED
 
 
-def test_status_reports_blocks_below_required_level_until_reread(
-    fake_chain: FakeChain, site: Site
-):
+def test_status_reports_blocks_below_the_required_level(fake_chain: FakeChain, site: Site):
     add_provable_blocks(fake_chain)
     site.once(0, history="seamed")
     site.configured(0)
@@ -125,7 +123,7 @@ def test_status_reports_blocks_below_required_level_until_reread(
     assert "every block of history can be verified as bloomed" in after
 
 
-def test_false_receipt_samples_discredit_endpoint_not_chain(fake_chain: FakeChain, site: Site):
+def test_false_receipt_samples_discredit_only_the_endpoint(fake_chain: FakeChain, site: Site):
     """For all the newest blocks, the first endpoint returns other receipts than the two others."""
     fake_chain.serve()
     add_provable_blocks(fake_chain)

@@ -107,7 +107,7 @@ def test_endpoint_proven_to_omit_logs_is_no_longer_queried(
     )
 
 
-def test_endpoint_fabricating_logs_is_detected_while_reading(
+def test_endpoint_that_fabricates_logs_is_detected_while_reading(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = calibrate_source(open_indexer(*busy_chain.urls, reports=False))
@@ -132,7 +132,7 @@ def add_changed_receipts_fault(busy_chain: FakeChain, times: int) -> None:
 
 
 @pytest.mark.parametrize(("times", "is_out"), [(1, False), (100, True)])
-def test_endpoint_is_proven_wrong_only_by_repeated_contradiction(
+def test_endpoint_is_proven_wrong_only_by_repeated_contradictions(
     busy_chain: FakeChain, open_indexer: OpenIndexer, times: int, *, is_out: bool
 ):
     indexer = calibrate_source(open_indexer(*busy_chain.urls, reports=False))
@@ -188,7 +188,7 @@ def test_audit_without_proofs_quarantines_no_endpoint(
 # --- consequences ---
 
 
-def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(
+def test_verify_skips_endpoints_proven_wrong_by_default(
     busy_chain: FakeChain, indexer_with_omitted_log: Indexer
 ):
     list(
@@ -213,7 +213,7 @@ def test_verify_without_named_endpoint_skips_endpoints_proven_wrong(
     assert count_requests(busy_chain.providers[0], verified) == 0
 
 
-def test_verify_with_repair_stores_endpoints_proven_wrong(
+def test_verify_with_repair_records_endpoints_proven_wrong(
     indexer_with_omitted_log: Indexer,
 ):
     liar, honest = indexer_with_omitted_log.source.list_endpoint_names()
@@ -230,7 +230,7 @@ def test_verify_with_repair_stores_endpoints_proven_wrong(
     assert list_proven_wrong_endpoints(indexer_with_omitted_log) == {liar}
 
 
-def test_blocks_audited_by_quarantined_endpoint_count_as_unaudited(
+def test_blocks_audited_by_a_quarantined_endpoint_are_unaudited(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = calibrate_source(open_indexer(*busy_chain.urls, reports=False))

@@ -50,7 +50,7 @@ def busy_chain(fake_chain: FakeChain) -> FakeChain:
     ],
     ids=["zero", "saturated", "of logs that nobody has"],
 )
-def test_case_48_invalid_bloom_is_distrusted_and_skips_no_block(
+def test_case_48_invalid_blooms_are_distrusted_and_skip_no_block(
     busy_chain: FakeChain, open_indexer: OpenIndexer, bloom: Callable[[], InjectedFault]
 ):
     add_fault(busy_chain, bloom())
@@ -154,7 +154,7 @@ def test_case_49_false_receipts_of_one_endpoint_do_not_lower_level(
     assert indexer.canonical_logs() == busy_chain.logs()
 
 
-def test_case_49_only_responding_endpoint_does_not_lower_level(
+def test_case_49_one_responding_endpoint_does_not_lower_the_level(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The other endpoint is silent while this one contradicts itself."""
@@ -174,7 +174,7 @@ def test_case_49_only_responding_endpoint_does_not_lower_level(
     assert indexer.canonical_logs() == busy_chain.logs()
 
 
-def test_case_49_lowered_level_is_retried_after_one_hour(
+def test_case_49_higher_level_is_retried_after_one_hour(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     wrong_root = add_fault(busy_chain, block_faults.build_wrong_receipts_root_fault())

@@ -32,7 +32,7 @@ def unprovable_chain(fake_chain: FakeChain) -> FakeChain:
     return fake_chain
 
 
-def test_run_once_with_one_endpoint_fails_at_high_required_level(
+def test_run_once_fails_if_one_endpoint_cannot_reach_the_level(
     unprovable_chain: FakeChain, site: Site
 ):
     outcomes = [site.once(0) for _ in range(2)]
@@ -51,7 +51,7 @@ def test_run_once_with_one_endpoint_fails_at_high_required_level(
     assert "UNPROVEN" not in site.tell("status")[1]
 
 
-def test_agreement_of_second_endpoint_satisfies_required_level(
+def test_agreement_of_a_second_endpoint_satisfies_the_level(
     unprovable_chain: FakeChain, site: Site
 ):
     assert site.once(0)[0] == 1
@@ -61,7 +61,7 @@ def test_agreement_of_second_endpoint_satisfies_required_level(
     assert site.once(0) == (0, "")
 
 
-def test_silent_second_endpoint_does_not_satisfy_required_level(
+def test_silent_second_endpoint_does_not_satisfy_the_level(
     unprovable_chain: FakeChain, site: Site
 ):
     methods = log_faults.LOG_AND_RECEIPT_METHODS
@@ -90,7 +90,7 @@ def omit_last_network_log(chain: FakeChain) -> InjectedFault:
     return log_faults.build_omitted_logs_fault(build_log_matcher(chain.back(FINALITY + 4)))
 
 
-def test_third_provider_disputes_omission_by_two(third_endpoint: FakeChain, site: Site):
+def test_third_provider_disputes_an_omission_by_two(third_endpoint: FakeChain, site: Site):
     for place in (0, 1):
         add_fault(third_endpoint, omit_last_network_log(third_endpoint), place)
 
@@ -102,7 +102,7 @@ def test_third_provider_disputes_omission_by_two(third_endpoint: FakeChain, site
     assert third_endpoint.urls[2] in output
 
 
-def test_third_provider_cannot_change_rows_of_two(third_endpoint: FakeChain, site: Site):
+def test_third_provider_cannot_overrule_two_that_agree(third_endpoint: FakeChain, site: Site):
     add_fault(third_endpoint, omit_last_network_log(third_endpoint), 2)
 
     code, output = site.once(0, 1, 2)
@@ -139,7 +139,9 @@ def test_two_urls_of_one_provider_count_as_one_witness(unprovable_chain: FakeCha
     assert "there is no second endpoint" in site.tell("status")[1]
 
 
-def test_zero_blooms_outside_header_hash_prove_nothing(fake_chain: FakeChain, site: Site):
+def test_zero_bloom_not_covered_by_the_header_hash_proves_nothing(
+    fake_chain: FakeChain, site: Site
+):
     add_provable_blocks(fake_chain)
     for place in (0, 1):
         add_fault(fake_chain, block_faults.build_zero_bloom_fault(), place)
@@ -150,7 +152,7 @@ def test_zero_blooms_outside_header_hash_prove_nothing(fake_chain: FakeChain, si
     assert site.once(0, 1) == (0, "")
 
 
-def test_run_once_passes_on_chain_too_short_to_calibrate(
+def test_run_once_succeeds_on_a_chain_too_short_to_calibrate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     with ExitStack() as stack:
@@ -167,7 +169,7 @@ def test_run_once_passes_on_chain_too_short_to_calibrate(
 
 
 @pytest.mark.parametrize(("history", "is_ready"), [("proven", False), ("seamed", True)])
-def test_daemon_is_ready_only_if_required_level_is_reached(
+def test_daemon_is_ready_only_once_the_required_level_is_reached(
     unprovable_chain: FakeChain, site: Site, history: str, *, is_ready: bool
 ):
     with start_daemon(site.configured(0, history=history)) as running:

@@ -22,7 +22,7 @@ def rewind(indexer: Indexer, number: int) -> None:
     rewind_to_block(indexer.source, indexer.store, indexer.folder, number, RebuildOptions())
 
 
-def test_case_04_rewind_removes_all_blocks_of_old_chain(
+def test_case_04_rewind_removes_every_block_of_the_old_chain(
     fake_chain: FakeChain, open_indexer: OpenIndexer, database_url: str
 ):
     indexer = open_indexer(*fake_chain.urls, url=database_url)
@@ -62,7 +62,7 @@ def test_case_04_rewind_on_unchanged_chain_needs_no_stored_hash(
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_chain_far_below_stored_final_block_is_reported(
+def test_chain_far_below_the_stored_final_block_is_reported(
     fake_chain: FakeChain, open_indexer: OpenIndexer, *, restarts: bool
 ):
     indexer = open_indexer(*fake_chain.urls)
@@ -78,7 +78,7 @@ def test_chain_far_below_stored_final_block_is_reported(
     assert indexer.cursor == before
 
 
-def test_stalled_endpoint_on_fork_is_reported_until_it_resumes(
+def test_stalled_endpoint_on_a_fork_is_reported_until_it_resumes(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()

@@ -140,7 +140,7 @@ def test_case_51_forked_endpoint_is_outvoted_before_finality(
 
 
 @pytest.mark.parametrize("liar", ALL)
-def test_run_once_succeeds_with_one_of_three_endpoints_on_fork(
+def test_run_once_succeeds_with_one_of_three_endpoints_on_a_fork(
     fake_chain: FakeChain, site: Site, liar: int
 ):
     """Every block is stored, and the fork of one endpoint never causes a failing exit code."""
@@ -214,7 +214,7 @@ def test_case_05_unconfirmed_blocks_are_not_final(
     assert get_final_block(indexer)[0] == fake_chain.head.number - FINALITY
 
 
-def test_case_51_fork_is_abandoned_when_other_endpoints_respond(
+def test_case_51_fork_is_abandoned_once_other_endpoints_respond(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """Unconfirmed blocks are journaled from the first block on, also in history."""
@@ -239,7 +239,7 @@ def test_case_51_fork_is_abandoned_when_other_endpoints_respond(
 
 
 @pytest.mark.parametrize("liar", [0, 1])
-def test_case_51_two_urls_of_one_provider_do_not_outvote_other(
+def test_case_51_two_urls_of_one_provider_do_not_outvote_another(
     fake_chain: FakeChain, site: Site, monkeypatch: pytest.MonkeyPatch, liar: int
 ):
     """Both URLs show the same fork, and do not outvote the one endpoint of the other provider."""
@@ -274,7 +274,7 @@ def test_single_provider_continues_and_is_reported_by_status(
     assert "one provider (2 endpoints)" in status
 
 
-def test_case_05_fake_head_of_endpoint_finalizes_no_block(
+def test_case_05_fake_head_of_an_endpoint_finalizes_no_block(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     """The depth of a block below a head is a claim, until another provider's head confirms it."""
@@ -300,7 +300,7 @@ def test_case_05_fake_head_of_endpoint_finalizes_no_block(
     assert get_final_block(indexer)[0] == fake_chain.head.number - FINALITY
 
 
-def test_final_block_follows_second_provider_that_lags_by_one_block(
+def test_final_block_follows_a_second_provider_one_block_behind(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     add_provable_blocks(fake_chain, 12)
@@ -319,7 +319,7 @@ def test_final_block_follows_second_provider_that_lags_by_one_block(
     assert finals == [-1] * 4
 
 
-def test_confirming_final_blocks_costs_two_headers_per_block(
+def test_confirming_a_final_block_costs_two_header_requests(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     add_provable_blocks(fake_chain, 12)
@@ -337,7 +337,7 @@ def test_confirming_final_blocks_costs_two_headers_per_block(
     assert {request.method for request in requests} == {"eth_getBlockByNumber"}
 
 
-def test_safe_block_counts_only_when_confirmed_by_second_provider(
+def test_safe_block_requires_confirmation_by_a_second_provider(
     fake_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     add_provable_blocks(fake_chain, 12)

@@ -52,7 +52,7 @@ def mine_conflicting_branch(fake_chain: FakeChain) -> Block:
     )
 
 
-def test_case_04_final_block_denied_by_two_endpoints_sets_halt(
+def test_case_04_final_block_denied_by_two_endpoints_sets_a_halt(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
@@ -80,7 +80,7 @@ def test_case_04_final_block_denied_by_two_endpoints_sets_halt(
     assert dump_rows_without_halts(indexer) == before
 
 
-def test_case_04_halt_is_cleared_if_two_endpoints_confirm_block(
+def test_case_04_halt_is_cleared_if_two_endpoints_confirm_the_block(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
@@ -161,7 +161,7 @@ def build_clear_record() -> HaltClearRecord:
     return HaltClearRecord(1, "test", "for a test")
 
 
-def test_case_05_endpoint_denying_final_block_is_quarantined(
+def test_case_05_endpoint_that_denies_final_block_is_quarantined(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
@@ -186,7 +186,7 @@ def test_case_05_endpoint_denying_final_block_is_quarantined(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_case_05_endpoint_denying_final_block_is_quarantined_at_start(
+def test_case_05_endpoint_denying_final_block_at_startup_is_quarantined(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()

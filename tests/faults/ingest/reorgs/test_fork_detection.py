@@ -22,7 +22,9 @@ from tests.support.ingest.forked import (
 from tests.support.ingest.indexer import Indexer
 
 
-def test_case_13_return_to_first_fork_restores_all_rows(indexer: Indexer, fake_chain: FakeChain):
+def test_case_13_return_to_the_first_fork_restores_all_rows(
+    indexer: Indexer, fake_chain: FakeChain
+):
     indexer.index()
     first = fake_chain.head
     first_dump = dump_database_rows(indexer.url, orphans=False)
@@ -42,7 +44,7 @@ def test_case_13_return_to_first_fork_restores_all_rows(indexer: Indexer, fake_c
     assert_index_equals_chain(indexer, fake_chain, first)
 
 
-def test_case_14_fork_during_downtime_is_detected_before_logs(
+def test_case_14_fork_during_downtime_is_detected_before_any_log(
     indexer: Indexer, fake_chain: FakeChain
 ):
     indexer.index()
@@ -97,7 +99,7 @@ def test_case_21_nonincreasing_timestamps_do_not_change_order(
     assert_index_equals_chain(indexer, fake_chain)
 
 
-def test_case_51_proxy_with_cached_orphan_is_outvoted(
+def test_case_51_proxy_with_a_cached_orphan_block_is_outvoted(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     """It has our orphaned block in its cache, and the chain's blocks after the orphaned one."""
@@ -122,7 +124,7 @@ def test_case_51_proxy_with_cached_orphan_is_outvoted(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_case_51_fork_claimed_by_single_proxy_is_rejected(
+def test_case_51_fork_shown_by_only_one_proxy_is_rejected(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()
@@ -145,7 +147,7 @@ def test_case_51_fork_claimed_by_single_proxy_is_rejected(
     assert read_counter(metrics.REORGS) == reorgs
 
 
-def test_case_51_other_endpoint_is_used_after_rejected_fork(
+def test_case_51_another_endpoint_is_used_after_a_rejected_fork(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     clock = VirtualClock()

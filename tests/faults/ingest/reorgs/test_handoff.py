@@ -20,7 +20,7 @@ def dump_path_independent_rows(indexer: Indexer) -> list[str]:
     return dump_database_rows(indexer.url, orphans=False, without=HOW_IT_CAME)
 
 
-def test_case_70_backfill_equals_live_indexing_with_forks(
+def test_case_70_backfill_equals_live_indexing_despite_forks(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     live = open_indexer(*fake_chain.urls, reports=False)

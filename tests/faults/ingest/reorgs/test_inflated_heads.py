@@ -81,7 +81,7 @@ def test_inflated_head_of_one_endpoint_does_not_stop_indexing(
 
 @pytest.mark.parametrize("lag", [1, 30])
 @pytest.mark.parametrize("is_stalled", [False, True])
-def test_second_endpoint_that_lags_does_not_delay_blocks(
+def test_lagging_second_endpoint_does_not_delay_blocks(
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,

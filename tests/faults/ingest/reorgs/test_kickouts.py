@@ -52,7 +52,7 @@ def count_revoked_kickouts(when: str) -> float:
     return float(indexer_metrics.KICKOUTS_REVOKED.labels(when)._value.get())
 
 
-def test_kickout_is_not_signed_until_its_evidence_blocks_are_verified(sqlite_harness: Harness):
+def test_kickout_is_not_signed_until_its_blocks_are_verified(sqlite_harness: Harness):
     harness = sqlite_harness
     # The blocks of the evidence are read with no more than their links verified.
     harness.source.configure_verification(MINIMAL_POLICY)
@@ -101,7 +101,7 @@ def test_kickout_is_not_signed_before_header_calibration(sqlite_harness: Harness
     assert actions == [*["kickout evidence verified"] * 2, "report signed", "push planned"]
 
 
-def test_kickout_from_blocks_of_wrong_endpoint_is_not_signed(sqlite_harness: Harness):
+def test_kickout_based_on_a_discredited_endpoint_is_not_signed(sqlite_harness: Harness):
     harness = sqlite_harness
     fill_bad_pool(harness)
     harness.index()
@@ -151,7 +151,7 @@ def test_case_20_no_kickout_is_planned_while_chain_is_stalled(sqlite_harness: Ha
     assert harness.states(ACCUSE) == ["live"]
 
 
-def test_case_75_push_removed_by_reorg_is_resent_once(sqlite_harness: Harness):
+def test_case_75_push_removed_by_a_reorg_is_resent_once(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.period()
     harness.tick()
@@ -221,7 +221,7 @@ def test_case_76_queued_kickout_with_reorged_evidence_expires(
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_case_76_accusation_with_removed_evidence_is_cleared(
+def test_case_76_accusation_with_repaired_evidence_is_cleared(
     sqlite_harness: Harness,
 ):
     """A repair removes a score that the accusation rests on."""

@@ -37,7 +37,7 @@ def test_case_01_single_block_reorg_is_rolled_back_once(indexer: Indexer, fake_c
 
 
 @pytest.mark.parametrize(("depth", "finality"), [(64, 80)])
-def test_case_02_64_block_reorg_is_undone_in_one_transaction(
+def test_case_02_64_block_reorg_is_rolled_back_in_one_transaction(
     fake_chain: FakeChain, open_indexer: OpenIndexer, depth: int, finality: int
 ):
     for provider in fake_chain.providers:
@@ -59,7 +59,7 @@ def test_case_02_64_block_reorg_is_undone_in_one_transaction(
     assert_index_equals_chain(indexer, fake_chain)
 
 
-def test_case_03_deep_reorg_is_undone_from_stored_headers(
+def test_case_03_deep_reorg_is_rolled_back_by_stored_headers(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     for provider in fake_chain.providers:
@@ -78,7 +78,7 @@ def test_case_03_deep_reorg_is_undone_from_stored_headers(
 
 
 @pytest.mark.parametrize("question", range(1, 9))
-def test_case_06_reorg_during_rollback_keeps_rollback_atomic(
+def test_case_06_rollback_is_atomic_despite_a_second_reorg(
     indexer: Indexer, fake_chain: FakeChain, question: int
 ):
     """The chain changes again after each request of a rollback."""
@@ -107,7 +107,7 @@ def test_case_06_reorg_during_rollback_keeps_rollback_atomic(
     assert_index_equals_chain(indexer, fake_chain, second)
 
 
-def test_case_07_window_read_across_reorg_is_discarded(indexer: Indexer, fake_chain: FakeChain):
+def test_case_07_window_read_across_a_reorg_is_discarded(indexer: Indexer, fake_chain: FakeChain):
     indexer.index()
     old_cursor = indexer.cursor
     other_head = fake_chain.tree.mine_empty_blocks(6, parent_block=fake_chain.back(2))
@@ -123,7 +123,7 @@ def test_case_07_window_read_across_reorg_is_discarded(indexer: Indexer, fake_ch
     assert_index_equals_chain(indexer, fake_chain, other_head)
 
 
-def test_case_08_shortened_chain_is_detected_by_head_hash(indexer: Indexer, fake_chain: FakeChain):
+def test_case_08_head_hash_reveals_a_shortened_chain(indexer: Indexer, fake_chain: FakeChain):
     indexer.index()
     fake_chain.live(2, on=fake_chain.back(5))
 
@@ -134,9 +134,7 @@ def test_case_08_shortened_chain_is_detected_by_head_hash(indexer: Indexer, fake
     assert_index_equals_chain(indexer, fake_chain)
 
 
-def test_case_09_late_visible_reorg_is_detected_by_parent_hash(
-    indexer: Indexer, fake_chain: FakeChain
-):
+def test_case_09_parent_hash_reveals_a_reorg_seen_late(indexer: Indexer, fake_chain: FakeChain):
     indexer.index()
     fake_chain.live(2, on=fake_chain.back(1))
 
@@ -147,7 +145,7 @@ def test_case_09_late_visible_reorg_is_detected_by_parent_hash(
     assert_index_equals_chain(indexer, fake_chain)
 
 
-def test_case_10_event_added_to_empty_height_by_reorg_is_applied(
+def test_case_10_event_that_a_reorg_adds_to_empty_block_is_applied(
     indexer: Indexer, fake_chain: FakeChain
 ):
     fake_chain.mine_empty(3)
@@ -162,7 +160,7 @@ def test_case_10_event_added_to_empty_height_by_reorg_is_applied(
     assert_index_equals_chain(indexer, fake_chain)
 
 
-def test_case_11_only_event_of_block_is_removed_by_reorg(
+def test_case_11_reorg_removes_the_only_event_of_a_block(
     indexer: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     without = open_indexer(*fake_chain.urls)
@@ -184,7 +182,7 @@ def test_case_11_only_event_of_block_is_removed_by_reorg(
     assert_index_equals_chain(indexer, fake_chain)
 
 
-def test_case_12_transaction_included_again_after_reorg_counts_once(
+def test_case_12_transaction_reincluded_by_a_reorg_counts_once(
     indexer: Indexer, fake_chain: FakeChain
 ):
     first = fake_chain.emit(encode_unknown_join_log())

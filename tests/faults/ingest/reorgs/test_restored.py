@@ -28,7 +28,7 @@ __all__ = ["chain", "fresh_chain", "fresh_testbed", "sqlite_harness", "testbed"]
 pytestmark = pytest.mark.evm
 
 
-def test_case_62_restored_backup_does_not_repeat_sent_kickout(
+def test_case_62_restored_backup_does_not_resend_a_kickout(
     sqlite_harness: Harness, testbed: OracleTestbed, tmp_path: Path
 ):
     harness = sqlite_harness

@@ -109,7 +109,7 @@ def test_any_damaged_row_is_detected(synced_indexer: Indexer):
     assert missed == []
 
 
-def test_rebuild_from_damaged_logs_is_refused(synced_indexer: Indexer):
+def test_rebuild_from_damaged_logs_is_rejected(synced_indexer: Indexer):
     with synced_indexer.store.transaction() as uow:
         before = uow.projections.compute_digest()
         connection = uow._connection

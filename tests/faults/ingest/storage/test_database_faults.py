@@ -68,7 +68,7 @@ def can_reach_undisturbed_state(
     return states[0] == states[1]
 
 
-def test_case_61_indexing_resumes_after_full_disk(
+def test_case_61_indexing_resumes_after_a_full_disk(
     partly_indexed_indexer: Indexer, fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     before = dump_database_rows(partly_indexed_indexer.url)
@@ -84,7 +84,7 @@ def test_case_61_indexing_resumes_after_full_disk(
     assert can_reach_undisturbed_state(partly_indexed_indexer, fake_chain, open_indexer)
 
 
-def test_case_61_indexing_resumes_after_concurrent_writer(
+def test_case_61_indexing_resumes_after_a_concurrent_writer(
     partly_indexed_indexer: Indexer,
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
@@ -105,7 +105,7 @@ def test_case_61_indexing_resumes_after_concurrent_writer(
     assert can_reach_undisturbed_state(partly_indexed_indexer, fake_chain, open_indexer)
 
 
-def test_case_61_indexing_continues_from_older_database_copy(
+def test_case_61_indexing_continues_from_an_older_database_copy(
     partly_indexed_indexer: Indexer,
     fake_chain: FakeChain,
     open_indexer: OpenIndexer,
@@ -173,7 +173,7 @@ connection.close()
 """
 
 
-def test_damage_found_by_running_process_is_fatal(tmp_path: Path):
+def test_damage_found_by_a_running_process_is_fatal(tmp_path: Path):
     """With a TransientError, the daemon would continue with a damaged database until a restart."""
     path = tmp_path / "oracle.sqlite"
     with Store.open(f"sqlite:///{path}", create=True) as store:
@@ -198,7 +198,7 @@ def test_damage_found_by_running_process_is_fatal(tmp_path: Path):
         ("default_transaction_read_only=on", TransientError, "read-only; connect to the primary "),
     ],
 )
-def test_write_that_postgresql_rejects_names_remedy(
+def test_error_for_rejected_postgresql_write_names_the_remedy(
     postgresql_url: str, session_setting: str, error: type[OracleError], message: str
 ):
     url = f"{postgresql_url}&options={quote(f'-c {session_setting}')}"
@@ -206,7 +206,7 @@ def test_write_that_postgresql_rejects_names_remedy(
         uow.bookmarks.set("key", "value")
 
 
-def test_second_open_of_sqlite_store_preserves_locks(tmp_path: Path):
+def test_opening_a_sqlite_store_twice_preserves_its_locks(tmp_path: Path):
     path = tmp_path / "oracle.sqlite"
     url = f"sqlite:///{path}"
     with Store.open(url, create=True) as store:

@@ -20,7 +20,7 @@ FULL = Path("/dev/full")
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="Linux alone has a device that is always full")
-def test_full_log_disk_does_not_stop_run(
+def test_full_log_disk_does_not_stop_the_run(
     fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     site = Site(fake_chain, tmp_path, capsys)
@@ -51,7 +51,7 @@ class FillingDisk(io.StringIO):
 
 @given(refused=st.frozensets(st.integers(1, 30)), lines=st.integers(1, 20))
 @examples(100)
-def test_log_line_is_written_or_counted_as_lost(refused: frozenset[int], lines: int):
+def test_log_line_is_either_written_or_counted_as_lost(refused: frozenset[int], lines: int):
     disk = FillingDisk(refused)
     stream = LogStream(disk)
     for number in range(lines):

@@ -147,7 +147,7 @@ def assert_end_equals_undisturbed(
     assert dump_database_rows(killed_indexer_url) == dump_database_rows(undisturbed_indexer.url)
 
 
-def test_case_58_killed_commit_is_repeated_with_same_result(
+def test_case_58_commit_killed_midway_is_repeated_identically(
     fake_chain: FakeChain,
     killed_indexer_url: str,
     undisturbed_indexer: Indexer,
@@ -161,7 +161,7 @@ def test_case_58_killed_commit_is_repeated_with_same_result(
     )
 
 
-def test_case_58_killed_rollback_is_repeated_with_same_result(
+def test_case_58_rollback_killed_midway_is_repeated_identically(
     fake_chain: FakeChain,
     killed_indexer_url: str,
     undisturbed_indexer: Indexer,
@@ -175,7 +175,7 @@ def test_case_58_killed_rollback_is_repeated_with_same_result(
     )
 
 
-def test_case_59_kill_before_cursor_update_causes_no_double_fold(
+def test_case_59_kill_before_cursor_update_does_not_fold_twice(
     fake_chain: FakeChain, killed_indexer_url: str, undisturbed_indexer: Indexer, bearing: Nursery
 ):
     fake_chain.live(12)

@@ -119,7 +119,7 @@ def list_report_bytes(indexer: Indexer, after_block: int) -> list[tuple[int, str
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_switched_reporter_equals_rebuilt_reporter(
+def test_reporter_after_rules_switch_equals_a_rebuilt_one(
     following: Following, open_indexer: OpenIndexer, seed: int
 ):
     random = Random(seed)  # noqa: S311  # repeatable, no secret
@@ -159,7 +159,7 @@ def test_switched_reporter_equals_rebuilt_reporter(
     assert reports
 
 
-def test_reorg_of_rules_change_restores_previous_rules(
+def test_reorg_of_a_rules_change_restores_the_previous_rules(
     following: Following, open_indexer: OpenIndexer
 ):
     chain, base = following.chain, following.chain.head
@@ -195,7 +195,7 @@ def move_the_last_event(preview: ShadowFold) -> None:
 
 
 @pytest.mark.parametrize("damage", [change_a_node, drop_a_node, move_the_last_event])
-def test_rules_are_kept_if_state_differs_from_preview(
+def test_rules_are_not_switched_if_state_differs_from_preview(
     following: Following, damage: Callable[[ShadowFold], None]
 ):
     preview = following.fold_preview()
@@ -219,7 +219,7 @@ def test_switch_to_rules_not_in_force_is_rejected(following: Following):
     assert following.read_facts() == before
 
 
-def test_switch_with_preview_above_cursor_is_rejected(following: Following):
+def test_switch_with_a_preview_above_the_cursor_is_rejected(following: Following):
     preview = following.fold_preview()
     preview.block = following.indexer.cursor[0] + 100
     following.set_rules(NEXT_HASH)
@@ -227,7 +227,7 @@ def test_switch_with_preview_above_cursor_is_rejected(following: Following):
         following.switch(preview)
 
 
-def test_interrupted_switch_is_completed_by_restart(following: Following):
+def test_restart_completes_an_interrupted_rules_switch(following: Following):
     preview = following.fold_preview()
     following.set_rules(NEXT_HASH)
     before = following.read_facts()
@@ -251,7 +251,7 @@ def iter_due_blocks(uow: UnitOfWork) -> Iterator[int]:
     return (header.as_of for header in mark_unsignable_reports_not_due(uow, cuts) if header.is_due)
 
 
-def test_report_built_under_other_rules_is_not_due(following: Following):
+def test_report_built_with_other_rules_is_not_due(following: Following):
     preview = following.fold_preview()
     chain = following.chain
     indexer = following.indexer

@@ -68,7 +68,7 @@ def compute_preview(synced_indexer: Indexer, rules: Rules, time: int) -> RulesPr
     return compute_rules_preview(now, then, get_final_block_number(synced_indexer), time)
 
 
-def test_shadow_fold_under_same_rules_equals_stored_state(settled_indexer: Indexer):
+def test_shadow_fold_with_the_same_rules_equals_the_stored_state(settled_indexer: Indexer):
     shadow = fold_all(settled_indexer, CRYNUX)
 
     with settled_indexer.store.read_transaction() as uow:
@@ -78,7 +78,7 @@ def test_shadow_fold_under_same_rules_equals_stored_state(settled_indexer: Index
 
 
 @pytest.mark.parametrize("rules", [OTHER, TERMINAL, RELAY], ids=["other", "terminal", "relay"])
-def test_shadow_fold_under_other_rules_equals_replay(settled_indexer: Indexer, rules: Rules):
+def test_shadow_fold_with_other_rules_equals_a_replay(settled_indexer: Indexer, rules: Rules):
     last_block = get_final_block_number(settled_indexer)
     with settled_indexer.store.read_transaction() as uow:
         lines = list(export_events(uow, settled_indexer.folder.reader, BlockRange(0, last_block)))
@@ -102,7 +102,7 @@ def test_shadow_fold_under_other_rules_equals_replay(settled_indexer: Indexer, r
 
 @pytest.mark.parametrize("rules", [CRYNUX, OTHER, TERMINAL], ids=["same", "other", "terminal"])
 @pytest.mark.parametrize("kept_logs", [1, 7, 10_000])
-def test_resumed_shadow_fold_equals_uninterrupted_fold(
+def test_resumed_shadow_fold_equals_an_uninterrupted_one(
     synced_indexer: Indexer,
     fake_chain: FakeChain,
     tmp_path: Path,
@@ -133,7 +133,7 @@ def test_resumed_shadow_fold_equals_uninterrupted_fold(
     assert continued == 3
 
 
-def test_event_of_dropped_task_restarts_shadow_fold(
+def test_event_of_a_dropped_task_restarts_the_shadow_fold(
     settled_indexer: Indexer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(shadow_fold, "LOGS_PER_STEP", 1)

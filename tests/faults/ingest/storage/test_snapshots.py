@@ -98,7 +98,7 @@ def fold_from_start(uow: UnitOfWork, source: EventArchive, block: int) -> Folded
 
 
 @pytest.mark.parametrize(("logs", "intervals"), [(5, 2), (17, 1), (2, 0)])
-def test_fold_from_snapshot_equals_fold_from_start(
+def test_fold_from_a_snapshot_equals_a_fold_from_the_start(
     synced_indexer: Indexer,
     fake_chain: FakeChain,
     monkeypatch: pytest.MonkeyPatch,
@@ -123,7 +123,7 @@ def test_fold_from_snapshot_equals_fold_from_start(
     assert sample.differing == ()
 
 
-def test_state_from_snapshot_without_tasks_equals_fold_from_scratch(
+def test_snapshot_without_tasks_gives_the_same_state(
     synced_indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     real = snapshot_repository.encode_state
@@ -142,7 +142,7 @@ def test_state_from_snapshot_without_tasks_equals_fold_from_scratch(
             assert (nodes, other_parts) == (expected_nodes, expected_parts)
 
 
-def test_snapshot_of_different_rules_or_fold_version_is_not_used(
+def test_snapshot_of_other_rules_or_fold_version_is_not_used(
     synced_indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
@@ -156,7 +156,7 @@ def test_snapshot_of_different_rules_or_fold_version_is_not_used(
         assert fold_state_up_to(uow, reader, CRYNUX, last).snapshot_block is None
 
 
-def test_groups_closed_by_counting_are_restored_from_snapshots(
+def test_groups_closed_by_count_are_restored_from_snapshots(
     synced_indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
@@ -202,7 +202,7 @@ def test_damaged_snapshot_is_ignored(
     assert check_every_block(synced_indexer.store, source, fake_chain.head.number) == {None}
 
 
-def test_sample_check_reports_damaged_node(
+def test_sample_check_reports_a_damaged_node(
     synced_indexer: Indexer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
@@ -220,7 +220,7 @@ def test_sample_check_reports_damaged_node(
     assert sample_check.differing == (f"node {address}",)
 
 
-def test_fold_too_far_from_snapshot_is_rejected(
+def test_fold_too_far_from_a_snapshot_is_rejected(
     synced_indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
@@ -239,7 +239,7 @@ def test_fold_too_far_from_snapshot_is_rejected(
         )
 
 
-def test_snapshots_stay_within_size_limit_and_thin_out_with_age():
+def test_snapshots_thin_out_with_age_within_the_size_limit():
     chance = random.Random(1)  # noqa: S311  places to be drawn again
     places = [
         SnapshotInfo(number, 5_000 * number, chance.randint(900, 1_100))

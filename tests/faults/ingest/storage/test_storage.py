@@ -74,7 +74,7 @@ def restart_with_new_reader(indexer: Indexer) -> Indexer:
     return indexer
 
 
-def test_case_63_undecodable_logs_are_decoded_after_upgrade(
+def test_case_63_undecodable_logs_are_decoded_after_an_upgrade(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.emit(
@@ -211,7 +211,7 @@ def test_case_67_new_calls_of_contract_are_read_for_old_blocks(
         assert not find_index_gaps(uow, now)
 
 
-def test_case_67_interrupted_scope_backfill_resumes_at_last_block(
+def test_case_67_interrupted_backfill_resumes_at_the_last_block(
     fake_chain: FakeChain, open_indexer: OpenIndexer, monkeypatch: pytest.MonkeyPatch
 ):
     fake_chain.mine_empty(FINALITY)
@@ -241,7 +241,7 @@ def test_case_67_interrupted_scope_backfill_resumes_at_last_block(
 # --- 68: start blocks ---
 
 
-def test_case_68_future_start_block_is_reported_and_waited_for(
+def test_case_68_daemon_waits_for_a_future_start_block(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     start = fake_chain.head.number + 5
@@ -257,7 +257,9 @@ def test_case_68_future_start_block_is_reported_and_waited_for(
     assert indexer.canonical_logs() == fake_chain.logs()[-1:]
 
 
-def test_case_68_start_block_at_head_is_included(fake_chain: FakeChain, open_indexer: OpenIndexer):
+def test_case_68_start_block_at_the_head_is_included(
+    fake_chain: FakeChain, open_indexer: OpenIndexer
+):
     head = fake_chain.emit(encode_task_created_log(700))
     indexer = open_indexer(*fake_chain.urls, start_block=head.number)
 
@@ -293,7 +295,7 @@ def test_case_68_backfill_from_block_0_resumes_after_every_restart(
 # --- 74: another version of the fold ---
 
 
-def test_case_74_state_of_other_version_is_refolded_offline(
+def test_case_74_state_of_another_version_is_refolded_offline(
     indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     indexer.index()

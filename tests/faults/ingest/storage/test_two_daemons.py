@@ -16,7 +16,7 @@ from tests.support.ingest.fake_chain import FakeChain
 from tests.support.ingest.indexer import Indexer
 
 
-def test_case_60_second_daemon_exits_and_reports_first_daemon(
+def test_case_60_second_daemon_exits_and_names_the_first(
     fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = write_daemon_config(fake_chain, tmp_path)
@@ -31,7 +31,7 @@ def test_case_60_second_daemon_exits_and_reports_first_daemon(
         first.wait_for_block(fake_chain.head.number)
 
 
-def test_case_60_overtaken_writer_commits_nothing(
+def test_case_60_writer_that_lost_its_lease_commits_nothing(
     fake_chain: FakeChain, indexer: Indexer, open_indexer: OpenIndexer
 ):
     indexer.index()
@@ -53,7 +53,7 @@ def test_case_60_overtaken_writer_commits_nothing(
     assert other_indexer.digest() == alone.digest()
 
 
-def test_case_72_stop_during_backfill_ends_at_window_boundary(
+def test_case_72_stop_during_backfill_ends_at_a_window_boundary(
     fake_chain: FakeChain, tmp_path: Path, open_indexer: OpenIndexer
 ):
     path = write_daemon_config(fake_chain, tmp_path)

@@ -77,7 +77,7 @@ def test_lost_commit_response_is_reported_and_resolved(
 
 
 @LOSS
-def test_failure_before_commit_is_no_unknown_commit(
+def test_failure_before_the_commit_is_not_an_unknown_commit(
     lossy_proxy_and_url: tuple[LossyProxy, str], loss: CommitLoss
 ):
     proxy, url = lossy_proxy_and_url
@@ -90,7 +90,7 @@ def test_failure_before_commit_is_no_unknown_commit(
 
 
 @LOSS
-def test_lease_is_held_if_response_to_acquisition_is_lost(
+def test_lease_is_held_although_the_acquire_response_is_lost(
     lossy_proxy_and_url: tuple[LossyProxy, str], loss: CommitLoss
 ):
     proxy, url = lossy_proxy_and_url

@@ -40,7 +40,7 @@ def get_only_intent(harness: Harness, kind: str) -> Intent:
     return intent
 
 
-def test_execution_held_by_operator_is_not_planned_again(sqlite_harness: Harness):
+def test_execution_held_by_the_operator_is_not_planned_again(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     pass_veto_delay(harness)
@@ -60,7 +60,7 @@ def test_execution_held_by_operator_is_not_planned_again(sqlite_harness: Harness
     assert get_only_intent(harness, EXECUTE_KICK).state is IntentState.LIVE
 
 
-def test_unsent_execution_is_replanned_with_proof_of_next_round(sqlite_harness: Harness):
+def test_unsent_execution_is_replanned_with_the_next_rounds_proof(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     pass_veto_delay(harness)
@@ -91,7 +91,7 @@ def test_evidence_file_contains_chain_rules_and_entries(sqlite_harness: Harness)
     assert {*evidence["entries"][0]} >= {"at", "task", "score", "rank", "time"}
 
 
-def test_case_f56_waiting_kickout_is_cleared_after_recovery(
+def test_case_f56_accusation_is_cleared_after_the_node_recovers(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -116,7 +116,7 @@ def test_case_f56_waiting_kickout_is_cleared_after_recovery(
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_case_f58_empty_kickout_bucket_defers_execution(
+def test_case_f58_empty_kickout_bucket_defers_the_execution(
     sqlite_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = sqlite_harness
@@ -179,7 +179,7 @@ def test_truncated_evidence_file_is_written_again(sqlite_harness: Harness):
     assert hashlib.sha256(file.read_bytes()).digest() == digest
 
 
-def test_accusation_confirmed_by_last_round_cannot_be_cleared(sqlite_harness: Harness):
+def test_accusation_confirmed_by_the_last_round_cannot_be_cleared(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     heads = harness.source.fetch_heads()
@@ -188,7 +188,7 @@ def test_accusation_confirmed_by_last_round_cannot_be_cleared(sqlite_harness: Ha
     assert CLEAR_KICK not in kinds(harness)
 
 
-def test_kickouts_wait_while_report_is_held(sqlite_harness: Harness):
+def test_kickouts_wait_while_a_report_is_held(sqlite_harness: Harness):
     harness = sqlite_harness
     fill_bad_pool(harness)
     run_until_due_is_stated(harness)
@@ -202,7 +202,7 @@ def test_kickouts_wait_while_report_is_held(sqlite_harness: Harness):
     assert [step.action for step in harness.repeat(plan_kickout_call)] == [f"{ACCUSE} planned"]
 
 
-def test_kickout_planned_during_push_is_not_sent_to_revert(sqlite_harness: Harness):
+def test_kickout_planned_during_a_push_is_not_sent_if_it_reverts(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     pass_veto_delay(harness)

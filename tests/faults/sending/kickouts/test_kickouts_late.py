@@ -30,7 +30,7 @@ def is_rebuild_identical(harness: Harness) -> bool:
     return rebuild_state(harness.store, harness.folder, options).is_same
 
 
-def test_veto_survives_replacement_of_vetoer(harness: Harness):
+def test_veto_survives_replacement_of_the_vetoer(harness: Harness):
     accuse_node_two(harness)
     does, network = harness.testbed.oracle.functions, harness.testbed.network
     for call in (
@@ -48,7 +48,7 @@ def test_veto_survives_replacement_of_vetoer(harness: Harness):
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_accusation_is_executed_after_outage_and_new_round(
+def test_accusation_is_executed_after_an_outage_and_a_new_round(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -66,7 +66,7 @@ def test_accusation_is_executed_after_outage_and_new_round(
     assert standing(harness) is Standing.KICKED_OUT
 
 
-def test_recovered_node_due_again_is_accused_of_new_interval(sqlite_harness: Harness):
+def test_node_that_is_due_again_is_accused_of_the_new_interval(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     first = kick(harness)

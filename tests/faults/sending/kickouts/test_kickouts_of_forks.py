@@ -19,7 +19,7 @@ __all__ = ["fresh_chain"]
 FINAL = 65
 
 
-def test_accusation_of_reorged_round_is_replanned(
+def test_accusation_of_a_reorged_round_is_replanned(
     sqlite_harness: Harness,
 ):
     harness, testbed = sqlite_harness, sqlite_harness.testbed

@@ -50,7 +50,7 @@ def count_accusable_nodes(harness: Harness) -> int:
     return sum(case.obstacle is None for case in cases)
 
 
-def test_twenty_nodes_are_accused_by_one_round_without_failure(sqlite_harness: Harness):
+def test_one_round_can_accuse_twenty_nodes(sqlite_harness: Harness):
     harness, testbed = sqlite_harness, sqlite_harness.testbed
     rank_bad_nodes_last(harness)
     harness.index()

@@ -175,7 +175,7 @@ def write_result(results: Path, task: bytes, result: int) -> None:
     (results / f"0x{task.hex()}").write_text(f"0x{encode_word(result).hex()}\n")
 
 
-def test_contests_are_settled_in_window_despite_restarts(
+def test_contests_are_settled_in_their_window_despite_restarts(
     network: Network, config: Path, results: Path
 ):
     with run_daemon(config, "--dispatch") as running:

@@ -68,7 +68,7 @@ def test_case_f01_push_is_completed_once_after_any_crash(
                 harness.close()
 
 
-def test_case_f02_stored_bytes_are_sent_unchanged_after_crash(
+def test_case_f02_stored_bytes_are_sent_unchanged_after_a_crash(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness, (first, second) = proxied_harness, proxies

@@ -97,7 +97,7 @@ def run_ticks(harness: Harness, times: int = 1) -> int:
     return failed
 
 
-def test_case_f42_former_leader_stores_and_sends_nothing(
+def test_case_f42_former_leader_neither_stores_nor_sends(
     harness: Harness,
 ):
     testbed, store = harness.testbed, harness.store
@@ -124,7 +124,7 @@ def test_case_f42_former_leader_stores_and_sends_nothing(
 
 @pytest.mark.parametrize("outcome", ["made", "not made"])
 @pytest.mark.parametrize("at", range(COMMITS))
-def test_case_f43_unknown_commit_is_resolved_before_push(
+def test_case_f43_unknown_commit_is_resolved_before_the_push(
     sqlite_harness: Harness, at: int, outcome: str
 ):
     harness = sqlite_harness
@@ -143,7 +143,7 @@ def test_case_f43_unknown_commit_is_resolved_before_push(
 
 
 @pytest.mark.parametrize("fault", ["read-only", "full disk"])
-def test_case_f44_nothing_is_sent_while_database_is_unwritable(
+def test_case_f44_nothing_is_sent_while_the_database_is_unwritable(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], fault: str
 ):
     harness = proxied_harness
@@ -189,7 +189,7 @@ def test_case_f44_nothing_is_sent_while_postgresql_is_read_only(
 @pytest.mark.postgres
 @pytest.mark.parametrize("code", ["40001", "40P01"])
 @pytest.mark.parametrize("table", ["pub_intent", "pub_nonce", "pub_attempt", "pub_journal"])
-def test_case_f45_aborted_transaction_is_retried_from_start(
+def test_case_f45_aborted_transaction_is_retried_from_the_start(
     testbed: Any, new_postgresql_store: Any, tmp_path: Any, table: str, code: str
 ):
     with new_postgresql_store() as store:
@@ -206,7 +206,7 @@ def test_case_f45_aborted_transaction_is_retried_from_start(
         harness.close()
 
 
-def test_case_f45_no_database_transaction_is_open_during_send(
+def test_case_f45_no_database_transaction_is_open_during_a_send(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness, url = proxied_harness, proxied_harness.store._url
@@ -225,7 +225,7 @@ def test_case_f45_no_database_transaction_is_open_during_send(
 
 
 @pytest.mark.parametrize("jump", [HOUR, -HOUR])
-def test_case_f46_clock_jump_changes_no_deadline_lease_or_bump(harness: Harness, jump: int):
+def test_case_f46_clock_jump_does_not_affect_deadlines_or_leases(harness: Harness, jump: int):
     chain = harness.testbed.chain
     harness.period()
     plain = harness.context.clock

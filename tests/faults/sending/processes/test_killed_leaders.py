@@ -46,7 +46,7 @@ def test_killed_leader_is_replaced_immediately(
             assert not has_logged(following, "waiting_for_lease_expiry")
 
 
-def test_daemon_waits_for_lease_expiry_if_leader_may_be_alive(
+def test_daemon_waits_for_lease_expiry_if_the_leader_may_be_alive(
     idle_network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
@@ -61,7 +61,7 @@ def test_daemon_waits_for_lease_expiry_if_leader_may_be_alive(
         assert waiting.wait_for("daemon_started")["epoch"] == 2
 
 
-def test_second_daemon_exits_while_lease_is_renewed(
+def test_second_daemon_exits_while_the_lease_is_renewed(
     idle_network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
@@ -76,7 +76,7 @@ def test_second_daemon_exits_while_lease_is_renewed(
     assert get_lease(url).holder == ELSEWHERE
 
 
-def test_daemon_waiting_for_lease_stops_on_request(
+def test_daemon_that_waits_for_the_lease_stops_on_request(
     idle_network: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
 ):
     path = write_daemon_config(idle_network, tmp_path / "one", empty_sqlite_url)

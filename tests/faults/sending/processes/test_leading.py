@@ -142,7 +142,7 @@ def test_case_f40_second_daemon_without_standby_exits(
         assert get_lease(url).holder is not None
 
 
-def test_case_f41_leader_stalled_in_send_exits_without_duplicate(
+def test_case_f41_leader_that_stalls_in_a_send_sends_no_duplicate(
     network: LocalNetwork, empty_database_url: str, tmp_path: Path
 ):
     url = empty_database_url
@@ -225,7 +225,7 @@ def _wait_for_state(daemon: Daemon, state: str, gate: faults.Gate) -> None:
     daemon.wait_for(events[state])
 
 
-def test_idle_leader_stops_when_its_lease_is_taken_over(
+def test_idle_leader_exits_when_its_lease_is_taken_over(
     idle_network: LocalNetwork, empty_sqlite_url: str, tmp_path: Path
 ):
     url = empty_sqlite_url
@@ -240,7 +240,7 @@ def test_idle_leader_stops_when_its_lease_is_taken_over(
     assert get_lease(url).holder == "somebody"
 
 
-def test_standby_does_not_lead_on_database_of_newer_version(
+def test_standby_does_not_take_over_a_newer_database(
     idle_network: LocalNetwork, sqlite_url: str, tmp_path: Path
 ):
     with Store.open(sqlite_url) as store, ExitStack() as running:

@@ -28,7 +28,7 @@ HOUR = 3600
 COUNT = "eth_getTransactionCount"
 
 
-def test_case_f07_transaction_mined_during_downtime_is_not_resent(
+def test_case_f07_transaction_mined_in_downtime_is_not_resent(
     harness: Harness,
 ):
     harness.period()
@@ -53,7 +53,7 @@ def test_case_f07_transaction_mined_during_downtime_is_not_resent(
     assert testbed.round == 1
 
 
-def test_case_f32_reorg_during_downtime_resends_stored_bytes(
+def test_case_f32_stored_bytes_are_resent_after_reorg_in_downtime(
     harness: Harness,
 ):
     harness.period()
@@ -86,7 +86,7 @@ def test_case_f32_reorg_during_downtime_resends_stored_bytes(
     assert harness.testbed.round == 1
 
 
-def test_case_f19_old_database_copy_is_rejected_until_rebuilt(
+def test_case_f19_stale_database_copy_is_rejected_until_rebuilt(
     sqlite_harness: Harness, tmp_path: Path
 ):
     harness = sqlite_harness
@@ -125,7 +125,7 @@ def test_case_f19_old_database_copy_is_rejected_until_rebuilt(
         assert find_unsent_report_reason(harness.reporting) is None
 
 
-def test_restored_database_signs_nothing_until_statements_expire(
+def test_nothing_is_signed_after_a_restore_until_statements_expire(
     sqlite_harness: Harness, tmp_path: Path
 ):
     """The nonces do not show the loss, because the transaction since the backup is not mined."""
@@ -165,7 +165,7 @@ def list_signatures(harness: Harness) -> list[SignedStatement]:
         return uow.statements.list_for_round(harness.testbed.address, 2)
 
 
-def test_case_f19_rebuilt_database_reuses_no_nonce(harness: Harness, new_store: NewStore):
+def test_case_f19_rebuilt_database_does_not_reuse_a_nonce(harness: Harness, new_store: NewStore):
     harness.pushed()
     harness.pushed()
     with new_store() as fresh:
@@ -188,7 +188,7 @@ def test_case_f19_rebuilt_database_reuses_no_nonce(harness: Harness, new_store: 
         assert plan_outbox_rebuild(harness.context, 1000).is_empty
 
 
-def test_case_f19_higher_nonce_of_one_endpoint_stops_sending(
+def test_case_f19_higher_nonce_at_one_endpoint_stops_sending(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

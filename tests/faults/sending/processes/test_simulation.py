@@ -31,7 +31,7 @@ def empty_template() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_case_f74_simulation_with_faults_keeps_invariants(name: str, empty_template: Path):
+def test_case_f74_invariants_hold_in_simulation_with_faults(name: str, empty_template: Path):
     setting = SETTINGS[name]
     for seed in range(1, -(-_ROUNDS // SETTINGS[name].rounds) + 1):
         played = play(setting, seed, empty_template)
@@ -41,7 +41,7 @@ def test_case_f74_simulation_with_faults_keeps_invariants(name: str, empty_templ
 
 @pytest.mark.parametrize("size", [3, 100])
 @pytest.mark.parametrize("name", ["two", "twice the noise", "short account balance"])
-def test_case_f74_simulation_of_batched_calls_keeps_invariants(
+def test_case_f74_invariants_hold_in_simulation_of_batched_calls(
     name: str, size: int, empty_template: Path
 ):
     for seed in (1, 2):
@@ -74,7 +74,7 @@ def test_simulation_cache_does_not_change_outcome(empty_template: Path):
     assert quick == slow
 
 
-def test_expired_calls_do_not_block_further_calls():
+def test_expired_calls_do_not_block_later_calls():
     """Without the fix, three calls that expired together were never requested again."""
     goals = Goals(24)
     wished_by_goal = dict.fromkeys(goals.pushes, Wished("final", 1, is_over=True))
@@ -82,7 +82,7 @@ def test_expired_calls_do_not_block_further_calls():
     assert goals.next_other(wished_by_goal) == goals.others[0]
 
 
-def test_skipped_confirmation_violates_simulation_invariant_i8(
+def test_skipping_confirmation_violates_invariant_i8(
     empty_template: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(replica, "confirm_transactions", lambda *_: None)
@@ -90,7 +90,7 @@ def test_skipped_confirmation_violates_simulation_invariant_i8(
     assert any(fault.startswith("I8") for fault in played.faults)
 
 
-def test_reservation_above_budget_violates_simulation_invariant_i10(
+def test_reservation_above_the_budget_violates_invariant_i10(
     empty_template: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(fee_bump, "compute_nonce_budget", lambda *_: 10**30)
@@ -105,7 +105,7 @@ def test_reservation_above_budget_violates_simulation_invariant_i10(
     assert any(fault.startswith("I10") for fault in faults)
 
 
-def test_naive_publisher_sends_duplicates_in_same_simulation():
+def test_naive_publisher_sends_duplicates_in_the_same_simulation():
     """If no duplicate were detected here, the zeros of the other tests would prove nothing."""
     worlds = [play_naive(SETTINGS["two"], seed) for seed in range(1, _NAIVE_WORLDS + 1)]
     assert sum(world.verdict.doubles for world in worlds) > 0

@@ -64,7 +64,7 @@ def sqlite_stage(
 
 
 @pytest.mark.parametrize("kind", PHASES)
-def test_case_f41_successor_of_stalled_leader_sends_once(
+def test_case_f41_successor_of_a_stalled_leader_sends_once(
     stage: Stand, kind: str, *, bounded: bool
 ):
     phase = PHASES[kind]
@@ -84,7 +84,7 @@ def test_case_f41_successor_of_stalled_leader_sends_once(
                 assert_survives_stall(harness, stage.second, kind, stop)
 
 
-def test_nonce_limits_push_to_one_effect_without_lease_fencing(
+def test_nonce_prevents_a_second_push_without_lease_fencing(
     sqlite_stage: Stand, monkeypatch: pytest.MonkeyPatch
 ):
     stage = sqlite_stage

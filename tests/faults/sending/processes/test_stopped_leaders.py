@@ -91,7 +91,7 @@ def read_contract_keys(network: LocalNetwork) -> dict[str, DemoKey]:
     return key_by_role
 
 
-def test_case_f41_each_round_lands_once_with_stopped_leaders(
+def test_case_f41_each_round_is_accepted_once_with_stopped_leaders(
     tmp_path: Path, empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)

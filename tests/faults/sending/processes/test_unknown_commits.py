@@ -53,7 +53,7 @@ def count_signed_transactions(url: str) -> int:
 
 
 @pytest.mark.parametrize("loss", list(CommitLoss), ids=lambda connection: connection.name.lower())
-def test_push_sends_one_transaction_if_commit_response_is_lost(
+def test_push_is_sent_once_if_a_commit_response_is_lost(
     testbed: OracleTestbed,
     fresh_chain: Chain,
     postgresql_server: Server,

@@ -32,7 +32,7 @@ def upgrade_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callabl
     return upgrade
 
 
-def test_case_f49_live_push_becomes_final_after_migration(
+def test_case_f49_live_push_becomes_final_after_a_migration(
     harness: Harness, upgrade_database: Callable[[Harness], str]
 ):
     harness.period()
@@ -63,7 +63,7 @@ def test_case_f49_live_push_becomes_final_after_migration(
         harness.close()
 
 
-def test_case_f49_paused_account_and_mined_push_survive_migration(
+def test_case_f49_paused_account_and_push_survive_a_migration(
     harness: Harness, upgrade_database: Callable[[Harness], str]
 ):
     harness.period()

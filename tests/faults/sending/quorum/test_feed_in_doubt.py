@@ -6,7 +6,7 @@ from tests.support.harness import Harness
 from tests.support.sending.rounds import list_signed_statements
 
 
-def test_nothing_is_signed_while_feed_fault_is_open(harness: Harness):
+def test_nothing_is_signed_while_a_feed_fault_is_open(harness: Harness):
     with harness.store.transaction() as uow:
         uow.feed.record_faults([FeedFault(CHANGED, 1, 7, 1_000, "it was told in another way")])
     harness.period()

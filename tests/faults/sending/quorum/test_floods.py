@@ -34,7 +34,7 @@ def reporter_trio(
         yield until_the_end.enter_context(run_reporter_group(testbed, stores, tmp_path))
 
 
-def test_stored_statements_per_signer_are_limited(
+def test_number_of_stored_statements_per_signer_is_limited(
     reporter_trio: ReporterGroup,
 ):
     (second, liar), first = reporter_trio.others, reporter_trio.first.harness
@@ -54,7 +54,7 @@ def test_stored_statements_per_signer_are_limited(
     assert reporter_trio.testbed.round == 1
 
 
-def test_statement_of_flooding_signer_is_accepted_if_it_agrees(
+def test_agreeing_statement_of_a_flooding_signer_is_accepted(
     reporter_trio: ReporterGroup,
 ):
     liar = reporter_trio.others[1]

@@ -184,7 +184,7 @@ def test_replayed_signature_is_neither_counted_nor_stored(peer_exchange: PeerExc
     assert peer_exchange.kept() == [peer_exchange.peer.address]
 
 
-def test_signature_of_other_configuration_is_not_counted(
+def test_signature_for_another_configuration_is_not_counted(
     peer_exchange: PeerExchange,
 ):
     peer_exchange.hears(
@@ -217,7 +217,7 @@ def _list_malformed_responses(exchange: PeerExchange) -> dict[str, Answer]:
     }
 
 
-def test_statement_after_malformed_response_is_counted(peer_exchange: PeerExchange):
+def test_statement_after_a_malformed_response_is_counted(peer_exchange: PeerExchange):
     for answer in _list_malformed_responses(peer_exchange).values():
         peer_exchange.answer = answer
         assert peer_exchange.turns() == []
@@ -226,7 +226,7 @@ def test_statement_after_malformed_response_is_counted(peer_exchange: PeerExchan
     assert peer_exchange.turns() == ["push planned"]
 
 
-def test_own_statement_returned_by_peer_is_not_counted_twice(
+def test_own_statement_echoed_by_a_peer_is_not_counted_twice(
     peer_exchange: PeerExchange,
 ):
     # The reporter's own statement, returned by a peer.

@@ -131,7 +131,7 @@ def test_case_f70_signing_timeout_stores_nothing_and_keeps_nonce(
     assert_round_lands(guarded, nonce)
 
 
-def test_case_f70_unavailable_signer_leaves_state_unchanged(guarded: Guarded):
+def test_case_f70_unavailable_signer_leaves_the_state_unchanged(guarded: Guarded):
     harness, nonce = guarded.harness, guarded.harness.testbed.nonce
     guarded.signer.instead = (503, {}, b"")
     for _ in range(3):
@@ -172,7 +172,7 @@ def test_case_f70_unrequested_transaction_is_neither_stored_nor_sent(guarded: Gu
     assert_round_lands(guarded, nonce)
 
 
-def test_case_f70_signer_of_wrong_transaction_needs_release(
+def test_case_f70_wrong_transaction_pauses_sender_until_released(
     guarded: Guarded,
 ):
     harness, nonce = guarded.harness, guarded.harness.testbed.nonce
@@ -211,7 +211,7 @@ def test_case_f70_unrequested_statement_is_never_stored(guarded: Guarded, what: 
     assert (guarded.statements(), guarded.slots(), guarded.sent) == (0, [], 0)
 
 
-def test_case_f70_signer_of_wrong_statement_is_retried_later(guarded: Guarded):
+def test_case_f70_signing_is_retried_after_a_wrong_statement(guarded: Guarded):
     harness, nonce = guarded.harness, guarded.harness.testbed.nonce
     # The test ends the backoff.
     harness.context.sender_account.signer_backoff = Backoff(lambda: 0.0)
@@ -230,7 +230,7 @@ def test_case_f70_signer_of_wrong_statement_is_retried_later(guarded: Guarded):
     assert find_unsent_report_reason(harness.reporting) is None
 
 
-def test_case_f70_transaction_rejected_by_signer_is_not_sent(guarded: Guarded):
+def test_case_f70_transaction_that_signer_rejects_is_not_sent(guarded: Guarded):
     harness, nonce = guarded.harness, guarded.harness.testbed.nonce
     contract = harness.testbed.address
     harness.context.sender_account.payer_backoff = Backoff(lambda: 0.0)

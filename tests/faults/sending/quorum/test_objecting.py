@@ -106,7 +106,7 @@ def list_checks(bundles: list[dict[str, Any]]) -> list[dict[str, bool | None]]:
 
 
 @needs_node
-def test_objections_by_api_and_by_node_leave_reporters_equal(
+def test_reporters_agree_regardless_of_how_objections_arrive(
     reporters_and_hearing: tuple[ReporterGroup, Hearing],
 ):
     reporters, hearing = reporters_and_hearing

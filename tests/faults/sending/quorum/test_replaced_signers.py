@@ -38,7 +38,7 @@ def list_statement_digests(harness: Harness) -> list[tuple[str, str | None]]:
     return [(statement.digest, statement.expiry_reason) for statement in statements]
 
 
-def test_case_f62_report_of_replaced_signers_is_signed_again(
+def test_case_f62_report_is_signed_again_after_signer_replacement(
     reporter_trio: ReporterGroup,
 ):
     first = reporter_trio.first.harness
@@ -63,7 +63,7 @@ def test_case_f62_report_of_replaced_signers_is_signed_again(
     assert first.states()[0] == "expired"
 
 
-def test_report_of_new_signers_replaces_pending_push(sqlite_harness: Harness):
+def test_report_of_the_new_signers_replaces_the_pending_push(sqlite_harness: Harness):
     harness, mine = sqlite_harness, sqlite_harness.context.sender_account.signer
     send_unmined_push(harness)
     nonce = get_only_intent(harness).nonce

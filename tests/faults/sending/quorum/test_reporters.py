@@ -37,7 +37,7 @@ def read_disagreement_count(reporter: Reporter) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def test_reporters_with_different_histories_sign_same_reports(
+def test_reporters_with_different_histories_sign_the_same_reports(
     reporter_trio: ReporterGroup,
 ):
     for number in range(4):
@@ -73,7 +73,7 @@ def test_rounds_continue_while_one_reporter_is_down(reporter_trio: ReporterGroup
     assert reporter_trio.testbed.round == 3
 
 
-def test_returning_reporter_signs_same_digests_as_others(reporter_trio: ReporterGroup):
+def test_returning_reporter_signs_the_same_digests_as_the_others(reporter_trio: ReporterGroup):
     reporter_trio.round()
     late = reporter_trio.others[1]
     late.is_down = True
@@ -115,7 +115,7 @@ def test_case_f66_disagreeing_signer_is_reported(
     )
 
 
-def test_late_disagreement_is_reported_by_all_other_reporters(
+def test_late_disagreement_is_reported_by_every_other_reporter(
     reporter_trio: ReporterGroup,
 ):
     signing, liar = reporter_trio.others
@@ -154,7 +154,7 @@ def build_contradicting_statement(reporter: Reporter) -> ReportStatement:
     )
 
 
-def test_foreign_use_of_own_key_stops_signing(
+def test_use_of_own_key_elsewhere_stops_signing(
     reporter_trio: ReporterGroup,
 ):
     first = reporter_trio.first
@@ -207,7 +207,7 @@ def read_equivocation_count(reporter: Reporter) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def test_equivocation_of_signer_is_reported(reporter_trio: ReporterGroup):
+def test_equivocation_by_a_signer_is_reported(reporter_trio: ReporterGroup):
     first = reporter_trio.first.harness
     twice = reporter_trio.others[1]
     reporter_trio.others[0].is_down = True
@@ -266,7 +266,7 @@ def test_forged_and_unknown_statements_are_ignored(reporter_trio: ReporterGroup)
         assert uow.peer_statements.list_for_round(reporter_trio.testbed.address, 1) == []
 
 
-def test_missing_quorum_stops_sending_and_raises_gauge(reporter_trio: ReporterGroup):
+def test_missing_quorum_stops_sending_and_sets_the_metric(reporter_trio: ReporterGroup):
     liar = reporter_trio.others[1]
     reporter_trio.others[0].is_down = True
     reporter_trio.period()
@@ -306,7 +306,7 @@ def test_missing_quorum_stops_sending_and_raises_gauge(reporter_trio: ReporterGr
 
 
 @pytest.mark.parametrize("is_refolded", [False, True], ids=["restarted", "refolded"])
-def test_false_report_of_earlier_process_is_never_signed(
+def test_false_report_of_an_earlier_process_is_never_signed(
     reporter_trio: ReporterGroup, *, is_refolded: bool
 ):
     faulty = reporter_trio.others[1]
@@ -337,7 +337,7 @@ def test_false_report_of_earlier_process_is_never_signed(
     assert faulty.signed()[2] == reporter_trio.first.signed()[2]
 
 
-def test_reporter_with_false_report_continues_after_next_round(
+def test_reporter_with_a_false_report_recovers_after_the_next_round(
     reporter_trio: ReporterGroup,
 ):
     faulty = reporter_trio.others[1]

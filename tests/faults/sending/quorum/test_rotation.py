@@ -19,7 +19,7 @@ def replace_transmitter(harness: Harness, folder: Path) -> None:
     harness.restart(testbed=replace(testbed, keys=keys))
 
 
-def test_replacement_account_continues_after_paused_account(harness: Harness, tmp_path: Path):
+def test_replacement_account_takes_over_from_a_paused_one(harness: Harness, tmp_path: Path):
     send_unmined_push(harness)
     with harness.context.write_transaction() as uow:
         uow.outbox.accounts.pause(
@@ -41,7 +41,7 @@ def test_replacement_account_continues_after_paused_account(harness: Harness, tm
     assert second.request.account.address == harness.testbed.transmitter
 
 
-def test_account_change_during_push_leaves_only_that_push_open(
+def test_account_change_during_a_push_leaves_only_that_push_open(
     sqlite_harness: Harness, tmp_path: Path
 ):
     harness = sqlite_harness
@@ -59,7 +59,7 @@ def test_account_change_during_push_leaves_only_that_push_open(
     assert states == [(1, "live"), (2, "mined")]
 
 
-def test_unsent_call_is_sent_by_replacement_account(sqlite_harness: Harness, tmp_path: Path):
+def test_unsent_call_is_sent_by_the_replacement_account(sqlite_harness: Harness, tmp_path: Path):
     """Some calls are planned only once, for example a posted objection."""
     harness = sqlite_harness
     harness.period()

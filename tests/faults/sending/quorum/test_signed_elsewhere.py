@@ -54,7 +54,9 @@ def count_statements(harness: Harness) -> int:
         return sum(len(uow.statements.list_for_round(contract, n)) for n in rounds)
 
 
-def test_report_signed_elsewhere_starts_signing_embargo(harness: Harness, thief_harness: Harness):
+def test_report_signed_elsewhere_starts_a_signing_embargo(
+    harness: Harness, thief_harness: Harness
+):
     assert log_foreign_signatures(harness) == []
     before = read_unknown_signatures()
     thief_harness.pushed()
@@ -93,7 +95,7 @@ def test_daemon_checks_for_foreign_signatures_before_signing(
     assert count_statements(harness) == 0
 
 
-def test_own_reports_are_recognised_after_restart(sqlite_harness: Harness):
+def test_own_reports_are_recognised_after_a_restart(sqlite_harness: Harness):
     harness = sqlite_harness
     assert log_foreign_signatures(harness) == []
     for _ in range(2):
@@ -104,7 +106,7 @@ def test_own_reports_are_recognised_after_restart(sqlite_harness: Harness):
     assert log_foreign_signatures(harness) == []
 
 
-def test_reports_signed_before_initial_sync_are_not_logged(
+def test_reports_signed_before_the_initial_sync_are_not_logged(
     sqlite_harness: Harness, thief_harness: Harness
 ):
     thief_harness.pushed()
@@ -113,7 +115,7 @@ def test_reports_signed_before_initial_sync_are_not_logged(
     assert [line["round"] for line in log_foreign_signatures(sqlite_harness)] == [2]
 
 
-def test_reports_signed_elsewhere_are_not_logged_under_embargo(
+def test_reports_signed_elsewhere_are_not_logged_during_an_embargo(
     sqlite_harness: Harness, thief_harness: Harness
 ):
     harness = sqlite_harness

@@ -69,7 +69,7 @@ def list_signed_statements(harness: Harness) -> list[SignedStatement]:
         return uow.statements.list_for_round(harness.testbed.address, 1)
 
 
-def test_statement_stored_by_other_process_during_signing_wins(
+def test_statement_stored_by_another_process_during_signing_wins(
     harness: Harness,
 ):
     stored_statements: list[SignedStatement] = []

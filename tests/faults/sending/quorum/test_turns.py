@@ -51,7 +51,7 @@ def two_planned_transmitters(
         yield first, second
 
 
-def test_case_f48_second_transmitter_of_same_report_pays_nothing(
+def test_case_f48_second_transmitter_of_a_report_pays_nothing(
     testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ):
     standby = create_second_transmitter(testbed, tmp_path)
@@ -83,7 +83,7 @@ def test_case_f48_second_transmitter_of_same_report_pays_nothing(
         assert "landed" in [state for state, _ in second.reports()]
 
 
-def test_standby_transmitter_waits_for_head_start_of_first(
+def test_second_transmitter_waits_for_the_head_start_of_the_first(
     testbed: OracleTestbed, two_planned_transmitters: tuple[Harness, Harness]
 ):
     _, second = two_planned_transmitters
@@ -99,7 +99,7 @@ def test_standby_transmitter_waits_for_head_start_of_first(
     assert count_mined_transactions(second) == 1
 
 
-def test_case_f54_node_joined_after_signing_keeps_report(sqlite_harness: Harness):
+def test_case_f54_node_that_joins_after_signing_keeps_the_report(sqlite_harness: Harness):
     harness = sqlite_harness
     plan_round(harness)
     network = harness.testbed.network
@@ -112,7 +112,7 @@ def test_case_f54_node_joined_after_signing_keeps_report(sqlite_harness: Harness
     assert f"0x{harness.testbed.oracle.functions.lastRoot().call().hex()}" == statement.root
 
 
-def test_case_f61_second_statement_for_round_is_rejected(harness: Harness):
+def test_case_f61_second_statement_for_a_round_is_rejected(harness: Harness):
     plan_round(harness)
     (first,) = list_signed_statements(harness, 1)
     quorum = harness.quorum
@@ -133,7 +133,7 @@ def test_case_f61_second_statement_for_round_is_rejected(harness: Harness):
         uow.statements.add(replace(record, signature=bytes(65)), harness.context.stamp)
 
 
-def test_second_statement_is_rejected_under_any_anchor_window(
+def test_second_statement_is_rejected_at_any_anchor_window(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -159,7 +159,7 @@ def read_refused_statements() -> float:
     return REGISTRY.get_sample_value(name) or 0.0
 
 
-def test_contract_is_not_called_while_round_waits_for_finality(
+def test_contract_is_not_called_while_a_round_awaits_finality(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -173,7 +173,7 @@ def test_contract_is_not_called_while_round_waits_for_finality(
     assert [proxy.count("eth_call") for proxy in proxies] == [0, 0]
 
 
-def test_signed_report_not_sent_before_deadline_is_missed(
+def test_signed_report_is_missed_if_not_sent_by_its_deadline(
     testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ):
     with (
@@ -200,7 +200,7 @@ def test_signed_report_not_sent_before_deadline_is_missed(
         assert fates[0] == ("missed", "its deadline passed")
 
 
-def test_pending_push_of_another_transmitter_extends_head_start(
+def test_pending_push_of_another_transmitter_extends_the_head_start(
     testbed: OracleTestbed, two_planned_transmitters: tuple[Harness, Harness]
 ):
     first, second = two_planned_transmitters
@@ -219,7 +219,7 @@ def test_pending_push_of_another_transmitter_extends_head_start(
     assert count_mined_transactions(second) == 0
 
 
-def test_assigned_nonce_is_released_when_another_push_is_pending(
+def test_assigned_nonce_is_released_if_another_push_is_pending(
     testbed: OracleTestbed, two_planned_transmitters: tuple[Harness, Harness]
 ):
     first, second = two_planned_transmitters
@@ -243,7 +243,7 @@ def test_assigned_nonce_is_released_when_another_push_is_pending(
     )
 
 
-def test_endpoint_claiming_accepted_round_does_not_stop_push(
+def test_false_claim_of_an_accepted_round_does_not_stop_the_push(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness, chain = proxied_harness, proxied_harness.testbed.chain

@@ -74,7 +74,9 @@ def plan_pings(harness: Harness, exclusive_key: str | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_registered_call_kind_is_finalized_in_any_batch_size(sqlite_harness: Harness, size: int):
+def test_call_of_a_registered_kind_is_finalized_at_any_batch_size(
+    sqlite_harness: Harness, size: int
+):
     harness = sqlite_harness
     kind = register_batched_pings(harness, size)
     names = plan_pings(harness)
@@ -98,7 +100,7 @@ def test_registered_call_kind_is_finalized_in_any_batch_size(sqlite_harness: Har
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_call_dropped_by_its_kind_leaves_no_nonce_gap(sqlite_harness: Harness, size: int):
+def test_call_that_its_kind_drops_leaves_no_nonce_gap(sqlite_harness: Harness, size: int):
     harness = sqlite_harness
     kind = register_batched_pings(harness, size)
     names = plan_pings(harness)
@@ -118,7 +120,7 @@ def test_call_dropped_by_its_kind_leaves_no_nonce_gap(sqlite_harness: Harness, s
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_calls_of_one_exclusive_key_are_sent_one_after_another(sqlite_harness: Harness, size: int):
+def test_calls_with_one_exclusive_key_are_sent_sequentially(sqlite_harness: Harness, size: int):
     """An operator who releases a held call makes it planned next to its successor."""
     harness = sqlite_harness
     register_batched_pings(harness, size)
@@ -133,7 +135,7 @@ def test_calls_of_one_exclusive_key_are_sent_one_after_another(sqlite_harness: H
 
 
 @pytest.mark.parametrize("size", [1, 100])
-def test_second_call_of_exclusive_key_waits_with_reason(sqlite_harness: Harness, size: int):
+def test_second_call_with_an_exclusive_key_waits_with_a_reason(sqlite_harness: Harness, size: int):
     harness = sqlite_harness
     register_batched_pings(harness, size)
     plan_pings(harness, exclusive_key="ping")
@@ -148,7 +150,7 @@ def test_second_call_of_exclusive_key_waits_with_reason(sqlite_harness: Harness,
     assert second.error_text == "intent 1 for ping is sent first; only one is prepared at a time"
 
 
-def test_unregistered_call_kind_is_not_sent(sqlite_harness: Harness):
+def test_call_of_an_unregistered_kind_is_not_sent(sqlite_harness: Harness):
     harness = sqlite_harness
     plan_pings(harness)
     harness.index()

@@ -40,7 +40,7 @@ def list_mismatched_subjects(
     ]
 
 
-def test_case_f65_contract_with_other_code_or_rules_is_reported(sqlite_harness: Harness):
+def test_case_f65_contract_with_different_code_or_rules_is_reported(sqlite_harness: Harness):
     harness, chain = sqlite_harness, sqlite_harness.testbed.chain
     assert list_mismatched_subjects(harness, build_expected_configuration(harness)) == []
 
@@ -90,7 +90,7 @@ def publisher_proxy(sqlite_harness: Harness, proxies: tuple[Proxy, Proxy]) -> Pr
     return second
 
 
-def test_case_f68_endpoint_of_another_chain_is_rejected_at_start(
+def test_case_f68_endpoint_of_another_chain_prevents_startup(
     sqlite_harness: Harness, publisher_proxy: Proxy
 ):
     publisher_proxy.rule("eth_chainId", return_chain_id(1))
@@ -98,7 +98,7 @@ def test_case_f68_endpoint_of_another_chain_is_rejected_at_start(
         reconcile_nonces(sqlite_harness.context)
 
 
-def test_case_f68_endpoint_changing_chain_id_stops_signing(
+def test_case_f68_endpoint_that_changes_its_chain_stops_signing(
     sqlite_harness: Harness, publisher_proxy: Proxy
 ):
     harness = sqlite_harness

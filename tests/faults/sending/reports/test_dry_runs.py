@@ -131,14 +131,14 @@ def test_case_f71_dry_run_sends_nothing_and_uses_no_key(
 
 
 @pytest.mark.parametrize("command", [one for one in DRY if one != "run"])
-def test_dry_run_changes_no_row(site: Site, command: str, sqlite_url: str):
+def test_dry_run_changes_no_database_row(site: Site, command: str, sqlite_url: str):
     before = list_database_rows(sqlite_url)
     site.run(*build_command_line(site, command))
     assert list_database_rows(sqlite_url) == before
     assert not (site.folder / "by-hand").exists()
 
 
-def test_case_f71_run_without_dry_run_uses_both_keys_and_sends(
+def test_case_f71_run_without_dry_run_sends_with_both_keys(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     assert site.run("run", "--once") == 0, capsys.readouterr().err
@@ -202,7 +202,7 @@ def change_nothing(_: Site) -> None:
         (change_configured_rules, "the contract differs from the configuration: rulesHash"),
     ],
 )
-def test_dry_run_of_push_returns_same_revert_as_real_push(
+def test_push_dry_run_reports_the_revert_of_a_real_push(
     site: Site,
     change: Callable[[Site], None],
     complaint: str,
@@ -232,7 +232,7 @@ def test_dry_run_of_push_returns_same_revert_as_real_push(
         )
 
 
-def test_deployment_above_cost_limit_is_rejected_in_dry_run(
+def test_dry_run_rejects_a_deployment_above_the_cost_limit(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     site.settings["limits"] = {"max_cost_per_transaction_wei": 1}
@@ -248,7 +248,7 @@ def test_deployment_above_cost_limit_is_rejected_in_dry_run(
     assert site.sent == 0
 
 
-def test_rebuild_for_other_network_is_rejected_in_dry_run(
+def test_dry_run_rejects_a_rebuild_for_another_network(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     site.settings["chain"]["start_block"] = 1
@@ -274,7 +274,7 @@ def build_keystore_settings(site: Site) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_case_f69_mismatching_key_address_stops_start(
+def test_case_f69_mismatching_key_address_prevents_startup(
     site: Site, role: str, capsys: pytest.CaptureFixture[str]
 ):
     other_address = "0x" + 40 * "9"

@@ -140,7 +140,7 @@ CASES = (
 @pytest.mark.parametrize(
     ("story", "command", "code"), CASES, ids=[f"{one[0].__name__}-{one[1]}" for one in CASES]
 )
-def test_dry_run_reports_fees_of_real_command_and_changes_no_row(
+def test_dry_run_reports_the_fees_of_the_real_command(
     operator: Operator, proxies: Proxies, story: Story, command: str, code: int
 ):
     harness = operator.harness
@@ -171,7 +171,7 @@ def test_dry_run_reports_fees_of_real_command_and_changes_no_row(
     assert proxies[0].count(SEND) > sent
 
 
-def test_dry_run_reports_running_daemon_that_blocks_real_command(
+def test_dry_run_reports_that_a_running_daemon_blocks_the_command(
     operator: Operator, proxies: Proxies
 ):
     leave_push_pending(operator.harness, proxies)
@@ -183,7 +183,7 @@ def test_dry_run_reports_running_daemon_that_blocks_real_command(
     assert "another process works on this database: test" in real.complaint
 
 
-def test_bump_of_mined_call_reports_its_block(operator: Operator, proxies: Proxies):
+def test_bump_of_a_mined_call_reports_its_block(operator: Operator, proxies: Proxies):
     mine_push(operator.harness, proxies)
     operator.go_home()
     outcome = operator.does("outbox", "bump", operator.harness.intents()[0].id)

@@ -119,7 +119,7 @@ def find_held_reason(harness: Harness) -> str | None:
 
 
 @pytest.mark.parametrize("falsehood", FALSE_STATUSES)
-def test_false_status_of_only_endpoint_is_reported(
+def test_false_status_of_the_only_endpoint_is_reported(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], falsehood: str
 ):
     harness, liar = proxied_harness, proxies[0]

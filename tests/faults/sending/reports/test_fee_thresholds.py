@@ -42,7 +42,7 @@ def count_pushes(harness: Harness) -> int:
     return len(harness.intents(PUSH))
 
 
-def test_report_is_signed_and_waits_for_cheaper_block(patient_harness: Harness):
+def test_signed_report_waits_for_a_cheaper_block(patient_harness: Harness):
     harness = patient_harness
     harness.period()
     mine_expensive_blocks(harness, 50 * GWEI)
@@ -55,7 +55,7 @@ def test_report_is_signed_and_waits_for_cheaper_block(patient_harness: Harness):
     assert plan_pushes(harness) == ["push planned"]
 
 
-def test_report_is_pushed_at_heartbeat_despite_high_fees(patient_harness: Harness):
+def test_report_is_pushed_at_the_heartbeat_despite_high_fees(patient_harness: Harness):
     harness = patient_harness
     harness.testbed.chain.later(HEARTBEAT)
     harness.testbed.chain.mine()
@@ -67,7 +67,7 @@ def test_report_is_pushed_at_heartbeat_despite_high_fees(patient_harness: Harnes
     assert harness.states()[-1] == "live"
 
 
-def test_report_below_min_nodes_waits_for_heartbeat(patient_harness: Harness):
+def test_report_with_too_few_changed_nodes_waits_for_the_heartbeat(patient_harness: Harness):
     harness = patient_harness
     harness.reporting = replace(harness.reporting, submission_policy=SubmissionPolicy(min_nodes=9))
     harness.period()
@@ -79,7 +79,7 @@ def test_report_below_min_nodes_waits_for_heartbeat(patient_harness: Harness):
     assert plan_pushes(harness) == ["push planned"]
 
 
-def test_planned_push_is_reevaluated_before_nonce_assignment(patient_harness: Harness):
+def test_planned_push_is_reevaluated_before_it_gets_a_nonce(patient_harness: Harness):
     harness = patient_harness
     harness.reporting = replace(harness.reporting, submission_policy=SubmissionPolicy())
     harness.period()

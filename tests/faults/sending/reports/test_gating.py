@@ -46,7 +46,7 @@ def list_readiness_findings(harness: Harness) -> list[str]:
     return [finding.format_line() for finding in watch.build_report().findings]
 
 
-def test_case_f50_nothing_is_reported_while_fold_is_behind_head(sqlite_harness: Harness):
+def test_case_f50_nothing_is_reported_while_the_fold_lags_the_head(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.period()
     harness.index()
@@ -61,7 +61,7 @@ def test_case_f50_nothing_is_reported_while_fold_is_behind_head(sqlite_harness: 
     assert list_readiness_findings(harness) == []
 
 
-def test_case_f50_nothing_is_reported_while_fold_has_gap(sqlite_harness: Harness):
+def test_case_f50_nothing_is_reported_while_the_fold_has_a_gap(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.period()
     harness.index()
@@ -95,7 +95,7 @@ def pause_all_good_nodes(harness: Harness) -> None:
     harness.period()
 
 
-def test_case_f51_mass_drop_is_held_until_operator_releases_it(sqlite_harness: Harness):
+def test_case_f51_mass_drop_is_held_until_the_operator_releases_it(sqlite_harness: Harness):
     harness = sqlite_harness
     pause_all_good_nodes(harness)
     before = count_signatures(harness)
@@ -131,7 +131,7 @@ def let_held_report_expire(harness: Harness) -> None:
     harness.tick()
 
 
-def test_case_f51_report_after_released_report_is_checked_again(
+def test_case_f51_report_after_a_released_one_is_checked_again(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -153,7 +153,7 @@ def test_case_f51_report_after_released_report_is_checked_again(
         assert first.period in {gate.period for gate in uow.holds.list_held()}
 
 
-def test_later_reports_are_compared_with_last_round(sqlite_harness: Harness):
+def test_later_reports_are_compared_with_the_last_round(sqlite_harness: Harness):
     """The leaves of a report that expired without landing are deleted."""
     harness = sqlite_harness
     pause_all_good_nodes(harness)
@@ -182,7 +182,7 @@ def test_later_reports_are_compared_with_last_round(sqlite_harness: Harness):
     assert {step.detail for step in harness.steps if step.action == "report held"} == held_before
 
 
-def test_report_released_before_outage_is_still_compared_with(
+def test_later_reports_are_compared_with_one_released_before_outage(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -207,7 +207,7 @@ def test_report_released_before_outage_is_still_compared_with(
     assert harness.testbed.round == 2
 
 
-def test_report_after_held_report_is_pushed_once_state_recovers(sqlite_harness: Harness):
+def test_report_after_a_held_one_is_pushed_once_state_recovers(sqlite_harness: Harness):
     """The hold of one report does not delay later reports."""
     harness, network = sqlite_harness, sqlite_harness.testbed.network
     pause_all_good_nodes(harness)
@@ -222,7 +222,7 @@ def test_report_after_held_report_is_pushed_once_state_recovers(sqlite_harness: 
     assert (harness.testbed.round, read_held_metric()) == (2, 0)
 
 
-def test_release_of_unheld_period_is_rejected(sqlite_harness: Harness):
+def test_releasing_a_period_that_is_not_held_is_rejected(sqlite_harness: Harness):
     harness = sqlite_harness
     with (
         harness.context.write_transaction() as uow,

@@ -53,7 +53,7 @@ def count_abandoned_statements(
     return stats.abandoned_statements, lines
 
 
-def test_abandoned_statement_is_logged_once_with_remedy(harness: Harness):
+def test_abandoned_statement_is_logged_once_with_a_remedy(harness: Harness):
     harness.period()
     harness.index()
     statistics = OutboxCounter()
@@ -70,7 +70,7 @@ def test_abandoned_statement_is_logged_once_with_remedy(harness: Harness):
     assert count_abandoned_statements(harness, statistics) == (1, [])
 
 
-def test_abandoned_statement_is_logged_again_after_restart(
+def test_abandoned_statement_is_logged_again_after_a_restart(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness

@@ -21,7 +21,7 @@ HUGE = hex(1 << 80)
         ("l1Fee", "-0x1"),
     ],
 )
-def test_receipt_with_impossible_figures_is_ignored(
+def test_receipt_with_impossible_values_is_ignored(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], field: str, figures: str
 ):
     def forged(_: Question, answer: Answer) -> Answer:

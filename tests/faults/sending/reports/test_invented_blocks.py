@@ -160,7 +160,7 @@ def test_fabricated_blocks_cause_no_missed_report(
     assert harness.reports()[0] == ("due", None)
 
 
-def test_fabricated_blocks_do_not_end_signing_embargo(
+def test_fabricated_blocks_do_not_end_the_signing_embargo(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -183,7 +183,7 @@ def test_fabricated_blocks_do_not_end_signing_embargo(
     harness.pushed()
 
 
-def test_fabricated_blocks_do_not_confirm_receipt(
+def test_fabricated_blocks_do_not_confirm_a_receipt(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

@@ -18,7 +18,7 @@ def pausable_harness(harness: Harness) -> Harness:
     return harness
 
 
-def test_push_resumes_within_one_period_after_early_unpause(
+def test_push_resumes_within_one_period_of_an_early_unpause(
     pausable_harness: Harness,
 ):
     harness, chain = pausable_harness, pausable_harness.testbed.chain
@@ -45,7 +45,7 @@ def test_push_resumes_within_one_period_after_early_unpause(
 
 
 @pytest.mark.parametrize(("blocks", "fate"), [(1, "mined"), (FINALITY + 1, "reverted")])
-def test_push_reverted_by_pause_is_resent_after_pause(
+def test_push_reverted_by_a_pause_is_resent_after_the_pause(
     pausable_harness: Harness, blocks: int, fate: str
 ):
     harness, chain = pausable_harness, pausable_harness.testbed.chain
@@ -72,7 +72,7 @@ def test_push_reverted_by_pause_is_resent_after_pause(
     assert harness.reports()[0] == ("landed", None)
 
 
-def test_push_reverted_for_other_reason_is_not_retried(harness: Harness):
+def test_push_reverted_for_another_reason_is_not_retried(harness: Harness):
     harness.period()
     harness.tick()
     chain, address = harness.testbed.chain, harness.testbed.oracle.address

@@ -24,9 +24,7 @@ def test_push_through_two_proxies_sends_same_bytes_to_each(
     assert first.sent == second.sent
 
 
-def test_proxy_rule_skips_requests_then_applies_limited_number_of_times(
-    testbed: OracleTestbed, open_proxy
-):
+def test_proxy_rule_can_skip_requests_and_expire(testbed: OracleTestbed, open_proxy):
     proxy = open_proxy()
     rule = proxy.rule("eth_blockNumber", faults.return_error("busy", -32005), skip=1, times=2)
     responses = [send_request(proxy, "eth_blockNumber") for _ in range(4)]
@@ -35,7 +33,7 @@ def test_proxy_rule_skips_requests_then_applies_limited_number_of_times(
     assert proxy.count("eth_blockNumber") == 4
 
 
-def test_proxy_rule_applies_per_call_within_batch(open_proxy):
+def test_proxy_rule_applies_to_each_call_of_a_batch(open_proxy):
     proxy = open_proxy()
     proxy.rule("eth_chainId", faults.return_chain_id(5))
     body = [
@@ -82,7 +80,7 @@ def test_blocks_of_another_fork_link_to_each_other(testbed: OracleTestbed, open_
     assert lower["hash"] != true["hash"]
 
 
-def test_response_is_held_at_gate_until_released(testbed: OracleTestbed, open_proxy):
+def test_response_is_held_until_its_gate_opens(testbed: OracleTestbed, open_proxy):
     proxy = open_proxy()
     gate = faults.Gate()
     proxy.rule(SEND, faults.hold_request(gate))

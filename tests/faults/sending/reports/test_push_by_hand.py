@@ -11,7 +11,7 @@ from tests.faults.sending.reports.test_dry_runs import Site, mark_old_reports_mi
 __all__ = ["site"]
 
 
-def test_manual_push_of_report_no_longer_due_fails(
+def test_manual_push_of_a_report_that_is_no_longer_due_fails(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     mark_old_reports_missed(site.harness)
@@ -35,7 +35,7 @@ def test_manual_push_of_expired_reports_fails_with_explanation(
     assert "no due report can still be accepted" in capsys.readouterr().err
 
 
-def test_manual_push_reports_why_signed_report_was_not_sent(
+def test_manual_push_explains_why_a_signed_report_was_not_sent(
     site: Site, capsys: pytest.CaptureFixture[str]
 ):
     # No block is mined: the first push is pending when the next report is due.

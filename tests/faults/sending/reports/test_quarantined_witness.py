@@ -5,7 +5,7 @@ from tests.support.harness import FINALITY, Harness
 from tests.support.sending.proxy import Proxy
 
 
-def test_receipt_is_not_final_while_second_endpoint_is_quarantined(
+def test_receipt_is_not_final_while_its_witness_is_quarantined(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

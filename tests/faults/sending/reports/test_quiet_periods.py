@@ -80,7 +80,7 @@ def list_held_periods(harness: Harness) -> list[int]:
         return [hold.period for hold in uow.holds.list_held()]
 
 
-def test_quiet_report_on_unproven_blocks_is_held(
+def test_report_of_a_quiet_period_on_unproven_blocks_is_held(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -95,14 +95,14 @@ def test_quiet_report_on_unproven_blocks_is_held(
     assert (len(list_held_periods(harness)), harness.testbed.round) == (1, before + 2)
 
 
-def test_quiet_report_on_proven_blocks_lands(sqlite_harness: Harness):
+def test_report_of_a_quiet_period_on_proven_blocks_is_accepted(sqlite_harness: Harness):
     harness = sqlite_harness
     before = end_busy_periods(harness)
     end_periods(harness, tasks=0, level=VerificationLevel.BLOOMED)
     assert (list_held_periods(harness), harness.testbed.round) == ([], before + 1)
 
 
-def test_report_after_task_spike_is_not_held(
+def test_report_after_a_spike_of_tasks_is_not_held(
     sqlite_harness: Harness,
 ):
     """All thirty nodes work in each period, whatever another creator orders."""

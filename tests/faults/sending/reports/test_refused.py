@@ -14,7 +14,7 @@ from tests.support.sending.proxy import SEND, Proxy
 
 
 @pytest.mark.parametrize("age", [100, 300])
-def test_case_f35_old_as_of_is_accepted_in_larger_anchor_window(
+def test_case_f35_old_block_is_accepted_in_a_larger_anchor_window(
     sqlite_harness: Harness, monkeypatch: pytest.MonkeyPatch, age: int
 ):
     harness = sqlite_harness
@@ -36,7 +36,7 @@ def test_case_f35_old_as_of_is_accepted_in_larger_anchor_window(
     assert (get_only_intent(harness).request.as_of_block or 0) < testbed.chain.block - age
 
 
-def test_case_f35_report_beyond_anchor_window_is_missed(
+def test_case_f35_report_beyond_the_anchor_window_is_missed(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -78,7 +78,7 @@ def test_case_f39_call_is_not_simulated_at_its_as_of_block(
     assert [block for call, block in tried if call["data"] == last.request.calldata] != []
 
 
-def test_case_f63_nothing_is_sent_after_rules_change_on_chain(
+def test_case_f63_nothing_is_sent_after_an_onchain_rules_change(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -113,7 +113,7 @@ def test_case_f63_nothing_is_sent_after_rules_change_on_chain(
     assert testbed.round == 1
 
 
-def test_case_f64_push_waits_until_contract_pause_ends(sqlite_harness: Harness):
+def test_case_f64_push_waits_until_the_contract_is_unpaused(sqlite_harness: Harness):
     harness = sqlite_harness
     testbed, chain = harness.testbed, harness.testbed.chain
     admin = testbed.network.admin

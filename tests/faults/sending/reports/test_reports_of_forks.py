@@ -28,7 +28,7 @@ def continue_from_snapshot(harness: Harness, snapshot: str) -> None:
         chain.later(1)
 
 
-def test_case_f33_report_on_reorged_block_is_signed_again(harness: Harness):
+def test_case_f33_report_on_a_reorged_block_is_signed_again(harness: Harness):
     snapshot = harness.testbed.chain.rpc("evm_snapshot")
     harness.mine()
     plan_round(harness)
@@ -48,7 +48,7 @@ def test_case_f33_report_on_reorged_block_is_signed_again(harness: Harness):
     assert harness.testbed.round == 1
 
 
-def test_case_f34_report_on_reorged_round_is_signed_again(harness: Harness):
+def test_case_f34_report_on_a_reorged_round_is_signed_again(harness: Harness):
     snapshot = harness.testbed.chain.rpc("evm_snapshot")
     harness.mine()
     plan_round(harness)

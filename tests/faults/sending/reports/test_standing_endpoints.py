@@ -40,7 +40,7 @@ def test_rounds_continue_while_one_endpoint_is_stalled(
     assert harness.states() == ["mined"] * 3
 
 
-def test_endpoint_resyncing_from_genesis_does_not_stop_daemon(
+def test_endpoint_that_resyncs_does_not_stop_the_daemon(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -51,7 +51,7 @@ def test_endpoint_resyncing_from_genesis_does_not_stop_daemon(
     assert harness.testbed.round == 2
 
 
-def test_only_endpoint_without_chain_raises_transient_error(
+def test_transient_error_is_raised_if_the_only_endpoint_is_empty(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -83,7 +83,7 @@ def test_pushes_resume_after_all_endpoints_were_stalled(
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_receipt_on_fork_of_one_endpoint_does_not_prevent_landing(
+def test_receipt_on_a_fork_of_one_endpoint_is_ignored(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int
 ):
     harness, chain = proxied_harness, proxied_harness.testbed.chain
@@ -109,7 +109,7 @@ def test_receipt_on_fork_of_one_endpoint_does_not_prevent_landing(
     assert harness.states()[0] == "mined"
 
 
-def test_reorged_push_is_resent_despite_stalled_endpoint(
+def test_reorged_push_is_resent_despite_a_stalled_endpoint(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness, chain = proxied_harness, proxied_harness.testbed.chain

@@ -14,7 +14,7 @@ def read_simulation_count(result: str) -> float:
     return float(SIMULATIONS.labels("push", result)._value.get())
 
 
-def test_push_simulations_before_admission_and_signing_are_counted(
+def test_push_simulations_are_counted_at_admission_and_signing(
     harness: Harness,
 ):
     before = read_simulation_count("ok")

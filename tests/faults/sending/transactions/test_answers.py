@@ -24,7 +24,7 @@ from tests.support.sending.rollups import build_price_oracle_code
         ("oversized data", PauseKind.MALFORMED),
     ],
 )
-def test_unfixable_send_error_pauses_sender(
+def test_permanent_send_error_pauses_the_sender(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], text: str, kind: PauseKind
 ):
     harness = proxied_harness
@@ -55,7 +55,7 @@ def test_transaction_accepted_by_one_endpoint_is_sent(
     assert harness.testbed.round == 1
 
 
-def test_endpoint_forbidding_sends_does_not_pause_sender(
+def test_endpoint_that_forbids_sends_does_not_pause_the_sender(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -72,7 +72,7 @@ def test_endpoint_forbidding_sends_does_not_pause_sender(
     assert harness.testbed.round == 1
 
 
-def test_wrong_chain_transaction_stops_daemon_and_is_recorded(
+def test_wrong_chain_send_error_stops_the_daemon_and_is_recorded(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -98,7 +98,7 @@ def test_wrong_chain_transaction_stops_daemon_and_is_recorded(
     )
 
 
-def test_rollup_data_fee_is_included_in_reserved_cost(sqlite_harness: Harness):
+def test_reserved_cost_includes_the_rollup_data_fee(sqlite_harness: Harness):
     harness, chain = sqlite_harness, sqlite_harness.testbed.chain
     fee = ETHER // 10**6
     chain.rpc("anvil_setCode", GAS_PRICE_ORACLE, build_price_oracle_code(fee))

@@ -12,7 +12,7 @@ from tests.support.txmgr.harness_fixtures import fresh_chain
 __all__ = ["chain", "fresh_chain", "fresh_stage", "harness", "testbed"]
 
 
-def test_only_lowest_nonce_of_batch_gets_fee_bump(harness: DispatchHarness):
+def test_only_the_lowest_nonce_of_a_batch_gets_a_fee_bump(harness: DispatchHarness):
     network = harness.testbed.network
     for _ in range(2):
         network.create()
@@ -30,7 +30,7 @@ def test_only_lowest_nonce_of_batch_gets_fee_bump(harness: DispatchHarness):
     assert is_accepted_replacement((old.max_fee_wei, old.tip_wei), (new.max_fee_wei, new.tip_wei))
 
 
-def test_dispatcher_paused_for_funds_resumes_automatically(harness: DispatchHarness):
+def test_dispatcher_paused_for_missing_funds_resumes_by_itself(harness: DispatchHarness):
     with harness.starts.write_transaction() as uow:
         uow.outbox.accounts.pause(
             harness.starts.account, PauseKind.FUNDS, "for a test", harness.starts.stamp

@@ -33,7 +33,7 @@ from tests.support.txmgr.operator_actions import bump_fee_now, cancel_intent
 FEE = st.integers(0, 10_000 * GWEI)
 
 
-def test_pending_push_gets_fee_bump_and_is_mined(harness: Harness, proxies: tuple[Proxy, Proxy]):
+def test_pending_push_is_mined_after_a_fee_bump(harness: Harness, proxies: tuple[Proxy, Proxy]):
     harness.restart(urls=[proxy.url for proxy in proxies])
     reject_known_transactions(*proxies)
     send_unmined_push(harness)
@@ -70,7 +70,7 @@ def test_fee_bump_requires_both_blocks_and_seconds(
     assert len(list_attempts(harness)) == 2
 
 
-def test_urgent_report_behind_push_triggers_earlier_fee_bump(
+def test_urgent_report_behind_a_push_triggers_an_earlier_fee_bump(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -103,7 +103,7 @@ def test_urgent_report_behind_push_triggers_earlier_fee_bump(
         ),
     ],
 )
-def test_case_f09_underpriced_bump_is_raised_to_required_fee(
+def test_case_f09_underpriced_bump_is_raised_to_the_required_fee(
     proxied_harness: Harness,
     proxies: tuple[Proxy, Proxy],
     words: str,
@@ -143,7 +143,7 @@ def test_case_f09_underpriced_bump_is_raised_to_required_fee(
     assert harness.states() == ["final"]
 
 
-def test_case_f12_push_at_fee_cap_lands_after_base_fee_falls(
+def test_case_f12_push_at_the_fee_cap_is_mined_once_fees_fall(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -178,7 +178,7 @@ def test_case_f12_push_at_fee_cap_lands_after_base_fee_falls(
     assert _read_gauge("oracle_txmgr_fee_capped") == 0
 
 
-def test_case_f13_attempt_at_fee_cap_is_resent_without_bump(
+def test_case_f13_attempt_at_the_fee_cap_is_resent_unchanged(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -198,7 +198,7 @@ def test_case_f13_attempt_at_fee_cap_is_resent_without_bump(
 
 @pytest.mark.parametrize("tip", [0, 1, 9])
 @given(max_fee=FEE, base=FEE, ask=FEE)
-def test_case_f14_bump_of_tiny_tip_meets_replacement_rules(
+def test_case_f14_bump_of_a_tiny_tip_meets_replacement_rules(
     tip: int, max_fee: int, base: int, ask: int
 ):
     last = Fees(max_fee + tip, tip)
@@ -221,7 +221,9 @@ def test_at_most_max_attempts_are_signed_per_nonce(sqlite_harness: Harness):
     assert list_attempts(harness)[-1].sends > 1
 
 
-def test_used_nonce_gets_no_fee_bump(proxied_harness: Harness, proxies: tuple[Proxy, Proxy]):
+def test_attempt_with_a_used_nonce_gets_no_fee_bump(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
     harness = proxied_harness
     send_unmined_push(harness)
     for proxy in proxies:
@@ -234,7 +236,7 @@ def test_used_nonce_gets_no_fee_bump(proxied_harness: Harness, proxies: tuple[Pr
     assert len(list_attempts(harness)) == 1
 
 
-def test_operator_bump_sends_higher_fee_attempt_immediately(
+def test_operator_bump_immediately_sends_a_higher_fee(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -269,7 +271,7 @@ def test_unrecorded_mined_transaction_is_not_bumped_or_cancelled(
     assert len(list_attempts(harness)) == 1
 
 
-def test_mined_transaction_is_not_bumped_for_later_calls(sqlite_harness: Harness):
+def test_mined_transaction_is_not_bumped_because_of_later_calls(sqlite_harness: Harness):
     harness = sqlite_harness
     send_unmined_push(harness)
     send_background_call(harness, "behind")
@@ -283,7 +285,7 @@ def test_mined_transaction_is_not_bumped_for_later_calls(sqlite_harness: Harness
     assert len(list_attempts(harness)) == 1
 
 
-def test_operator_bump_above_fee_cap_is_rejected(sqlite_harness: Harness):
+def test_operator_bump_above_the_fee_cap_is_rejected(sqlite_harness: Harness):
     harness = sqlite_harness
     send_unmined_push(harness)
     harness.restart(caps=replace(CAPS, fee_per_gas=list_attempt_fees(harness)[0][0] + 1))

@@ -45,7 +45,7 @@ def test_report_with_one_block_left_is_not_signed(
     assert harness.states()[-1] == "mined"
 
 
-def test_push_that_can_land_before_deadline_is_sent(sqlite_harness: Harness):
+def test_push_that_can_be_mined_before_its_deadline_is_sent(sqlite_harness: Harness):
     harness = sqlite_harness
     plan_round(harness)
     mine_before_deadline(harness, 3)
@@ -55,7 +55,7 @@ def test_push_that_can_land_before_deadline_is_sent(sqlite_harness: Harness):
     assert (harness.states()[0], harness.testbed.round) == ("mined", 1)
 
 
-def test_deadline_margin_is_derived_from_landing_times_of_own_pushes(sqlite_harness: Harness):
+def test_deadline_margin_comes_from_inclusion_times_of_own_pushes(sqlite_harness: Harness):
     harness = sqlite_harness
     for blocks in (5, 6, 5, 30):
         land_push_after_blocks(harness, blocks)
@@ -86,7 +86,7 @@ def test_deadline_margin_is_capped_by_max_margin_seconds(sqlite_harness: Harness
         )
 
 
-def test_no_fee_bump_is_signed_after_deadline_margin(sqlite_harness: Harness):
+def test_no_fee_bump_is_signed_within_the_deadline_margin(sqlite_harness: Harness):
     harness = sqlite_harness
     send_unmined_push(harness, replace(BY_BLOCKS, bump_blocks=3))
     chain = harness.testbed.chain
@@ -98,7 +98,7 @@ def test_no_fee_bump_is_signed_after_deadline_margin(sqlite_harness: Harness):
     assert (harness.states()[0], len(list_attempts(harness))) == ("live", 1)
 
 
-def test_case_f12_late_push_is_bumped_if_other_call_waits(
+def test_case_f12_late_push_is_bumped_if_another_call_waits(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness

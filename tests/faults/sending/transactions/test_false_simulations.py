@@ -74,7 +74,7 @@ def count_false_simulations(proxy: Proxy) -> float:
 
 
 @pytest.mark.parametrize("position", [0, 2])
-def test_false_reverts_of_one_endpoint_stop_no_push(
+def test_false_reverts_of_one_endpoint_do_not_stop_pushes(
     sqlite_harness: Harness, open_proxy: OpenProxy, position: int
 ):
     harness = sqlite_harness
@@ -96,7 +96,7 @@ def test_false_reverts_of_one_endpoint_stop_no_push(
 
 @pytest.mark.parametrize("position", [0, 1])
 @pytest.mark.parametrize("honest_fault", [None, drop_request()], ids=["answers", "is silent"])
-def test_revert_without_majority_delays_push_and_is_reported(
+def test_revert_without_a_majority_delays_the_push(
     proxied_harness: Harness,
     proxies: tuple[Proxy, Proxy],
     position: int,
@@ -132,7 +132,7 @@ def test_revert_without_majority_delays_push_and_is_reported(
 
 
 @pytest.mark.parametrize("honest_count", [1, 2])
-def test_reverting_call_is_not_sent_on_false_success(
+def test_reverting_call_is_not_sent_if_one_simulation_lies(
     sqlite_harness: Harness, open_proxy: OpenProxy, honest_count: int
 ):
     harness = sqlite_harness
@@ -156,13 +156,13 @@ def test_reverting_call_is_not_sent_on_false_success(
         assert get_only_intent(harness).error_class == "Paused"
 
 
-def test_false_ready_time_delays_call_by_at_most_one_hour():
+def test_false_ready_time_delays_a_call_by_at_most_one_hour():
     refusal = decode_refusal(encode_error("BucketEmpty", 2**250))
     result = PreflightResult(PreflightOutcome.REFUSED, refusal=refusal)
     assert SimpleCallKind("noop").decide_on_refusal(result, now=100).not_before == 100 + 3600
 
 
-def test_distant_ready_time_delays_kickout_by_one_hour(
+def test_distant_ready_time_delays_a_kickout_by_one_hour(
     sqlite_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = sqlite_harness

@@ -22,7 +22,7 @@ Proxies = tuple[Proxy, Proxy]
 CAP = 8 * GWEI
 
 
-def test_case_f16_foreign_nonce_pauses_sender_once_final(
+def test_case_f16_foreign_transaction_pauses_sender_once_final(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -47,7 +47,7 @@ def test_case_f16_foreign_nonce_pauses_sender_once_final(
     assert (harness.states()[0], len(list_slots(harness))) == ("held", 1)
 
 
-def test_case_f16_single_endpoint_does_not_make_nonce_foreign(
+def test_case_f16_claim_of_one_endpoint_does_not_pause_the_sender(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -64,7 +64,7 @@ def test_case_f16_single_endpoint_does_not_make_nonce_foreign(
     assert second_proxy.count("eth_getTransactionCount") > 0
 
 
-def test_case_f17_sender_is_paused_only_once_foreign_tx_is_mined(
+def test_case_f17_unmined_foreign_transaction_does_not_pause_sender(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

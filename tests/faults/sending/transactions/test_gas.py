@@ -13,7 +13,7 @@ from tests.support.sending.proxy import SEND, Proxy
 _ESTIMATE = "eth_estimateGas"
 
 
-def test_case_f23_push_stays_planned_after_failed_estimate(
+def test_case_f23_push_stays_planned_after_a_failed_gas_estimate(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -34,7 +34,7 @@ def test_case_f23_push_stays_planned_after_failed_estimate(
     assert (get_only_intent(harness).gas_limit or 0) > 50_000
 
 
-def test_case_f24_push_out_of_gas_is_sent_again_with_fresh_estimate(
+def test_case_f24_push_that_ran_out_of_gas_is_reestimated(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -60,7 +60,7 @@ def test_case_f24_push_out_of_gas_is_sent_again_with_fresh_estimate(
     assert len(list_slots(harness)) == 2
 
 
-def test_case_f28_push_above_block_gas_limit_waits_with_reason(
+def test_case_f28_push_above_the_block_gas_limit_waits(
     sqlite_harness: Harness,
 ):
     harness, chain = sqlite_harness, sqlite_harness.testbed.chain
@@ -106,7 +106,7 @@ def test_case_f28_intrinsic_gas_error_is_retried_with_more_gas(
     assert harness.testbed.round == 1
 
 
-def test_gas_limit_is_never_below_calldata_floor():
+def test_gas_limit_is_never_below_the_calldata_floor():
     calldata = "0x" + 1000 * "11" + 100 * "00"
     assert compute_floor_gas(calldata) == 21_000 + 10 * (4 * 1000 + 100)
     assert compute_gas_limit(22_000, calldata, 30_000_000) == compute_floor_gas(calldata)
@@ -117,7 +117,7 @@ def test_gas_limit_is_never_below_calldata_floor():
 
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("absurd", [10**9, 25_000])
-def test_absurd_estimate_of_single_endpoint_does_not_delay_push(
+def test_absurd_gas_estimate_of_one_endpoint_does_not_delay_push(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int, absurd: int
 ):
     harness = proxied_harness
@@ -129,7 +129,7 @@ def test_absurd_estimate_of_single_endpoint_does_not_delay_push(
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_tiny_block_gas_limit_of_single_endpoint_does_not_delay_push(
+def test_tiny_block_gas_limit_of_one_endpoint_does_not_delay_push(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int
 ):
     harness = proxied_harness

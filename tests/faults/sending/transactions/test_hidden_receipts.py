@@ -68,7 +68,7 @@ def check_receipts(harness: Harness) -> list[str]:
     return [step.action for step in harness.repeat(confirm_transactions) if step.action != "sent"]
 
 
-def test_receipts_hidden_by_only_endpoint_do_not_make_nonce_foreign(
+def test_receipts_hidden_by_the_only_endpoint_do_not_pause_sender(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -106,7 +106,7 @@ def test_receipts_hidden_by_only_endpoint_do_not_make_nonce_foreign(
     )
 
 
-def test_nonce_is_not_foreign_if_block_has_own_transaction(
+def test_sender_is_not_paused_if_block_has_its_own_transaction(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -119,7 +119,7 @@ def test_nonce_is_not_foreign_if_block_has_own_transaction(
     assert (harness.states(), get_pause_kind(harness)) == (["live"], None)
 
 
-def test_used_nonce_is_not_bumped_while_receipts_are_hidden(
+def test_used_nonce_is_not_bumped_while_receipts_are_missing(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -131,7 +131,7 @@ def test_used_nonce_is_not_bumped_while_receipts_are_hidden(
     assert (harness.states()[0], len(list_attempts(harness))) == ("live", 1)
 
 
-def test_randomly_hidden_receipts_do_not_make_nonce_foreign(
+def test_randomly_missing_receipts_do_not_pause_the_sender(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -150,7 +150,9 @@ def test_randomly_hidden_receipts_do_not_make_nonce_foreign(
     assert harness.testbed.round == len(harness.states())
 
 
-def test_push_with_hidden_receipt_stays_mined(proxied_harness: Harness, proxies: Proxies):
+def test_mined_push_stays_mined_while_its_receipt_is_missing(
+    proxied_harness: Harness, proxies: Proxies
+):
     harness = proxied_harness
     harness.pushed()
     assert harness.states() == ["mined"]
@@ -169,7 +171,7 @@ def test_push_with_hidden_receipt_stays_mined(proxied_harness: Harness, proxies:
     assert "landed" in [state for state, _ in harness.reports()]
 
 
-def test_foreign_transaction_is_reported_with_block_and_target(
+def test_foreign_transaction_is_reported_with_its_block_and_target(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -195,7 +197,7 @@ def test_foreign_transaction_is_reported_with_block_and_target(
     assert get_only_intent(harness).error_text == pause.reason
 
 
-def test_sender_resumes_after_rebuild_resolves_foreign_nonce(
+def test_sender_resumes_after_a_rebuild_resolves_the_nonce(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -228,7 +230,7 @@ def test_foreign_transaction_is_detected_without_historical_state(
 
 
 @pytest.mark.parametrize("reported", ["of another", "of no key", "without it"])
-def test_transaction_unknown_to_second_endpoint_does_not_pause_sender(
+def test_transaction_unknown_to_one_endpoint_does_not_pause_sender(
     proxied_harness: Harness, proxies: Proxies, reported: str
 ):
     harness = proxied_harness
@@ -252,7 +254,7 @@ def test_transaction_unknown_to_second_endpoint_does_not_pause_sender(
     assert get_pause_kind(harness) is PauseKind.FOREIGN
 
 
-def test_transaction_fabricated_by_only_endpoint_does_not_pause_sender(
+def test_fabricated_transaction_does_not_pause_the_sender(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

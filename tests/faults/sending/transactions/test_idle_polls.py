@@ -70,7 +70,7 @@ def harness_with_silent_endpoint(
     return harness, up, down
 
 
-def test_requests_per_tick_stay_bounded_while_endpoint_is_down(
+def test_requests_per_tick_are_bounded_while_an_endpoint_is_down(
     harness_with_silent_endpoint: tuple[DispatchHarness, Proxy, Proxy],
 ):
     harness, up, down = harness_with_silent_endpoint
@@ -94,7 +94,7 @@ def test_requests_per_tick_stay_bounded_while_endpoint_is_down(
     assert read_nonces_without_agreement() == 0
 
 
-def test_every_tick_checks_lowest_nonces_and_some_others(
+def test_every_tick_checks_the_lowest_nonces_and_some_others(
     harness_with_silent_endpoint: tuple[DispatchHarness, Proxy, Proxy],
 ):
     harness, up, _ = harness_with_silent_endpoint

@@ -96,7 +96,7 @@ def test_reorged_transaction_reserves_max_cost_without_l1_fee(
         assert uow.outbox.slots.compute_cost_wei(slot) == signed.gas_limit * signed.max_fee_wei
 
 
-def test_l1_gas_included_in_gas_used_is_not_counted_twice():
+def test_l1_gas_that_gas_used_includes_is_not_counted_twice():
     assert decode_l1_fee({"gasUsed": "0x100", "gasUsedForL1": "0x80"}) == 0
     assert decode_l1_fee({"l1Fee": None}) == 0
     assert decode_l1_fee({"l1Fee": "0x0"}) == 0
@@ -157,7 +157,7 @@ def test_rollup_operator_fee_is_reserved_and_booked(
 
 
 @pytest.mark.parametrize("liar", [0, 1])
-def test_huge_l1_fee_of_single_endpoint_does_not_exhaust_budget(
+def test_huge_l1_fee_of_one_endpoint_does_not_exhaust_the_budget(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], liar: int
 ):
     harness = proxied_harness

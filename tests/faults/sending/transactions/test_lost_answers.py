@@ -63,7 +63,7 @@ def land_waiting_transactions(harness: Harness) -> None:
     harness.until_final()
 
 
-def test_case_f03_resend_after_lost_response_is_no_duplicate(
+def test_case_f03_resend_after_a_lost_response_is_no_duplicate(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -84,7 +84,7 @@ def test_case_f03_resend_after_lost_response_is_no_duplicate(
     assert harness.states() == ["final"]
 
 
-def test_case_f04_lost_send_is_repeated_with_same_bytes(
+def test_case_f04_lost_send_is_repeated_with_the_same_bytes(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -125,7 +125,7 @@ def test_case_f05_library_retry_sends_no_second_transaction(
     assert (once.last_error_class, len(set(proxies[0].sent))) == (None, 1)
 
 
-def test_case_f06_outage_of_all_endpoints_leaves_outbox_unchanged(
+def test_case_f06_outage_of_all_endpoints_does_not_change_outbox(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -208,7 +208,9 @@ def test_case_f26_malformed_send_response_is_not_resent_in_loop(
     assert (harness.testbed.round, harness.testbed.nonce) == (1, 2)
 
 
-def test_case_f26_retry_after_of_endpoint_is_respected(proxied_harness: Harness, proxies: Proxies):
+def test_case_f26_retry_after_of_an_endpoint_is_respected(
+    proxied_harness: Harness, proxies: Proxies
+):
     harness = proxied_harness
     clock = Clock()
     set_backoff_clock(harness, clock)
@@ -249,7 +251,7 @@ def test_case_f26_backoff_without_retry_after_doubles_up_to_one_minute(
     assert line.endpoint.health.backoff.get_remaining_seconds() == 0
 
 
-def test_case_f27_failed_relay_transaction_keeps_its_nonce(
+def test_case_f27_transaction_that_a_relay_fails_keeps_its_nonce(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

@@ -27,7 +27,7 @@ from tests.support.sending.in_flight import (
 from tests.support.sending.proxy import Proxy
 
 
-def test_case_f22_insufficient_funds_pause_sender(
+def test_case_f22_insufficient_funds_pause_the_sender(
     harness: Harness,
 ):
     chain, sender = harness.testbed.chain, harness.context.account.address
@@ -56,7 +56,7 @@ def test_case_f22_insufficient_funds_pause_sender(
     assert len(list_attempts(harness)) == 1
 
 
-def test_case_f29_spent_budget_allows_only_bumps(
+def test_case_f29_exhausted_budget_allows_only_fee_bumps(
     harness: Harness,
 ):
     send_unmined_push(harness)
@@ -101,7 +101,7 @@ def test_hourly_budget_is_restored_after_one_hour(sqlite_harness: Harness):
         assert Budget.from_outbox(uow, harness.context, 0).remaining == 1
 
 
-def test_budget_is_counted_in_commit_that_assigns_nonce(sqlite_harness: Harness):
+def test_budget_is_charged_in_the_commit_that_assigns_the_nonce(sqlite_harness: Harness):
     harness = sqlite_harness
     mine_expensive_blocks(harness, GWEI)
     _set_account_paused(harness, is_paused=True)
@@ -147,7 +147,7 @@ def test_budget_counts_own_reservation_once(sqlite_harness: Harness):
         assert Budget.from_outbox(uow, harness.context, 0).remaining == 5
 
 
-def test_runway_is_derived_from_spending_of_last_day(sqlite_harness: Harness):
+def test_runway_is_computed_from_spending_of_the_last_day(sqlite_harness: Harness):
     harness = sqlite_harness
     account = harness.context.account
     with harness.store.read_transaction() as uow:
@@ -194,7 +194,7 @@ def _get_pause(harness: Harness) -> Pause | None:
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_stalled_endpoint_balance_does_not_block_push(
+def test_balance_of_a_stalled_endpoint_does_not_block_a_push(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int
 ):
     harness, chain = proxied_harness, proxied_harness.testbed.chain
@@ -219,7 +219,7 @@ def test_stalled_endpoint_balance_does_not_block_push(
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_stalled_endpoint_gas_price_does_not_block_push(
+def test_gas_price_of_a_stalled_endpoint_does_not_block_a_push(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], place: int
 ):
     harness, chain = proxied_harness, proxied_harness.testbed.chain
@@ -233,7 +233,7 @@ def test_stalled_endpoint_gas_price_does_not_block_push(
     assert harness.testbed.round == 1
 
 
-def test_budget_counts_open_nonces_at_any_age(
+def test_budget_counts_open_nonces_of_any_age(
     sqlite_harness: Harness,
 ):
     harness, chain = sqlite_harness, sqlite_harness.testbed.chain
@@ -264,7 +264,7 @@ def test_budget_counts_open_nonces_at_any_age(
         assert spent == uow.outbox.slots.compute_cost_wei(slot) > 0
 
 
-def test_spending_dated_in_future_does_not_exhaust_budget(sqlite_harness: Harness):
+def test_spending_dated_in_the_future_does_not_exhaust_the_budget(sqlite_harness: Harness):
     harness = sqlite_harness
     year = 365 * DAY_SECONDS
     right = harness.context.clock

@@ -23,7 +23,7 @@ from tests.support.sending.proxy import Proxy
 from tests.support.txmgr.operator_actions import bump_fee_now, cancel_intent
 
 
-def test_bump_above_cap_is_rejected_and_bump_at_market_is_sent(
+def test_bump_above_the_cap_is_rejected_but_one_at_market_is_sent(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -48,7 +48,7 @@ def test_bump_above_cap_is_rejected_and_bump_at_market_is_sent(
     assert list_attempt_fees(harness)[1][0] == market.base_fee + market.tip
 
 
-def test_fee_is_raised_stepwise_while_market_is_above_cap(
+def test_fee_is_raised_in_steps_while_the_market_is_above_the_cap(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -70,7 +70,7 @@ def test_fee_is_raised_stepwise_while_market_is_above_cap(
         ({"cost_per_day": 0}, r"limits\.max_cost_per_day_wei allows"),
     ],
 )
-def test_rejected_bump_reports_limiting_setting(
+def test_rejected_bump_names_the_limiting_setting(
     sqlite_harness: Harness, changed: dict[str, int], setting: str
 ):
     harness = sqlite_harness
@@ -89,7 +89,7 @@ def test_rejected_bump_reports_insufficient_balance(sqlite_harness: Harness):
         bump_fee_now(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
 
 
-def test_call_is_cancelled_while_market_is_above_cap(
+def test_call_can_be_cancelled_while_the_market_is_above_the_cap(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

@@ -121,7 +121,7 @@ def claim(lie: str, harness: Harness, liar: Proxy, honest: Proxy) -> None:
 
 @pytest.mark.parametrize("lie", ["reverted", "mined"])
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
-def test_false_receipt_from_two_endpoints_of_one_provider_is_not_final(
+def test_false_receipt_from_one_provider_twice_is_not_final(
     outnumbered_harness: Harness, liar: Proxy, honest: Proxy, lie: str, *, is_restarted: bool
 ):
     harness = outnumbered_harness
@@ -147,9 +147,7 @@ def test_false_receipt_from_two_endpoints_of_one_provider_is_not_final(
     assert read_undecided_nonces() == 0
 
 
-def test_false_receipt_from_both_endpoints_of_only_provider_is_final(
-    sqlite_harness: Harness, liar: Proxy
-):
+def test_false_receipt_from_the_only_provider_twice_is_final(sqlite_harness: Harness, liar: Proxy):
     harness = sqlite_harness
     harness.restart(urls=build_two_urls(liar))
     claim_reverted(harness, liar)
@@ -209,7 +207,7 @@ def test_gas_price_reported_twice_by_one_provider_is_not_booked(
     assert GWEI <= (slot.gas_price_wei or 0) < list_attempt_fees(harness)[0][0]
 
 
-def test_l1_fee_reported_twice_by_one_provider_is_not_median(
+def test_l1_fee_reported_twice_by_one_provider_counts_once(
     outnumbered_harness: Harness, liar: Proxy
 ):
     harness, lines = outnumbered_harness, outnumbered_harness.context.sender_account.pool_view
@@ -226,7 +224,7 @@ def is_latest(question: Question) -> bool:
     return bool(question["params"][1] == "latest")
 
 
-def test_nonce_used_according_to_one_of_two_providers_is_bumped(
+def test_nonce_reported_used_by_one_of_two_providers_is_bumped(
     outnumbered_harness: Harness, liar: Proxy
 ):
     harness = outnumbered_harness
@@ -239,7 +237,9 @@ def test_nonce_used_according_to_one_of_two_providers_is_bumped(
     assert (harness.states(), len(list_attempts(harness))) == (["live"], 2)
 
 
-def test_nonce_used_according_to_only_provider_is_not_bumped(sqlite_harness: Harness, liar: Proxy):
+def test_nonce_reported_used_by_the_only_provider_is_not_bumped(
+    sqlite_harness: Harness, liar: Proxy
+):
     harness = sqlite_harness
     harness.restart(urls=build_two_urls(liar))
     send_unmined_push(harness)
@@ -277,7 +277,9 @@ def test_foreign_transaction_at_one_provider_does_not_pause_sender(
     assert get_pause_kind(harness) is PauseKind.FOREIGN
 
 
-def test_foreign_transaction_at_only_provider_pauses_sender(sqlite_harness: Harness, liar: Proxy):
+def test_foreign_transaction_at_the_only_provider_pauses_sender(
+    sqlite_harness: Harness, liar: Proxy
+):
     harness = sqlite_harness
     harness.restart(urls=build_two_urls(liar))
     harness.period()
@@ -289,7 +291,9 @@ def test_foreign_transaction_at_only_provider_pauses_sender(sqlite_harness: Harn
     assert get_pause_kind(harness) is PauseKind.FOREIGN
 
 
-def test_higher_nonce_count_of_one_provider_stops_start(outnumbered_harness: Harness, liar: Proxy):
+def test_higher_nonce_count_at_one_provider_prevents_startup(
+    outnumbered_harness: Harness, liar: Proxy
+):
     harness = outnumbered_harness
     liar.rule(COUNT, shift_number(5))
     context = harness.context
@@ -308,7 +312,7 @@ def test_higher_nonce_count_of_one_provider_stops_start(outnumbered_harness: Har
     harness.pushed()
 
 
-def test_higher_nonce_count_of_only_provider_rejects_database(
+def test_higher_nonce_count_at_only_provider_rejects_the_database(
     sqlite_harness: Harness, liar: Proxy
 ):
     harness = sqlite_harness
@@ -442,7 +446,7 @@ def test_nonces_are_rebuilt_from_two_agreeing_providers(
         assert plan_outbox_rebuild(context, 1000) == findings
 
 
-def test_nonces_are_not_rebuilt_without_blocks_of_second_provider(
+def test_nonces_are_not_rebuilt_without_blocks_of_a_second_provider(
     outnumbered_harness: Harness, honest: Proxy, new_sqlite_store: NewStore
 ):
     harness = outnumbered_harness
@@ -454,7 +458,7 @@ def test_nonces_are_not_rebuilt_without_blocks_of_second_provider(
             plan_outbox_rebuild(context, 1000)
 
 
-def test_rebuilt_nonce_gets_lowest_reported_gas_price(
+def test_rebuilt_nonce_gets_the_lowest_reported_gas_price(
     outnumbered_harness: Harness, liar: Proxy, new_sqlite_store: NewStore
 ):
     harness = outnumbered_harness

@@ -55,7 +55,7 @@ def test_case_f16_key_used_elsewhere_pauses_only_its_sender(
     assert logs == []
 
 
-def test_foreign_pause_replaces_temporary_funds_pause(
+def test_foreign_transaction_pause_replaces_a_pause_for_funds(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -77,7 +77,7 @@ def test_foreign_pause_replaces_temporary_funds_pause(
     assert reason.endswith("the sender was already paused for funds: no ether")
 
 
-def test_daemon_with_foreign_pause_signs_nothing_during_embargo(
+def test_daemon_paused_for_key_use_elsewhere_signs_nothing(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -104,7 +104,7 @@ def test_daemon_with_foreign_pause_signs_nothing_during_embargo(
     assert (get_next_nonce(harness.context), list_assigned_nonces(harness)) == (2, [1])
 
 
-def test_run_once_is_rejected_while_sender_has_foreign_pause(sqlite_harness: Harness):
+def test_run_once_is_rejected_while_key_use_elsewhere_is_unresolved(sqlite_harness: Harness):
     harness = sqlite_harness
     jobs = create_reconciled_sending_jobs(harness)
     use_nonce_elsewhere(harness)
@@ -115,7 +115,7 @@ def test_run_once_is_rejected_while_sender_has_foreign_pause(sqlite_harness: Har
         once.reconcile_nonces()
 
 
-def test_nonce_count_of_single_endpoint_does_not_pause_running_sender(
+def test_nonce_count_of_one_endpoint_does_not_pause_the_sender(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -155,7 +155,7 @@ def test_released_sender_continues_with_unused_nonce_after_rebuild(
     assert list_assigned_nonces(harness) == [1, 2]
 
 
-def test_foreign_use_of_open_and_next_nonce_is_reported(
+def test_use_of_open_and_next_nonce_elsewhere_is_reported(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -187,7 +187,7 @@ def test_foreign_use_of_open_and_next_nonce_is_reported(
     assert get_next_nonce(harness.context) == 3
 
 
-def test_nothing_is_signed_for_assigned_nonce_of_key_used_elsewhere(sqlite_harness: Harness):
+def test_nothing_is_signed_for_nonces_of_a_key_used_elsewhere(sqlite_harness: Harness):
     harness = sqlite_harness
     jobs = create_reconciled_sending_jobs(harness)
     harness.period()
@@ -206,7 +206,7 @@ def test_nothing_is_signed_for_assigned_nonce_of_key_used_elsewhere(sqlite_harne
     assert (harness.states(), list_attempts(harness)) == (["held"], [])
 
 
-def test_database_missing_own_nonces_stops_daemon(sqlite_harness: Harness):
+def test_daemon_exits_if_its_database_lacks_used_nonces(sqlite_harness: Harness):
     harness = sqlite_harness
     jobs = create_reconciled_sending_jobs(harness)
     with harness.context.write_transaction() as uow:

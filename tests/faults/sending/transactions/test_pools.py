@@ -24,7 +24,7 @@ Proxies = tuple[Proxy, Proxy]
 CAP = 8 * GWEI
 
 
-def test_case_f08_transaction_dropped_from_pool_is_resent_after_two_blocks(
+def test_case_f08_transaction_dropped_from_mempool_is_resent(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -55,7 +55,7 @@ def create_push_and_replacements(harness: Harness, proxies: Proxies, number: int
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_case_f10_mined_older_attempt_is_recognised_and_counted_once(
+def test_case_f10_older_attempt_that_is_mined_counts_once(
     proxied_harness: Harness, proxies: Proxies, *, restarts: bool
 ):
     harness = proxied_harness
@@ -89,7 +89,7 @@ def test_case_f11_second_attempt_mined_in_downtime_is_recognised(
     assert (harness.states(), harness.testbed.round, harness.testbed.nonce) == (["final"], 1, 2)
 
 
-def test_accepted_attempt_is_resent_after_its_fee_bump_was_refused(
+def test_accepted_attempt_is_resent_after_its_bump_is_rejected(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -124,7 +124,7 @@ def mine_bytes_alone(harness: Harness, raw: str) -> None:
     assert harness.testbed.nonce == 2
 
 
-def test_case_f15_nonce_too_low_is_no_error_if_own_hash_is_mined(
+def test_case_f15_nonce_too_low_is_ignored_if_own_hash_is_mined(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -146,7 +146,7 @@ def test_case_f15_nonce_too_low_is_no_error_if_own_hash_is_mined(
     assert (harness.states(), harness.testbed.round, harness.testbed.nonce) == (["final"], 1, 2)
 
 
-def test_case_f18_nonce_undercounted_by_endpoint_is_not_reused(
+def test_case_f18_nonce_that_an_endpoint_undercounts_is_not_reused(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -161,7 +161,7 @@ def test_case_f18_nonce_undercounted_by_endpoint_is_not_reused(
     assert (harness.states(), harness.testbed.round) == (["final", "final"], 2)
 
 
-def test_case_f20_lower_nonce_is_resent_before_waiting_higher_nonce(
+def test_case_f20_lower_nonce_is_resent_before_higher_ones(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

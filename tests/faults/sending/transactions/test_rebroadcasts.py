@@ -77,12 +77,12 @@ def drop_before_each_block(harness: Harness, blocks: int) -> list[int]:
     return sent_after
 
 
-def test_transaction_dropped_repeatedly_by_pool_is_resent_less_often(harness: Harness):
+def test_repeatedly_dropped_transaction_is_resent_less_often(harness: Harness):
     send_unmined_push(harness, ONE_ATTEMPT)
     assert drop_before_each_block(harness, 30) == [2, 6, 14, 22, 30]
 
 
-def test_changed_send_response_is_logged_and_resets_resend_interval(
+def test_changed_send_response_resets_the_resend_interval(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -99,7 +99,7 @@ def test_changed_send_response_is_logged_and_resets_resend_interval(
     assert "underpriced" in step.detail
 
 
-def test_transaction_removed_by_reorg_is_resent_immediately(harness: Harness):
+def test_transaction_removed_by_a_reorg_is_resent_immediately(harness: Harness):
     send_unmined_push(harness, ONE_ATTEMPT)
     assert drop_before_each_block(harness, 14) == [2, 6, 14]
     chain = harness.testbed.chain

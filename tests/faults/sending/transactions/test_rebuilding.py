@@ -26,7 +26,9 @@ from tests.support.txmgr.stores import NewStore
 COUNT = "eth_getTransactionCount"
 
 
-def test_rebuild_counts_pending_nonce_without_block_search(harness: Harness, new_store: NewStore):
+def test_rebuild_stores_a_pending_nonce_without_searching_blocks(
+    harness: Harness, new_store: NewStore
+):
     harness.period()
     harness.tick()
     with new_store() as fresh:
@@ -37,7 +39,7 @@ def test_rebuild_counts_pending_nonce_without_block_search(harness: Harness, new
         assert get_rebuild_reasons(harness)[1] is None
 
 
-def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
+def test_nonce_dropped_after_a_rebuild_is_filled_with_a_noop(
     harness: Harness, new_store: NewStore
 ):
     harness.period()
@@ -82,7 +84,9 @@ def test_nonce_dropped_from_pool_after_rebuild_is_filled_with_noop(
         assert plan_outbox_rebuild(harness.context, 1000).is_empty
 
 
-def test_nonce_below_search_depth_is_rebuilt_without_hash(sqlite_harness: Harness, tmp_path: Path):
+def test_nonce_below_the_search_depth_is_rebuilt_without_a_hash(
+    sqlite_harness: Harness, tmp_path: Path
+):
     harness = sqlite_harness
     with copy_database(harness, tmp_path) as copy:
         harness.pushed()
@@ -95,7 +99,7 @@ def test_nonce_below_search_depth_is_rebuilt_without_hash(sqlite_harness: Harnes
         assert [text is None for text in get_rebuild_reasons(harness).values()] == [True, False]
 
 
-def test_call_on_nonce_used_by_lost_database_is_superseded(
+def test_call_on_a_nonce_used_by_the_lost_database_is_superseded(
     sqlite_harness: Harness, tmp_path: Path
 ):
     harness = sqlite_harness
@@ -125,7 +129,7 @@ def test_call_on_nonce_used_by_lost_database_is_superseded(
         assert (push.state, push.superseded_by) == (IntentState.SUPERSEDED, slot.intent_id)
 
 
-def test_gap_in_assigned_nonces_is_rejected(sqlite_harness: Harness):
+def test_gap_in_assigned_nonces_prevents_startup(sqlite_harness: Harness):
     harness = sqlite_harness
     with harness.context.write_transaction() as uow:
         outbox, account = uow.outbox, harness.context.account
@@ -138,7 +142,7 @@ def test_gap_in_assigned_nonces_is_rejected(sqlite_harness: Harness):
         assert uow.outbox.slots.list_missing_nonces(harness.context.account, 4) == [2]
 
 
-def test_new_account_is_enrolled_when_two_endpoints_report_zero_nonce(
+def test_new_account_is_enrolled_if_two_endpoints_report_nonce_0(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], new_sqlite_store: NewStore
 ):
     harness = proxied_harness

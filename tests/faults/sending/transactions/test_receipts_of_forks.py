@@ -42,7 +42,7 @@ def mine_push_after_rival(harness: Harness) -> None:
     assert harness.testbed.nonce == 2
 
 
-def test_case_f25_revert_is_reported_with_contract_error_once_final(
+def test_case_f25_final_revert_is_reported_with_its_error(
     harness: Harness,
 ):
     harness.period()
@@ -59,7 +59,7 @@ def test_case_f25_revert_is_reported_with_contract_error_once_final(
     assert ("landed", None) in harness.reports()
 
 
-def test_case_f30_push_removed_by_reorg_is_resent_and_mined(harness: Harness):
+def test_case_f30_push_removed_by_a_reorg_is_resent_and_mined(harness: Harness):
     before = TAKEN_BACK._value.get()
     harness.period()
     harness.tick()
@@ -81,7 +81,7 @@ def test_case_f30_push_removed_by_reorg_is_resent_and_mined(harness: Harness):
     assert [attempt.signed.tx_hash for attempt in list_attempts(harness)] == [sent]
 
 
-def test_case_f31_outcome_comes_from_canonical_block_after_reorg(harness: Harness):
+def test_case_f31_outcome_after_a_reorg_comes_from_canonical_block(harness: Harness):
     harness.period()
     harness.tick()
     harness.mine()
@@ -133,7 +133,7 @@ def test_case_f36_pushes_continue_without_finality_and_stay_mined(
     assert count_outcomes(harness) == {("push", "success"): 3}
 
 
-def test_block_missing_at_endpoint_delays_receipt_finality(
+def test_block_missing_at_an_endpoint_delays_receipt_finality(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness
@@ -210,7 +210,7 @@ def build_overloaded_response(question: Question, _: Answer) -> Answer:
     return {"jsonrpc": "2.0", "id": question["id"], "error": {"code": -32603, "message": "busy"}}
 
 
-def test_successful_push_without_new_round_is_held(harness: Harness):
+def test_successful_push_without_a_new_round_is_held(harness: Harness):
     before = WITHOUT_EFFECT._value.get()
     chain = harness.testbed.chain
     harness.period()

@@ -19,7 +19,7 @@ from tests.support.sending.in_flight import (
 from tests.support.txmgr.operator_actions import cancel_intent
 
 
-def test_expired_push_passes_its_nonce_to_next_push(harness: Harness):
+def test_expired_push_passes_its_nonce_to_the_next_push(harness: Harness):
     send_unmined_push(harness)
     _let_call_expire(harness)
     harness.tick()
@@ -39,7 +39,7 @@ def test_expired_push_passes_its_nonce_to_next_push(harness: Harness):
     assert ("landed", None) in harness.reports()
 
 
-def test_next_push_gets_new_nonce_if_expired_push_is_mined(
+def test_next_push_gets_a_new_nonce_if_the_expired_one_is_mined(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -59,7 +59,7 @@ def test_next_push_gets_new_nonce_if_expired_push_is_mined(
     assert (harness.testbed.round, len(list_slots(harness))) == (1, 2)
 
 
-def test_expired_push_mined_unrecorded_keeps_its_nonce(
+def test_expired_push_keeps_its_nonce_if_it_was_mined_unnoticed(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -78,7 +78,7 @@ def test_expired_push_mined_unrecorded_keeps_its_nonce(
     assert len(list_slots(harness)) == 2
 
 
-def test_push_that_can_still_land_is_never_replaced(sqlite_harness: Harness):
+def test_push_that_can_still_be_accepted_is_never_replaced(sqlite_harness: Harness):
     harness = sqlite_harness
     send_unmined_push(harness)
     mine_expensive_blocks(harness, 5 * GWEI, 5)
@@ -93,7 +93,7 @@ def test_push_that_can_still_land_is_never_replaced(sqlite_harness: Harness):
     }
 
 
-def test_operator_cancels_call_with_noop_on_its_nonce(harness: Harness):
+def test_operator_cancels_a_call_with_a_noop_on_its_nonce(harness: Harness):
     send_unmined_push(harness)
     mine_expensive_blocks(harness, 5 * GWEI)
     step = cancel_intent(
@@ -121,7 +121,7 @@ def test_mined_call_cannot_be_cancelled(sqlite_harness: Harness):
         cancel_intent(harness.context, harness.source.fetch_heads(), get_only_intent(harness).id)
 
 
-def test_call_without_nonce_is_cancelled_without_transaction(sqlite_harness: Harness):
+def test_call_without_a_nonce_is_cancelled_without_a_transaction(sqlite_harness: Harness):
     harness = sqlite_harness
     chain, sender = harness.testbed.chain, harness.context.account.address
     chain.rpc("anvil_setBalance", sender, "0x0")

@@ -51,7 +51,7 @@ def two_transmitters(
         yield first, second
 
 
-def test_two_transmitters_on_fast_chain_never_pay_for_same_round(
+def test_two_transmitters_on_fast_chain_never_pay_for_one_round(
     two_transmitters: tuple[Harness, Harness],
 ):
     testbed, chance = two_transmitters[0].testbed, random.Random(1)  # noqa: S311  the same luck each time
@@ -66,7 +66,7 @@ def test_two_transmitters_on_fast_chain_never_pay_for_same_round(
     assert list_reverted_calls(two_transmitters, began) == []
 
 
-def test_push_after_delay_waits_for_head_start_blocks(
+def test_push_after_a_delay_waits_for_the_head_start(
     two_transmitters: tuple[Harness, Harness],
 ):
     first, second = two_transmitters
@@ -110,7 +110,7 @@ def test_kickout_is_executed_by_one_of_two_transmitters(
     assert {intent.state.value for intent in second.intents(EXECUTE_KICK)} <= {"superseded"}
 
 
-def test_second_transmitter_sends_report_missed_by_first(
+def test_second_transmitter_sends_a_report_that_the_first_missed(
     testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ):
     standby = create_second_transmitter(testbed, tmp_path)
@@ -135,7 +135,7 @@ def test_second_transmitter_sends_report_missed_by_first(
         assert testbed.round == 1
 
 
-def test_first_transmitter_yields_round_to_pending_push_of_another(
+def test_first_transmitter_yields_to_a_pending_push_of_another(
     testbed: OracleTestbed, new_sqlite_store: NewStore, tmp_path: Path
 ):
     standby = create_second_transmitter(testbed, tmp_path)

@@ -200,7 +200,7 @@ def test_replacement_oracle_deployment_reports_role_handover(
     assert f'address = "{second["address"]}" in place of {first["address"]}' in captured.err
 
 
-def test_nodes_stay_expelled_in_replacement_oracle(
+def test_expelled_nodes_stay_expelled_after_oracle_replacement(
     unwatched: Unwatched, capsys: pytest.CaptureFixture[str]
 ):
     options = ["--adapter", "none", "--yes"]

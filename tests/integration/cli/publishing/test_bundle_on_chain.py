@@ -69,7 +69,7 @@ def list_unproven(result: Json) -> set[str]:
     return {name for name, is_true in list_results(result).items() if is_true is not True}
 
 
-def test_bundle_of_real_round_is_confirmed_with_all_events(network, evidence):
+def test_bundle_of_accepted_round_is_confirmed(network, evidence):
     without = replace(evidence, events=None)
     confirmed, partial = run_checks(network.url, evidence, without)
     assert list_unproven(confirmed) == set()
@@ -91,7 +91,7 @@ def forget_signatures(bundle: Bundle) -> None:
     bundle["signed_round"].update(signatures=[], deadline=None)
 
 
-def test_missing_signatures_are_read_from_transaction_of_round(network, evidence):
+def test_missing_signatures_are_read_from_the_push_transaction(network, evidence):
     (result,) = run_checks(network.url, forge(evidence, forget_signatures))
     assert list_results(result)["Signatures"] is None
     assert list_results(result)["Sent signatures"] is True
@@ -244,7 +244,7 @@ def test_bundle_without_logs_and_events_lists_skipped_checks(network, evidence):
     assert both["verdict"]["state"] == "wrong"
 
 
-def test_endpoint_of_server_is_not_independent(network, evidence):
+def test_endpoint_run_by_the_server_is_not_independent(network, evidence):
     (result,) = run_checks(network.url, evidence, server=network.url)
     assert list_results(result)["Endpoint"] is None
     assert result["verdict"]["state"] == "consistent"
@@ -260,7 +260,7 @@ def test_address_without_oracle_contract_confirms_nothing(network, evidence):
     assert result["verdict"]["state"] == "wrong"
 
 
-def test_silent_endpoint_leaves_checks_open(evidence):
+def test_checks_stay_open_if_the_endpoint_does_not_respond(evidence):
     """A failed request proves neither an error nor the bundle."""
     (result,) = run_checks("http://127.0.0.1:9", evidence)
     on_chain = {"Chain", "Root", "Acceptance", "Newest round", "As-of block", "Logs"}
@@ -268,7 +268,7 @@ def test_silent_endpoint_leaves_checks_open(evidence):
     assert result["verdict"]["state"] == "consistent"
 
 
-def test_older_round_is_accepted_only_if_chosen_by_reader(network, evidence, folder):
+def test_older_round_is_accepted_only_on_request(network, evidence, folder):
     """A server must not present an old round with a better score as the newest."""
     older = evidence.bundle["signed_round"]["round"] - 1
     options = ("--round", str(older))

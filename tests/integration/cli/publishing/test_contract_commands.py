@@ -80,7 +80,7 @@ def test_check_reports_timelock_that_is_not_admin(settings, network, tmp_path, c
     assert f"admin: expected oracle.timelock {other_timelock}" in capsys.readouterr().out
 
 
-def test_check_reports_objections_of_another_oracle(settings, network, tmp_path, capsys):
+def test_check_reports_objection_contract_of_another_oracle(settings, network, tmp_path, capsys):
     objections = deploy(network, build_objections_creation_code(Address(NOBODY)))
     settings["objections"] = {"address": objections}
     path = write_config(settings, tmp_path / "config.toml")
@@ -115,7 +115,7 @@ def test_check_reports_signer_unknown_to_contract(settings, tmp_path, capsys):
     assert f"signers: expected a list with {address}" in capsys.readouterr().out
 
 
-def test_check_rejects_address_of_other_contract_as_oracle(settings, network, tmp_path, capsys):
+def test_check_rejects_network_contract_as_oracle(settings, network, tmp_path, capsys):
     settings["oracle"]["address"] = network.stage.network
     path = write_config(settings, tmp_path / "config.toml")
     assert run(["contract", "check", "--dev", "--config", str(path)]) == 2
@@ -150,7 +150,7 @@ def test_deploy_dry_run_prints_readable_text(config, capsys):
     assert re.search(r"(?m)^arguments\.limits\.max age seconds +2 h \(7200 s\)$", stdout)
 
 
-def test_run_publishes_nothing_to_mismatching_contract(settings, tmp_path, capsys, watched):
+def test_run_publishes_nothing_if_the_contract_does_not_match(settings, tmp_path, capsys, watched):
     settings["oracle"]["deviation"] = 77
     settings["chain"]["endpoints"] = [watched.url]
     path = write_config(settings, tmp_path / "config.toml")
@@ -168,7 +168,7 @@ def test_run_without_publish_signs_and_sends_nothing(settings, tmp_path, watched
     assert "eth_sendRawTransaction" not in watched.seen
 
 
-def test_two_hosts_of_one_provider_are_one_deployment_witness(tmp_path, capsys):
+def test_two_hosts_of_one_provider_count_as_one_witness(tmp_path, capsys):
     """Both report that it failed; the honest provider is the first in the settings."""
     (tmp_path / "keys").mkdir()
     with (

@@ -75,13 +75,13 @@ def test_held_kickout_is_listed_with_its_reason(harness, config, capsys):
 
 
 @pytest.mark.parametrize("option", ["--yes", "--dry-run"])
-def test_held_node_is_not_accused(harness, config, endpoint, capsys, option):
+def test_node_with_held_kickout_is_not_accused(harness, config, endpoint, capsys, option):
     assert run(["kickout", "accuse", node_two(harness), "--config", config, option]) == 2
     assert "the vetoer has to allow it" in capsys.readouterr().err
     assert "eth_sendRawTransaction" not in endpoint.seen
 
 
-def test_held_node_is_accused_after_vetoer_allows_it(harness, config, capsys):
+def test_node_with_held_kickout_is_accused_after_vetoer_allows_it(harness, config, capsys):
     send_vetoer_call(harness, capsys, ["kickout", "allow", node_two(harness), "--config", config])
     entry = list_entry(config, capsys)
     assert entry["held"] is not None

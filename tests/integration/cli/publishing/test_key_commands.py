@@ -22,7 +22,7 @@ def run_command(capsys, code, *arguments):
 
 
 @pytest.mark.slow
-def test_new_key_is_owner_only_and_never_overwritten(capsys, tmp_path):
+def test_new_key_file_is_private_and_is_never_overwritten(capsys, tmp_path):
     files = tmp_path / "new" / "signer.json", tmp_path / "new" / "signer.password"
     out, advice = run_command(capsys, 0, "keys", "create", *files)
     key = unlock_keystore(*files)
@@ -36,7 +36,7 @@ def test_new_key_is_owner_only_and_never_overwritten(capsys, tmp_path):
     assert [path.read_bytes() for path in files] == before
 
 
-def test_dry_run_of_keys_create_writes_nothing(capsys, tmp_path):
+def test_keys_create_dry_run_writes_nothing(capsys, tmp_path):
     files = tmp_path / "signer.json", tmp_path / "signer.password"
     answer = run_command(capsys, 0, "keys", "create", *files, "--dry-run", "--json").out
     assert json.loads(answer)["address"] is None
@@ -76,7 +76,7 @@ def checks(capsys, code, path, *options):
 
 @pytest.mark.evm
 @pytest.mark.slow
-def test_valid_installation_passes_selftest_and_sends_nothing(
+def test_selftest_passes_on_valid_installation_and_sends_nothing(
     capsys, indexed_config, network, tmp_path
 ):
     with run_faulty_endpoint(network.url) as watched:

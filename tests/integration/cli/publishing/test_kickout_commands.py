@@ -16,7 +16,7 @@ from oracle.domain.reports.node_kicks import (
 from oracle.queries.kickout_models import build_expulsion_entries
 
 
-def test_kickout_list_is_empty_at_first(indexed_config, capsys):
+def test_kickout_list_is_empty_without_due_nodes(indexed_config, capsys):
     assert run(["kickout", "list", "--config", str(indexed_config)]) == 0
     assert "no kickout is due" in capsys.readouterr().out
 
@@ -28,7 +28,7 @@ def test_kickout_commands_reject_node_that_is_not_due(indexed_config, network, c
         assert f"{node}: the kickout is not due" in capsys.readouterr().err
 
 
-def test_unknown_node_and_node_not_due_have_different_errors(indexed_config, capsys):
+def test_error_distinguishes_unknown_prefix_from_unknown_address(indexed_config, capsys):
     for command in ("accuse", "execute", "clear", "evidence", "allow", "veto"):
         assert run(["kickout", command, "0x1234", "--config", str(indexed_config)]) == 2
         assert "no known node starts with this prefix" in capsys.readouterr().err
@@ -38,7 +38,7 @@ def test_unknown_node_and_node_not_due_have_different_errors(indexed_config, cap
         assert "no node with this address has ever joined" in capsys.readouterr().err
 
 
-def test_expired_veto_period_is_not_shown_as_open():
+def test_expired_veto_period_is_shown_as_expired():
     node = Address("0x" + 40 * "b")
     assert (
         format_veto_deadline(node, 5_000, 4_999) == "the vetoer has until 1970-01-01 01:23:20 UTC"
@@ -56,7 +56,7 @@ def build_expelled(number: int, target: Address, state: KickState) -> NodeKick:
     return NodeKick(node, state, expulsion=gone)
 
 
-def test_expelled_nodes_are_exported_for_network_operator():
+def test_expelled_nodes_are_exported_for_the_network_operator():
     kicks = [
         build_expelled(2, NO_TARGET, KickState.EXPELLED),
         build_expelled(1, Address("0x" + 40 * "a"), KickState.REFUSED),

@@ -145,7 +145,7 @@ def test_node_is_not_accused_manually_while_report_is_held(
     assert "eth_sendRawTransaction" not in endpoint.seen
 
 
-def test_possible_accusation_is_not_sent_without_confirmation(harness, config, endpoint, capsys):
+def test_accusation_is_not_sent_without_confirmation(harness, config, endpoint, capsys):
     def load_lease() -> tuple[int, str | None]:
         with harness.store.read_transaction() as uow:
             lease_state = uow.lease.get_state()
@@ -159,7 +159,9 @@ def test_possible_accusation_is_not_sent_without_confirmation(harness, config, e
     assert harness.intents(ACCUSE) == []
 
 
-def test_accusation_of_other_interval_is_not_executed_manually(harness, config, endpoint, capsys):
+def test_accusation_of_another_interval_is_not_executed_manually(
+    harness, config, endpoint, capsys
+):
     assert run(["kickout", "accuse", node_two(harness), "--config", config, "--yes"]) == 0
     harness.mine()
     harness.index()
@@ -202,7 +204,7 @@ def test_kickout_list_shows_interval_and_remaining_kickouts(harness, config, cap
     assert "bucket: 3 of 3 kickouts left" in stdout
 
 
-def test_node_can_be_accused_without_remaining_kickouts(harness, config, capsys):
+def test_node_can_be_accused_when_no_kickouts_remain(harness, config, capsys):
     empty_bucket(harness)
     harness.index()
     assert run(["kickout", "list", "--config", config, "--ask-chain"]) == 0
@@ -238,7 +240,7 @@ def test_manual_execution_waits_for_available_kickout(harness, config, endpoint,
     assert standing(harness) is Standing.ACTIVE
 
 
-def test_accusation_is_cleared_manually_after_recovery_round(harness, config, capsys):
+def test_accusation_can_be_cleared_once_a_round_shows_recovery(harness, config, capsys):
     clear = ["kickout", "clear", node_two(harness), "--config", config]
     assert run([*clear, "--dry-run"]) == 2
     assert "the node is not accused" in capsys.readouterr().err
@@ -269,7 +271,7 @@ def test_accusation_is_cleared_manually_after_recovery_round(harness, config, ca
     assert not kick(harness)["live"]
 
 
-def test_printed_veto_calldata_ends_accusation_permanently(harness, config, capsys):
+def test_printed_veto_calldata_permanently_ends_the_accusation(harness, config, capsys):
     veto = ["kickout", "veto", node_two(harness), "--why", "wrong scores", "--config", config]
     assert run(veto) == 2
     assert "the node is not accused" in capsys.readouterr().err
@@ -284,7 +286,7 @@ def test_printed_veto_calldata_ends_accusation_permanently(harness, config, caps
     assert "this interval was vetoed" in capsys.readouterr().err
 
 
-def test_printed_allow_calldata_has_interval_of_last_round(harness, config, capsys):
+def test_printed_allow_calldata_contains_interval_of_last_round(harness, config, capsys):
     send_vetoer_call(harness, capsys, ["kickout", "allow", node_two(harness), "--config", config])
     assert kick(harness)["allowed"] == get_stated_due_since(harness)
 

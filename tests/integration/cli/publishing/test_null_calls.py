@@ -108,7 +108,7 @@ def turns(running: Daemon) -> dict[str, float]:
 
 
 @pytest.mark.nightly
-def test_daemon_survives_null_eth_call_after_first_round(
+def test_daemon_survives_null_eth_call_result_after_first_round(
     network: LocalNetwork, endpoint_proxy: Proxy, config: Path
 ):
     network.play(2)
@@ -122,7 +122,7 @@ def test_daemon_survives_null_eth_call_after_first_round(
 
 
 @pytest.mark.nightly
-def test_daemon_survives_null_eth_call_before_first_round(
+def test_daemon_survives_null_eth_call_result_before_first_round(
     network: LocalNetwork, endpoint_proxy: Proxy, config: Path
 ):
     with run_daemon(config, "--publish", program=OFTEN) as running:
@@ -136,7 +136,7 @@ def test_daemon_survives_null_eth_call_before_first_round(
         assert running.stop()[0] == 0
 
 
-def test_starting_daemon_waits_during_null_eth_call_responses(
+def test_startup_waits_while_eth_call_returns_null(
     network: LocalNetwork, endpoint_proxy: Proxy, config: Path
 ):
     network.play(2)

@@ -16,7 +16,7 @@ STATEMENT = AnswerStatement(Address("0x" + 40 * "5"), 1_700_000_000, False, "pro
 UNSIGNED = ObjectionAnswer(*astuple(STATEMENT))
 
 
-def test_answer_is_signed_for_objection_contract(settings, tmp_path):
+def test_objection_answer_is_signed_for_the_objection_contract(settings, tmp_path):
     settings["objections"] = {"address": CONTRACT}
     config = read_config(write_config(settings, tmp_path / "config.toml"))
     answer = sign_objection_answer(config, STATEMENT, UNSIGNED)
@@ -30,7 +30,7 @@ def test_answer_is_signed_for_objection_contract(settings, tmp_path):
     assert verify_statement_signature(answer.signature, digest, signer) == answer.signature
 
 
-def test_answer_is_not_signed_without_key(settings, tmp_path):
+def test_objection_answer_stays_unsigned_without_a_key(settings, tmp_path):
     settings["objections"] = {"address": CONTRACT}
     settings["keys"] = {
         name: value for name, value in settings["keys"].items() if "signer" not in name

@@ -78,7 +78,7 @@ def state(url: str, number: int) -> IntentState:
         return load_intent(uow, number).state
 
 
-def test_call_is_held_and_released_with_actor_in_journal(act: Act, url: str, capsys):
+def test_hold_and_release_record_the_actor_in_the_journal(act: Act, url: str, capsys):
     assert act("hold", 1, "--reason", "not tonight", "--dry-run") == 0
     assert state(url, 1) is IntentState.PLANNED
     assert act("hold", 1, "--reason", "not tonight") == 0
@@ -121,7 +121,7 @@ def test_call_without_nonce_is_cancelled_after_confirmation(act: Act, url: str, 
     assert state(url, 1) is IntentState.CANCELLED
 
 
-def test_call_held_for_foreign_nonce_can_be_cancelled(act: Act, url: str, capsys):
+def test_call_held_because_of_a_foreign_nonce_can_be_cancelled(act: Act, url: str, capsys):
     assert act("show", 3) == 0
     assert "`outbox cancel 3 --yes` closes it" in " ".join(capsys.readouterr().out.split())
     assert act("cancel", 3, "--yes") == 0
@@ -147,7 +147,7 @@ def test_call_held_for_foreign_nonce_can_be_cancelled(act: Act, url: str, capsys
         (("rebuild", "--from-chain"), "use --yes to proceed, or --dry-run"),
     ],
 )
-def test_impossible_action_fails_with_one_line_error(
+def test_outbox_action_that_cannot_apply_prints_one_line_error(
     act: Act, url: str, capsys, words: tuple[object, ...], complaint: str
 ):
     assert act(*words) == 2
@@ -157,7 +157,7 @@ def test_impossible_action_fails_with_one_line_error(
     assert state(url, 2) is IntentState.LIVE
 
 
-def test_action_is_rejected_with_remedy_while_daemon_runs(act: Act, url: str, capsys):
+def test_outbox_action_is_rejected_while_the_daemon_runs(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
         uow.lease.acquire("qos-oracle run on host, process 7", 30)
     assert act("hold", 1) == 1
@@ -167,7 +167,7 @@ def test_action_is_rejected_with_remedy_while_daemon_runs(act: Act, url: str, ca
     assert state(url, 1) is IntentState.PLANNED
 
 
-def test_list_and_show_print_sent_call_completely(act: Act, capsys):
+def test_list_and_show_print_every_field_of_a_sent_call(act: Act, capsys):
     assert act("list") == 0
     row = next(line for line in capsys.readouterr().out.splitlines() if "live" in line)
     assert row.split()[:5] == ["2", "accuse", "node=2", "live", "5"]
@@ -215,7 +215,7 @@ def test_ambiguous_transaction_hash_prefix_is_rejected(act: Act, url: str, capsy
     assert read_printed_json(capsys)["id"] == 2
 
 
-def test_replaced_call_and_paused_sender_are_reported_separately(act: Act, url: str, capsys):
+def test_releasing_replaced_call_and_paused_sender_are_distinguished(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
         outbox = uow.outbox
         outbox.intents.mark_ready(load_intent(uow, 1), 100, 100, NOW)
@@ -240,7 +240,7 @@ def test_replaced_call_and_paused_sender_are_reported_separately(act: Act, url: 
     assert "not bumped: send ether to" in heir["what_to_do"]
 
 
-def test_call_that_landed_without_effect_cannot_be_released(act: Act, url: str, capsys):
+def test_mined_call_without_effect_cannot_be_released(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
         (slot,) = uow.outbox.slots.list_unfinished(ME)
         (attempt,) = uow.outbox.slots.list_attempts(slot)

@@ -42,7 +42,7 @@ def published(busy: LocalNetwork, tmp_path_factory) -> Path:
     return config
 
 
-def test_list_shows_push_with_its_round_and_state(published, capsys):
+def test_outbox_list_shows_round_and_state_of_a_push(published, capsys):
     assert run(["outbox", "list", "--config", str(published), "--json"]) == 0
     pushes = json.loads(capsys.readouterr().out)
     assert (pushes[-1]["kind"], pushes[-1]["round"]) == ("push", 1)
@@ -52,19 +52,19 @@ def test_list_shows_push_with_its_round_and_state(published, capsys):
     assert "round 1" in capsys.readouterr().out
 
 
-def test_list_is_filtered_by_state(published, capsys):
+def test_outbox_list_can_be_filtered_by_state(published, capsys):
     assert run(["outbox", "list", "--state", "held", "--config", str(published), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_list_is_filtered_by_kind(published, capsys):
+def test_outbox_list_can_be_filtered_by_kind(published, capsys):
     assert run(["outbox", "list", "--kind", "push", "--config", str(published), "--json"]) == 0
     assert {intent["kind"] for intent in json.loads(capsys.readouterr().out)} == {"push"}
     assert run(["outbox", "list", "--kind", "noop", "--config", str(published), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_successful_push_has_no_reason_and_its_journal_shows_success(published, capsys):
+def test_journal_of_successful_push_shows_success(published, capsys):
     assert run(["outbox", "show", "1", "--config", str(published), "--json"]) == 0
     push = json.loads(capsys.readouterr().out)
     assert push["reason"] is None
@@ -77,7 +77,7 @@ def test_successful_push_has_no_reason_and_its_journal_shows_success(published, 
     assert "error_text" not in text
 
 
-def test_push_is_shown_with_its_transactions_and_journal(published, capsys):
+def test_outbox_show_prints_transactions_and_journal_of_a_push(published, capsys):
     assert run(["outbox", "show", "1", "--config", str(published), "--json"]) == 0
     push = json.loads(capsys.readouterr().out)
     events = [entry["event"] for entry in push["journal"]]

@@ -74,7 +74,7 @@ def to_account_id(proof, address: str) -> str:
     return f"eip155:{proof['summary']['chain_id']}:{to_checksum_address(address)}"
 
 
-def test_all_nodes_are_proven_under_landed_root(published, capsys):
+def test_proof_of_every_node_verifies_against_the_accepted_root(published, capsys):
     reports = read_json_output(capsys, "report", "show", "--config", published)
     (landed,) = [report for report in reports if report["round"] == 1]
     nodes = [
@@ -99,7 +99,7 @@ def test_all_nodes_are_proven_under_landed_root(published, capsys):
         )
 
 
-def test_address_without_node_is_proven_absent(published, capsys):
+def test_absence_of_an_unknown_address_is_proven(published, capsys):
     proof = read_json_output(capsys, "proof", ABSENT, "--config", published)
 
     verify(proof)
@@ -112,7 +112,7 @@ def test_address_without_node_is_proven_absent(published, capsys):
     assert "checked: leaf and proof lead to the root;" in text
 
 
-def test_proof_of_node_shows_its_values(published, capsys):
+def test_proof_shows_the_values_of_the_node(published, capsys):
     (row, *_) = read_json_output(capsys, "nodes", "--config", published)["nodes"]
     proof = read_json_output(capsys, "proof", row["node"], "--config", published)
     assert run(["proof", row["node"], "--config", published]) == 0
@@ -135,7 +135,7 @@ def prove_on_chain(capsys, config: str) -> tuple[int, str]:
     return code, capsys.readouterr().out.splitlines()[-1]
 
 
-def test_onchain_proof_shows_block_of_contract_root(published, chain, capsys):
+def test_onchain_proof_shows_block_at_which_the_root_was_read(published, chain, capsys):
     proof = read_json_output(capsys, "proof", ABSENT, "--onchain", "--config", published)
     head = chain.make_request("eth_getBlockByNumber", "latest", False)
     code, line = prove_on_chain(capsys, published)
@@ -154,7 +154,7 @@ def test_onchain_proof_shows_block_of_contract_root(published, chain, capsys):
     )
 
 
-def test_onchain_proof_in_struck_round_fails(network, published, chain, capsys):
+def test_onchain_proof_of_a_struck_round_fails(network, published, chain, capsys):
     stage = network.stage
     pauser = chain.make_request("eth_accounts")[0]
     calls = [
@@ -206,7 +206,7 @@ def test_api_returns_same_proof_as_command(published, capsys):
     assert absent["proof"]["is_absent"]
 
 
-def test_bundle_replaces_older_file_atomically(published, tmp_path):
+def test_bundle_replaces_an_existing_file_atomically(published, tmp_path):
     path = tmp_path / "bundle.json"
     path.write_text("older", "utf-8")
     assert run(["proof", ABSENT, "--bundle", str(path), "--config", published]) == 0

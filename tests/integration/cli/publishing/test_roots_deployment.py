@@ -228,7 +228,7 @@ def subjects(mismatches: list[ContractMismatch]) -> list[str]:
 # --- as planned ---
 
 
-def test_deployment_as_planned_passes_every_check(deployment: Deployment):
+def test_deployment_that_matches_its_plan_passes_every_check(deployment: Deployment):
     assert deployment.check(deployment.oracle) == []
     assert deployment.check_timelock(deployment.oracle) == []
     assert deployment.check_words(deployment.words) == []
@@ -239,7 +239,7 @@ def test_deployment_as_planned_passes_every_check(deployment: Deployment):
     )
 
 
-def test_objection_contract_of_other_oracle_is_reported(deployment: Deployment):
+def test_objection_contract_of_another_oracle_is_reported(deployment: Deployment):
     assert subjects(deployment.check_objections(OUTSIDER)) == ["oracle of the objections"]
 
 
@@ -302,7 +302,7 @@ def put_arb_sys(chain: Chain) -> None:
     chain.rpc("anvil_setCode", ARB_SYS, chain.rpc("eth_getCode", double.address, "latest"))
 
 
-def test_plan_on_arbitrum_chain_sets_arbitrum_argument(
+def test_deployment_plan_on_arbitrum_sets_the_arbitrum_flag(
     deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ):
     put_arb_sys(deployment.chain)
@@ -380,7 +380,7 @@ def test_wrong_limit_is_reported(deployment: Deployment, subject: str, changes: 
 
 
 @pytest.mark.parametrize(("subject", "changes"), WRONG_FLOORS.items())
-def test_too_loose_floor_is_reported(
+def test_floor_below_the_required_minimum_is_reported(
     deployment: Deployment, subject: str, changes: dict[str, int]
 ):
     floors = override_limits(deployment.setup.floors, changes)
@@ -388,7 +388,7 @@ def test_too_loose_floor_is_reported(
 
 
 @pytest.mark.parametrize(("subject", "changes"), WRONG_TIGHTEST.items())
-def test_too_tight_tightening_bound_is_reported(
+def test_overly_strict_tightening_limit_is_reported(
     deployment: Deployment, subject: str, changes: dict[str, int]
 ):
     tightest = override_limits(deployment.setup.tightest, changes)
@@ -407,14 +407,14 @@ def test_too_large_token_bucket_is_reported(
     assert found == [f"kick_limits.{name}", f"kick_floors.{name}"]
 
 
-def test_wrong_code_at_address_is_reported(deployment: Deployment):
+def test_unexpected_contract_code_is_reported(deployment: Deployment):
     code = deployment.chain.rpc("eth_getCode", deployment.oracle, "latest")
     # The last bytes are metadata, so the contract still works.
     deployment.chain.rpc("anvil_setCode", deployment.oracle, code[:-2] + "00")
     assert subjects(deployment.check(deployment.oracle)) == ["code hash"]
 
 
-def test_oracle_of_other_chain_type_is_reported(deployment: Deployment):
+def test_oracle_built_for_another_chain_type_is_reported(deployment: Deployment):
     assert check_setup(deployment, replace(deployment.setup, arbitrum=True)) == ["ON_ARBITRUM"]
     put_arb_sys(deployment.chain)
     assert subjects(deployment.check(deployment.oracle)) == ["ON_ARBITRUM"]
@@ -438,7 +438,7 @@ def test_pending_role_offer_is_reported(deployment: Deployment):
     assert found == ["pending admin", "pending vetoer"]
 
 
-def test_own_signer_unknown_to_contract_is_reported(deployment: Deployment):
+def test_signer_key_unknown_to_the_contract_is_reported(deployment: Deployment):
     expected = replace(deployment.expected, signer=OUTSIDER)
     _, mismatches = inspect_roots_contract(deployment.view, deployment.oracle, expected)
     assert subjects(mismatches) == ["signers"]
@@ -467,7 +467,7 @@ def test_oracle_without_canceller_role_is_reported(deployment: Deployment):
 
 
 @pytest.mark.parametrize("role", ["pauser", "vetoer"])
-def test_role_holder_with_proposer_role_is_reported(deployment: Deployment, role: str):
+def test_role_holder_that_is_also_proposer_is_reported(deployment: Deployment, role: str):
     holder = getattr(deployment.planned_setup, role)
     proposer_role = ROLE_ID_BY_NAME["proposer"]
     call_timelock(deployment, "grantRole", proposer_role, holder)
@@ -505,7 +505,7 @@ def test_wrong_hot_set_setting_is_reported(
     assert subjects(deployment.check_words(other_words)) == [f"{subject} of the words"]
 
 
-def test_hot_set_with_other_lag_is_reported(deployment: Deployment):
+def test_hot_set_with_a_different_lag_is_reported(deployment: Deployment):
     setup = replace(deployment.setup, lag_rounds=3)
     other_oracle = deployment.send(None, setup.creation_code)
     words = deployment.send(None, WordsSetup().build_creation_code(other_oracle))

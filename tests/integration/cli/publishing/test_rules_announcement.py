@@ -85,7 +85,7 @@ def operator(network, settings, tmp_path, capfd) -> Announcing:
     return Announcing(network, write_config(settings, tmp_path / "config.toml"), capfd)
 
 
-def test_announced_rules_are_known_before_and_after_execution(operator):
+def test_announced_rules_are_listed_before_and_after_execution(operator):
     announced = operator.announce()
     operator.send_to_timelock(announced["call"]["schedule"])
 
@@ -115,7 +115,7 @@ def test_cancelled_rules_do_not_take_effect(operator):
     assert operator.read_history()["changes"][0]["state"] == "cancelled"
 
 
-def test_timelock_configured_later_is_read_from_start(operator, settings, tmp_path):
+def test_timelock_added_later_is_indexed_from_the_start_block(operator, settings, tmp_path):
     announced = operator.announce()
     operator.send_to_timelock(announced["call"]["schedule"])
     del settings["oracle"]["timelock"]
@@ -130,7 +130,7 @@ def test_timelock_configured_later_is_read_from_start(operator, settings, tmp_pa
     assert oldest == deployed
 
 
-def test_rewound_announcement_is_indexed_again(operator):
+def test_announcement_is_reindexed_after_a_rewind(operator):
     before = operator.network.head()
     announced = operator.announce()
     operator.send_to_timelock(announced["call"]["schedule"])
@@ -151,7 +151,7 @@ def test_rewound_announcement_is_indexed_again(operator):
         ({"timelock": "0x" + "9" * 40}, "there is no contract"),
     ],
 )
-def test_announcement_by_unindexed_timelock_is_rejected(
+def test_announcement_of_an_unindexed_timelock_is_rejected(
     network, settings, tmp_path, capfd, change, message
 ):
     settings["oracle"] |= change
@@ -167,7 +167,7 @@ def test_announcement_by_unindexed_timelock_is_rejected(
     assert not (tmp_path / "announced").exists()
 
 
-def test_configured_rules_are_not_announced(operator, capfd):
+def test_announcing_the_configured_rules_is_rejected(operator, capfd):
     assert run(["rules", "show", "crynux", "--json"]) == 0
     operator.file.write_text(capfd.readouterr().out, "utf-8")
     options = ["--reason", REASON, "--config", str(operator.config)]
@@ -175,7 +175,7 @@ def test_configured_rules_are_not_announced(operator, capfd):
     assert "nothing to announce" in capfd.readouterr().err
 
 
-def test_preview_compares_announced_rules_until_they_are_cancelled(operator, tmp_path):
+def test_preview_compares_announced_rules_until_cancellation(operator, tmp_path):
     announced = operator.announce()
     operator.send_to_timelock(announced["call"]["schedule"])
     operator.read_history()
@@ -193,7 +193,7 @@ def test_preview_compares_announced_rules_until_they_are_cancelled(operator, tmp
     assert list((tmp_path / "announced" / "previews").glob("*.json")) == []
 
 
-def test_worker_process_writes_previews_of_shadow_rule_sets(operator, settings, tmp_path, capfd):
+def test_preview_worker_writes_previews_of_shadow_rule_sets(operator, settings, tmp_path, capfd):
     operator.announce()
     write_config(settings, operator.config)
     shadow_set = f'[[shadow]]\nname = "short-memory"\nrules = "{operator.file.name}"\n'

@@ -126,7 +126,7 @@ def test_verify_passes_for_task_started_on_drawn_node(played, capsys):
     assert check["started_by"] == played.forecast[DRAWN] == check["draws"][-1]["node"]
 
 
-def test_draw_is_reproducible_by_hand_from_output(played, capsys):
+def test_draw_can_be_recomputed_from_the_printed_values(played, capsys):
     check = run_verify(capsys, played.config, played.keys[DRAWN], 0)
     draw = check["draws"][-1]
 
@@ -144,7 +144,7 @@ def test_draw_is_reproducible_by_hand_from_output(played, capsys):
     assert weights[first][0] == draw["node"]
 
 
-def test_verify_reports_task_started_on_other_node(played, capsys):
+def test_verify_reports_a_task_started_on_another_node(played, capsys):
     check = run_verify(capsys, played.config, played.keys[DEFIED], 1)
 
     assert check["verdict"] == "differs"
@@ -169,7 +169,7 @@ def test_verify_text_output_reports_difference(played, capsys):
     assert "\ndiffers: " in text
 
 
-def test_drawn_node_is_not_available_to_other_tasks(played, capsys, tmp_path):
+def test_drawn_node_is_unavailable_to_other_tasks(played, capsys, tmp_path):
     options = ["--config", str(played.config), "--json"]
     assert run(["select", "--task", str(write_task(tmp_path, kind="sd")), *options]) == 0
     rows = {row["node"]: row for row in json.loads(capsys.readouterr().out)["nodes"]}
@@ -180,7 +180,7 @@ def test_drawn_node_is_not_available_to_other_tasks(played, capsys, tmp_path):
     assert entry["drawn"] == [played.forecast[WAITING]]
 
 
-def test_policy_with_memory_uses_stored_events(played, capsys, tmp_path):
+def test_select_with_stateful_policy_uses_stored_events(played, capsys, tmp_path):
     options = ["--policy", "pocket", "--config", str(played.config), "--json"]
     assert run(["select", "--task", str(write_task(tmp_path, kind="sd")), *options]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -214,14 +214,14 @@ def test_text_output_lists_differing_tasks(played, capsys):
 @pytest.mark.parametrize(
     "setting", ["DISPATCH__WEIGHT_FLOOR=0.5", "DISPATCH__START_BLOCK=1", "RULES__SET=relay"]
 )
-def test_verify_rejects_settings_other_than_draw_settings(played, monkeypatch, named, setting):
+def test_verify_rejects_settings_that_differ_from_the_draw(played, monkeypatch, named, setting):
     name, value = setting.split("=")
     monkeypatch.setenv(f"QOS_ORACLE_{name}", value)
     task = played.keys.get(named, named)
     assert run(["select", "--verify", task, "--config", str(played.config)]) == 2
 
 
-def test_unknown_task_is_input_error(played, capsys):
+def test_unknown_task_raises_input_error(played, capsys):
     line = run_refused_command(
         capsys, "select", "--verify", "0x" + "ab" * 32, "--config", played.config
     )
@@ -235,7 +235,7 @@ def test_unknown_task_is_input_error(played, capsys):
     [("--policy", "relay"), ("--draws", "2"), ("--at", "5"), ("--set", "tau_seconds=5")],
     ids=lambda option: option[0],
 )
-def test_verify_rejects_other_selection_options(capsys, option):
+def test_verify_rejects_conflicting_selection_options(capsys, option):
     line = run_refused_command(capsys, "select", "--verify", "0x" + "ab" * 32, *option)
     assert "--verify: can be combined only with" in line
 

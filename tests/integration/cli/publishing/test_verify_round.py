@@ -79,7 +79,7 @@ def test_missing_log_is_reported_as_differing_leaf(settings, tmp_path, capsys):
     assert difference["own_leaf"] != difference["other_leaf"]
 
 
-def test_round_on_orphaned_block_is_reported_as_different(settings, tmp_path, capsys):
+def test_verify_reports_a_round_built_on_an_orphaned_block(settings, tmp_path, capsys):
     spoiled = copy_database(settings, tmp_path)
     path = spoiled["database"]["url"].removeprefix("sqlite:///")
     with sqlite3.connect(path) as connection:

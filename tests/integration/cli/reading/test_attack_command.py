@@ -51,7 +51,7 @@ def test_json_contains_plan_and_every_run(capsys):
     assert attacker["earned"] == 0 < attacker["computing"] + attacker["hosting"]
 
 
-def test_gain_above_limit_exits_with_1(capsys):
+def test_attack_gain_above_the_limit_exits_with_1(capsys):
     arguments = ("attack", "--rules", "crynux", "--strategy", "fake-alone", *SMALL)
     assert run_and_capture(capsys, *arguments, "--limit", "5")[0] == 0
     # Free for the attacker, expensive for the others.
@@ -88,7 +88,7 @@ def test_invalid_attack_arguments_fail_with_one_line_error(capsys, arguments, me
     assert message in run_rejected(capsys, "attack", *arguments)
 
 
-def test_closed_loop_compares_systems_without_history(capsys):
+def test_closed_loop_comparison_needs_no_event_history(capsys):
     loop = ("backtest", "--closed-loop", "--rules", "crynux", "--rules", "relay", *SMALL)
     code, out, _ = run_and_capture(capsys, *loop)
     assert code == 0
@@ -97,7 +97,7 @@ def test_closed_loop_compares_systems_without_history(capsys):
     assert [system["system"] for system in json.loads(out)["systems"]] == ["crynux", "relay"]
 
 
-def test_search_reports_trials_and_best_parameters(capsys):
+def test_attack_search_reports_trials_and_best_parameters(capsys):
     options = ("--search", "weight_floor=0,0.5", "--goal", "wasted=2,gini", "--json")
     _, out, _ = run_and_capture(
         capsys, "backtest", "--closed-loop", "--rules", "crynux", *options, *SMALL

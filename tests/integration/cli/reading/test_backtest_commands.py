@@ -91,7 +91,7 @@ def test_event_file_order_does_not_change_comparison(capsys, file, tmp_path):
     )
 
 
-def test_malformed_line_after_last_block_is_reported(capsys, file):
+def test_malformed_line_after_the_last_block_is_reported(capsys, file):
     file.write_text(file.read_text() + "{\n")
     message = run_rejected(capsys, "--events", file, "--rules", "crynux", "--to", 5)
     assert f"{file}: line " in message
@@ -133,7 +133,7 @@ def test_grid_too_large_for_table_prints_only_totals(capsys, file, tmp_path):
 
 
 @pytest.mark.slow
-def test_job_count_does_not_change_output(capsys, file, tmp_path, monkeypatch):
+def test_number_of_jobs_does_not_change_the_output(capsys, file, tmp_path, monkeypatch):
     monkeypatch.setattr(worker_pool, "MIN_PARALLEL_EVENTS", 0)
     page = tmp_path / "page.html"
     outputs = []
@@ -144,7 +144,7 @@ def test_job_count_does_not_change_output(capsys, file, tmp_path, monkeypatch):
     assert outputs[0] == outputs[1]
 
 
-def test_rule_set_may_be_read_from_file(capsys, file, tmp_path):
+def test_rule_set_can_be_read_from_a_file(capsys, file, tmp_path):
     rules_file = tmp_path / "ours.json"
     rules_file.write_text('{"name": "ours", "version": 1, "penalty": "0.01"}')
     (system,) = run_json(capsys, "--events", file, "--rules", rules_file)["systems"]
@@ -178,7 +178,7 @@ def test_rules_file_can_be_combined_with_changes(capsys, file, tmp_path):
         assert (plain["name"], system["name"]) == ("ours", "ours boost=1")
 
 
-def test_change_not_applicable_to_system_is_noted(capsys, file):
+def test_change_that_does_not_apply_to_a_system_is_noted(capsys, file):
     legacy = (
         "legacy.vram_weight=1", "legacy.timeout_weight=0", "legacy.speed_weight=0",
         "legacy.least_timeout_seconds=1", "legacy.kickout_below=0", "legacy.kickout_tasks=1",
@@ -257,7 +257,7 @@ def test_existing_page_is_replaced_without_temporary_files(file, tmp_path):
     assert [entry.name for entry in path.parent.iterdir()] == ["page.html"]
 
 
-def test_page_is_unchanged_when_comparison_fails(capsys, file, tmp_path):
+def test_failed_comparison_leaves_the_page_unchanged(capsys, file, tmp_path):
     path = tmp_path / "pages" / "page.html"
     path.parent.mkdir()
     path.write_text("old")
@@ -266,7 +266,7 @@ def test_page_is_unchanged_when_comparison_fails(capsys, file, tmp_path):
     assert [entry.name for entry in path.parent.iterdir()] == ["page.html"]
 
 
-def test_block_range_limits_counted_events(capsys, file):
+def test_block_range_limits_the_events_that_are_counted(capsys, file):
     full_history = run_json(capsys, "--events", file, "--rules", "crynux")["history"]
     partial_history = run_json(
         capsys, "--events", file, "--rules", "crynux", "--from", 3, "--to", 5
@@ -318,7 +318,7 @@ def test_error_for_invalid_grid_names_its_file(capsys, file, tmp_path):
 
 
 @pytest.mark.evm
-def test_stored_logs_and_export_give_same_comparison(capsys, indexed_config, tmp_path):
+def test_stored_logs_and_their_export_give_the_same_comparison(capsys, indexed_config, tmp_path):
     assert run(["export", "--config", str(indexed_config)]) == 0
     exported = tmp_path / "exported.jsonl"
     exported.write_text(capsys.readouterr().out)

@@ -25,7 +25,7 @@ def test_database_without_tables_suggests_migrate(capsys, offline_settings, tmp_
         ("0005", "set [database] url to an empty database"),
     ],
 )
-def test_database_of_another_schema_version_is_rejected_with_remedy(
+def test_database_with_another_schema_version_is_rejected(
     capsys, offline_settings, tmp_path, revision, words
 ):
     path = write_config(offline_settings, tmp_path / "config.toml")
@@ -45,7 +45,7 @@ def test_non_database_file_is_rejected(capsys, offline_settings, tmp_path):
     assert "not a SQLite database" in run_refused_command(capsys, "migrate", "--config", path)
 
 
-def test_database_in_missing_folder_is_rejected(capsys, offline_settings, tmp_path):
+def test_database_in_a_missing_folder_is_rejected(capsys, offline_settings, tmp_path):
     offline_settings["database"]["url"] = f"sqlite:///{tmp_path / 'no' / 'oracle.sqlite'}"
     path = write_config(offline_settings, tmp_path / "config.toml")
     assert "cannot be opened" in run_refused_command(capsys, "migrate", "--config", path)

@@ -27,7 +27,7 @@ def test_wrong_chain_is_reported_and_creates_no_database(capsys, settings, tmp_p
 
 
 @pytest.mark.evm
-def test_wrong_chain_stops_daemon(capsys, settings, tmp_path):
+def test_endpoint_of_wrong_chain_prevents_startup(capsys, settings, tmp_path):
     settings["chain"]["id"] = 1
     path = write_config(settings, tmp_path / "config.toml")
     assert "31337" in run_refused_command(capsys, "run", "--config", path)
@@ -61,7 +61,7 @@ def test_database_of_another_network_is_rejected(capsys, settings, network, tmp_
 
 
 @pytest.mark.evm
-def test_nothing_is_published_to_contract_with_other_rules(capsys, settings, tmp_path):
+def test_nothing_is_published_to_a_contract_with_different_rules(capsys, settings, tmp_path):
     settings["oracle"]["deviation"] = 50
     path = write_config(settings, tmp_path / "config.toml")
     message = run_refused_command(capsys, "run", "--once", "--publish", "--config", path)
@@ -83,7 +83,7 @@ def test_key_file_readable_by_others_is_rejected(capsys, settings, tmp_path):
 
 
 @pytest.mark.evm
-def test_wrong_keystore_password_is_reported_without_showing_it(capsys, settings, tmp_path):
+def test_wrong_keystore_password_is_reported_but_not_shown(capsys, settings, tmp_path):
     wrong = tmp_path / "wrong.password"
     wrong.write_text("not it\n")
     wrong.chmod(0o600)

@@ -102,7 +102,7 @@ def test_nodes_command_imports_no_chain_or_contract_module():
 @pytest.mark.parametrize(
     "arguments", [["nodes"], pytest.param(["nodes", "--json"], marks=pytest.mark.slow)]
 )
-def test_nodes_command_imports_only_repositories_that_it_reads(tmp_path, arguments):
+def test_nodes_command_imports_only_the_repositories_it_reads(tmp_path, arguments):
     url = f"sqlite:///{tmp_path}/index.sqlite"
     with Store.open(url, create=True) as store, store.transaction() as uow:
         uow.nodes.save([create_node(Address("0x" + "0a" * 20), 0, 0, 0)])
@@ -138,7 +138,7 @@ def test_status_command_imports_no_signing_or_contract_library():
     assert not modules_of("status") & {"eth_keys", "eth_utils", "eth_abi", "rlp", "web3"}
 
 
-def test_status_command_imports_no_sender_and_no_tracebacks_of_rich():
+def test_status_command_imports_neither_sender_nor_rich_traceback():
     modules = modules_of("status")
 
     assert "structlog" in modules
@@ -155,7 +155,7 @@ def test_run_command_imports_server_and_abi_libraries_lazily():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_command_imports_no_more_modules_than_allowed(name):
+def test_command_stays_within_its_import_limit(name):
     modules = modules_of(name)
 
     assert "web3" not in modules
@@ -174,7 +174,7 @@ def test_command_index_equals_registered_commands():
         } == summary_by_name
 
 
-def test_summaries_fit_into_one_line_of_help():
+def test_command_summaries_fit_on_one_line_of_help():
     assert max(len(command.summary) for command in COMMANDS.values()) <= 60
 
 

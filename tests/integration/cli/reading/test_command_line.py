@@ -168,7 +168,7 @@ def test_printing_commands_have_json_option():
         (OSError(errno.EACCES, "Permission denied", "evidence"), 1),
     ],
 )
-def test_failures_print_one_line_and_exit_with_their_code(failure, code, monkeypatch, capsys):
+def test_failure_prints_one_line_and_exits_with_its_code(failure, code, monkeypatch, capsys):
     def fail() -> None:
         raise failure
 
@@ -186,7 +186,7 @@ def test_failures_print_one_line_and_exit_with_their_code(failure, code, monkeyp
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
-def test_full_disk_on_output_prints_one_line(tmp_path):
+def test_writing_output_to_a_full_disk_prints_one_line_error(tmp_path):
     events = tmp_path / "events.jsonl"
     events.write_text(
         '{"type":"node_joined","block":1,"log":0,"time":1,"node":"0x' + "a" * 40 + '"}\n'
@@ -221,13 +221,13 @@ def test_closed_output_pipe_prints_nothing(arguments):
         (2, 2, "", ""),
     ],
 )
-def test_closed_standard_file_prints_no_traceback(closed, returncode, stdout, stderr):
+def test_closed_standard_stream_prints_no_traceback(closed, returncode, stdout, stderr):
     ended = _run_with_closed_file("replay -", closed)
     assert (ended.returncode, ended.stdout, ended.stderr) == (returncode, stdout, stderr)
 
 
 @pytest.mark.slow
-def test_closed_stdout_is_reported_as_lost_output():
+def test_closed_stdout_is_reported_as_an_output_error():
     ended = _run_with_closed_file("--version", 1)
     assert ended.returncode == 1
     assert ended.stderr == "qos-oracle: output: Bad file descriptor\n"
@@ -244,7 +244,7 @@ def _run_with_closed_file(arguments: str, closed: int) -> subprocess.CompletedPr
 
 
 @pytest.mark.slow
-def test_removed_working_directory_prints_one_line(tmp_path):
+def test_deleted_working_directory_prints_one_line_error(tmp_path):
     program = (
         "import os, sys; os.rmdir(os.getcwd()); "
         "os.execv(sys.executable, [sys.executable, '-P', '-m', 'oracle', *sys.argv[1:]])"
@@ -265,7 +265,7 @@ def test_removed_working_directory_prints_one_line(tmp_path):
     )
 
 
-def test_interrupt_during_import_of_command_ends_process(tmp_path):
+def test_interrupt_while_importing_a_command_ends_the_process(tmp_path):
     """The module swallows a KeyboardInterrupt, as code that is called from C may do."""
     (tmp_path / "interrupted.py").write_text(
         "import os, signal, sys\n"
@@ -317,7 +317,7 @@ def test_output_pipe_closed_after_first_line_prints_nothing(tmp_path):
         OSError(errno.ENOSPC, "No space left on device"),
     ],
 )
-def test_error_on_other_file_than_output_keeps_traceback(failure, monkeypatch):
+def test_os_error_unrelated_to_stdout_keeps_its_traceback(failure, monkeypatch):
     def fail() -> None:
         raise failure
 
@@ -329,7 +329,7 @@ def test_error_on_other_file_than_output_keeps_traceback(failure, monkeypatch):
         run([])
 
 
-def test_unexpected_exception_keeps_traceback(monkeypatch):
+def test_unexpected_exception_keeps_its_traceback(monkeypatch):
     def fail() -> None:
         raise KeyError("a bug")
 

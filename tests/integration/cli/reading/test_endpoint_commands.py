@@ -40,7 +40,7 @@ def config(offline_settings, endpoints: Endpoints, tmp_path: Path) -> Path:
     return write_config(offline_settings, tmp_path / "config.toml")
 
 
-def test_healthy_endpoints_are_shown_without_writing(
+def test_healthy_endpoints_are_listed_without_writing_anything(
     capsys: pytest.CaptureFixture[str], config: Path, tmp_path: Path
 ):
     assert run(["endpoint", "probe", "--config", str(config)]) == 0
@@ -52,7 +52,7 @@ def test_healthy_endpoints_are_shown_without_writing(
     assert not any(tmp_path.glob("*.sqlite*"))
 
 
-def test_unsuitable_endpoint_fails_probe_command(
+def test_probe_exits_with_an_error_for_an_unsuitable_endpoint(
     capsys: pytest.CaptureFixture[str], config: Path, endpoints: Endpoints
 ):
     _, second, _ = endpoints
@@ -69,7 +69,7 @@ def test_unsuitable_endpoint_fails_probe_command(
     )
 
 
-def test_probe_fails_endpoint_of_another_chain(
+def test_probe_rejects_an_endpoint_of_another_chain(
     capsys: pytest.CaptureFixture[str], config: Path, endpoints: Endpoints
 ):
     endpoints[0].chain_id = 5
@@ -79,7 +79,7 @@ def test_probe_fails_endpoint_of_another_chain(
     assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "2"]) == 0
 
 
-def test_probe_fails_endpoint_with_different_checkpoint_hash(
+def test_probe_rejects_an_endpoint_with_a_different_checkpoint_hash(
     capsys: pytest.CaptureFixture[str], offline_settings, endpoints: Endpoints, tmp_path: Path
 ):
     anchor = {"checkpoint_block": 3, "checkpoint_hash": "0x" + "ab" * 32}
@@ -113,7 +113,7 @@ def test_invalid_settings_are_rejected(
     assert complaint in capsys.readouterr().err
 
 
-def test_endpoint_number_above_configured_count_is_rejected(
+def test_out_of_range_endpoint_number_is_rejected(
     capsys: pytest.CaptureFixture[str], config: Path
 ):
     assert run(["endpoint", "probe", "--config", str(config), "--endpoint", "3"]) == 2

@@ -56,7 +56,7 @@ def test_halt_list_shows_block_and_both_hashes(halted: Path, capsys):
     assert (halt["block"], halt["our_hash"], halt["their_hash"]) == (22, OURS, THEIRS)
 
 
-def test_cleared_halt_has_operator_and_reason(halted: Path, capsys):
+def test_cleared_halt_records_operator_and_reason(halted: Path, capsys):
     answer = run_json(capsys, "halt", "clear", "--reason", "ticket 12", "--config", halted)
 
     assert answer == {"halt": FINALITY_VIOLATION, "cleared": True, "reason": "ticket 12"}
@@ -78,7 +78,7 @@ def test_halt_is_not_cleared_without_reason(halted: Path, capsys, reason: str):
 
 
 @pytest.mark.slow
-def test_dry_run_clears_no_halt(halted: Path, capsys):
+def test_dry_run_does_not_clear_a_halt(halted: Path, capsys):
     arguments = ["halt", "clear", "--reason", "x", "--dry-run", "--config", str(halted)]
     assert run(arguments) == 0
 
@@ -97,7 +97,7 @@ def test_halt_is_not_cleared_while_daemon_holds_lease(halted: Path, sqlite_url: 
     assert "a daemon" in line
 
 
-def test_status_shows_active_halt_first(halted: Path, capsys):
+def test_status_shows_an_active_halt_first(halted: Path, capsys):
     assert run(["status", "--config", str(halted)]) == Severity.DOWN
 
     health, first, *_ = capsys.readouterr().out.splitlines()

@@ -38,7 +38,7 @@ def first_block_with_code(network: LocalNetwork) -> int:
     )
 
 
-def test_init_configuration_indexes_entire_network(
+def test_configuration_written_by_init_indexes_the_whole_network(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
     assert run(init_arguments(network, tmp_path)) == 0
@@ -66,7 +66,7 @@ def test_start_block_and_finality_are_detected(network: LocalNetwork, tmp_path: 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_missing_options_are_prompted_for(
+def test_init_prompts_for_missing_options(
     network: LocalNetwork, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ):
     answers = [network.url, "", network.stage.network, network.stage.oracle]
@@ -90,7 +90,7 @@ def without_states_below(endpoint_proxy: Proxy, block: int) -> None:
     )
 
 
-def test_start_block_is_prompted_for_without_historical_state(
+def test_init_prompts_for_start_block_without_historical_state(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
     with run_proxy(network.url) as endpoint_proxy:
@@ -107,7 +107,7 @@ def test_start_block_is_prompted_for_without_historical_state(
     assert "set it here" in written
 
 
-def test_single_endpoint_with_historical_state_is_sufficient(
+def test_one_endpoint_with_historical_state_detects_the_start_block(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
     with run_proxy(network.url) as endpoint_proxy:
@@ -120,7 +120,7 @@ def test_single_endpoint_with_historical_state_is_sufficient(
     assert f"start_block = {first_block_with_code(network)}\n" in written
 
 
-def test_existing_configuration_is_not_overwritten(
+def test_init_does_not_overwrite_an_existing_configuration(
     network: LocalNetwork, tmp_path: Path, capsys: Capture
 ):
     (tmp_path / "config.toml").write_text("mine", "utf-8")
@@ -139,7 +139,7 @@ def test_existing_configuration_is_not_overwritten(
         (["--profile", "nobody"], "unknown profile 'nobody'"),
     ],
 )
-def test_invalid_options_are_rejected_before_writing(
+def test_init_rejects_invalid_options_before_writing_files(
     network: LocalNetwork, tmp_path: Path, capsys: Capture, changed: list[str], why: str
 ):
     assert run([*init_arguments(network, tmp_path), *changed]) == 2
@@ -148,12 +148,12 @@ def test_invalid_options_are_rejected_before_writing(
     assert not (tmp_path / "config.toml").exists()
 
 
-def test_missing_option_with_yes_is_reported(tmp_path: Path, capsys: Capture):
+def test_missing_option_is_an_error_when_yes_is_given(tmp_path: Path, capsys: Capture):
     message = run_refused_command(capsys, "init", "--yes", "--config", tmp_path / "config.toml")
     assert message == "qos-oracle: --endpoint: required with --yes"
 
 
-def test_unreachable_endpoint_is_transient_error(tmp_path: Path, capsys: Capture):
+def test_unreachable_endpoint_causes_a_transient_error(tmp_path: Path, capsys: Capture):
     gone = ["--endpoint", "http://127.0.0.1:1", "--contract", "TaskNetwork=0x" + "1" * 40]
     path = tmp_path / "config.toml"
     assert "no endpoint responds" in run_refused_command(
@@ -170,7 +170,7 @@ def test_unreachable_endpoint_is_transient_error(tmp_path: Path, capsys: Capture
         (0.25, {"finalized"}, (12, 0)),
     ],
 )
-def test_finality_is_proposed_from_tags_and_block_time(
+def test_init_suggests_finality_from_tags_and_block_time(
     block_seconds: float, tags: set[str], proposed: tuple[int, int]
 ):
     finality, _ = propose_finality(block_seconds, tags)

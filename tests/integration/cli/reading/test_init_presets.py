@@ -13,7 +13,7 @@ from tests.support.cli.refusal import run_refused_command
 ROOT = Path(__file__).resolve().parents[4]
 
 
-def test_preset_differs_only_in_database_and_endpoints(
+def test_preset_config_differs_only_in_database_and_endpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = tmp_path / "config.toml"

@@ -59,7 +59,7 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0)
     return json.loads(capsys.readouterr().out)
 
 
-def test_complete_index_has_no_gap_and_shows_levels(
+def test_complete_index_shows_verification_levels_and_no_gap(
     config: str, chain: FakeChain, capsys: pytest.CaptureFixture[str]
 ):
     report = run_json(capsys, "resync", "gaps", "--config", config)
@@ -89,7 +89,7 @@ def change(folder: Path, statement: str) -> int:
         return connection.execute(statement).rowcount
 
 
-def test_lost_log_row_is_found_offline(
+def test_missing_log_row_is_detected_offline(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert change(tmp_path, "DELETE FROM log_row WHERE id = (SELECT min(id) FROM log_row)") == 1
@@ -105,7 +105,7 @@ def test_lost_log_row_is_found_offline(
     assert "repair the stored logs first" in capsys.readouterr().out
 
 
-def test_lost_log_row_is_repaired_from_chain(
+def test_missing_log_row_is_repaired_from_the_chain(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert change(tmp_path, "DELETE FROM log_row WHERE id = (SELECT min(id) FROM log_row)") == 1
@@ -126,7 +126,7 @@ def test_lost_log_row_is_repaired_from_chain(
     run_json(capsys, "resync", "gaps", "--config", config)
 
 
-def test_changed_state_row_is_found_by_verify_state(
+def test_verify_state_finds_a_modified_row(
     config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     count = change(tmp_path, "UPDATE node SET base = base + 7")
@@ -149,7 +149,7 @@ def test_changed_state_row_is_found_by_verify_state(
     )
 
 
-def test_verify_reports_endpoint_and_differences(
+def test_verify_reports_the_endpoint_and_the_differences(
     config: str, chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     url = f"sqlite:///{tmp_path / 'oracle.sqlite'}"
@@ -200,7 +200,7 @@ def test_dead_letters_are_listed_and_retried(
     assert (retried["readable"], len(retried["left"])) == ([], 1)
 
 
-def test_recorded_fixture_replays_to_same_state(
+def test_recorded_fixture_replays_to_the_same_state(
     config: str, chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = tmp_path / "fixture.jsonl.gz"
@@ -230,7 +230,7 @@ def test_recorded_fixture_replays_to_same_state(
     assert states[0][0] == states[1][0]
 
 
-def test_interrupted_recording_resumes(
+def test_interrupted_recording_can_be_resumed(
     config: str, chain: FakeChain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     full_path = tmp_path / "whole.jsonl"

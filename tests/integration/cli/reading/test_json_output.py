@@ -182,7 +182,7 @@ def test_every_command_with_json_option_is_covered():
     assert answering == CALLED.keys() | BY_ITSELF
 
 
-def test_command_without_settings_logs_to_stderr(capsys: Capture):
+def test_command_without_configuration_logs_to_stderr(capsys: Capture):
     for name in ("status", "run", "rules list"):
         assert run([*name.split(), "--help"]) == 0, name
         capsys.readouterr()
@@ -192,7 +192,7 @@ def test_command_without_settings_logs_to_stderr(capsys: Capture):
 
 
 @pytest.mark.parametrize("name", sorted(CALLED))
-def test_unconfigured_command_prints_at_most_one_json_document(
+def test_command_without_configuration_prints_max_one_json_document(
     tmp_path: Path, capsys: Capture, name: str
 ):
     code = run(build_command_line(name, tmp_path / "config.toml"))

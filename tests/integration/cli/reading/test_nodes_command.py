@@ -47,7 +47,7 @@ def settings(offline_settings, sqlite_url):
     return offline_settings
 
 
-def test_members_without_task_in_window_are_listed(capsys, settings, tmp_path):
+def test_members_without_a_task_in_the_window_are_listed(capsys, settings, tmp_path):
     path = write_config(settings | {"rules": LEGACY}, tmp_path / "config.toml")
     assert run(["nodes", "--without-task", "--json", "--config", str(path)]) == 0
     listed = {row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]}
@@ -55,7 +55,7 @@ def test_members_without_task_in_window_are_listed(capsys, settings, tmp_path):
     assert listed == {make_node_address("earlier"), make_node_address("never")}
 
 
-def test_without_task_option_is_rejected_without_window_rules(capsys, settings, tmp_path):
+def test_without_task_option_requires_rules_with_a_window(capsys, settings, tmp_path):
     path = write_config(settings, tmp_path / "config.toml")
     line = run_refused_command(capsys, "nodes", "--without-task", "--config", path)
 

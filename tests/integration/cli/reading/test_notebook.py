@@ -19,7 +19,7 @@ def cells() -> list[str]:
     return ["".join(cell["source"]) for cell in written["cells"] if cell["cell_type"] == "code"]
 
 
-def test_every_notebook_cell_runs_and_both_sources_agree(
+def test_every_notebook_cell_runs_and_the_two_sources_agree(
     indexed_config: Path, cells: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     history = tmp_path / "history"

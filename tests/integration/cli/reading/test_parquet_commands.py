@@ -18,7 +18,7 @@ def exported(indexed_config, tmp_path, capsys):
     return path, json.loads(capsys.readouterr().out)
 
 
-def test_second_export_reports_nothing_new(indexed_config, exported, capsys):
+def test_second_parquet_export_writes_nothing(indexed_config, exported, capsys):
     path, summary = exported
     assert summary["rows"]["events"] > 0
     assert summary["final_to"] == summary["to"]
@@ -43,9 +43,7 @@ def test_dry_run_reports_blocks_and_writes_nothing(indexed_config, exported, cap
     assert not other_folder.exists()
 
 
-def test_backtest_of_parquet_equals_backtest_of_json_lines(
-    indexed_config, exported, capsys, tmp_path
-):
+def test_backtest_of_parquet_equals_that_of_json_lines(indexed_config, exported, capsys, tmp_path):
     path, summary = exported
     lines = tmp_path / "events.jsonl"
     assert run(["export", "--config", str(indexed_config), "--to", str(summary["to"])]) == 0
@@ -83,7 +81,7 @@ def test_missing_pyarrow_is_reported_with_install_command(
     assert f"{sys.executable} -m pip install 'pyarrow>=21'" in capsys.readouterr().err
 
 
-def test_folder_without_export_is_reported(capsys, tmp_path):
+def test_folder_without_a_parquet_export_is_reported(capsys, tmp_path):
     assert run(["backtest", "--events", str(tmp_path), "--rules", "crynux"]) == 2
     assert (
         "the folder is not an export; export.json: No such file or directory"

@@ -115,7 +115,7 @@ def test_contracts_missing_for_profile_are_reported(capsys, settings):
         ({"Work": NODES, "More": NODES}, f"Work and More have the same address, {NODES}"),
     ],
 )
-def test_extra_contract_is_reported_as_single_fault(capsys, settings, contracts, fault):
+def test_extra_contract_is_reported_as_a_single_problem(capsys, settings, contracts, fault):
     profile = settings({}).parent / "own.toml"
     more = OWN[OWN.index("[") :].replace("Work", "More").replace(TASKS, "0x" + "4d" * 20)
     profile.write_text(OWN + (more if "More" in contracts else ""))
@@ -127,7 +127,7 @@ def test_extra_contract_is_reported_as_single_fault(capsys, settings, contracts,
     assert len(message.splitlines()) == 1
 
 
-def test_profile_faults_are_counted(capsys, settings):
+def test_number_of_profile_problems_is_reported(capsys, settings):
     profile = settings({}).parent / "own.toml"
     profile.write_text(OWN.replace("bytes32 task", "bytes33 task"))
     path = settings({"profile": str(profile)})
@@ -138,7 +138,7 @@ def test_profile_faults_are_counted(capsys, settings):
     assert len(message.splitlines()) == 3
 
 
-def test_dispatch_is_rejected_for_network_without_draws(capsys, settings, offline_settings):
+def test_dispatch_is_rejected_if_the_network_draws_no_nodes(capsys, settings, offline_settings):
     offline_settings["dispatch"] = {"start_block": 0}
 
     line = run_refused_command(capsys, "status", "--config", settings(VSS))
@@ -170,7 +170,7 @@ def test_publishing_capabilities_of_profile_are_reported(capsys, settings, netwo
     assert onchain_fact.endswith(". Nothing now: oracle.address is missing")
 
 
-def test_profile_that_holds_kickouts_is_reported():
+def test_config_check_reports_that_a_profile_holds_kickouts():
     profile = load_profile("reference")
     held = replace(profile, holds_kickouts=True)
 

@@ -51,14 +51,14 @@ def test_nodes_are_sorted_by_descending_score(indexed_config, capsys):
     assert scores[0] > scores[-1]
 
 
-def test_nodes_table_has_one_line_with_full_address_per_node(indexed_config, capsys):
+def test_nodes_table_shows_one_full_address_per_line(indexed_config, capsys):
     lines = run_and_read_output(capsys, "nodes", "--config", indexed_config).splitlines()
 
     assert len(lines) == 13
     assert all(re.search(r"0x[0-9a-f]{40} ", line) for line in lines[1:])
 
 
-def test_explanation_adds_up_to_score(indexed_config, capsys):
+def test_explained_components_add_up_to_the_score(indexed_config, capsys):
     for node in run_json(capsys, "nodes", "--config", indexed_config)["nodes"]:
         explanation = run_json(capsys, "explain", node["node"], "--config", indexed_config)
         entries = explanation["pool"]["entries"]
@@ -71,7 +71,7 @@ def test_explanation_adds_up_to_score(indexed_config, capsys):
         assert node["lane"] in {1, int(qos * 10_000) + 2}
 
 
-def test_every_entry_references_its_transaction_and_log(indexed_config, network, capsys):
+def test_every_explained_entry_names_its_transaction_and_log(indexed_config, network, capsys):
     best = run_json(capsys, "nodes", "--config", indexed_config)["nodes"][0]["node"]
     explanation = run_json(capsys, "explain", best, "--config", indexed_config)
 
@@ -83,7 +83,7 @@ def test_every_entry_references_its_transaction_and_log(indexed_config, network,
         assert hex(entry["log"]) in {log["logIndex"] for log in receipt["logs"]}
 
 
-def test_explanation_of_earlier_block_excludes_later_entries(indexed_config, capsys):
+def test_explanation_at_an_earlier_block_excludes_later_entries(indexed_config, capsys):
     best = run_json(capsys, "nodes", "--config", indexed_config)["nodes"][0]["node"]
     now = run_json(capsys, "explain", best, "--config", indexed_config)
     block = now["pool"]["entries"][2]["block"]
@@ -97,7 +97,7 @@ def test_explanation_of_earlier_block_excludes_later_entries(indexed_config, cap
     assert len(then["pool"]["scores"]) < len(now["pool"]["scores"])
 
 
-def test_text_output_contains_numbers_of_json_output(indexed_config, capsys):
+def test_text_output_contains_the_numbers_of_the_json_output(indexed_config, capsys):
     worst = run_json(capsys, "nodes", "--config", indexed_config)["nodes"][-1]["node"]
     explanation = run_json(capsys, "explain", worst, "--config", indexed_config)
     text = run_and_read_output(capsys, "explain", worst, "--full", "--config", indexed_config)
@@ -107,7 +107,7 @@ def test_text_output_contains_numbers_of_json_output(indexed_config, capsys):
     assert all(entry["transaction"] in text for entry in explanation["pool"]["entries"])
 
 
-def test_explanation_starts_with_score_and_sorts_costs(indexed_config, capsys):
+def test_explanation_starts_with_the_score_and_sorts_its_losses(indexed_config, capsys):
     worst = run_json(capsys, "nodes", "--config", indexed_config)["nodes"][-1]
     first, *other_lines = run_and_read_output(
         capsys, "explain", worst["node"][:12], "--config", indexed_config
@@ -137,7 +137,7 @@ def test_ambiguous_node_prefix_exits_with_2_and_lists_matches(indexed_config, ca
     assert all(node in stderr for node in nodes if node.startswith(shared))
 
 
-def test_advice_text_contains_numbers_of_json(indexed_config, capsys):
+def test_advice_text_contains_the_numbers_of_the_json_output(indexed_config, capsys):
     for row in run_json(capsys, "nodes", "--config", indexed_config)["nodes"]:
         advice = run_json(capsys, "advice", row["node"], "--config", indexed_config)
         text = run_and_read_output(capsys, "advice", row["node"], "--config", indexed_config)
@@ -159,7 +159,7 @@ def test_advice_for_unknown_node_exits_with_2(indexed_config, capsys):
 
 
 @pytest.mark.slow
-def test_entry_shows_group_members_it_was_compared_with(indexed_config, capsys):
+def test_entry_lists_the_group_members_it_was_compared_with(indexed_config, capsys):
     member_count = 0
     for node in run_json(capsys, "nodes", "--config", indexed_config)["nodes"]:
         explanation = run_json(capsys, "explain", node["node"], "--config", indexed_config)
@@ -184,7 +184,7 @@ def test_entry_shows_group_members_it_was_compared_with(indexed_config, capsys):
     assert member_count > 0
 
 
-def test_every_displayed_recovery_can_be_recomputed(indexed_config, capsys):
+def test_displayed_recovery_can_be_recomputed(indexed_config, capsys):
     healing = re.compile(
         r"recovered in (\d+) s: 1 - \(1 - ([\d.]+)\) x exp\(-(\d+) / 1800\) = (.+)"
     )
@@ -213,7 +213,7 @@ def test_timeout_shows_its_penalty_factor(indexed_config, capsys):
     assert all(abs(float(before) * 0.3 - float(after)) < 1e-12 for before, after in cuts)
 
 
-def test_config_check_reports_facts_of_valid_configuration(config, capsys):
+def test_config_check_summarises_a_valid_configuration(config, capsys):
     report = run_json(capsys, "config", "check", "--config", config)
 
     assert report["faults"] == []

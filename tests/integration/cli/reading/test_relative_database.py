@@ -10,7 +10,7 @@ from oracle.daemon.config.loader import resolve_config_relative_path
 
 
 @pytest.mark.slow
-def test_command_started_in_two_folders_opens_same_database(tmp_path: Path):
+def test_relative_database_path_does_not_depend_on_the_working_directory(tmp_path: Path):
     folder = tmp_path / "settings"
     elsewhere = tmp_path / "elsewhere"
     folder.mkdir()

@@ -38,7 +38,7 @@ def run_rejected(capsys, *arguments):
     return captured.err
 
 
-def test_event_file_is_scored_and_printed_as_json(capsys, file):
+def test_replay_scores_an_event_file_and_prints_json(capsys, file):
     assert run(["replay", str(file)]) == 0
     document = run_json(capsys)
     assert document["rules"] == "crynux"
@@ -52,14 +52,14 @@ def test_dash_reads_stdin(capsys, file, monkeypatch):
     assert run_json(capsys)["nodes"][0]["node"] == make_node_address("A")
 
 
-def test_rules_are_selected_by_name(capsys, file):
+def test_replay_rules_can_be_selected_by_name(capsys, file):
     assert run(["replay", str(file), "--rules", "relay"]) == 0
     document = run_json(capsys)
     assert document["rules"] == "relay"
     assert document["nodes"][0]["reliability"] == "0.950000000000000000"
 
 
-def test_rules_are_read_from_file(capsys, file, tmp_path):
+def test_replay_rules_can_be_read_from_a_file(capsys, file, tmp_path):
     rules = tmp_path / "ours.json"
     rules.write_text('{"name": "ours", "version": 1, "penalty": "0.5"}')
     assert run(["replay", str(file), "--rules", str(rules)]) == 0
@@ -68,14 +68,14 @@ def test_rules_are_read_from_file(capsys, file, tmp_path):
     assert document["nodes"][0]["reliability"] == "0.500000000000000000"
 
 
-def test_at_and_close_options_affect_fold(capsys, file):
+def test_at_and_close_options_change_the_replayed_state(capsys, file):
     assert run(["replay", str(file), "--at", "1015", "--close", "terminal"]) == 0
     document = run_json(capsys)
     assert document["as_of"] == {"block": 2, "time": 1015}
     assert document["nodes"][0]["status"] == "busy"
 
 
-def test_invalid_input_reports_file_line_and_field(capsys, file):
+def test_invalid_event_error_names_file_line_and_field(capsys, file):
     with file.open("a") as stream:
         stream.write('{"type":"node_quit","block":9,"log":0,"time":"soon"}\n')
     line = run_rejected(capsys, "replay", file)
@@ -115,7 +115,7 @@ def test_invalid_rules_are_rejected(capsys, file, tmp_path):
     assert f"--rules: {rules}: " in run_rejected(capsys, "replay", file, "--rules", rules)
 
 
-def test_unpublished_rule_values_are_required_and_can_be_set(capsys, file, tmp_path):
+def test_rule_values_without_default_must_be_set(capsys, file, tmp_path):
     complaint = run_rejected(capsys, "replay", file, "--rules", "legacy")
     assert "--rules legacy: legacy.vram_weight, " in complaint
     assert "--set" in complaint
@@ -137,7 +137,7 @@ def test_invalid_options_are_rejected(capsys, file, option):
 
 
 @pytest.mark.evm
-def test_export_replays_to_scores_shown_by_daemon(capsys, indexed_config, tmp_path):
+def test_replayed_export_gives_the_scores_shown_by_the_daemon(capsys, indexed_config, tmp_path):
     assert run(["export", "--config", str(indexed_config)]) == 0
     exported = tmp_path / "exported.jsonl"
     exported.write_text(capsys.readouterr().out)

@@ -59,7 +59,7 @@ def test_rebuild_of_unchanged_database_finds_no_difference(config, database, cap
     assert state(database) == before
 
 
-def test_rebuild_repairs_changed_rows_and_exits_with_1(config, database, capsys):
+def test_rebuild_repairs_modified_rows_and_exits_with_1(config, database, capsys):
     before = state(database)
     assert execute_statement(database, "UPDATE node SET base = 0")
 
@@ -72,7 +72,7 @@ def test_rebuild_repairs_changed_rows_and_exits_with_1(config, database, capsys)
     assert state(database) == before
 
 
-def test_rebuild_lists_periods_whose_report_it_cannot_reproduce(config, database, capsys):
+def test_rebuild_lists_reports_that_cannot_be_reproduced(config, database, capsys):
     assert execute_statement(database, "UPDATE report SET deadline = deadline + 1") > 0
 
     answer = run_json(capsys, "rebuild", "--config", config, code=1)
@@ -82,7 +82,7 @@ def test_rebuild_lists_periods_whose_report_it_cannot_reproduce(config, database
 
 
 @pytest.mark.parametrize(("back", "way"), [(2, "journal"), (30, "rebuild")])
-def test_rewind_and_run_restore_previous_state(config, database, capsys, back, way):
+def test_run_after_a_rewind_restores_the_previous_state(config, database, capsys, back, way):
     head, digest, logs = state(database)
 
     answer = run_json(capsys, "rewind", "--to-block", head - back, "--config", config)
@@ -112,12 +112,12 @@ def test_backfill_restores_missing_logs(config, database, capsys):
     assert "none was missing" in capsys.readouterr().out
 
 
-def test_inverted_range_is_input_error(config, capsys):
+def test_inverted_block_range_raises_input_error(config, capsys):
     assert run(["resync", "backfill", "--from", "9", "--to", "1", "--config", str(config)]) == 2
     assert "--from 9: above --to 1" in capsys.readouterr().err
 
 
-def test_block_above_cursor_is_input_error(config, capsys):
+def test_block_above_the_cursor_raises_input_error(config, capsys):
     assert run(["resync", "rewind", "--to-block", "99999", "--config", str(config)]) == 2
     assert "below the cursor" in capsys.readouterr().err
 
@@ -140,9 +140,7 @@ def test_resync_is_refused_while_daemon_holds_lease(config, database, capsys):
         ("dead-letters", "retry"),
     ],
 )
-def test_dry_run_works_while_daemon_holds_lease_and_changes_nothing(
-    config, database, capsys, command
-):
+def test_resync_dry_run_works_while_the_daemon_holds_the_lease(config, database, capsys, command):
     with Store.open(f"sqlite:///{database}") as store, store.transaction() as uow:
         uow.lease.acquire("run on elsewhere", 60)
     before = state(database)
@@ -155,7 +153,7 @@ def test_dry_run_works_while_daemon_holds_lease_and_changes_nothing(
     assert capsys.readouterr().out.startswith("dry run, nothing changed")
 
 
-def test_settings_of_another_network_are_input_error(network, database, tmp_path, capsys):
+def test_settings_of_another_network_raise_input_error(network, database, tmp_path, capsys):
     settings = network.settings(tmp_path)
     settings["network"]["contracts"]["TaskNetwork"] = "0x" + 40 * "9"
     elsewhere = write_config(settings, tmp_path / "elsewhere.toml")

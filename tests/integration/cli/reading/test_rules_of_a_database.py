@@ -91,7 +91,7 @@ def test_config_check_reports_database_of_another_network(copied, tmp_path, caps
     assert "this database was created for start block 0" in capsys.readouterr().out
 
 
-def test_changed_rule_counts_as_different_rule_set(copied, tmp_path, capsys):
+def test_one_changed_rule_makes_a_different_rule_set(copied, tmp_path, capsys):
     copied["rules"] = {"change": {"tau_seconds": 900}}
     path = write_config(copied, tmp_path / "config.toml")
 
@@ -101,7 +101,7 @@ def test_changed_rule_counts_as_different_rule_set(copied, tmp_path, capsys):
     assert line.count("ea527e3ad706") == 1
 
 
-def test_rebuilt_database_reports_new_rules(copied, tmp_path, capsys):
+def test_rebuilt_database_reports_the_new_rules(copied, tmp_path, capsys):
     copied["rules"] = {"set": "relay", "change": {"tau_seconds": 900}}
     path = write_config(copied, tmp_path / "config.toml")
 

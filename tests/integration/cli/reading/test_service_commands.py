@@ -64,7 +64,7 @@ def read_counters(url: str) -> tuple[int, int]:
         return uow.bookmarks.get_number(FIRST) or 0, uow.bookmarks.get_number(SECOND) or 0
 
 
-def test_backup_during_writes_restores_committed_state(
+def test_backup_taken_during_writes_restores_committed_state(
     counting_store: Store, database_url: str, request: pytest.FixtureRequest, tmp_path: Path
 ):
     engine = "sqlite" if database_url.startswith("sqlite") else "postgresql"
@@ -87,7 +87,7 @@ def test_backup_during_writes_restores_committed_state(
     assert sorted(path.name for path in tmp_path.glob("*.part")) == []
 
 
-def test_restore_of_sqlite_keeps_replaced_database(sqlite_url: str, tmp_path: Path):
+def test_sqlite_restore_keeps_the_replaced_database(sqlite_url: str, tmp_path: Path):
     database = Path(sqlite_url.removeprefix("sqlite:///"))
     set_counter(sqlite_url, 1)
     back_up_database(sqlite_url, tmp_path / "backup")
@@ -99,7 +99,7 @@ def test_restore_of_sqlite_keeps_replaced_database(sqlite_url: str, tmp_path: Pa
     assert stat.S_IMODE(database.stat().st_mode) == 0o600
 
 
-def test_stale_write_ahead_log_is_not_applied_after_restore(sqlite_url: str, tmp_path: Path):
+def test_restore_does_not_apply_a_stale_write_ahead_log(sqlite_url: str, tmp_path: Path):
     database = Path(sqlite_url.removeprefix("sqlite:///"))
     set_counter(sqlite_url, 1)
     back_up_database(sqlite_url, tmp_path / "backup")
@@ -122,7 +122,9 @@ def test_stale_write_ahead_log_is_not_applied_after_restore(sqlite_url: str, tmp
     assert read_counters(f"sqlite:///{crashed}")[0] == 3
 
 
-def test_corrupted_backup_is_rejected_and_database_is_unchanged(sqlite_url: str, tmp_path: Path):
+def test_corrupted_backup_is_rejected_without_changing_the_database(
+    sqlite_url: str, tmp_path: Path
+):
     set_counter(sqlite_url, 1)
     back_up_database(sqlite_url, tmp_path / "backup")
     corrupt_table(tmp_path / "backup", "bookmark")
@@ -135,7 +137,7 @@ def test_corrupted_backup_is_rejected_and_database_is_unchanged(sqlite_url: str,
     }
 
 
-def test_existing_file_is_not_overwritten_by_backup(database_url: str, tmp_path: Path):
+def test_backup_does_not_overwrite_an_existing_file(database_url: str, tmp_path: Path):
     (tmp_path / "backup").write_text("the only copy")
     with pytest.raises(InputError, match="exists"):
         back_up_database(database_url, tmp_path / "backup")
@@ -159,7 +161,7 @@ def test_restore_into_postgresql_database_with_tables_is_rejected(
 
 
 @pytest.mark.postgres
-def test_restore_of_other_engine_is_rejected(
+def test_restore_from_another_database_engine_is_rejected(
     sqlite_url: str, empty_postgresql_url: str, tmp_path: Path
 ):
     back_up_database(sqlite_url, tmp_path / "backup")
@@ -227,7 +229,7 @@ def test_backup_and_restore_commands_keep_indexed_history(
     assert "nothing to do" in capsys.readouterr().out
 
 
-def test_restore_while_process_holds_lease_is_rejected(
+def test_restore_is_rejected_while_a_process_holds_the_lease(
     capsys: pytest.CaptureFixture[str], offline_settings: dict[str, Any], tmp_path: Path
 ):
     config = write_config(offline_settings, tmp_path / "config.toml")

@@ -18,7 +18,7 @@ _CREATED_LATER = {"config/local.toml", "build/site"}
 _EXPOSURE_LIMIT = 20  # tenths, of 100
 
 
-def test_second_init_replaces_only_generated_files(
+def test_rerunning_service_init_replaces_only_generated_files(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     assert run(["service", "init", str(tmp_path)]) == 0
@@ -36,7 +36,7 @@ def test_second_init_replaces_only_generated_files(
     assert all((tmp_path / name).read_text("utf-8").endswith("# changed\n") for name in changed)
 
 
-def test_folder_contains_every_compose_mount(tmp_path: Path):
+def test_service_folder_contains_every_file_that_compose_mounts(tmp_path: Path):
     assert run(["service", "init", str(tmp_path)]) == 0
     compose = (tmp_path / "compose.yaml").read_text("utf-8")
     mounts = set(re.findall(r"^      - \./([^:\n]+):", compose, re.MULTILINE))
@@ -58,7 +58,7 @@ def test_override_file_is_accepted_by_docker_compose_1_29(tmp_path: Path):
         subprocess.run([docker_compose, "config", "--quiet"], cwd=tmp_path, check=True)
 
 
-def test_compose_file_of_another_origin_is_not_replaced(
+def test_compose_file_not_generated_by_init_is_not_replaced(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     (tmp_path / "compose.yaml").write_text("services: {}\n", "utf-8")
@@ -71,7 +71,7 @@ def test_compose_file_of_another_origin_is_not_replaced(
     ("program", "is_hidden"),
     [("/run/user/1000/qos-oracle/bin/python", True), ("/opt/qos-oracle/bin/python", False)],
 )
-def test_program_in_folder_hidden_by_unit_causes_warning(
+def test_program_hidden_by_systemd_sandbox_causes_a_warning(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

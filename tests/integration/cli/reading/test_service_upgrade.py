@@ -117,7 +117,7 @@ def test_database_of_first_release_can_be_opened(released_url: str):
         assert len(uow.outbox.intents.list_newest(9)) == 2
 
 
-def test_upgrade_keeps_rows_and_backup_restores_old_version(
+def test_upgrade_keeps_rows_and_its_backup_restores_the_old_version(
     capsys: pytest.CaptureFixture[str],
     config: str,
     released_url: str,
@@ -157,7 +157,7 @@ def test_upgrade_keeps_rows_and_backup_restores_old_version(
         assert read_released_rows(released_url) == rows
 
 
-def test_migration_that_changes_row_is_rolled_back(
+def test_migration_that_changes_stored_rows_is_rolled_back(
     capsys: pytest.CaptureFixture[str],
     config: str,
     released_url: str,
@@ -230,7 +230,7 @@ def test_upgrade_is_rejected_if_daemon_ran_after_backup(
     assert inspect_schema(released_url).age is SchemaAge.CURRENT
 
 
-def test_lease_is_checked_in_migration_transaction(released_url: str, next_release: Path):
+def test_migration_checks_the_lease_in_its_own_transaction(released_url: str, next_release: Path):
     """A daemon that starts during the backup is not overlooked."""
     del next_release
 
@@ -257,7 +257,7 @@ def test_database_of_newer_version_is_not_upgraded(
     assert not (tmp_path / "backup").exists()
 
 
-def test_breaking_changes_are_those_of_newer_versions():
+def test_breaking_changes_are_listed_only_from_newer_versions():
     releases = split_changelog_by_version(_CHANGELOG)
     assert list(releases) == ["0.3.0", "0.2.0", "0.1.0"]
     assert list_breaking_changes(releases, "0.3.0") == {}
