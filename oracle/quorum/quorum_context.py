@@ -162,9 +162,9 @@ class QuorumContext:
 def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
     """Return the first difference of a contract status from the indexed events, or None.
 
-    A setting that no indexed event announces is not compared. A contract without an indexed pause
-    was never paused. The time of the status must fit to the time of the indexed block, because a
-    report is not sent after its deadline.
+    A setting that no indexed event announces is not compared, nor is a pause that has ended. The
+    time of the status must fit the time of the indexed block, because a report is not sent after
+    its deadline.
     """
     cursor = uow.cursor.get()
     if cursor is not None:
@@ -181,11 +181,16 @@ def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
     rules = get_rules_in_force(settings.rules_changes)
     config, signers, pause = settings.config, settings.signers, settings.pause
     limits, kick_limits = settings.limits, settings.kick_limits
+    now = status.block.time
     comparisons: tuple[tuple[str, object, object], ...] = (
         ("last round", last_round, status.head.round),
         ("last root", last_root, status.last_root),
         ("time of the last round", accepted.time if accepted else 0, status.head.pushed_at),
-        ("end of the pause", pause.until if pause else 0, status.head.paused_until),
+        (
+            "end of the pause",
+            max(now, pause.until if pause else 0),
+            max(now, status.head.paused_until),
+        ),
         ("rules hash", rules and rules.rules_hash, status.rules_hash),
         ("quorum", signers and signers.quorum, status.head.quorum),
         ("list of signers", signers and signers.signers, status.signers),

@@ -65,6 +65,17 @@ def test_rounds_continue_despite_false_contract_status(
     assert (count._value.get() > count_before) == (place == 0)
 
 
+def test_pause_that_ended_before_the_first_indexed_block_delays_no_round(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
+    harness, endpoint = proxied_harness, proxies[0]
+    harness.pushed()
+    harness.restart(urls=[endpoint.url])
+    endpoint.rule("eth_call", change_word("head", lambda _paused_until: 1, PAUSED_UNTIL))
+    harness.pushed()
+    assert find_held_reason(harness) is None
+
+
 def change_time(seconds: int) -> Fault:
     """Return a fault that changes the timestamp of the newest block."""
 
