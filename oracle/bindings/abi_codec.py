@@ -13,7 +13,7 @@ from typing_extensions import override
 
 
 class _ExactLengthBytesEncoder(BytesEncoder):
-    """An encoder of a fixed bytes type that rejects a value of any other length."""
+    """An encoder of a fixed-size bytes type that rejects values of any other length."""
 
     @override
     def validate_value(self, value: object) -> None:
@@ -24,7 +24,7 @@ class _ExactLengthBytesEncoder(BytesEncoder):
 
 
 def build_strict_codec() -> ABICodec:
-    """Return a codec that rejects a value whose length differs from its fixed bytes type."""
+    """Return a codec that rejects values of a wrong length for their fixed-size bytes type."""
     registry: ABIRegistry = default_registry.copy()  # type: ignore[no-untyped-call]
     registry.unregister("bytes<M>")
     is_fixed_bytes = BaseEquals("bytes", with_sub=True)  # type: ignore[no-untyped-call]

@@ -61,7 +61,7 @@ def decode_result(contract: str, function: str, result_hex: str) -> tuple[Any, .
 
 
 def decode_arguments(contract: str, function: str, calldata: str) -> Mapping[str, Any]:
-    """Return the arguments in the calldata of a contract function, by the names of the parameters.
+    """Return the arguments in the calldata of a contract function, keyed by parameter name.
 
     Raises:
         ValueError: the calldata does not match the parameters of the function.
@@ -113,7 +113,7 @@ def decode_error_name(contract: str, output: str) -> str:
 
 @lru_cache
 def get_errors_by_selector(contract: str) -> Mapping[str, tuple[str, list[str]]]:
-    """Return the names and the argument types of a contract's errors, by `0x` selector."""
+    """Return the name and the argument types of each error of a contract, by `0x` selector."""
     errors = parse_signatures(load_artifact(contract)["abi"], "error")
     return {error.selector: (error.name, error.input_types) for error in errors}
 
@@ -128,7 +128,7 @@ def load_artifact(contract: str) -> dict[str, Any]:
 
 
 def compute_code_hash(contract: str, code: str | None = None) -> Hash:
-    """Return the keccak256 of deployed code in which the contract's immutables are set to zero.
+    """Return the keccak256 of deployed code after setting the contract's immutables to zero.
 
     If `code` is None, the shipped code is hashed.
     """

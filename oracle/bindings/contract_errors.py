@@ -115,7 +115,7 @@ _MAX_TIME = 2**40
 
 
 def decode_refusal(output: str | None) -> Refusal:
-    """Decode the custom error in a revert's output (`0x` hex), with the daemon's reaction."""
+    """Return the custom error in a revert's output (`0x` hex), and the daemon's reaction to it."""
     error_entry = _build_errors_by_selector().get((output or "")[:SELECTOR_DIGITS])
     if output is None or error_entry is None:
         return Refusal("")

@@ -1,4 +1,4 @@
-"""Verifies the signature of an account that is a contract (ERC-1271), by calling the account."""
+"""Verifies signatures of contract accounts (ERC-1271), by calling the account's contract."""
 
 from oracle.domain.ids import Address, Hash
 from oracle.errors import TransientError
@@ -49,7 +49,7 @@ def verify_contract_signature(
 
 
 def _encode_call(digest: Hash, signature: bytes) -> bytes:
-    """Return the calldata of `isValidSignature`: a hash, and the signature after its offset."""
+    """Return the calldata of `isValidSignature`: the hash, then the ABI-encoded signature."""
     padded_length = -(-len(signature) // _WORD_BYTES) * _WORD_BYTES
     words = (bytes.fromhex(digest[2:]), *(number.to_bytes(32) for number in (64, len(signature))))
     return bytes.fromhex(_SELECTOR) + b"".join(words) + signature.ljust(padded_length, b"\0")

@@ -33,7 +33,7 @@ class ViewCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeployedContract:
-    """A contract at an address, with its artifact in abi/ and the setting that has the address."""
+    """A deployed contract: its artifact in abi/, its address, and the setting with the address."""
 
     artifact: str
     address: Address
@@ -54,7 +54,7 @@ def call_views(
     block: BlockRef,
     calls: Sequence[ViewCall],
 ) -> list[tuple[Any, ...]]:
-    """Return the results of views at a block, in order; all are from the same endpoint.
+    """Return the results of views at a block, in order and all from the same endpoint.
 
     Raises:
         TransientError: no endpoint returns the contract's state. The failure is temporary, because
@@ -96,7 +96,7 @@ def call_views(
 
 
 def read_at_newest_block(pool_view: PoolView, read: Callable[[PoolView, BlockRef], T]) -> T:
-    """Return the result of `read` at the newest block, from the first endpoint that has its state.
+    """Return the result of `read` at the newest block, from the first endpoint with its state.
 
     An endpoint may announce a newest block whose state neither it nor any other endpoint has.
 

@@ -179,7 +179,7 @@ class DeploymentPlan:
 
 
 def override_limits(limits: RootsLimits, overrides: Mapping[str, int]) -> RootsLimits:
-    """Return a copy of the limits in which the named limits have other values.
+    """Return a copy of the limits with the named limits replaced.
 
     Raises:
         InputError: an override has a name that no limit has.

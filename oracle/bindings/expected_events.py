@@ -1,4 +1,4 @@
-"""Checks that a call had its effect, by the expected event and its values in the receipt.
+"""Checks in the receipt that a call emitted the expected event with the expected values.
 
 The check is needed, because a receipt status of 1 only means that the call did not revert.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _ExpectedEvent:
-    """The event that a function emits, and the function's input that equals each event field.
+    """The event that a function emits, and the function input that each event field must equal.
 
     For example, the input `report.root` is a member of the struct `report`, and `keys[0]` is the
     first item of the list `keys`.

@@ -61,7 +61,7 @@ def find_kick_target_mismatches(
     oracle: Address,
     contract_by_name: Mapping[str, str],
 ) -> list[ContractMismatch]:
-    """Return everything that would make a kick target at an address fail or do harm.
+    """Return every reason why the kick target at an address would fail or do harm.
 
     `oracle` is the oracle that the kick target should accept. `contract_by_name` has the addresses
     of the contracts that an adapter should be linked with. A contract without an address in this

@@ -34,7 +34,7 @@ class RoleChange:
 
 @dataclass(frozen=True, slots=True)
 class KickTarget:
-    """The way in which the nodes of one kind of network are kicked.
+    """How the nodes of one kind of network are kicked.
 
     `artifact` is the adapter's artifact in abi/, or None if the network's own contract,
     `network_artifact`, is the target. `required_addresses` are the names of the contracts and
@@ -143,7 +143,7 @@ def build_adapter_creation_code(
 def build_role_change(
     target: KickTarget, adapter: Address, address_by_name: Mapping[str, str]
 ) -> RoleChange:
-    """Return the call that grants an adapter the role in the network that may kick nodes.
+    """Return the call that grants an adapter the network role that may kick nodes.
 
     Raises:
         InputError: the network is its own kick target, or the address of the contract that grants

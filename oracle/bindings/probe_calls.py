@@ -35,7 +35,7 @@ class ProbeOrder:
 def encode_probe_call(
     order: ProbeOrder, window: int, nodes: Sequence[Address], version: Version
 ) -> str:
-    """Return the calldata that creates the system task of a window and starts it on these nodes.
+    """Return the calldata that creates a window's system task and starts it on these nodes.
 
     The task id is derived from the window and the first node, so that the contract rejects a
     duplicate.
@@ -82,7 +82,7 @@ def encode_second_group_call(
 
 
 def decode_probe_nodes(calldata: str) -> tuple[Address, ...]:
-    """Return the nodes of a system task, in the order of its tasks."""
+    """Return the nodes that a `probe` call assigns to its tasks, in the order of the tasks."""
     nodes = decode_arguments(CONTRACT, "probe", calldata)["nodes"]
     return tuple(Address(str(node).lower()) for node in nodes)
 
@@ -94,7 +94,7 @@ def compute_total_probe_fee(calldata: str) -> int:
 
 
 def compute_probe_task_keys(calldata: str, creator: Address) -> list[TaskKey]:
-    """Return the task keys that the events of a system task will have, in the order of nodes."""
+    """Return the keys of the tasks that a `probe` call creates, in the order of its nodes."""
     arguments = decode_arguments(CONTRACT, "probe", calldata)
     first_id = int.from_bytes(arguments["order"][0])
     owner = bytes.fromhex(creator[2:].rjust(2 * _WORD_BYTES, "0"))
@@ -118,7 +118,7 @@ def encode_time_out_task_call(key: TaskKey) -> str:
 
 
 def encode_validate_group_call(calldata: str, creator: Address) -> str:
-    """Return the calldata by which the contract compares the answers of a system task."""
+    """Return the calldata that makes the contract compare the answers of a system task."""
     keys = [bytes.fromhex(key[2:]) for key in compute_probe_task_keys(calldata, creator)]
     group = decode_arguments(CONTRACT, "probe", calldata)["order"][1]
     return encode_call(CONTRACT, "validateGroup", group, keys)

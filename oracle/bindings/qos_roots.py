@@ -186,7 +186,7 @@ class RootsContract:
         )
 
     def fetch_root(self, round_number: int) -> tuple[BlockRef, Hash | None]:
-        """Return the newest block, and the root that the contract stores there for a round.
+        """Return the newest block, and the root of a round in the contract at this block.
 
         The root is None if the contract no longer keeps it, or if the round was struck
         (withdrawn).
@@ -304,7 +304,7 @@ def encode_clear_accusation_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str
 
 
 def encode_retry_kick_call(node: Address) -> str:
-    """Return the calldata that requests the network again to end a node's membership."""
+    """Return the calldata that repeats the request to the network to end a node's membership."""
     return encode_call(CONTRACT, "retryKick", node)
 
 

@@ -191,7 +191,10 @@ def group_words_into_runs(
 def _find_cheapest_runs(
     indexes: Sequence[int], first: int, count: int
 ) -> tuple[int, list[tuple[int, int]]]:
-    """Return the cost, in words, and the runs that cover the sorted indexes of an aligned run."""
+    """Return the cost (in words) and the list of the cheapest runs that cover these indexes.
+
+    The sorted `indexes` lie in the aligned run of `count` words that begins at `first`.
+    """
     if not indexes:
         return 0, []
     whole_cost = _CALL_COST_WORDS + count

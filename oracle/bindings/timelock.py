@@ -60,11 +60,11 @@ class TimelockedCall:
     salt: int = 0
 
     def encode_schedule_call(self, delay: int) -> str:
-        """Return the calldata by which a proposer schedules the call."""
+        """Return the calldata with which a proposer schedules the call."""
         return encode_call(TIMELOCK, "schedule", *self._operation_arguments, delay)
 
     def encode_execute_call(self) -> str:
-        """Return the calldata by which anyone executes the call after its delay."""
+        """Return the calldata with which anyone executes the call after its delay."""
         return encode_call(TIMELOCK, "execute", *self._operation_arguments)
 
     @property
@@ -155,7 +155,7 @@ class TimelockRoles:
 def fetch_timelock_roles(
     pool_view: PoolView, timelock: Address, start_block: int
 ) -> TimelockRoles:
-    """Return the holders of the timelock's roles that any endpoint reports.
+    """Return every holder of a timelock role that any endpoint reports.
 
     All endpoints are queried, because one may return logs that another lacks. An endpoint that
     lags behind may still report a revoked role.
@@ -218,7 +218,7 @@ def _decode_role_holder(log: Json) -> RoleHolder | None:
 def _fetch_current_role_holders(
     endpoint: EndpointCaller, timelock: Address, granted: Iterable[RoleHolder]
 ) -> list[RoleHolder]:
-    """Return the holders that still have their role, by one `hasRole` call for each."""
+    """Return the holders that still have their role, with one `hasRole` call for each holder."""
     return [holder for holder in granted if _has_role(endpoint, timelock, holder)]
 
 

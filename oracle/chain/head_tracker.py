@@ -48,7 +48,7 @@ _NEXT_HEIGHTS = 10
 
 
 class StallDetector:
-    """Detects that a chain has stalled, in contrast to a chain whose blocks are merely slow.
+    """Detects a stalled chain, as opposed to a chain whose blocks are merely slow.
 
     Block times are measured by block timestamps. The length of a stall is measured by the local
     clock, and includes only times at which the chain was checked.
@@ -282,7 +282,7 @@ class HeadClaims:
         self._known_number = min(self._known_number, max_number)
 
     def find_refuting_witness(self, heads: Heads) -> Witness | None:
-        """Return a witness whose lower head must be used instead of the head of `heads`, or None.
+        """Return a witness whose lower head must replace the head of `heads`, or None.
 
         A head is accepted if it is close to the newest known block or to the head of another
         witness, or if its endpoint returns the blocks that the other witness lacks. Therefore a

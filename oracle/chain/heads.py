@@ -17,7 +17,7 @@ from oracle.telemetry import rpc_metrics as metrics
 
 @dataclass(frozen=True, slots=True)
 class Finality:
-    """The depth, in blocks and in seconds, below the newest block at which a block is final.
+    """The depth below the newest block, in blocks and in seconds, at which a block is final.
 
     A depth in blocks alone is not safe on chains with fast blocks (ponder #2359). The seconds are
     measured by block timestamps.

@@ -20,10 +20,11 @@ _MIN_UPPER_CASE_NIBBLE = 8
 
 
 class HexNameError(InputError, ValueError):
-    """The text is not a valid address or hash; a ValueError, so that pydantic reports the error.
+    """The text is not a valid address or hash.
 
-    The message never contains the text, because a key that was pasted into the wrong field must
-    not appear in a log. A caller that may show the text adds it to the message.
+    This is a ValueError, so that pydantic reports it. The message never contains the text, because
+    a key that was pasted into the wrong field must not appear in a log. A caller that may show the
+    text adds it to the message.
     """
 
 
@@ -40,7 +41,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_address_prefix(text: str) -> str:
-    """Return an address, or the beginning of one, in lower case with `0x`.
+    """Return an address or the prefix of an address, in lower case with `0x`.
 
     Raises:
         HexNameError: `text` is not 0x and at most 40 hex digits, or it is a full address whose

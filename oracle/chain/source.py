@@ -385,7 +385,10 @@ class ChainSource:
         return self._endpoints.providers()
 
     def get_max_allowed_level(self) -> VerificationLevel:
-        """Return the highest level that settings and calibration permit, without a request."""
+        """Return the highest level that the settings and the calibration permit.
+
+        No request is sent.
+        """
         return self._window_source.get_max_allowed_level()
 
     def get_reachable_level(self) -> VerificationLevel:
@@ -401,15 +404,18 @@ class ChainSource:
         self._window_source.calibrate()
 
     def get_history_level(self) -> VerificationLevel:
-        """Return the level that every block of history reaches at present, without a request.
+        """Return the level that every block of history currently reaches.
 
-        The level is below BLOOMED if the chain's headers cannot serve as proofs, or if it is not
-        known yet whether they can.
+        No request is sent. The level is below BLOOMED if the chain's headers cannot serve as
+        proofs, or if it is not known yet whether they can.
         """
         return self._window_source.get_history_level()
 
     def find_level_shortfall(self) -> LevelShortfall | None:
-        """Return why history cannot reach the configured level, or None, without a request."""
+        """Return why history cannot reach the configured level, or None if it can or may later.
+
+        No request is sent.
+        """
         return self._window_source.find_level_shortfall()
 
     def restrict_to_scope(self, scope: IngestScope) -> "ChainSource":

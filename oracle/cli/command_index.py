@@ -215,7 +215,7 @@ def _pause_gc() -> Iterator[None]:
 
 @contextmanager
 def _end_process_on_interrupt() -> Iterator[None]:
-    """Let Ctrl-C end the process during imports, as it ends a program that has no handler.
+    """Let Ctrl-C end the process during imports, instead of raising KeyboardInterrupt.
 
     A KeyboardInterrupt in an import prints a traceback. It may also be swallowed by the importing
     code, so that the command would continue. Nothing has been opened or changed yet.

@@ -41,7 +41,7 @@ def get_kickout_not_due_reason(records: Records, node: Address) -> str:
 
 
 def format_veto_deadline(node: str, ready_at: int, now: int) -> str:
-    """Return a clause on when the vetoer's time to end an accusation ends or ended.
+    """Return a clause with the deadline by which the vetoer can end an accusation.
 
     `now` is a block time in unix seconds.
     """

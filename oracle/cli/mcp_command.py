@@ -1,4 +1,4 @@
-"""Implements `mcp`, by which an AI assistant reads scores and their reasons over stdio."""
+"""Implements `mcp`, which lets an AI assistant read scores and their reasons over stdio."""
 
 import sys
 from contextlib import closing

@@ -133,7 +133,7 @@ def _format_row(intent: Intent, sent_state: SentState, now: int) -> list[str]:
 
 
 def _format_reason(intent: Intent, newest_attempt: Attempt | None) -> str:
-    """Return the class of a live intent's last error, or else why it waits or has ended."""
+    """Return a live intent's last error class, or else why the intent waits or has ended."""
     if intent.state is IntentState.LIVE and newest_attempt is not None:
         return newest_attempt.last_error_class or ""
     if find_wait_or_failure_reason(intent) is None:
@@ -149,7 +149,7 @@ def _format_age(seconds: int) -> str:
 
 
 def _describe_intent_subject(intent: Intent) -> str:
-    """Return the task or group, or else the round, that an intent is about."""
+    """Return the task or group of an intent, or else its round."""
     request = intent.request
     task_or_group = parse_task_key(intent) or parse_group_key(intent)
     if task_or_group is not None:
@@ -235,7 +235,7 @@ def show_call(
 
 
 def _find_drawn_node(uow: UnitOfWork, intent: Intent) -> str | None:
-    """Return the node that was drawn for the task that a call starts, or None without a draw."""
+    """Return the node drawn for the task that a call starts, or None if no node was drawn."""
     task = parse_task_key(intent)
     seed = intent.request.as_of_hash
     draws = [] if task is None else uow.draws.list_for_task(TaskKey(task))

@@ -244,7 +244,7 @@ def _show_rebuild_plan(
 
 
 def _show_dropped_nonces(rebuild_plan: RebuildPlan, *, dry_run: bool) -> None:
-    """Print the nonces that were rebuilt while pending, but that no mempool has any longer."""
+    """Print the nonces that were rebuilt while pending but are no longer in any mempool."""
     if rebuild_plan.dropped:
         nonce_text = ", ".join(map(_format_range, group_into_ranges(rebuild_plan.dropped)))
         verb = "would fill" if dry_run else "fills"

@@ -121,7 +121,7 @@ def _show_downloads(downloads: Sequence[QueueDownload]) -> None:
 
 
 def _show_offer(offer: QueueOffer) -> None:
-    """Print the task that a node would take, and why not the first tasks of other groups."""
+    """Print the task that a node would take, and why it skips the first tasks of other groups."""
     typer.echo("")
     if offer.why_not is not None:
         typer.echo(f"node {offer.node} takes nothing: it is {_humanize_reason(offer.why_not)}")

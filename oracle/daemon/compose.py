@@ -130,7 +130,7 @@ def open_endpoint_prober(index: Index, max_wait_seconds: float | None) -> Endpoi
 
 
 def set_segment_worker_count(index: Index, worker_count: int) -> None:
-    """Set the number of workers that prepare segments, instead of the number in `[history]`."""
+    """Set the number of workers that prepare segments, overriding the number in `[history]`."""
     index.chain.use_workers(_build_segment_executor(index.config, index.reader, worker_count))
 
 

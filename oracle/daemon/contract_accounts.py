@@ -45,7 +45,7 @@ class ContractAccounts:
     def __init__(
         self, chain: ChainSection, store: Store, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Store the settings, without a request; `clock` returns seconds and never goes back."""
+        """Store the settings, without sending requests; `clock` is monotonic, in seconds."""
         self._chain = chain
         self._store = store
         self._bucket_by_account = ClientBuckets(_ACCOUNT_CALLS_PER_SECOND, _ACCOUNT_BURST, clock)

@@ -1,4 +1,4 @@
-"""The health of the running daemon, which is in memory and changed only by the worker.
+"""The health of the running daemon, kept in memory and changed only by the worker.
 
 `/readyz`, the metrics and the stored report (`health_reporter.py`) use the result of
 `DaemonHealth.build_report`; see docs/explanation/health.md.
@@ -220,7 +220,7 @@ class DaemonHealth:
         return findings
 
     def _list_untrusted_data_findings(self) -> list[HealthFinding]:
-        """Return findings about data that is not verified, or that is contradicted."""
+        """Return findings about unverified or contradicted data."""
         findings = []
         if self.refusal_reason is not None:
             findings.append(

@@ -161,7 +161,7 @@ def report_daemon_health(
 def report_to_systemd(
     stuck_reason: Callable[[], str | None], environment: Mapping[str, str] = os.environ
 ) -> Iterator[None]:
-    """Notify systemd that the daemon is ready and that it stops, and send keep-alives meanwhile.
+    """Notify systemd of readiness and of the stop, and send keep-alives in between.
 
     Without systemd, nothing is sent. A thread checks the worker and sends the keep-alives. If the
     worker is stuck, or the process gets no processor time, no keep-alive is sent, and systemd

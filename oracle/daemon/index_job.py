@@ -71,7 +71,7 @@ class IndexJob:
         return self._wait_for_fork_confirmation()
 
     def _switch_rules_if_due(self) -> None:
-        """Switch, at the head, to the rules in force if the database was folded with other rules.
+        """At the head, switch to the rules in force if the database was folded with other rules.
 
         Raises:
             RulesSwitchedError: the database was switched.

@@ -114,7 +114,7 @@ class MaintenanceJobs:
         )
 
     def backfill_index_scope(self) -> TickFacts:
-        """Read the next blocks again that were indexed with another configuration or version."""
+        """Reread the next blocks that were indexed with another configuration or version."""
         index = self.index
         result = backfill_next_gap(
             index.chain,

@@ -261,7 +261,7 @@ def answer_message(api: ApiAccess, line: str) -> dict[str, Any] | None:
 
 
 def _is_request(message: object) -> bool:
-    """Return whether a message is a valid request or notification, whose id JSON can repeat.
+    """Return whether a message is a request or notification whose id is a string or an integer.
 
     An id with a fraction or an exponent may be infinite, which is not JSON.
     """

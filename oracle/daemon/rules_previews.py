@@ -197,7 +197,7 @@ def _exit_on_stdin_eof() -> None:
 
 @dataclass(slots=True)
 class PreviewJob:
-    """Starts the due preview worker, and stores notices for nodes that other rules would harm.
+    """Starts preview workers when due, and stores notices for nodes that other rules would harm.
 
     `shadow_rules` are the rules of `[[shadow]]` as the daemon read them at its start.
     """

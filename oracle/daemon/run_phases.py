@@ -255,7 +255,7 @@ def retry_request(
 def make_reporter_opener(
     process: DaemonProcess, index: Index, open_key: OpenKey
 ) -> Callable[[], Reporter]:
-    """Return a function that returns the reporter, which it opens at its first call."""
+    """Return a function that opens the reporter at its first call, and always returns it."""
 
     @cache
     def open_cached_reporter() -> Reporter:

@@ -72,7 +72,7 @@ class JobLiveness:
     _progressed_at: float | None = None
 
     def start_monitoring_jobs(self, jobs: Sequence[Job]) -> None:
-        """Monitor the ticks of these jobs, instead of the previous jobs, from now on."""
+        """Monitor, from now on, the ticks of these jobs instead of those of the previous jobs."""
         for job in jobs:
             self.mark_tick(job.name)
         self._max_silence_by_job = {

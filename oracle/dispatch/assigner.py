@@ -101,7 +101,7 @@ _THROUGH_BOOKMARK = "dispatch_through"
 
 @dataclass(frozen=True, slots=True)
 class StoredNetworkView:
-    """The tasks and nodes in the database, in the form in which a drawer reads them.
+    """The tasks and nodes in the database, in the form that a drawer reads.
 
     `follower_cache` is set only for a stateful policy (Pocket's). `changed_by_key` has the tasks
     that changed since the last draw.

@@ -35,7 +35,7 @@ _MAX_AGE_SECONDS = 30 * 86_400
 
 
 def plan_contest_settlements(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan a call to settle each contest in new final blocks, or return None without contests.
+    """Plan a call to settle each contest in new final blocks, or return None if there is none.
 
     Raises:
         TransientError: no endpoint returns the state of a group.

@@ -127,7 +127,7 @@ class Redrawer:
 
 
 class WorkingSetView:
-    """The tasks and nodes of a fold in memory, in the form in which a drawer reads them."""
+    """The tasks and nodes of a fold in memory, in the form that a drawer reads."""
 
     def __init__(self, settings: DispatchSettings) -> None:
         self._fold = Fold(settings.rules)

@@ -19,7 +19,7 @@ _MAX_BYTES = 80
 
 
 class ResultsFolder:
-    """A folder with a file for each task, which is named after the task and has the result's hash.
+    """A folder of files, each named after a task and containing the hash of the task's result.
 
     The files are not trusted, so a result counts only if its hash matches the verdict on chain.
     """

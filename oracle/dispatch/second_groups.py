@@ -83,7 +83,7 @@ class PlannedSecondGroup(NamedTuple):
 
 
 def plan_second_groups(context: DispatchContext, heads: Heads) -> StepResult | None:
-    """Plan second groups and the ends of their tasks once per block, or return None without any.
+    """Plan second groups and the ends of their tasks once per block, or return None.
 
     Raises:
         TransientError: no endpoint returns the minimum fee.

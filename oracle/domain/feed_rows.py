@@ -48,7 +48,7 @@ class FeedRow:
 
     @cached_property
     def hash(self) -> Hash:
-        """The SHA-256 of the values that the source sent, by which readers compare rows."""
+        """The SHA-256 of the values that the source sent; readers compare rows by this hash."""
         values = [self.id, self.kind, self.node, self.task, self.args]
         text = json.dumps(values, separators=(",", ":"))
         return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
@@ -69,7 +69,7 @@ def is_feed_position(position: Position) -> bool:
 
 
 def get_feed_row_key(position: Position) -> tuple[int, int]:
-    """Return the stream and the id of the feed row from which the event at a position came."""
+    """Return the stream and the id of the feed row that contained the event at a position."""
     return position.tx + _STREAM_OFFSET, position.log
 
 

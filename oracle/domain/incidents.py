@@ -1,4 +1,4 @@
-"""Finds incidents from the ends of tasks, by counting in whole numbers while events are folded.
+"""Finds incidents by counting the ends of tasks in whole numbers while events are folded.
 
 A task ends at a node when the node answers, or when the task times out before that. The numbers of
 ends in the last minutes are updated when an end enters or leaves the window, so that a test for an

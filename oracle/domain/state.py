@@ -127,7 +127,7 @@ def copy_node(node: Node) -> Node:
 
 
 def create_node(address: Address, seat: int, time: int, restarts: int) -> Node:
-    """Return a new node with reliability 1 that is not a member, and of which nothing is known."""
+    """Return a new node that is not a member and has reliability 1; nothing else is known."""
     return Node(
         address=address,
         seat=seat,

@@ -235,7 +235,7 @@ def clear_block_refusal(uow: UnitOfWork, blocks: BlockRange) -> None:
 
 
 def accept_refused_block(uow: UnitOfWork, reason: str) -> BlockRefusal:
-    """Accept the refused block as the endpoint returned it, on the command of an operator.
+    """Accept the refused block as the endpoint returned it, at an operator's command.
 
     Raises:
         InputError: no block is refused, or acceptance would not help because endpoints return

@@ -1,4 +1,4 @@
-"""Hooks by which features act at blocks, inside the transaction that folds or rewinds the blocks.
+"""Hooks that let features act at blocks, inside the transaction that folds or rewinds them.
 
 Hooks are called in the order of their registration. The fold itself depends on no hook.
 """
@@ -35,7 +35,7 @@ class BlockHook:
     def select_stop_blocks(
         self, headers: Sequence[BlockRef], newest_block: int
     ) -> Sequence[BlockRef]:
-        """Return the blocks at whose end `on_block` is called.
+        """Return the blocks for which `on_block` is called.
 
         `headers` are the last folded block, followed by the blocks of the window. `newest_block`
         is the height of the newest known header.
@@ -90,7 +90,7 @@ class BlockHook:
         """Undo everything that the hook wrote for blocks above `ancestor_number`."""
 
     def on_rebuild(self) -> None:
-        """Act at the start of a full refold, for which the raw rows may have changed."""
+        """Act at the start of a full refold; the raw rows may have changed."""
 
     def reset(self) -> None:
         """Discard all data in memory, because it may differ from the database."""

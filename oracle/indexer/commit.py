@@ -184,7 +184,7 @@ def _fold_window(
 def _collect_hook_stops(
     uow: UnitOfWork, folder: EventFolder, window: BlockWindow, newest_block: int
 ) -> HookStops:
-    """Call `on_window` of the hooks, and return the blocks at which they are to be called."""
+    """Call `on_window` of each hook, and return the blocks at which to call the hooks."""
     headers = window.headers
     stops = HookStops()
     previous_block = (

@@ -1,4 +1,4 @@
-"""The stored history of one network, and the rules by which its state is computed from it."""
+"""The stored history of one network, and the rules that turn this history into the state."""
 
 from dataclasses import dataclass
 

@@ -67,7 +67,7 @@ def format_fault(fault: FeedFault) -> str:
 
 
 def is_corrected_abort_reason(old_row: FeedRow, new_row: FeedRow) -> bool:
-    """Return whether a changed row only has the true abort reason in place of a false timeout.
+    """Return whether a row changed only from a wrong timeout to the true abort reason.
 
     See docs/explanation/feed.md#rewritten-abort-reasons.
     """

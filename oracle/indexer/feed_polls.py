@@ -66,10 +66,11 @@ class PollResult:
 def get_next_poll_start_id(
     store: Store, settings: FeedSettings, *, is_continuation: bool = False
 ) -> int | None:
-    """Return the id after which to poll, or None if reading has stopped for an operator.
+    """Return the id after which to poll, or None while a fault blocks reading.
 
-    Each poll requests the last settled row again, to check that this row still exists unchanged.
-    `is_continuation` is whether the previous poll did not reach the end of the feed.
+    An operator has to accept such a fault. Each poll requests the last settled row again, to check
+    that this row still exists unchanged. `is_continuation` is whether the previous poll did not
+    reach the end of the feed.
     """
     with store.read_transaction() as uow:
         if find_fault_blocking_reads(uow) is not None:

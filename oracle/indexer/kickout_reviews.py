@@ -57,7 +57,7 @@ class KickoutReviewCache:
             self._final_block = cursor.final_number
 
     def follow_rewind(self, uow: UnitOfWork, ancestor: int) -> None:
-        """Drop the reviews of intervals above block `ancestor`, to which the state is rewound."""
+        """Drop the reviews of intervals above `ancestor`, to which the state is rewound."""
         if uow.bookmarks.get_rewrite_count() == self._rewrite_count + 1:
             self._drop_reviews_above(ancestor)
             self._rewrite_count += 1

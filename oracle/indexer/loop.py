@@ -361,7 +361,7 @@ def _get_next_block_number(uow: UnitOfWork) -> int:
 def _handle_no_new_block(
     fork_context: ForkContext, folder: EventFolder, ingest: IngestState, heads: Heads
 ) -> RewindResult | HaltChanged | None:
-    """Handle a tick without a new block, which may have found a fork or a newer final block."""
+    """Handle a tick without a new block: rewind after a fork, or store a newer final block."""
     store = fork_context.store
     with store.read_transaction() as uow:
         cursor = uow.cursor.get()

@@ -66,7 +66,7 @@ def check_raw_rows_complete(
 
 
 def describe_damaged_spans(spans: Sequence[DamagedSpan]) -> list[str]:
-    """Describe each damaged span in one line: its blocks, and the fault of their rows."""
+    """Return a line for each damaged span, with its blocks and how its rows differ."""
     return [
         f"the {_NAME_BY_KIND[span.kind]} of blocks {span.blocks.first} to {span.blocks.last} "
         f"differ from those that were committed ({_describe_missing_rows(span.missing)})"

@@ -45,7 +45,7 @@ class _RecentlyUsed(Generic[Key, Value]):
         self._value_by_key: OrderedDict[Key, Value] = OrderedDict()
 
     def get_cached(self, keys: Iterable[Key]) -> dict[Key, Value]:
-        """Return the cached values among these keys, by key."""
+        """Return the cached values of these keys; keys without a cached value are omitted."""
         with self._lock:
             value_by_key = {
                 key: self._value_by_key[key] for key in keys if key in self._value_by_key

@@ -1,4 +1,4 @@
-"""Exports and imports witness files, by which two readers of a feed produce identical reports.
+"""Exports and imports witness files, with which two readers of a feed build identical reports.
 
 A witness file contains the times that one reader assigned to the feed's rows, as JSON lines with
 `id`, `t` (unix seconds) and `hash`, in order of ids; see docs/explanation/feed.md#witness-files.

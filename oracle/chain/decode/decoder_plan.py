@@ -321,7 +321,7 @@ def build_decoder_plan(event: AbiSignature, selected_names: Collection[str]) -> 
 
 
 def build_call_splitter(function: AbiSignature) -> tuple[CallSplitter, Mapping[str, TypedValue]]:
-    """Return a function that splits a call into its parts, and the value of each input by name.
+    """Return a function that splits a call into parts, and the typed value of each input by name.
 
     The parts are the inputs, followed by the call's sender, value and block number.
 

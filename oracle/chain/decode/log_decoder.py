@@ -100,11 +100,11 @@ POSITION_FIELDS = ("at", "time", "time_ms")
 def build_record_reader(
     record_class: type, getter_by_field: Mapping[str, Getter], split_row: Callable[[Any], Parts]
 ) -> RecordReader:
-    """Return a function that builds a `record_class` from a log or call, split by `split_row`.
+    """Return a function that builds a `record_class` from a log or call.
 
-    `record_class` is a dataclass with slots and without `__post_init__`. `getter_by_field`
-    contains the getters of its fields, except position and time. Fields with a default may be left
-    out.
+    `split_row` splits the log or call into the parts that the getters read. `record_class` is a
+    dataclass with slots and without `__post_init__`. `getter_by_field` contains the getters of its
+    fields, except position and time. Fields with a default may be left out.
 
     Raises:
         ValueError: a required field has no getter, or the class lacks a field with a getter.

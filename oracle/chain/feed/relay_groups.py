@@ -60,7 +60,7 @@ class DetectedGroup:
 
     @property
     def first_id(self) -> int:
-        """The id of the group's first row, before which all members had ended or answered."""
+        """The id of the group's first row; all members had ended or answered before this row."""
         return self.rows[0].id
 
     @property
@@ -95,7 +95,7 @@ class _CandidateGroup:
     def can_include_invalid_result(
         self, invalid_row: FeedRow, scores: Mapping[str, SubmittedResult]
     ) -> bool:
-        """Return whether an invalid result is near the group and differs from its winner's."""
+        """Return whether an invalid result is near the group and is not the winner's result."""
         if not self.accepts_invalid or not all(
             _are_rows_near(row, invalid_row) for row in self.anchor_rows
         ):
@@ -104,7 +104,7 @@ class _CandidateGroup:
 
     @property
     def anchor_rows(self) -> list[FeedRow]:
-        """The rows to which an invalid result has to be near."""
+        """The rows near which an invalid result has to be."""
         return self.rows if self.winner is None else [self.winner]
 
 
@@ -244,7 +244,7 @@ def _find_groups_without_winner(
 def _is_valid_disagreement(
     group: set[FeedRow], error_count: int, scores: Mapping[str, SubmittedResult]
 ) -> bool:
-    """Return whether one group can have exactly these aborts.
+    """Return whether exactly these aborts can belong to a single group.
 
     If there are two error reports, they agree, so that a third member would have an invalid result
     instead of an abort.

@@ -230,7 +230,7 @@ def _is_forced_exit(row: FeedRow, context_rows: Sequence[FeedRow]) -> bool:
 
 
 class SilentMembers(NamedTuple):
-    """The end rows of a group's silent members, for which no row shows that they are members.
+    """The end rows of a group's silent members, whose membership no row states.
 
     `derived` are the rows of tasks that must be members according to the rows near them, and
     `possible` the rows of tasks that may be members.
@@ -321,7 +321,7 @@ def _collect_candidate_end_rows(
     start_ids: Sequence[int],
     claimed_tasks: Collection[str],
 ) -> tuple[list[tuple[int, int, FeedRow]], bool]:
-    """Return the end rows, before a group, of the tasks that may be its silent members.
+    """Return the end rows before a group whose tasks may be silent members of the group.
 
     The first value is a list of (total distance from the group, distance of the starts, row), with
     distances in ids. The second value is True if a task that may be a member ended without a score

@@ -166,7 +166,7 @@ def parse_task_key(row: FeedRow) -> TaskKey:
 
 
 def parse_abort_row(row: FeedRow) -> tuple[int, int, str]:
-    """Return an abort's reason, the task's last status, and the address that aborted it.
+    """Return an abort's reason, the task's last status, and the address that aborted the task.
 
     Reason and status are the relay's numbers.
 
@@ -209,7 +209,7 @@ def _parse_node(row: FeedRow) -> Address:
 
 
 def _parse_running_node(row: FeedRow) -> Address:
-    """Return the node that runs the task, on which the row and its arguments must agree."""
+    """Return the node that runs the task; the row and its arguments must name the same node."""
     node = _parse_node(row)
     selected_node = parse_row_arguments(row).get("selected_node", node)
     if not isinstance(selected_node, str) or selected_node.lower() != node:

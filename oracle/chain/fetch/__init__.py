@@ -1,1 +1,1 @@
-"""Fetches windows of blocks, for which it chooses endpoints and the sizes of ranges."""
+"""Fetches windows of blocks, and chooses the endpoints and the sizes of ranges for them."""

@@ -1,4 +1,4 @@
-"""Records blocks as an endpoint returns them, for a chain that can be replayed.
+"""Records blocks as an endpoint returns them, so that the chain can be replayed.
 
 The lines are in the format that devnet/fakechain/recordings/recording.py reads. For a block
 without relevant logs or calls, only the header is recorded. For any other block, all transactions
@@ -59,7 +59,7 @@ def fetch_fixture_lines(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
 def _fetch_receipt_lines(
     endpoint: Endpoint, blocks: list[int], logs: Sequence[Log]
 ) -> dict[int, list[Line]]:
-    """Return each block's receipts with their logs, or else only the relevant logs."""
+    """Return each block's receipts as lines, or its relevant logs if receipts are unsupported."""
     params = [[hex(number)] for number in blocks]
     try:
         receipts_by_block = endpoint.client.call_batch(

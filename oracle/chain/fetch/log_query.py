@@ -183,7 +183,7 @@ class LogQuery:
         sampled_blocks: Sequence[BlockRef],
         logs: Sequence[Log],
     ) -> bool:
-        """Return whether the logs of a range lack logs that the endpoint returns by block hash.
+        """Return whether a query of a range omits logs that the endpoint returns by block hash.
 
         The result is False if the endpoint does not serve logs by block hash.
 
@@ -273,7 +273,7 @@ class LogQuery:
     def _complete_logs_from_receipts(
         self, endpoint: Endpoint, block: BlockRange, logs: list[Log]
     ) -> list[Log]:
-        """Return the logs in the block's receipts if they are more than `logs`, else `logs`.
+        """Return the logs in the block's receipts if they outnumber `logs`, else `logs`.
 
         The result is also `logs` if the endpoint serves no receipts; the block is then unproven.
         """

@@ -231,9 +231,10 @@ class WindowSource:
             self._endpoints.run_with_endpoint(self._fetcher.calibrate)
 
     def has_linked_headers(self, endpoint_name: str, blocks: BlockRange) -> bool:
-        """Return whether an endpoint's headers of a range are linked and hash to the block hashes.
+        """Return whether the headers that an endpoint returns for a range are linked and valid.
 
-        The blocks directly before and after the range are included if the endpoint has them.
+        A header is valid if it hashes to its block hash. The blocks directly before and after the
+        range are included if the endpoint has them.
 
         Raises:
             RpcError: the endpoint does not answer.

@@ -72,7 +72,7 @@ class FaultCollector:
 
 @dataclass(frozen=True, slots=True)
 class ProfileSettings:
-    """The values of the options, the constants, and the names of the enums."""
+    """The option values, the constants and the enum names of a profile."""
 
     options: Mapping[str, Literal]
     constants: Mapping[str, object]

@@ -1,4 +1,4 @@
-"""Runs workers in a Dask cluster, possibly on other machines, by `Client.get_executor()`.
+"""Runs workers in a Dask cluster, possibly on other machines, through `Client.get_executor()`.
 
 Each worker runs a `SegmentPreparer`, one request at a time. URLs of endpoints are not sent to
 workers. Instead, a worker reads the endpoints that it may use from its own environment (decision
@@ -123,7 +123,7 @@ class ClusterPool:
             _close_client(client)
 
     def _get_or_open_client(self) -> "Client | None":
-        """Return the client, reconnecting if needed, or None without a connected scheduler."""
+        """Return the client, reconnecting if needed, or None if no scheduler is connected."""
         with self._lock:
             client = self._client
             now = time.monotonic()

@@ -1,4 +1,4 @@
-"""The worker, which prepares ranges of history; it can run as a child process with pipes.
+"""Prepares ranges of history as a worker, which can run as a child process with pipes.
 
 A worker fetches, verifies and decodes the blocks of a range. It makes no decision about the trust
 in endpoints. If anything unusual occurs (a contradiction, a repaired answer, a new fact about the

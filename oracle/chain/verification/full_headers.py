@@ -60,7 +60,7 @@ class FullHeader:
 
     @property
     def may_have_transactions(self) -> bool:
-        """Whether the block may have transactions, also on a chain whose headers have no roots."""
+        """Whether the block may have transactions, even on a chain whose headers have no roots."""
         return not self.has_no_transactions and bytes(self.response.transactions) != b"[]"
 
     @property
@@ -111,7 +111,7 @@ def _get_text_or_empty(value: object) -> str:
 def fetch_full_headers(
     endpoint: Endpoint, numbers: Iterable[int], *, with_transactions: bool = False
 ) -> list[FullHeader | None]:
-    """Return the blocks at these heights, with None for each that the endpoint does not have.
+    """Return the blocks at these heights, or None for each block that the endpoint lacks.
 
     With `with_transactions`, blocks contain full transactions instead of only their hashes.
 

@@ -155,7 +155,7 @@ class HeaderSampler:
     def _count_samples(
         self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, FeatureValidity]]
     ) -> None:
-        """Count samples, and invalid samples only if no provider returns valid data."""
+        """Count samples; a feature counts as invalid only if no provider returns valid data."""
         open_features = [
             feature for feature in self.features if self.calibration.needs_samples(feature)
         ]

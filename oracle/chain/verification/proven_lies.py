@@ -1,4 +1,4 @@
-"""Distinguishes invented data from answers that are wrong by accident, or late or truncated.
+"""Distinguishes invented data from answers that are accidentally wrong, late or truncated.
 
 If the proven receipts of a block do not contain a log, the endpoint invented or changed the log.
 An answer that contradicts its header may be an accident, so the endpoint is queried a second time,

@@ -1,4 +1,4 @@
-"""Verifies a window step by step, by its headers, receipts (L4) and blooms (L3).
+"""Verifies a window in steps: by its headers, its receipts (L4) and its blooms (L3).
 
 Logs that are proven by receipts replace the logs that the endpoint returned. See
 docs/explanation/verification.md.

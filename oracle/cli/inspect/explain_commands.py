@@ -178,7 +178,7 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
 
 
 def _describe_qos_interval(explanation: Explanation) -> str | None:
-    """Return the QoS interval and the number of scores as text, or None without an interval."""
+    """Return the QoS interval and the number of scores as text, or None if there is none."""
     interval = build_qos_interval(explanation.node, explanation.as_of.time, explanation.rules)
     if interval is None:
         return None

@@ -168,7 +168,7 @@ def _open_endpoints(
 def _measure_catch_up_speed(
     store: Store, status: OperatorStatus, health: HealthReport, started_at: float, now: int
 ) -> CatchingUp | None:
-    """Return the catch-up speed of the process that holds the lease, or None without a holder.
+    """Return the catch-up speed of the lease holder's process, or None if there is no holder.
 
     The result is also None if the index is not behind.
     """

@@ -1,4 +1,4 @@
-"""Implements `halt list` and `halt clear`, by which an operator lists and clears halts."""
+"""Implements `halt list` and `halt clear`, which list and clear halts."""
 
 from typing import Annotated
 

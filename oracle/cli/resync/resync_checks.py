@@ -201,7 +201,7 @@ def _is_comparison_consistent(comparison: VerifyResult) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _StoredCheck:
-    """The result of the checks without a chain; `state` is None if the state was not compared.
+    """The result of the checks that need no chain; `state` is None if it was not compared.
 
     `damaged` are spans of raw rows with a wrong checksum.
     """

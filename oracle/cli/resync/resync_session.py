@@ -119,7 +119,7 @@ def show_progress(command: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def print_line(line: str, *, dry_run: bool) -> None:
-    """Print one line, which is marked as such in a dry run."""
+    """Print one line, marked as a dry run if `dry_run` is set."""
     typer.echo(f"dry run, nothing changed: {line}" if dry_run else line)
 
 

@@ -228,7 +228,7 @@ def _check_target_has_no_adapter(target: str, adapter: str, contracts: list[str]
 
 
 def _plan_adapter(config: Config, name: str, pairs: list[str]) -> PlannedAdapter | None:
-    """Return the requested adapter, or the profile's by default, or None if none is deployed."""
+    """Return the requested or the profile's default adapter, or None if none is deployed."""
     address_by_contract = dict(parse_named_address(pair_text) for pair_text in pairs)
     kind = _find_requested_kick_target(config, name)
     if kind is None or kind.artifact is None:

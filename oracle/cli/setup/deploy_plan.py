@@ -113,7 +113,7 @@ class _PredictedAddresses:
 
 @dataclass(frozen=True, slots=True)
 class DeployPlan:
-    """The contracts to deploy, and the payer.
+    """The contracts to deploy, and the account that pays.
 
     `setup.admin` owns the timelock, which becomes the admin of the oracle in its place. Without a
     timelock, `timelock_delay` (in seconds) is None, and `setup.admin` stays the admin. `replaced`
@@ -258,7 +258,7 @@ class DeployPlan:
     def _build_creation_codes(
         self, setup: OracleSetup, addresses: _PredictedAddresses
     ) -> dict[str, str]:
-        """Return the creation codes by contract name, without the words contract."""
+        """Return the creation codes by contract name, except that of the words contract."""
         code_by_name = {}
         if self.timelock_delay is not None:
             code_by_name["timelock"] = build_timelock_creation_code(
@@ -346,7 +346,7 @@ class DeployPlan:
         return steps
 
     def _list_role_steps(self, addresses: _PredictedAddresses) -> list[str]:
-        """Return the calls, with their senders, by which the network accepts the new oracle."""
+        """Return the calls, with their senders, that make the network accept the new oracle."""
         if self.adapter is None or addresses.adapter is None:
             if find_kick_target_address(self.config) is None:
                 return []

@@ -55,7 +55,7 @@ def measure_block_rate(client: JsonRpcClient) -> BlockRate:
 
 
 def find_deployment_block(client: JsonRpcClient, address: Address, head_number: int) -> int | None:
-    """Return the block in which the contract's code first exists, by bisection.
+    """Find, by bisection, the block in which the contract's code first exists.
 
     Return None if the endpoint does not have the state of such old blocks. The search takes about
     one request per halving of the chain. For a contract that was destroyed and created again,

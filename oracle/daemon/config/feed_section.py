@@ -1,4 +1,4 @@
-"""The section `[feed]`, a second source of events beside the chain, and checks of its settings."""
+"""The section `[feed]`, for a second source of events besides the chain, and its checks."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal

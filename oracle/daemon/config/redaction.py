@@ -1,4 +1,4 @@
-"""Finds the secrets in the settings, which are in settings whose type is marked `SECRET`.
+"""Finds the secrets in the settings, whose types are marked `SECRET`.
 
 Secret settings are URLs. Their scheme, host and port are shown, and the other parts are redacted
 in every log and error. No setting contains a key or a keystore password, because these are stored

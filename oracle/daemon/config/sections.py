@@ -1,4 +1,4 @@
-"""The base class of all sections of the settings, and the sections without an own module."""
+"""The base class of all sections of the settings, and the sections without their own module."""
 
 import re
 from collections import Counter

@@ -121,7 +121,7 @@ class ConnectionTable(Generic[T]):
 
 
 class RecheckSchedule(Generic[T]):
-    """Schedules the checks of waiting connections: soon, then after twice as long each time.
+    """Schedules the checks of waiting connections, soon at first and then at doubling intervals.
 
     A slow client therefore causes only about a dozen checks, even if it sends single bytes.
     Connections with equal waits share one queue, which is ordered by time.
@@ -200,7 +200,7 @@ class Acceptor:
         self._drop_slow_connections()
 
     def stop_accepting(self) -> None:
-        """Stop accepting connections, and close the connections that wait."""
+        """Stop accepting connections, and close all pending connections."""
         for timer in self._timers.values():
             timer.cancel()
         self._running_loop.remove_reader(self._listening_socket)

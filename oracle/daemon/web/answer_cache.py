@@ -91,7 +91,7 @@ _GZIP_LEVEL = 5
 
 
 class CachedResponse(NamedTuple):
-    """A response, and the block and the phase of a demonstration for which it is valid."""
+    """A response, with the block and the demonstration phase for which it is valid."""
 
     response: Response
     as_of: AsOf
@@ -259,7 +259,7 @@ def _pack_response(cached_response: CachedResponse, fresh_until: float) -> _Cach
 
 
 def _build_entity_tag(as_of: AsOf, phase: DemoPhase | None) -> str:
-    """Return the weak entity tag that all responses as of a cursor and a phase share."""
+    """Return the weak entity tag shared by all responses as of a cursor and a phase."""
     phase_checksum = 0 if phase is None else zlib.crc32(phase.title.encode())
     lag_steps = as_of.lag_seconds // _LAG_STEP_SECONDS
     return f'W/"{as_of.epoch}-{as_of.head}-{lag_steps}-{phase_checksum}"'

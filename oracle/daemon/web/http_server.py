@@ -275,7 +275,7 @@ class _Server(uvicorn.Server):
 
 
 class _HttpConnection(HttpToolsProtocol):
-    """uvicorn's protocol with a deadline for each request, which starts at its first byte."""
+    """uvicorn's protocol with a deadline for each request, counted from its first byte."""
 
     def __init__(self, server: _Server, connection: PendingConnection) -> None:
         super().__init__(server.config, server.server_state, server.lifespan.state)

@@ -1,4 +1,4 @@
-"""Limits the requests of a listener, by their rate per client and by their concurrency."""
+"""Limits the rate per client and the concurrency of a listener's requests."""
 
 import threading
 from collections import Counter

@@ -106,7 +106,7 @@ class ModelAdded(TimedEvent):
 
 @dataclass(frozen=True, slots=True)
 class DownloadRequested(TimedEvent):
-    """The node gets a request to download the model, and no other before the time `until`."""
+    """The node is requested to download the model; the request is not repeated before `until`."""
 
     # `ModelAdded` later reports the completed download; see
     # docs/explanation/dispatch.md#pre-download.

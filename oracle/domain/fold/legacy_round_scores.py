@@ -38,7 +38,7 @@ class RoundScores(NamedTuple):
 
 
 def compute_round_scores(runs: Sequence[Run], rules: Rules) -> list[RoundScores]:
-    """Return the scores of each run in the order of `runs`, or an empty list without any answer.
+    """Return the scores of each run in the order of `runs`, or an empty list if no node answered.
 
     If a node submitted nothing in a round, its error report counts as its submission in this
     round.

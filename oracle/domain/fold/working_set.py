@@ -52,7 +52,7 @@ class ScoreEntry(NamedTuple):
 
     @property
     def is_derived(self) -> bool:
-        """Whether the task was derived to be in the group, because no source lists the task.
+        """Whether the task's group membership was derived, because no source lists the task.
 
         A feed never lists members that timed out, so the score of 0 of such members is derived
         from other rows.

@@ -76,7 +76,7 @@ def find_hold_reason(
     policy: KickoutPolicy,
     incident_score_count: int,
 ) -> str | None:
-    """Return the reason why only an operator may allow a kickout on `entries`, or None."""
+    """Return why only an operator may allow a kickout that is based on `entries`, or None."""
     rules = policy.rules
     if policy.holds_kickouts:
         return "the profile of the network holds every kickout"

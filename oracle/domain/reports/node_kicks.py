@@ -156,7 +156,7 @@ class NodeKick:
 
     @property
     def last_round(self) -> int:
-        """The round of the newest accusation, execution or target call, or 0 without any."""
+        """The round of the newest accusation, execution or target call, or 0 if there is none."""
         accusation, expulsion = self.accusation, self.expulsion
         if accusation is None:
             return 0 if expulsion is None else expulsion.tried_in

@@ -1,4 +1,4 @@
-"""A report has the root of all nodes at the end of a period, and how their lanes changed.
+"""A report: the root of all nodes at the end of a period, and how their lanes changed.
 
 A report depends only on the chain up to the as-of block and on the rules id. See
 docs/explanation/reports.md#cut-at-period-end, docs/reference/report-format.md#roots.
@@ -120,7 +120,7 @@ class Report:
 
     @property
     def fingerprint(self) -> Hash:
-        """The SHA-256 of the whole report, by which reporters and rebuilds are compared."""
+        """The SHA-256 of the whole report, used to compare reporters and rebuilds."""
         text = (
             f"{self.period} {self.as_of.number} {self.as_of.hash} {self.as_of.time} "
             f"{self.head_round} {self.prev} {self.deadline} {self.root}\n"

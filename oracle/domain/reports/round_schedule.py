@@ -10,7 +10,7 @@ from oracle.domain.reports.report import ReportSettings
 
 
 class ReportHeader(NamedTuple):
-    """The values of a report by which it is scheduled; times are in unix seconds of the chain.
+    """The values by which a report is scheduled; times are in unix seconds of the chain.
 
     `as_of` is the number of the as-of block. A report that is not due is not signed.
     """

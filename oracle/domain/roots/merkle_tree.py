@@ -19,7 +19,7 @@ _FILLED_HASHES = 1 << 15
 
 
 class MerkleTree:
-    """A Merkle tree that takes 64 bytes for the hashes, and a flag, for each leaf.
+    """A Merkle tree that takes 64 bytes for hashes and one flag per leaf.
 
     Node 1 is the root, nodes 2i and 2i + 1 are the children of node i, and node 2^depth + p is the
     leaf with index p. The root of a tree without leaves is zero. The hashes above changed leaves
@@ -112,7 +112,7 @@ class MerkleTree:
         return changed_positions
 
     def build_proof(self, index: int) -> list[bytes]:
-        """Return the proof of the leaf at an index, which are the sibling hashes up to the root.
+        """Return the proof of the leaf at an index: the sibling hashes up to the root.
 
         Raises:
             IndexError: there is no leaf at this index.

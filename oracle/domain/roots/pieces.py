@@ -233,7 +233,7 @@ class PieceTree:
         )
 
     def build_proof(self, index: int) -> list[bytes]:
-        """Return the proof of a leaf, which are the sibling hashes up to the subtree's root."""
+        """Return the proof of a leaf: the sibling hashes up to the subtree's root."""
         return self._tree.build_proof(index)
 
 

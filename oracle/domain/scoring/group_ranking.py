@@ -32,7 +32,7 @@ class ClosingMember(NamedTuple):
 
 
 def compute_elapsed_seconds(task: Task) -> int | None:
-    """Return the seconds from start to submission or error report, or None without either."""
+    """Return the seconds from start to submission or error report, or None if neither happened."""
     if task.stopped_time is None or task.started_time is None:
         return None
     return max(0, task.stopped_time - task.started_time)

@@ -19,7 +19,7 @@ NEAR_SCORES, FAR_SCORES = 15, 25
 
 @dataclass(frozen=True, slots=True)
 class KickoutForecast:
-    """The number of further scores until a kickout is due, which is 0 if it is due already.
+    """The number of further scores until a kickout is due, or 0 if it is already due.
 
     `recent_scores` is the number of last scores that the forecast repeats. `first_places` and
     `second_places` are how many of these further scores must be first or second places to avoid

@@ -142,7 +142,7 @@ def compute_qos_interval(node: Node, time: int, rules: Rules) -> tuple[int, int]
 def compute_score_sum_interval(
     pool: Sequence[int], possible_scores: Sequence[int]
 ) -> tuple[int, int]:
-    """Return the likely bounds of the sum of as many further scores as are in the pool.
+    """Return the likely bounds of the sum of the next `len(pool)` scores.
 
     At most 5 % of the outcomes lie below the low bound, and at most 5 % above the high bound. Each
     possible score has the weight `count * K + 1`, where K is the number of different scores. This

@@ -20,7 +20,7 @@ from oracle.domain.state import Membership, Node
 
 
 def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
-    """Return the reliability at `time` after recovery alone from the value `base` at `since`.
+    """Return the reliability at `time` if it was `base` at `since` and only recovered since then.
 
     If `time` is before `since`, return `base`.
     """

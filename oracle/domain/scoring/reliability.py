@@ -1,4 +1,4 @@
-"""Declares, for each cause that changes a node's reliability H, its arithmetic and its texts.
+"""Declares the arithmetic and the texts of each cause that changes a node's reliability H.
 
 The fold, the forecasts, `explain`, the sentences and charts of the pages, the event stream and the
 notices are derived from `CAUSES`. See docs/reference/scoring-rules.md#reliability.
@@ -31,7 +31,7 @@ class ReliabilityMark(StrEnum):
 
 
 class CauseInfo(NamedTuple):
-    """The texts for a cause, and the names of the rules by which it changes reliability."""
+    """The texts for a cause, and the names of the rules that set how it changes reliability."""
 
     description: str
     # A singular noun for counts and for the chart's legend.

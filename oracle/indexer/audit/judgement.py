@@ -240,7 +240,7 @@ def _limit_audit_to_provable_blocks(chain: ChainSource, audit: AuditResult) -> A
 
 
 def _fetch_block_proofs(chain: ChainSource, audit: AuditResult) -> dict[int, BlockWindow]:
-    """Return the differing blocks as proven by receipts, from any endpoint that can prove them."""
+    """Return the differing blocks, each proven by receipts from any endpoint that can prove it."""
     if chain.get_max_allowed_level() < VerificationLevel.PROVEN:
         return {}
     proofs = {

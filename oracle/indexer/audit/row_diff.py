@@ -165,7 +165,7 @@ def find_conflicting_block(uow: UnitOfWork, window: BlockWindow) -> int | None:
 def _load_block_hashes(
     uow: UnitOfWork, window: BlockWindow
 ) -> tuple[dict[int, Hash], dict[int, Hash]]:
-    """Return the stored and the served block hashes, by number.
+    """Return the stored block hashes and the served block hashes, by block number.
 
     If a window contains all headers of its range, a height without a header has no block.
     """

@@ -105,7 +105,10 @@ def refold_into_temporary_store(
 
 
 def iter_differing_rows(stored_uow: UnitOfWork, folded_uow: UnitOfWork) -> Iterator[StateRow]:
-    """Yield every row that differs between the stored and the folded state, by table and key."""
+    """Yield every row that differs between the stored and the folded state.
+
+    Rows are in order of table and key.
+    """
     for table in stored_uow.projections.list_compared_tables():
         tagged_rows = merge(
             ((row, False) for row in stored_uow.projections.iterate_rows(table)),
@@ -196,7 +199,7 @@ def compare_contract_counters(
 
 
 def _count_stored_rows(uow: UnitOfWork) -> dict[str, int]:
-    """Return the counts in the index, by the names of oracle/chain/contract_checks.py."""
+    """Return the index's counts, under the counter names of oracle/chain/contract_checks.py."""
     members = sum(
         count
         for (membership, _, _), count in uow.nodes.count_by_state().items()

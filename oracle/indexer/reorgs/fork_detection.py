@@ -232,7 +232,7 @@ def compute_average_block_seconds(uow: UnitOfWork, newest_number: int) -> float:
 def reject_fork_claim(
     fork_context: ForkContext, claim: ForkClaim, judgement: ForkJudgement
 ) -> TransientError:
-    """Deprioritise the endpoints that reported a false fork; return the error to raise."""
+    """Deprioritise the endpoints whose report of a fork was wrong; return the error to raise."""
     claim_text = (
         f"reported that block {claim.number} left the chain, but it is still shown by "
         f"{', '.join(judgement.supporting_endpoints)}"

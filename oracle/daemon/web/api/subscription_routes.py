@@ -1,4 +1,4 @@
-"""The route `/v1/subscriptions`, by which node owners subscribe to notices with a signature.
+"""The route `/v1/subscriptions`, where node owners subscribe to notices with a signature.
 
 No response is cached, because each signed request stores its nonce in the database.
 """

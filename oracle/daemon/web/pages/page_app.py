@@ -127,7 +127,7 @@ class PageRenderer:
     def __init__(
         self, source: ApiSource, get_phase: Callable[[], DemoPhase | None], *, has_evidence: bool
     ) -> None:
-        """Create the renderer; `has_evidence` is whether evidence of kickouts is on this host."""
+        """Create the renderer; `has_evidence` states whether this host has kickout evidence."""
         self._source = source
         self._get_phase = get_phase
         self._has_evidence = has_evidence

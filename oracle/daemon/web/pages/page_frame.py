@@ -241,7 +241,7 @@ def format_two_digits(value: str | int | None) -> str:
 
 
 def format_fraction(value: str | int | None, digits: int) -> str:
-    """Format a fraction, given as text or in units of 10^-18, rounded down to some digits.
+    """Format a fraction, given as text or in units of 10^-18, rounded down to `digits` decimals.
 
     None is formatted as a dash.
     """

@@ -1,4 +1,4 @@
-"""Builds the section of a page by which the browser checks the proof of a node's score.
+"""Builds the section of a page that lets the browser check the proof of a node's score.
 
 No page contains a proof. The script of the page fetches a proof when the reader requests it, and
 compares it with the values of this section.
