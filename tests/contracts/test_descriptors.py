@@ -117,7 +117,7 @@ def test_every_descriptor_is_tested():
 
 
 @pytest.mark.parametrize("name", ARTIFACTS)
-def test_descriptor_covers_exactly_contract_calls(name: str):
+def test_descriptor_covers_exactly_the_calls_of_the_contract(name: str):
     formats = read_descriptor(name)["display"]["formats"]
     assert set(formats) == {call.signature for call in iter_calls(name)}
 
@@ -149,7 +149,7 @@ def test_descriptor_has_one_field_per_call_value(call: Call):
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_display_format_fits_abi_type(call: Call):
+def test_display_format_fits_the_abi_type(call: Call):
     for field in call.fields:
         assert TYPES[field["format"]].fullmatch(call.types[field["path"]]), field
         params = set(field.get("params", ()))
@@ -223,7 +223,7 @@ def test_both_objection_descriptors_have_same_reasons():
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_role_call_descriptors_hide_no_value(call: Call):
+def test_descriptors_of_role_calls_hide_no_value(call: Call):
     """Only computed values are hidden: proofs, signatures, the rest of a leaf."""
     hidden = {field["path"] for field in call.fields if field["visible"] == "never"}
     if call.name in OPEN_CALLS:

@@ -50,7 +50,7 @@ def test_packaged_examples_equal_tested_examples(project: Path, name: str):
 
 
 @pytest.mark.slow
-def test_example_of_documentation_compiles_against_package(project: Path):
+def test_documented_example_compiles_against_the_package(project: Path):
     page = (ROOT / "docs" / "how-to" / "use-the-scores.md").read_text("utf-8")
     # The other examples are functions of contracts in the package.
     source, *_ = re.findall(r"^```solidity\n(.*?)^```", page, re.MULTILINE | re.DOTALL)

@@ -77,7 +77,7 @@ def clear_immutables(code: bytes, references: dict[str, list[dict[str, int]]]) -
         ),
     ],
 )
-def test_standard_json_compiles_to_deployed_code(chain: Chain, tmp_path: Path, name: str):
+def test_standard_json_compiles_to_the_deployed_code(chain: Chain, tmp_path: Path, name: str):
     compiled = compile_standard_json(name, tmp_path)["deployedBytecode"]
     chain.mine(3)
 
@@ -95,7 +95,7 @@ def test_standard_json_compiles_to_deployed_code(chain: Chain, tmp_path: Path, n
         *(pytest.param(name, marks=NIGHTLY) for name in ("roots/QoSRoots", "TaskNetwork")),
     ],
 )
-def test_standard_json_compiles_to_artifact(tmp_path: Path, name: str):
+def test_standard_json_compiles_to_the_artifact(tmp_path: Path, name: str):
     compiled = compile_standard_json(name.rsplit("/", maxsplit=1)[-1], tmp_path)
 
     assert f"0x{compiled['bytecode']['object']}" == load_artifact(name)["bytecode"]

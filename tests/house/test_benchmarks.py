@@ -24,7 +24,7 @@ def test_benchmark_target_counts_only_at_its_own_size(changes, verdict):
     assert REACHED._replace(**changes).verdict == verdict
 
 
-def test_missed_target_determines_exit_code(capsys):
+def test_missed_target_determines_the_exit_code(capsys):
     outcome.begin_benchmark("nothing")
 
     assert outcome.finish_benchmark([REACHED]) == 0
@@ -32,7 +32,7 @@ def test_missed_target_determines_exit_code(capsys):
     assert "10 times faster than judging every node anew" in capsys.readouterr().out
 
 
-def test_results_are_appended_to_results_file(monkeypatch, tmp_path, capsys):
+def test_results_are_appended_to_the_results_file(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv(outcome.RESULTS_VARIABLE, str(tmp_path / "results"))
     outcome.finish_benchmark([REACHED])
     outcome.finish_benchmark([REACHED])

@@ -55,7 +55,7 @@ def test_missing_ensurepip_falls_back_to_virtualenv(monkeypatch, environment):
     assert bootstrap.get_python(environment).exists()
 
 
-def test_failure_of_all_methods_prints_install_hint(monkeypatch, capsys, checkout):
+def test_failure_of_all_methods_prints_an_install_hint(monkeypatch, capsys, checkout):
     remove_pip(monkeypatch)
     with serve_index(fake_wheel(b"something else")) as index:
         use_index(index, monkeypatch)
@@ -111,7 +111,7 @@ def test_package_index_is_read_from_pip_configuration(monkeypatch, tmp_path):
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("ensurepip"), reason="no wheel of pip here")
-def test_python_without_pip_gets_pip_from_index(monkeypatch, environment):
+def test_python_without_pip_gets_pip_from_the_index(monkeypatch, environment):
     bundled = importlib.import_module("ensurepip")
     wheel = next((Path(str(bundled.__file__)).parent / "_bundled").glob("pip-*.whl"))
     monkeypatch.setattr(bootstrap, "PIP_WHEEL", wheel.name)
@@ -190,7 +190,7 @@ def test_installed_environment_is_not_installed_again(monkeypatch, checkout):
 
 
 @pytest.mark.parametrize("changed", ["constraints/check.txt", "pyproject.toml"])
-def test_changed_pins_are_installed_into_new_environment(monkeypatch, checkout, changed):
+def test_changed_pins_are_installed_into_a_new_environment(monkeypatch, checkout, changed):
     commands = commands_run(monkeypatch)
     first = bootstrap.prepare_environment("check")
     once = len(commands)
@@ -203,7 +203,7 @@ def test_changed_pins_are_installed_into_new_environment(monkeypatch, checkout, 
     assert first != second == (checkout / ".venv").resolve()
 
 
-def test_settings_of_other_tools_trigger_no_install(monkeypatch, checkout):
+def test_settings_of_other_tools_do_not_trigger_an_install(monkeypatch, checkout):
     commands = commands_run(monkeypatch)
     bootstrap.prepare_environment("check")
     once = len(commands)

@@ -22,6 +22,6 @@ def test_generated_client_types_match_api_schema():
     assert f"{first_line}\n" == format_digest_line(description), REMEDY
 
 
-def test_schema_with_unknown_keyword_is_rejected():
+def test_schema_with_an_unknown_keyword_is_rejected():
     with pytest.raises(UnknownSchemaError, match="oneOf"):
         generate_models({"Thing": {"oneOf": [{"type": "string"}]}})

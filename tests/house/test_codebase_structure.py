@@ -63,7 +63,7 @@ ROOMS = {path.parent.name for path in ORACLE.glob("*/__init__.py")} | set(PACKAG
         ("sql-has-one-room", {"store"}),
     ],
 )
-def test_every_package_has_import_contract(contract: str, allowed: set[str]):
+def test_every_package_has_an_import_contract(contract: str, allowed: set[str]):
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = {entry["id"]: entry for entry in pyproject["tool"]["importlinter"]["contracts"]}
     named = {
@@ -128,11 +128,11 @@ def test_no_decision_depends_on_error_text():
         (False, "try:\n  a()\n except E as e:\n  why = str(e)\n b(why is None)"),
     ],
 )
-def test_decision_based_on_error_text_is_detected(*, decides: bool, source: str):
+def test_decision_based_on_an_error_text_is_detected(*, decides: bool, source: str):
     assert list(readers(ast.parse(f"def f():\n {source}\n"))) == ["f"] * decides
 
 
-def test_reading_text_of_error_passed_as_argument_is_detected():
+def test_reading_the_text_of_an_error_argument_is_detected():
     source = "def f(e: RpcError): return e.words.endswith('x')\n"
     assert list(readers(ast.parse(source))) == ["f"]
 
@@ -140,7 +140,7 @@ def test_reading_text_of_error_passed_as_argument_is_detected():
 NAMED = re.findall(r"`(\w[\w/]*\.py): ([\w.]+)`", ARCHITECTURE)
 
 
-def test_class_or_function_named_in_architecture_exists():
+def test_class_or_function_named_in_the_architecture_exists():
     for place, name in NAMED:
         body = ast.parse((ORACLE / place).read_text("utf-8")).body
         for part in name.split("."):

@@ -17,7 +17,7 @@ from tests.house.commit_message import find_problem, main
         "fixup! api: cache responses",
     ],
 )
-def test_valid_subject_has_no_problem(subject):
+def test_valid_commit_subject_is_accepted(subject):
     assert find_problem(f"{subject}\n\nWhy it was done.\n") is None
 
 
@@ -36,11 +36,11 @@ def test_valid_subject_has_no_problem(subject):
         ("docs: add a page.", "full stop"),
     ],
 )
-def test_invalid_subject_has_problem(subject, problem):
+def test_invalid_commit_subject_is_rejected(subject, problem):
     assert problem in (find_problem(subject) or "")
 
 
-def test_exit_code_is_one_for_invalid_message(tmp_path, capsys):
+def test_invalid_commit_message_exits_with_1(tmp_path, capsys):
     message = tmp_path / "COMMIT_EDITMSG"
     message.write_text("wip\n", "utf-8")
 

@@ -95,7 +95,7 @@ def requirements_of(package: str) -> list[Requirement]:
         return []
 
 
-def test_every_package_requiring_pin_is_itself_pinned():
+def test_every_package_that_requires_a_pin_is_itself_pinned():
     """Otherwise the bill of materials would have an edge that leads nowhere."""
     pins = read_pins(FOLDER / "run.txt")
     dependents = {normalize_name(dependent) for pin in pins for dependent in pin.dependents}
@@ -116,7 +116,7 @@ def test_pin_is_parsed_with_marker_hashes_and_requiring_packages(tmp_path):
     assert pin.purl == "pkg:pypi/coin-curve@21.0.0"
 
 
-def test_line_without_hash_is_rejected(tmp_path):
+def test_pin_without_a_hash_is_rejected(tmp_path):
     (tmp_path / "some.txt").write_text("pytest==9.2.0\n", "utf-8")
     with pytest.raises(ValueError, match=r"not a pinned version with hashes: pytest==9\.2\.0"):
         read_pins(tmp_path / "some.txt")

@@ -54,7 +54,9 @@ FAILURES = {
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 @pytest.mark.parametrize("command", ["install", "--editable", "check"])
-def test_failed_set_up_keeps_working_environment(monkeypatch, checkout, capsys, failure, command):
+def test_failed_set_up_keeps_the_working_environment(
+    monkeypatch, checkout, capsys, failure, command
+):
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
     assert bootstrap.main(["check"]) == 0
     before = environments(checkout)
@@ -76,7 +78,7 @@ def test_failed_set_up_keeps_working_environment(monkeypatch, checkout, capsys, 
     )
 
 
-def test_environment_half_built_at_sigkill_is_recreated(monkeypatch, checkout):
+def test_environment_that_sigkill_left_half_built_is_recreated(monkeypatch, checkout):
     """SIGKILL allows no cleanup: the partial environment exists, and has no completion mark."""
     half = bootstrap.get_environment_path("check")
     link_this_python(half)
@@ -114,7 +116,7 @@ def test_environment_used_by_another_link_is_kept(monkeypatch, checkout, purpose
     assert environment_path.exists()
 
 
-def test_environment_folder_of_earlier_version_is_replaced_by_link(monkeypatch, checkout):
+def test_environment_folder_of_an_earlier_version_becomes_a_link(monkeypatch, checkout):
     link_this_python(checkout / ".venv")
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
 
@@ -149,7 +151,7 @@ def test_moved_or_copied_checkout_gets_its_own_environment(monkeypatch, checkout
 
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_installed_programs_run_after_switch_to_new_environment(monkeypatch, checkout):
+def test_installed_programs_run_after_a_switch_of_environments(monkeypatch, checkout):
     """Their first line names the folder in which they were installed, which is kept."""
     monkeypatch.undo()
     make_checkout(checkout.with_name("another checkout"), monkeypatch)
@@ -193,7 +195,7 @@ def test_interrupted_npm_install_keeps_previous_packages(monkeypatch, checkout):
     assert environments(checkout) == set()
 
 
-def test_interrupt_message_announces_repeated_set_up(monkeypatch, capsys):
+def test_interrupt_message_announces_a_repeated_set_up(monkeypatch, capsys):
     def interrupt(_):
         raise KeyboardInterrupt
 
@@ -227,7 +229,7 @@ with bootstrap._lock_setup():
 
 
 @pytest.mark.slow
-def test_second_set_up_waits_for_processes_of_killed_set_up(tmp_path):
+def test_set_up_waits_for_processes_of_a_killed_set_up(tmp_path):
     begun = tmp_path / "begun"
     started = partial(subprocess.Popen, cwd=ROOT, text=True, stdin=subprocess.PIPE)
     with started([sys.executable, "-c", FIRST, str(begun)]) as first:

@@ -26,11 +26,11 @@ def test_publishing_cases_are_numbered_from_1_to_74():
     assert [case.number for case in list_cases(SENDING)] == [f"f{n:02}" for n in range(1, 75)]
 
 
-def test_every_case_has_named_test():
+def test_every_case_has_a_test_named_after_it():
     assert {case.number for case in list_all_cases()} - list_tests_by_case().keys() == set()
 
 
-def test_every_critical_case_has_mutant_detected_by_its_test():
+def test_every_critical_case_has_a_mutant_that_its_test_detects():
     noticed = {
         number
         for mutant in list_mutants()
@@ -41,7 +41,7 @@ def test_every_critical_case_has_mutant_detected_by_its_test():
     assert critical - noticed == set()
 
 
-def test_every_outbox_rule_has_mutant():
+def test_every_outbox_rule_has_a_mutant():
     broken = {rule for mutant in list_mutants() for rule in mutant.rules}
     rule_numbers = {rule.number for rule in list_outbox_rules()}
     assert broken == rule_numbers
@@ -53,7 +53,7 @@ def test_tests_and_mutants_name_only_existing_cases():
     assert named | list_tests_by_case().keys() <= numbers
 
 
-def test_every_mutant_lists_test_for_each_case():
+def test_every_mutant_lists_a_test_for_each_case():
     blind = [
         mutant.name
         for mutant in list_mutants()
@@ -62,7 +62,7 @@ def test_every_mutant_lists_test_for_each_case():
     assert blind == []
 
 
-def test_every_mutant_lists_cases_of_its_tests():
+def test_every_mutant_lists_the_cases_of_its_tests():
     silent = [
         mutant.name
         for mutant in list_mutants()

@@ -53,7 +53,7 @@ def read_first_docstring_line(name: str) -> str:
     return str(ast.literal_eval(first.string)).strip().partition("\n")[0]
 
 
-def test_every_file_is_within_line_limit():
+def test_every_file_is_within_the_line_limit():
     lengths = {name: len((ROOT / name).read_text("utf-8").splitlines()) for name in CODE}
     assert [name for name, lines in lengths.items() if lines > MAX_LINES] == []
 
@@ -64,12 +64,12 @@ def test_every_module_starts_with_its_purpose():
     ] == []
 
 
-def test_no_module_has_catch_all_name():
+def test_no_module_has_a_catch_all_name():
     parts = {name: {part.removesuffix(".py") for part in Path(name).parts} for name in CODE}
     assert [name for name in CODE if parts[name] & DRAWERS] == []
 
 
-def test_no_file_contains_machine_name():
+def test_no_file_contains_a_machine_name():
     own = Path(__file__)
     texts = (path for path in list_tracked_files(".") if path != own)
     named = [

@@ -71,11 +71,11 @@ def printers(root: Path) -> set[str]:
     return {name for name, function in functions(root) if prints_json(function)}
 
 
-def test_no_unlisted_function_returns_dictionary_for_json():
+def test_no_unlisted_function_returns_a_dictionary_for_json():
     assert builders(ROOT) - FORMATS.keys() == set(), TO_DO
 
 
-def test_no_unlisted_command_prints_dictionary():
+def test_no_unlisted_command_prints_a_dictionary():
     assert printers(ROOT) - PRINTED_FORMATS.keys() == set(), TO_DO
 
 
@@ -96,7 +96,7 @@ def test_each_listed_format_still_exists():
         ("None", False),
     ],
 )
-def test_return_type_with_dictionary_of_any_is_detected(tmp_path, returns, is_refused):
+def test_return_type_with_a_dictionary_of_any_is_detected(tmp_path, returns, is_refused):
     (tmp_path / "oracle" / "cli").mkdir(parents=True)
     (tmp_path / "oracle" / "cli" / "a.py").write_text(f"def f() -> {returns}: ...\n", "utf-8")
     assert builders(tmp_path) == ({"oracle/cli/a.py::f"} if is_refused else set())

@@ -56,7 +56,7 @@ def image(tmp_path) -> Path:
     return path
 
 
-def test_every_locked_python_package_has_licence():
+def test_every_locked_python_package_has_a_licence():
     assert set(read_licenses()["pypi"]) == set(PINS)
 
 
@@ -72,7 +72,7 @@ def test_listed_licences_match_installed_packages():
     assert stated_by_name == {name: listed[name] for name in stated_by_name}
 
 
-def test_every_sbom_component_has_allowed_licence(sbom):
+def test_every_sbom_component_has_an_allowed_licence(sbom):
     license_by_purl = {
         part["purl"]: part["licenses"][0]["expression"] for part in json.loads(sbom)["components"]
     }

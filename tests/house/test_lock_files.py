@@ -84,13 +84,13 @@ def assert_lock_is_installed(tmp_path, version):
 
 @pytest.mark.parametrize("pip", [OLDEST], ids=["oldest"])
 @pytest.mark.usefixtures("index")
-def test_oldest_pip_installs_lock_despite_later_releases(tmp_path, pip):
+def test_oldest_pip_installs_the_lock_despite_later_releases(tmp_path, pip):
     assert_lock_is_installed(tmp_path, pip[0])
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("pip", [NEWEST], ids=["newest"])
-def test_newest_pip_installs_lock_despite_later_releases(tmp_path, pip, index):
+def test_newest_pip_installs_the_lock_despite_later_releases(tmp_path, pip, index):
     assert_lock_is_installed(tmp_path, pip[0])
     # The resolver was not called, because every requirement is pinned.
     assert not [path for path in index.paths if "unheard" in path]
@@ -99,7 +99,7 @@ def test_newest_pip_installs_lock_despite_later_releases(tmp_path, pip, index):
 @pytest.mark.nightly
 @pytest.mark.parametrize("pip", [NEWEST], ids=["newest"])
 @pytest.mark.usefixtures("index", "pip")
-def test_lock_missing_requirement_fails_and_keeps_old_environment(tmp_path, capsys):
+def test_lock_that_lacks_a_requirement_keeps_the_old_environment(tmp_path, capsys):
     assert bootstrap.main(["check"]) == 0
     checkout = tmp_path / "checkout"
     before = list_installed_packages(checkout)
@@ -114,7 +114,7 @@ def test_lock_missing_requirement_fails_and_keeps_old_environment(tmp_path, caps
 @pytest.mark.nightly
 @pytest.mark.parametrize("pip", [NEWEST], ids=["newest"])
 @pytest.mark.usefixtures("pip")
-def test_version_missing_from_index_fails_and_keeps_old_environment(tmp_path, index):
+def test_version_missing_from_the_index_keeps_the_old_environment(tmp_path, index):
     assert bootstrap.main(["check"]) == 0
     checkout = tmp_path / "checkout"
     before = list_installed_packages(checkout)

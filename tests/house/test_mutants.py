@@ -18,7 +18,7 @@ MUTANTS = list_mutants()
 MOST = 400
 
 
-def test_tests_named_by_mutant_exist():
+def test_tests_named_by_a_mutant_exist():
     for mutant in MUTANTS:
         for test in mutant.tests:
             path, _, name = test.partition("::")
@@ -27,7 +27,7 @@ def test_tests_named_by_mutant_exist():
             )
 
 
-def test_every_mutant_applies_without_undefined_name(tmp_path: Path):
+def test_every_mutant_applies_without_an_undefined_name(tmp_path: Path):
     """A mutant that only breaks the code fails any test, which shows nothing about the defence."""
     for mutant in MUTANTS:
         for name in mutant.patched:

@@ -91,7 +91,7 @@ def test_only_external_images_are_listed(checkout):
     assert list_unpinned_images(checkout) == ["node:22", "postgres:18", "python:3.11-slim"]
 
 
-def test_digest_from_registry_is_appended_to_tag(checkout, monkeypatch):
+def test_digest_from_the_registry_is_appended_to_the_tag(checkout, monkeypatch):
     docker_that(f"echo {DIGEST}", checkout, monkeypatch)
     assert pin_images(checkout) == []
     assert f"FROM node:22@{DIGEST} AS chain" in (checkout / "Dockerfile").read_text("utf-8")
@@ -143,7 +143,7 @@ def test_image_archive_contains_folders_for_rootless_skopeo(tmp_path):
     assert names[:2] == ["blobs", "blobs/sha256"]
 
 
-def test_podman_and_docker_load_image_under_compose_name(tmp_path):
+def test_podman_and_docker_load_the_image_under_its_compose_name(tmp_path):
     """Podman and containerd read the annotation of index.json, Docker's own store RepoTags."""
     with tarfile.open(write_image(IMAGES[0], [], tmp_path, 1_760_000_000)) as archive:
         files = {
@@ -229,7 +229,7 @@ def test_image_commands_succeed_outside_images(monkeypatch, tmp_path):
     layers.check_programs_start([], tmp_path / "container")
 
 
-def test_provenance_names_commit_and_hash_of_every_file(wheel):
+def test_provenance_names_the_commit_and_the_hash_of_every_file(wheel):
     provenance = json.loads(build_provenance([wheel], "ab" * 20, ["deb SOURCE bookworm main"]))
     parameters = provenance["predicate"]["buildDefinition"]["externalParameters"]
     assert parameters["debian"] == ["deb SOURCE bookworm main"]
@@ -273,11 +273,11 @@ def check_release(folder: Path) -> int:
     return subprocess.run(["/bin/sh", "-c", script], cwd=folder, check=False).returncode
 
 
-def test_documented_commands_accept_signed_release(signed_release):
+def test_documented_commands_accept_a_signed_release(signed_release):
     assert check_release(signed_release) == 0
 
 
-def test_changed_file_of_signed_release_is_rejected(signed_release, wheel):
+def test_changed_file_of_a_signed_release_is_rejected(signed_release, wheel):
     wheel.write_bytes(b"another wheel")
     assert check_release(signed_release) != 0
 
@@ -288,6 +288,6 @@ def test_hashes_changed_after_signing_are_rejected(signed_release, wheel):
     assert check_release(signed_release) != 0
 
 
-def test_release_signed_by_foreign_key_is_rejected(signed_release, tmp_path):
+def test_release_signed_with_another_key_is_rejected(signed_release, tmp_path):
     sign_file(signed_release / "SHA256SUMS", create_ssh_key(tmp_path / "foreign key"))
     assert check_release(signed_release) != 0

@@ -59,7 +59,7 @@ def test_every_url_in_gateway_config_is_secret():
     assert TOKEN not in f"{config.database!r} {config.stakes!r} {config.checks!r}"
 
 
-def test_no_setting_can_hold_key_or_password():
+def test_no_setting_can_hold_a_key_or_password():
     named = {name for name in NAMES if name.startswith("keys.")}
     held = {"password", "private_key", "secret", "mnemonic", "token"}
     assert not {name for name in named if name.split("_", 1)[-1] in held}
@@ -124,5 +124,5 @@ def test_settings_repr_shows_no_secret():
         ("postgresql://u@db/oracle?password=sh0rt!", {"sh0rt!"}),
     ],
 )
-def test_credential_parts_of_url_are_secret(url: str, parts: set[str]):
+def test_credential_parts_of_a_url_are_secret(url: str, parts: set[str]):
     assert set(iter_secret_url_parts([url])) == parts

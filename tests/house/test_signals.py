@@ -45,7 +45,7 @@ def is_harmless(handler: ast.expr, tree: ast.Module) -> bool:
     return ast.get_docstring(function) is not None and len(function.body) == 1
 
 
-def test_every_signal_handler_has_empty_body():
+def test_every_signal_handler_has_an_empty_body():
     for path, tree in parse_sources().items():
         assert not calls(tree, *STRANGE), path
         assert all(is_harmless(handler, tree) for handler in iterate_installed_handlers(tree)), (

@@ -85,7 +85,7 @@ def test_every_kind_of_meaningless_name_is_counted(tmp_path):
         ("None", False),
     ],
 )
-def test_predicate_without_bool_is_detected(tmp_path, returns, is_right):
+def test_predicate_that_does_not_return_bool_is_detected(tmp_path, returns, is_right):
     root = tree(tmp_path, f"def _is_late() -> {returns}: ...\n")
     assert (list(vocabulary.wrong_predicates(root, ["oracle"])) == []) is is_right
 
@@ -96,7 +96,7 @@ def numbers(**local: int) -> dict[str, dict[str, int]]:
     }
 
 
-def test_increased_count_is_rejected_despite_decrease_in_another_package():
+def test_increase_is_rejected_despite_a_decrease_in_another_package():
     assert vocabulary.raised_numbers(numbers(oracle=5, lab=5), numbers(oracle=6, lab=1)) == [
         "oracle.local: 6 names, 5 allowed"
     ]

@@ -34,12 +34,14 @@ def measure_kick_gas(nodes: NodeNetwork, place: int, models: int) -> int:
         return receipt.gas
 
 
-def test_kickout_of_node_with_one_model_fits_gas_limit(chain: Chain):
+def test_kickout_of_a_node_with_one_model_fits_in_the_gas_limit(chain: Chain):
     for nodes in (vss_nodes(chain), commit_nodes(chain)):
         assert measure_kick_gas(nodes, 4, 1) < GAS[nodes.name]
 
 
-def test_kickout_gas_grows_with_number_of_models(chain: Chain, capsys: pytest.CaptureFixture[str]):
+def test_kickout_gas_grows_with_the_number_of_models(
+    chain: Chain, capsys: pytest.CaptureFixture[str]
+):
     nodes = vss_nodes(chain)
     gas = {
         models: measure_kick_gas(nodes, place, models)
@@ -57,7 +59,7 @@ def test_kickout_gas_grows_with_number_of_models(chain: Chain, capsys: pytest.Ca
     assert gas[25] < GAS["VssTaskAdapter"] < gas[100]
 
 
-def test_kickout_exceeding_gas_limit_is_refused_without_effect(chain: Chain):
+def test_kickout_above_the_gas_limit_is_refused_without_effect(chain: Chain):
     nodes = vss_nodes(chain)
     account = join_with_models(nodes, 4, 100)
     receipt = nodes.kick(account)

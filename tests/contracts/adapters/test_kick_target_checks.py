@@ -57,7 +57,7 @@ def redeploy_adapter(nodes: NodeNetwork, **changed: str) -> None:
     nodes.adapter = new_adapter
 
 
-def test_correctly_wired_adapter_has_no_mismatch(nodes: NodeNetwork):
+def test_correctly_configured_adapter_has_no_mismatch(nodes: NodeNetwork):
     assert list_mismatch_subjects(nodes, link_target(nodes)) == []
 
 
@@ -74,7 +74,7 @@ def _any_task(nodes: NodeNetwork) -> dict[str, str]:
     return dict.fromkeys(("VSSTask", "Task"), nodes.caller.address)
 
 
-def test_task_contract_is_distinguished_from_other_addresses(nodes: NodeNetwork):
+def test_only_a_task_contract_is_accepted_as_task_contract(nodes: NodeNetwork):
     lines = lines_to(nodes)
     node = lower(nodes.node.address)
     assert find_task_contract_mismatch(lines, node, lower(nodes.task.address)) is None
@@ -83,7 +83,7 @@ def test_task_contract_is_distinguished_from_other_addresses(nodes: NodeNetwork)
         assert mismatch == "Not called by the task contract"
 
 
-def test_adapter_without_role_is_detected(nodes: NodeNetwork):
+def test_adapter_without_its_role_is_detected(nodes: NodeNetwork):
     nodes.send(nodes.adapter.functions.giveBack(nodes.owner))
     (mismatch,) = find_kick_target_mismatches(lines_to(nodes), *link_target(nodes))
     assert (mismatch.subject, mismatch.actual) == ("owner of Node", lower(nodes.owner))
@@ -102,7 +102,7 @@ def test_adapter_for_another_oracle_or_network_is_detected(nodes: NodeNetwork):
     )
 
 
-def test_foreign_contract_as_adapter_is_detected(nodes: NodeNetwork):
+def test_adapter_address_of_an_unrelated_contract_is_detected(nodes: NodeNetwork):
     target, _, oracle, contract_by_name = link_target(nodes)
     assert list_mismatch_subjects(
         nodes, (target, lower(nodes.first), oracle, contract_by_name)

@@ -35,7 +35,7 @@ def refusal(nodes: NodeNetwork, call, sender: str) -> str:
     return refused.value.error
 
 
-def test_kickout_returns_stake_and_network_continues(nodes: NodeNetwork):
+def test_kickout_returns_the_stake_and_the_network_continues(nodes: NodeNetwork):
     before = balance(nodes, nodes.first)
     receipt = nodes.kick(nodes.first)
 
@@ -92,7 +92,7 @@ def test_node_with_successful_tasks_is_kicked_out(nodes: NodeNetwork):
     assert nodes.status(nodes.first) == QUIT
 
 
-def test_kickout_works_when_network_threshold_is_zero(nodes: NodeNetwork):
+def test_kickout_works_if_the_network_threshold_is_zero(nodes: NodeNetwork):
     nodes.send(nodes.qos.functions.updateKickoutThreshold(0))
     assert nodes.kick(nodes.first).names[-1] == "Kicked"
     assert nodes.status(nodes.first) == QUIT
@@ -109,14 +109,14 @@ def test_waiting_task_does_not_start_during_kickout(nodes: NodeNetwork):
     assert nodes.kick(nodes.first).names[-1] == "Kicked"
 
 
-def test_only_node_contract_may_report_available_node(nodes: NodeNetwork):
+def test_only_the_node_contract_may_report_an_available_node(nodes: NodeNetwork):
     call = nodes.adapter.functions.nodeAvailableCallback(nodes.first)
     for account in (nodes.owner, nodes.caller.address):
         with pytest.raises(RevertedError, match="NotAllowed"):
             nodes.send(call, sender=nodes.owner if account == nodes.owner else nodes.first)
 
 
-def test_owner_can_collect_slashed_stake(nodes: NodeNetwork):
+def test_owner_can_collect_a_slashed_stake(nodes: NodeNetwork):
     receipt = nodes.slash(nodes.work())
     assert "NodeSlashed" in receipt.names
     assert balance(nodes, nodes.adapter.address) == STAKE
@@ -127,7 +127,7 @@ def test_owner_can_collect_slashed_stake(nodes: NodeNetwork):
     assert balance(nodes, purse) == STAKE
 
 
-def test_kickout_restores_task_contract_set_by_owner(nodes: NodeNetwork):
+def test_kickout_restores_the_task_contract_that_the_owner_set(nodes: NodeNetwork):
     generation = nodes.name.removesuffix("TaskAdapter")
     more = () if generation == "Vss" else (50,)
     task_arguments = (nodes.node.address, nodes.qos.address, *more)
@@ -151,7 +151,7 @@ def test_task_contract_without_code_is_rejected(nodes: NodeNetwork):
     assert refusal(nodes, call, nodes.owner) == "NoCode"
 
 
-def test_only_owner_can_return_role(nodes: NodeNetwork):
+def test_only_the_owner_can_return_the_role(nodes: NodeNetwork):
     call = nodes.adapter.functions.giveBack(nodes.chain.accounts[8])
     for account in (nodes.first, nodes.chain.accounts[8]):
         assert refusal(nodes, call, account) == "NotAllowed"
@@ -195,7 +195,7 @@ def test_adapter_exposes_no_other_owner_functions(nodes: NodeNetwork):
     assert nodes.node.functions.owner().call() == nodes.adapter.address
 
 
-def test_kick_with_wrong_qos_contract_is_refused(nodes: NodeNetwork):
+def test_kick_with_a_wrong_qos_contract_is_refused(nodes: NodeNetwork):
     other_qos = nodes.chain.deploy("testing/CrynuxQos", 10, 10)
     adapter_arguments = (nodes.caller.address, nodes.owner, nodes.node.address, other_qos.address)
     wrong = nodes.chain.deploy(f"adapters/{nodes.name}", *adapter_arguments, nodes.task.address)

@@ -101,7 +101,7 @@ def test_rejoined_node_can_be_kicked_again_without_accusation(due: DueNode):
     assert due.nodes.status(due.address) == QUIT
 
 
-def test_refused_kickout_succeeds_with_new_adapter(
+def test_refused_kickout_succeeds_with_a_new_adapter(
     due: DueNode,
 ):
     due.prepare()

@@ -79,7 +79,7 @@ def test_kicked_node_with_pending_unstake_is_unstaked(network: Staking):
     assert network.status(network.node) == UNSTAKED
 
 
-def test_kick_of_node_without_stake_has_no_effect(network: Staking):
+def test_kick_of_a_node_without_a_stake_has_no_effect(network: Staking):
     assert network.kick(network.receiver).names == ["Kicked"]
     network.kick(network.node)
     assert network.kick(network.node).names == ["Kicked"]
@@ -91,7 +91,7 @@ def test_only_oracle_may_kick(network: Staking):
         assert get_refusal(network, call, account).startswith("NotAllowed")
 
 
-def test_relay_unstakes_and_slashes_through_adapter(network: Staking):
+def test_relay_can_unstake_and_slash_through_the_adapter(network: Staking):
     functions = network.adapter.functions
     receipt = network.chain.send(functions.unstake(network.node), sender=network.relay)
     assert receipt.names == ["NodeUnstaked"]
@@ -99,7 +99,7 @@ def test_relay_unstakes_and_slashes_through_adapter(network: Staking):
     assert receipt.names == ["NodeSlashed"]
 
 
-def test_only_relay_can_unstake_or_slash_through_adapter(network: Staking):
+def test_only_the_relay_can_unstake_or_slash_through_the_adapter(network: Staking):
     functions = network.adapter.functions
     for call in (functions.unstake(network.node), functions.slashStaking(network.node)):
         for account in (network.owner, network.node):
@@ -119,7 +119,7 @@ def test_only_owner_can_change_operator(network: Staking):
     network.chain.send(unstake, sender=network.other)
 
 
-def test_kickout_is_refused_after_adapter_lost_admin_role(network: Staking):
+def test_kickout_is_refused_after_the_adapter_loses_its_admin_role(network: Staking):
     call = network.parameters.functions.setNodeStakingAdminAddress(network.relay)
     network.chain.send(call, sender=network.writer)
     receipt = network.kick(network.node)
@@ -128,7 +128,7 @@ def test_kickout_is_refused_after_adapter_lost_admin_role(network: Staking):
 
 
 @pytest.mark.parametrize("code", [BOMB, LOOP])
-def test_kick_with_malicious_beneficiary_is_refused_within_gas_limit(network: Staking, code: str):
+def test_kick_of_a_malicious_beneficiary_is_refused_within_gas_limit(network: Staking, code: str):
     there = "0x" + 36 * "0" + "7777"
     network.chain.rpc("anvil_setCode", there, code)
     call = network.staking.functions.setBenefitAddress(there)
@@ -139,7 +139,7 @@ def test_kick_with_malicious_beneficiary_is_refused_within_gas_limit(network: St
     assert receipt.gas < 700_000
 
 
-def test_kick_of_node_rejecting_payment_returns_network_reason(network: Staking):
+def test_refused_kick_of_node_that_rejects_payment_states_why(network: Staking):
     stubborn = network.chain.deploy("testing/StubbornNode")
     say = stubborn.functions.say(
         network.staking.address, encode_calldata(network.staking.functions.stake(STAKE))

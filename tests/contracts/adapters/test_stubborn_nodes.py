@@ -29,7 +29,9 @@ def stubborn(nodes: NodeNetwork) -> Contract:
     return chain.contract("testing/StubbornNode", nodes.first)
 
 
-def test_node_rejecting_stake_payment_stays_member(nodes: NodeNetwork, stubborn: Contract):
+def test_node_that_rejects_its_stake_payment_stays_a_member(
+    nodes: NodeNetwork, stubborn: Contract
+):
     receipt = nodes.kick(stubborn.address)
     # Error(string): the network's own "Token transfer failed".
     assert (receipt.names, nodes.reason(receipt).hex()) == (["Refused"], "08c379a0")
@@ -38,7 +40,7 @@ def test_node_rejecting_stake_payment_stays_member(nodes: NodeNetwork, stubborn:
     assert nodes.kick(other_members[0]).names[-1] == "Kicked"
 
 
-def test_node_accepting_stake_payment_again_can_be_kicked_out(
+def test_node_that_accepts_its_stake_again_can_be_kicked_out(
     nodes: NodeNetwork, stubborn: Contract
 ):
     nodes.kick(stubborn.address)
@@ -47,7 +49,9 @@ def test_node_accepting_stake_payment_again_can_be_kicked_out(
     assert nodes.status(stubborn.address) == QUIT
 
 
-def test_node_rejoining_during_stake_payment_is_new_member(nodes: NodeNetwork, stubborn: Contract):
+def test_node_that_rejoins_during_its_stake_payment_is_a_new_member(
+    nodes: NodeNetwork, stubborn: Contract
+):
     place = (
         nodes.chain.accounts.index(stubborn.address) if stubborn.address in nodes.members else 0
     )
@@ -64,7 +68,7 @@ def test_node_rejoining_during_stake_payment_is_new_member(nodes: NodeNetwork, s
     assert nodes.status(stubborn.address) == QUIT
 
 
-def test_reentrant_kickout_is_refused_and_may_be_retried(nodes: NodeNetwork, stubborn: Contract):
+def test_reentrant_kickout_is_refused_and_can_be_retried(nodes: NodeNetwork, stubborn: Contract):
     other_member = next(member for member in nodes.members if member != stubborn.address)
     inner = nodes.caller.functions.kick(nodes.adapter.address, other_member, bytes(32), 3_000_000)
     nodes.send(stubborn.functions.answerWith(nodes.caller.address, encode_calldata(inner), 1))

@@ -26,7 +26,7 @@ SOURCES = {
 }
 
 
-def test_finding_in_baseline_is_not_reported():
+def test_finding_in_the_baseline_is_not_reported():
     assert [*find_differences([KNOWN], Counter([KNOWN]))] == []
 
 
@@ -34,18 +34,18 @@ def test_new_finding_is_reported():
     assert [*find_differences([KNOWN], Counter())] == ["new: timestamp in Rounds.push (1)"]
 
 
-def test_second_finding_at_same_location_is_reported_as_new():
+def test_second_finding_at_the_same_location_is_reported():
     assert [*find_differences([KNOWN, KNOWN], Counter([KNOWN]))] == [
         "new: timestamp in Rounds.push (1)"
     ]
 
 
-def test_baseline_entry_without_finding_is_reported():
+def test_baseline_entry_without_a_finding_is_reported():
     (line,) = find_differences([], Counter([KNOWN]))
     assert line == "gone, take it out of the baseline: timestamp in Rounds.push (1)"
 
 
-def test_baseline_entry_without_reason_is_rejected(tmp_path):
+def test_baseline_entry_without_a_reason_is_rejected(tmp_path):
     entry = '[[slither]]\ndetector = "timestamp"\nplaces = ["Rounds.push"]\nreason = " "\n'
     (tmp_path / "baseline.toml").write_text(entry, "utf-8")
     with pytest.raises(ValueError, match="no reason"):
@@ -53,7 +53,7 @@ def test_baseline_entry_without_reason_is_rejected(tmp_path):
 
 
 @pytest.mark.parametrize("tool", ["slither", "solhint"])
-def test_contracts_in_baseline_exist_in_sources(tool):
+def test_every_contract_in_the_baseline_exists(tool):
     text = "\n".join(SOURCES.values())
     stems = {path.stem for path in SOURCES}
     names = {finding.contract for finding in load_baseline(tool)} - {""}
@@ -97,7 +97,7 @@ def test_every_check_contract_has_proven_and_refuted_checks(name):
         "tests/contracts/audit/tools.py",
     ],
 )
-def test_change_of_proven_file_changes_digest(tmp_path: Path, path: str):
+def test_change_of_a_proven_file_changes_the_digest(tmp_path: Path, path: str):
     file = tmp_path / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("first", "utf-8")

@@ -81,7 +81,7 @@ def test_admin_offer_can_be_withdrawn(network: Network, stranger: str):
         network.by(stranger, network.does.acceptAdmin())
 
 
-def test_new_dispatcher_replaces_old_one(network: Network, stranger: str):
+def test_new_dispatcher_replaces_the_old_dispatcher(network: Network, stranger: str):
     receipt = network.by(network.admin, network.does.setDispatcher(stranger))
     task = network.create()
 
@@ -129,7 +129,7 @@ def test_new_settings_apply_immediately(network: Network):
     network.join(network.nodes[0], stake=1)
 
 
-def test_oracle_must_be_contract_and_can_be_replaced(network: Network, stranger: str):
+def test_oracle_must_be_a_contract_and_can_be_replaced(network: Network, stranger: str):
     first, second = (network.chain.deploy("testing/PlainOracle").address for _ in range(2))
     for nobody in (NOBODY, stranger):
         with pytest.raises(RevertedError, match="NoCode"):
@@ -142,7 +142,7 @@ def test_oracle_must_be_contract_and_can_be_replaced(network: Network, stranger:
     assert network.does.oracle().call() == second
 
 
-def test_scores_must_be_contract_and_can_be_removed(network: Network, stranger: str):
+def test_score_source_must_be_a_contract_and_can_be_removed(network: Network, stranger: str):
     scores = network.chain.deploy("testing/PlainOracle").address
     with pytest.raises(RevertedError, match="NoCode"):
         network.by(network.admin, network.does.setScores(stranger))

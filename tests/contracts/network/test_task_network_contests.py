@@ -47,7 +47,7 @@ def first(network: Network) -> Group:
         ("AAB AAC A", [IN, IN, OUT]),
     ],
 )
-def test_second_group_decides_contest(first: Group, says: str, slashed: list[Standing]):
+def test_second_group_decides_the_contest(first: Group, says: str, slashed: list[Standing]):
     network = first.network
     first_says, second_says, proof = says.split()
     first.play(first_says)
@@ -75,7 +75,7 @@ def test_contested_minority_is_not_slashed_by_comparison_alone(network: Network,
     assert network.owed(network.treasury) == 0
 
 
-def test_unanimous_group_opens_no_contest(network: Network, first: Group):
+def test_unanimous_group_does_not_open_a_contest(network: Network, first: Group):
     first.play("AA-")
     assert [network.node(node)["open"] for node in first.nodes] == [0, 0, 0]
     with pytest.raises(RevertedError, match="NotContested"):
@@ -89,7 +89,9 @@ def test_contested_node_may_take_tasks(network: Network, first: Group):
 
 
 @pytest.mark.parametrize("place", [0, 2])
-def test_quitting_during_contest_does_not_save_stake(network: Network, first: Group, place: int):
+def test_quitting_during_a_contest_does_not_save_the_stake(
+    network: Network, first: Group, place: int
+):
     """Two nodes with the same lie could otherwise leave before the second group has answered."""
     liar = first.nodes[place]
     first.play("AAB")
@@ -102,7 +104,7 @@ def test_quitting_during_contest_does_not_save_stake(network: Network, first: Gr
     assert network.owed(liar) == (ETHER if place == 0 else 0)
 
 
-def test_node_kicked_out_during_contest_still_loses_stake(network: Network, first: Group):
+def test_node_kicked_out_during_a_contest_still_loses_its_stake(network: Network, first: Group):
     oracle = network.chain.deploy("testing/PlainOracle")
     network.by(network.admin, network.does.setOracle(oracle.address))
     first.play("AAB")
@@ -117,7 +119,7 @@ def test_node_kicked_out_during_contest_still_loses_stake(network: Network, firs
     assert network.owed(first.nodes[2]) == 0
 
 
-def test_slash_aborts_running_task_of_node(network: Network, first: Group):
+def test_slash_aborts_the_running_task_of_the_node(network: Network, first: Group):
     first.play("AAB")
     create_second_group(first).play("AAA")
     running = network.begun(first.nodes[2])
@@ -145,7 +147,7 @@ def test_node_in_two_contests_is_slashed_only_once(network: Network, first: Grou
 # --- the window ---
 
 
-def test_contested_node_is_cleared_without_second_group(network: Network, first: Group):
+def test_contested_node_is_cleared_without_a_second_group(network: Network, first: Group):
     first.play("AAB")
     compared = network.chain.time
     network.chain.at(compared + WINDOW)
@@ -160,7 +162,7 @@ def test_contested_node_is_cleared_without_second_group(network: Network, first:
     assert [network.node(node)["open"] for node in first.nodes] == [0, 0, 0]
 
 
-def test_second_group_settled_after_window_does_not_slash(network: Network, first: Group):
+def test_second_group_settled_after_the_window_does_not_slash(network: Network, first: Group):
     first.play("AAB")
     second = create_second_group(first)
     second.play("AAA")
@@ -169,7 +171,7 @@ def test_second_group_settled_after_window_does_not_slash(network: Network, firs
     assert first.settle(ord("A")).names == ["NodeCleared"]
 
 
-def test_second_group_after_window_is_rejected(network: Network, first: Group):
+def test_second_group_after_the_window_is_rejected(network: Network, first: Group):
     first.play("AAB")
     network.chain.later(WINDOW + 1)
     network.chain.mine()

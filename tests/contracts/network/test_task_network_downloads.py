@@ -54,7 +54,7 @@ def test_only_dispatcher_may_request_downloads(network: Network):
             ask(network, network.nodes[0], sender=sender)
 
 
-def test_download_request_to_non_member_is_rejected(network: Network):
+def test_download_request_to_a_non_member_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="NotMember"):
         ask(network, network.nodes[2])
 
@@ -65,7 +65,7 @@ def test_empty_or_oversized_model_name_is_rejected(network: Network, model: str)
         ask(network, network.nodes[0], model)
 
 
-def test_node_adds_model_with_or_without_request(network: Network):
+def test_node_can_add_a_model_with_or_without_a_request(network: Network):
     node, other_node = network.nodes[:2]
     ask(network, node)
     for sender in (node, other_node):

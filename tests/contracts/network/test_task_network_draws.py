@@ -53,7 +53,7 @@ def start(network: Network, task: bytes, seed: Block, sender: str = "") -> Recei
     return network.by(sender or network.dispatcher, call)
 
 
-def test_drawn_task_start_emits_draw_block_before_start_event(network: Network):
+def test_start_of_a_drawn_task_emits_its_draw_block_first(network: Network):
     task = network.create()
     seed = block(network.chain)
     receipt = start(network, task, seed)
@@ -73,7 +73,7 @@ def test_only_dispatcher_may_start_drawn_task(network: Network):
         start(network, task, block(network.chain), network.creator)
 
 
-def test_drawn_task_start_has_requirements_of_plain_start(network: Network):
+def test_start_of_a_drawn_task_has_the_same_requirements(network: Network):
     first = network.create()
     second = network.create()
     start(network, first, block(network.chain))
@@ -84,7 +84,7 @@ def test_drawn_task_start_has_requirements_of_plain_start(network: Network):
 
 
 @pytest.mark.parametrize("wrong", [bytes(32), bytes(31) + b"\x01"])
-def test_draw_with_wrong_block_hash_is_rejected(network: Network, wrong: bytes):
+def test_draw_with_a_wrong_block_hash_is_rejected(network: Network, wrong: bytes):
     task = network.create()
     seed = block(network.chain)
     with pytest.raises(RevertedError, match="Reorged") as caught:
@@ -93,7 +93,7 @@ def test_draw_with_wrong_block_hash_is_rejected(network: Network, wrong: bytes):
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 1000])
-def test_draw_from_future_block_is_rejected(network: Network, ahead: int):
+def test_draw_from_a_future_block_is_rejected(network: Network, ahead: int):
     task = network.create()
     late = network.chain.block + ahead
     with pytest.raises(RevertedError, match=rf"StaleAsOf\({late}\)"):
@@ -113,7 +113,7 @@ def test_draw_is_rejected_once_its_block_hash_is_unavailable(network: Network):
         start(network, task, seed)
 
 
-def test_start_of_task_drawn_from_reorged_block_is_rejected(brittle: Network):
+def test_start_of_a_task_drawn_from_a_reorged_block_is_rejected(brittle: Network):
     chain = brittle.chain
     task = brittle.create()
     # A transaction that the reorg removes; an empty block would get the same hash again.

@@ -114,7 +114,7 @@ def test_dispatcher_drops_queued_task(network: Network, reason: AbortReasonCode)
 
 
 @pytest.mark.parametrize("reason", [0, 2, 3, 5, 6, 7, 8, 9, 10, 11, 255])
-def test_dropping_task_for_other_reason_is_rejected(network: Network, reason: int):
+def test_dropping_a_task_for_another_reason_is_rejected(network: Network, reason: int):
     with pytest.raises(RevertedError, match="BadReason"):
         network.by(network.dispatcher, network.does.dropTask(network.create(), reason))
 
@@ -164,7 +164,7 @@ def test_any_account_can_end_unvalidated_task_after_deadline(
     assert (network.owed(alice), network.owed(network.creator)) == paid
 
 
-def test_task_without_answer_cannot_be_ended_as_unvalidated(network: Network, alice: str):
+def test_task_without_an_answer_cannot_be_ended_as_unvalidated(network: Network, alice: str):
     for task in (network.create(), network.begun(alice), encode_word(404)):
         with pytest.raises(RevertedError, match="WrongStatus"):
             network.by(alice, network.does.endUnvalidated(task))

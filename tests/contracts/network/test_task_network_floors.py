@@ -36,7 +36,7 @@ def floor(network: Network, *floor_fields: int, kind: int = 0) -> dict[str, Any]
 # --- floors ---
 
 
-def test_every_task_kind_starts_with_floor_set_at_deployment(network: Network):
+def test_every_task_kind_starts_with_the_floor_set_at_deployment(network: Network):
     assert [network.does.floorOf(kind).call() for kind in range(3)] == [FLOOR] * 3
     assert network.does.leastFee(0, 1).call() == TOLL
 
@@ -49,7 +49,7 @@ def test_zero_fee_floor_or_zero_timeout_floor_is_rejected(
         floor(network, *wrong)
 
 
-def test_floor_for_unknown_task_kind_is_rejected(network: Network):
+def test_floor_for_an_unknown_task_kind_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="BadKind"):
         floor(network, *FLOOR, kind=3)
 
@@ -83,7 +83,7 @@ def test_min_fee_does_not_overflow_at_maximum_size_and_floor(network: Network):
     assert network.does.leastFee(0, 2**32 - 1).call() == max_uint96 * 2**32 * GWEI
 
 
-def test_new_floor_applies_only_to_tasks_created_later(network: Network):
+def test_new_floor_applies_only_to_later_tasks(network: Network):
     task = network.begun(network.nodes[0], fee=FEE)
     floor(network, 2_000_000_000, 0, 1000, 0)
     network.chain.later(TIMEOUT + 1)
@@ -95,7 +95,7 @@ def test_new_floor_applies_only_to_tasks_created_later(network: Network):
 # --- tolls ---
 
 
-def test_timeout_toll_goes_to_treasury(network: Network):
+def test_timeout_toll_goes_to_the_treasury(network: Network):
     tasks = create_member_tasks(network)
     for task, node in zip(tasks, network.nodes, strict=False):
         network.start(task, node)
@@ -109,7 +109,7 @@ def test_timeout_toll_goes_to_treasury(network: Network):
 
 
 @pytest.mark.parametrize(("waited", "toll"), [(0, TOLL), (DAY, TOLL), (DAY + 1, 0)])
-def test_cancelling_task_costs_toll_only_in_first_24_hours(
+def test_cancelling_a_task_costs_a_toll_only_in_the_first_24_hours(
     network: Network, waited: int, toll: int
 ):
     """Cancelling a task to get another draw costs a toll each time; waiting a day costs none."""
@@ -124,7 +124,7 @@ def test_cancelling_task_costs_toll_only_in_first_24_hours(
 # --- attacks ---
 
 
-def test_each_forced_timeout_costs_attacker_toll(network: Network):
+def test_every_forced_timeout_costs_the_attacker_a_toll(network: Network):
     """Cheap groups with impossible timeouts: both are prevented."""
     cheap: dict[str, Any] = {"group": GROUP, "group_size": 3}
     with pytest.raises(RevertedError, match="FeeTooLow"):
@@ -159,7 +159,7 @@ def test_incomplete_group_cannot_start(network: Network):
     network.start(task, network.nodes[0])
 
 
-def test_committed_node_can_start_task_while_group_is_open(network: Network):
+def test_node_that_committed_can_start_a_task_while_group_is_open(network: Network):
     tasks = create_member_tasks(network)
     network.start(tasks[0], network.nodes[0])
     network.commit(tasks[0], network.nodes[0], encode_word(1))

@@ -49,7 +49,7 @@ def last_block(network: Network) -> tuple[int, bytes]:
     return number, bytes.fromhex(header["hash"][2:])
 
 
-def test_all_tasks_of_group_start_together(network: Network):
+def test_all_tasks_of_a_group_start_together(network: Network):
     tasks = order_group(network)
     nodes = network.nodes[:3]
     receipt = start(network, tasks, nodes, last_block(network))
@@ -63,7 +63,7 @@ def test_all_tasks_of_group_start_together(network: Network):
     assert [network.read_task(task)["node"] for task in tasks] == nodes
 
 
-def test_group_start_without_draw_block_emits_no_draw_event(network: Network):
+def test_group_start_without_a_draw_block_emits_no_draw_event(network: Network):
     receipt = start(network, order_group(network), network.nodes[:3])
     assert receipt.names == ["GroupStarted", *["TaskStarted"] * 3]
 
@@ -93,7 +93,7 @@ def _start_elsewhere(network: Network, tasks: list[bytes]) -> None:
         (_start_elsewhere, "WrongStatus"),
     ],
 )
-def test_group_start_reverts_when_last_task_cannot_start(
+def test_group_start_reverts_if_its_last_task_cannot_start(
     network: Network, spoil: Callable[[Network, list[bytes]], None], error: str
 ):
     tasks = order_group(network)
@@ -116,7 +116,7 @@ def test_group_start_reverts_early_if_node_is_unsuitable(network: Network, spoil
     assert int(block["gasUsed"], 16) < 80_000
 
 
-def test_group_start_with_same_node_twice_is_rejected(network: Network):
+def test_group_start_that_names_a_node_twice_is_rejected(network: Network):
     tasks = order_group(network)
     (first_node, second_node, *_) = network.nodes
     with pytest.raises(RevertedError, match="TookPart"):
@@ -124,7 +124,7 @@ def test_group_start_with_same_node_twice_is_rejected(network: Network):
 
 
 @pytest.mark.parametrize("part", [slice(0), slice(2), slice(1, 3)])
-def test_start_of_only_part_of_group_is_rejected(network: Network, part: slice):
+def test_starting_only_part_of_a_group_is_rejected(network: Network, part: slice):
     tasks = order_group(network)[part]
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, tasks, network.nodes[: len(tasks)])
@@ -137,7 +137,7 @@ def test_duplicate_or_foreign_task_in_group_start_is_rejected(network: Network):
             start(network, [first_task, second_task, third], network.nodes[:3])
 
 
-def test_group_start_of_task_without_group_is_rejected(network: Network):
+def test_group_start_of_a_task_without_a_group_is_rejected(network: Network):
     with pytest.raises(RevertedError, match="WrongMembers"):
         start(network, [network.create()], network.nodes[:1])
 

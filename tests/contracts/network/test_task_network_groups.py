@@ -116,7 +116,7 @@ def test_abort_event_contains_reason(
     assert [event.args["reason"] for event in events if event.event == "TaskAborted"] == reasons
 
 
-def test_fastest_member_has_shortest_time_since_own_start(network: Network):
+def test_fastest_member_has_the_shortest_time_since_its_own_start(network: Network):
     tasks = create_member_tasks(network)
     nodes = network.nodes[:3]
     network.start(tasks[0], nodes[0])
@@ -136,7 +136,7 @@ def test_fastest_member_has_shortest_time_since_own_start(network: Network):
     ]
 
 
-def test_tie_between_equally_fast_tasks_is_won_by_earliest_task(network: Network):
+def test_earliest_task_wins_a_tie_between_equally_fast_tasks(network: Network):
     chain = network.chain
     tasks = create_member_tasks(network)
     starts, answers, reveals = [], [], []
@@ -157,7 +157,7 @@ def test_tie_between_equally_fast_tasks_is_won_by_earliest_task(network: Network
     ]
 
 
-def test_pending_quit_takes_effect_after_comparison(network: Network):
+def test_pending_quit_takes_effect_after_the_comparison(network: Network):
     tasks = play_group(network, "AAA")
     network.by(network.nodes[1], network.does.quit())
     names = compare_answers(network, tasks).names
@@ -199,7 +199,7 @@ def test_group_with_unanswered_member_cannot_be_compared(network: Network, waiti
     assert refused.value.values[1:] == (revealed_count, 3)
 
 
-def test_comparison_must_list_exactly_tasks_of_group(network: Network):
+def test_comparison_must_list_exactly_the_tasks_of_the_group(network: Network):
     tasks = play_group(network, "AAA")
     stranger = network.create()
     wrong: tuple[list[bytes], ...] = (
@@ -227,7 +227,7 @@ def test_group_size_cannot_change(network: Network):
     "other",
     [{"size": 2}, {"timeout": TIMEOUT + 1}, {"models": ["llama"]}, {"kind": 1}, {"min_vram": 9}],
 )
-def test_tasks_of_group_must_have_identical_parameters(network: Network, other: dict[str, Any]):
+def test_tasks_of_a_group_must_have_identical_parameters(network: Network, other: dict[str, Any]):
     network.create(group=GROUP, group_size=2)
     with pytest.raises(RevertedError, match="OrderDiffers"):
         network.create(group=GROUP, group_size=2, **other)
@@ -239,7 +239,7 @@ def test_group_may_have_sixteen_members(network: Network):
     assert network.owed(network.treasury) == 16 * TOLL
 
 
-def test_node_can_take_part_in_group_only_once(network: Network):
+def test_node_can_take_part_in_a_group_only_once(network: Network):
     tasks = create_member_tasks(network)
     network.start(tasks[0], network.nodes[0])
     network.chain.later(TIMEOUT + 1)

@@ -101,7 +101,7 @@ def test_group_outcome_depends_only_on_revealed_answers(
         assert [network.node(node)["open"] for node in network.nodes[:2]] == [0, 0]
 
 
-def test_hiding_answer_does_not_avoid_contest(network: Network):
+def test_hiding_an_answer_does_not_avoid_a_contest(network: Network):
     liar = network.nodes[1]
     tasks = hide(network, "AB", ".x")
     network.by(liar, network.does.quit())
@@ -115,7 +115,7 @@ def test_hiding_answer_does_not_avoid_contest(network: Network):
     assert network.owed(network.treasury) == MIN_STAKE
 
 
-def test_late_reveal_of_honest_node_saves_its_stake(network: Network):
+def test_late_reveal_by_an_honest_node_saves_its_stake(network: Network):
     honest = network.nodes[1]
     tasks = hide(network, "AA", ".x")
     compare_answers(network, tasks)
@@ -146,7 +146,7 @@ def test_late_reveal_must_match_commitment(network: Network, wrong: str):
         network.by(node, call)
 
 
-def test_garbage_answer_is_slashed_after_late_reveal_of_other(network: Network):
+def test_garbage_answer_is_slashed_after_a_late_reveal_by_another(network: Network):
     """The reveal of an honest node was delayed: the wrong answer is paid at first,
     and slashed later.
     """
@@ -158,7 +158,7 @@ def test_garbage_answer_is_slashed_after_late_reveal_of_other(network: Network):
     assert standings(network, 2) == [OUT, IN]
 
 
-def test_node_hiding_answer_keeps_stake_without_second_group(network: Network):
+def test_hidden_answer_costs_no_stake_without_a_second_group(network: Network):
     tasks = hide(network, "AB", ".x")
     compare_answers(network, tasks)
     network.chain.later(WINDOW + 1)
@@ -168,7 +168,7 @@ def test_node_hiding_answer_keeps_stake_without_second_group(network: Network):
     assert [network.node(node)["open"] for node in network.nodes[:2]] == [0, 0]
 
 
-def test_undecided_second_group_slashes_no_node(network: Network):
+def test_undecided_second_group_does_not_slash_any_node(network: Network):
     """Nor does its error report, which a group without a verdict counts as one."""
     tasks = hide(network, "eeA", "...")
     compare_answers(network, tasks)
@@ -185,7 +185,7 @@ def test_undecided_second_group_slashes_no_node(network: Network):
 # --- a group that its creator does not have compared ---
 
 
-def test_stake_of_node_with_hidden_answer_is_locked_until_comparison(network: Network):
+def test_stake_behind_a_hidden_answer_is_locked_until_comparison(network: Network):
     node = network.nodes[1]
     hide(network, "AB", ".x")
     network.by(node, network.does.quit())
@@ -194,7 +194,7 @@ def test_stake_of_node_with_hidden_answer_is_locked_until_comparison(network: Ne
 
 
 @pytest.mark.parametrize("hidden", [".x", "xx"])
-def test_inactive_creator_does_not_lock_stake_forever(network: Network, hidden: str):
+def test_inactive_creator_does_not_lock_stakes_forever(network: Network, hidden: str):
     tasks = hide(network, "AB", hidden)
     node = network.nodes[1]
     with pytest.raises(RevertedError, match="StillTime"):

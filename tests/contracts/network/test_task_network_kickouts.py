@@ -60,7 +60,7 @@ def bob(network: Network) -> str:
     return node
 
 
-def test_kickout_ends_membership_and_credits_stake(watched: Watched, bob: str):
+def test_kickout_ends_membership_and_credits_the_stake(watched: Watched, bob: str):
     network = watched.network
     receipt = watched.kick(bob)
 
@@ -87,7 +87,7 @@ def test_kick_of_non_member_has_no_effect(watched: Watched, bob: str):
     assert watched.network.standing(stranger) is Standing.UNKNOWN
 
 
-def test_kickout_aborts_running_task_and_returns_its_fee(watched: Watched, bob: str):
+def test_kickout_aborts_the_running_task_and_returns_its_fee(watched: Watched, bob: str):
     network = watched.network
     task = network.begun(bob)
     receipt = watched.kick(bob)
@@ -141,7 +141,7 @@ def test_kicked_out_group_member_can_still_reveal_answer(watched: Watched, bob: 
     assert ended.only("StakeReturned")["node"] == bob
 
 
-def test_group_does_not_wait_for_kicked_out_member(watched: Watched, bob: str):
+def test_group_does_not_wait_for_a_kicked_out_member(watched: Watched, bob: str):
     network = watched.network
     tasks, nodes = committing_group(network, bob)
     for task, node in zip(tasks[1:], nodes[1:], strict=True):
@@ -153,7 +153,7 @@ def test_group_does_not_wait_for_kicked_out_member(watched: Watched, bob: str):
     assert list_task_ends(compare_answers(network, tasks), tasks) == ["", "Succeeded", "Refunded"]
 
 
-def test_kickout_overrides_pending_quit(watched: Watched, bob: str):
+def test_kickout_overrides_a_pending_quit(watched: Watched, bob: str):
     watched.network.begun(bob)
     watched.network.by(bob, watched.network.does.quit())
 
@@ -199,9 +199,7 @@ def test_kickout_cooldown_is_at_least_rejoin_delay(watched: Watched, bob: str):
 
 
 @pytest.mark.parametrize("later", [5, FOREVER])
-def test_new_cooldown_setting_does_not_change_earlier_kickout(
-    watched: Watched, bob: str, later: int
-):
+def test_new_cooldown_does_not_apply_to_earlier_kickouts(watched: Watched, bob: str, later: int):
     network = watched.network
     network.change(cool_down=5000)
     watched.kick(bob)
@@ -215,7 +213,7 @@ def test_new_cooldown_setting_does_not_change_earlier_kickout(
     network.join(bob)
 
 
-def test_admin_can_readmit_immediately(watched: Watched, bob: str):
+def test_admin_can_readmit_a_node_immediately(watched: Watched, bob: str):
     network = watched.network
     watched.kick(bob)
     event = network.by(network.admin, network.does.readmit(bob)).only("NodeReadmitted")
@@ -227,7 +225,7 @@ def test_admin_can_readmit_immediately(watched: Watched, bob: str):
     assert network.standing(bob) is Standing.ACTIVE
 
 
-def test_only_admin_can_readmit_and_only_kicked_out_node(network: Network, bob: str):
+def test_only_the_admin_can_readmit_and_only_kicked_out_nodes(network: Network, bob: str):
     with pytest.raises(RevertedError, match="NotKickedOut"):
         network.by(network.admin, network.does.readmit(bob))
     with pytest.raises(RevertedError, match="NotAdmin"):

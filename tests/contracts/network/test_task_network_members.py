@@ -142,7 +142,7 @@ def test_busy_node_pauses_immediately_but_can_still_answer(network: Network, ali
     assert network.standing(alice) is Standing.PAUSED
 
 
-def test_quit_of_busy_node_takes_effect_after_validation(network: Network, alice: str):
+def test_quit_of_a_busy_node_takes_effect_after_validation(network: Network, alice: str):
     first = network.submitted(alice)
     second = network.begun(alice)
 

@@ -85,7 +85,7 @@ def watched(pair: Watched, chain: Chain) -> Watched:
 # --- leaving while a kickout is proposed ---
 
 
-def test_quit_during_veto_period_becomes_kickout(watched: Watched):
+def test_quit_during_the_veto_period_becomes_a_kickout(watched: Watched):
     watched.set_oracle("setPending", watched.bob, True)
     left = watched.quit()
 
@@ -98,7 +98,7 @@ def test_quit_during_veto_period_becomes_kickout(watched: Watched):
         watched.network.join(watched.bob)
 
 
-def test_pending_quit_becomes_kickout_if_kick_is_proposed(watched: Watched):
+def test_pending_quit_becomes_a_kickout_if_the_node_is_accused(watched: Watched):
     network = watched.network
     task = network.submitted(watched.bob)
     watched.quit()
@@ -121,7 +121,9 @@ def test_pending_quit_takes_effect_after_kick_proposal_is_cleared(watched: Watch
 
 
 @pytest.mark.parametrize("quits_first", [True, False])
-def test_quit_and_kickout_in_same_block_result_in_kickout(watched: Watched, *, quits_first: bool):
+def test_quit_and_kickout_in_the_same_block_result_in_a_kickout(
+    watched: Watched, *, quits_first: bool
+):
     network, chain = watched.network, watched.network.chain
     watched.set_oracle("setPending", watched.bob, True)
     to = network.contract.address
@@ -135,7 +137,7 @@ def test_quit_and_kickout_in_same_block_result_in_kickout(watched: Watched, *, q
     assert network.owed(watched.bob) == MIN_STAKE
 
 
-def test_low_gas_limit_does_not_let_accused_node_quit(watched: Watched):
+def test_accused_node_cannot_quit_with_a_low_gas_limit(watched: Watched):
     """Limiting the gas of the query cannot make leaving succeed."""
     network, chain = watched.network, watched.network.chain
     watched.set_oracle("setPending", watched.bob, True)
@@ -147,7 +149,7 @@ def test_low_gas_limit_does_not_let_accused_node_quit(watched: Watched):
 
 
 @pytest.mark.parametrize("mood", UNWELL, ids=lambda mood: mood.name.lower())
-def test_failing_oracle_does_not_prevent_return_of_stake(watched: Watched, mood: Mood):
+def test_failing_oracle_does_not_prevent_the_return_of_a_stake(watched: Watched, mood: Mood):
     watched.set_oracle("setPending", watched.bob, True)
     watched.set_oracle("setMood", mood)
 
@@ -155,7 +157,7 @@ def test_failing_oracle_does_not_prevent_return_of_stake(watched: Watched, mood:
     assert watched.network.owed(watched.bob) == MIN_STAKE
 
 
-def test_replaced_oracle_can_neither_kick_nor_block_quit(watched: Watched):
+def test_replaced_oracle_can_neither_kick_nodes_nor_block_quits(watched: Watched):
     network = watched.network
     watched.set_oracle("setPending", watched.bob, True)
     another = network.chain.deploy("testing/PlainOracle").address
@@ -169,7 +171,7 @@ def test_replaced_oracle_can_neither_kick_nor_block_quit(watched: Watched):
 # --- giving work ---
 
 
-def test_task_cannot_start_on_node_excluded_by_scores(watched: Watched):
+def test_task_cannot_start_on_a_node_that_its_score_excludes(watched: Watched):
     network = watched.network
     task = network.create()
     watched.set_scores(watched.scores.address)
@@ -180,7 +182,7 @@ def test_task_cannot_start_on_node_excluded_by_scores(watched: Watched):
     network.start(task, network.nodes[0])
 
 
-def test_without_scores_only_expelled_node_cannot_start_task(watched: Watched):
+def test_only_expelled_nodes_are_excluded_without_a_score_source(watched: Watched):
     network = watched.network
     task = network.create()
     watched.set_oracle("setExcluded", network.nodes[0], True)
@@ -191,7 +193,7 @@ def test_without_scores_only_expelled_node_cannot_start_task(watched: Watched):
     network.start(task, network.nodes[0])
 
 
-def test_removed_scores_exclude_no_node(watched: Watched):
+def test_removed_score_source_excludes_no_node(watched: Watched):
     watched.set_scores(watched.scores.address)
     watched.score("setExcluded", watched.bob, True)
     watched.set_scores(NOBODY)
@@ -201,7 +203,7 @@ def test_removed_scores_exclude_no_node(watched: Watched):
 
 
 @pytest.mark.parametrize("mood", UNWELL, ids=lambda mood: mood.name.lower())
-def test_failing_scores_do_not_prevent_task_start(watched: Watched, mood: Mood):
+def test_failing_score_source_does_not_prevent_task_starts(watched: Watched, mood: Mood):
     watched.set_scores(watched.scores.address)
     watched.score("setExcluded", watched.bob, True)
     watched.score("setMood", mood)
@@ -211,7 +213,7 @@ def test_failing_scores_do_not_prevent_task_start(watched: Watched, mood: Mood):
 
 
 @pytest.mark.parametrize("mood", UNWELL, ids=lambda mood: mood.name.lower())
-def test_failing_oracle_does_not_prevent_task_start(watched: Watched, mood: Mood):
+def test_failing_oracle_does_not_prevent_task_starts(watched: Watched, mood: Mood):
     watched.set_oracle("setExpelled", watched.bob, True)
     watched.set_oracle("setMood", mood)
 
@@ -219,7 +221,7 @@ def test_failing_oracle_does_not_prevent_task_start(watched: Watched, mood: Mood
     assert watched.network.status(task) is Status.STARTED
 
 
-def test_long_return_data_of_scores_costs_task_start_no_gas(watched: Watched):
+def test_long_return_data_of_score_source_costs_no_gas(watched: Watched):
     network = watched.network
     watched.set_scores(watched.scores.address)
     gas_by_mood = {}

@@ -16,7 +16,7 @@ def network(staffed: Network, chain: Chain) -> Network:
     return staffed
 
 
-def test_uncompared_group_can_be_ended_after_validation_deadline(network: Network):
+def test_uncompared_group_can_be_ended_after_its_deadline(network: Network):
     tasks = play_group(network, "AeB")
     ready = network.chain.time
     network.chain.at(ready + VALIDATION)

@@ -84,7 +84,7 @@ def test_group_fee_is_split_by_commit_and_reveal_ranks(
     assert shared == split_fee_by_scores(fee, points)
 
 
-def test_node_with_wrong_result_keeps_its_rank_but_gets_no_fee(network: Network):
+def test_node_with_a_wrong_result_keeps_its_rank_but_gets_no_fee(network: Network):
     tasks = play_group(network, (0, 1, 2), "BAA")
     fee = network.read_task(tasks[1])["fee"]
     receipt = compare_answers(network, tasks)

@@ -111,7 +111,7 @@ def test_reveal_before_last_commitment_is_rejected(network: Network, tasks: list
     network.reveal(tasks[0])
 
 
-def test_reveals_do_not_wait_for_timed_out_member(network: Network, tasks: list[bytes]):
+def test_reveals_do_not_wait_for_a_timed_out_member(network: Network, tasks: list[bytes]):
     commit_all(network, tasks[:2], 1, 1)
     network.chain.later(TIMEOUT + 1)
     network.time_out(tasks[2])
@@ -173,7 +173,7 @@ def test_mismatching_or_repeated_reveal_is_rejected(
         network.by(sender, call)
 
 
-def test_group_is_not_compared_before_all_reveals(network: Network, tasks: list[bytes]):
+def test_group_is_not_compared_before_every_reveal(network: Network, tasks: list[bytes]):
     commit_all(network, tasks, 1, 1, 1)
     network.reveal(tasks[0])
     with pytest.raises(RevertedError, match="GroupNotReady") as early:

@@ -44,7 +44,7 @@ def first(network: Network) -> Group:
 # --- definition of a second group ---
 
 
-def test_second_group_must_use_other_nodes_than_first(network: Network, first: Group):
+def test_second_group_must_use_different_nodes(network: Network, first: Group):
     first.play("AAB")
     for node in first.nodes:
         with pytest.raises(RevertedError, match="TookPart"):
@@ -55,7 +55,7 @@ def test_second_group_must_use_other_nodes_than_first(network: Network, first: G
 
 
 @pytest.mark.parametrize("wrong", ["order", "size", "alone"])
-def test_second_group_must_match_first_group(network: Network, first: Group, wrong: str):
+def test_second_group_must_match_the_first_group(network: Network, first: Group, wrong: str):
     first.play("AAB")
     like: dict[str, Any] = {"order": {"timeout": TIMEOUT + 1}}.get(wrong, {})
     like |= {"group": NOTHING, "group_size": 0} if wrong == "alone" else {}
@@ -110,7 +110,7 @@ def test_contested_group_can_have_only_one_second_group(network: Network, first:
     assert network.owed(network.dispatcher) == held + 2 * 3 * ETHER
 
 
-def test_second_group_for_unanimous_group_is_rejected(network: Network, first: Group):
+def test_second_group_for_a_unanimous_group_is_rejected(network: Network, first: Group):
     first.play("AAA")
     with pytest.raises(RevertedError, match="NotContested"):
         order_second_group(network, first.key, SECOND, network.nodes[3:6])
@@ -148,7 +148,9 @@ def test_two_colluding_liars_lose_their_stakes(network: Network, first: Group):
     assert network.owed(honest) == MIN_STAKE
 
 
-def test_second_group_copying_answers_cannot_settle_contest(network: Network, first: Group):
+def test_second_group_that_copies_answers_cannot_settle_the_contest(
+    network: Network, first: Group
+):
     """The first majority's answers are public by then, but are not valid in another group."""
     first.play("LLA")
     second = create_second_group(first)
@@ -167,7 +169,7 @@ def test_second_group_copying_answers_cannot_settle_contest(network: Network, fi
     assert list_standings(first) == [IN, IN, IN]
 
 
-def test_settling_contest_with_wrong_result_is_rejected(network: Network, first: Group):
+def test_settling_a_contest_with_a_wrong_result_is_rejected(network: Network, first: Group):
     first.play("AAB")
     create_second_group(first).play("BBB")
     for wrong in ("A", "C"):

@@ -95,7 +95,7 @@ def test_duplicate_task_id_is_rejected(network: Network):
         ("BadGroupSize", {"group": encode_word(1), "group_size": 17}),
     ],
 )
-def test_creation_of_task_with_invalid_parameters_is_rejected(
+def test_creating_a_task_with_invalid_parameters_is_rejected(
     network: Network, error: str, requirement: dict[str, Any]
 ):
     with pytest.raises(RevertedError, match=error):
@@ -139,7 +139,7 @@ def test_task_can_be_queued_and_started_only_once(network: Network, alice: str):
         network.start(task, alice)
 
 
-def test_start_of_second_task_on_busy_node_is_rejected(network: Network, alice: str):
+def test_starting_a_second_task_on_a_busy_node_is_rejected(network: Network, alice: str):
     network.begun(alice)
     with pytest.raises(RevertedError, match="NodeBusy"):
         network.start(network.create(), alice)
@@ -167,7 +167,7 @@ def test_task_cannot_start_on_non_member_or_paused_node(network: Network, alice:
         ("WrongVersion", {"minor": 5, "patch": 1}),
     ],
 )
-def test_start_on_incompatible_node_is_rejected(
+def test_starting_a_task_on_an_incompatible_node_is_rejected(
     network: Network, alice: str, error: str, requirement: dict[str, Any]
 ):
     with pytest.raises(RevertedError, match=error):
@@ -183,7 +183,7 @@ def test_start_on_incompatible_node_is_rejected(
         {"minor": 4, "patch": 9},
     ],
 )
-def test_task_that_exactly_matches_node_hardware_or_version_is_started(
+def test_task_that_exactly_matches_the_node_can_start(
     network: Network, alice: str, requirement: dict[str, Any]
 ):
     assert network.status(network.begun(alice, **requirement)) is Status.STARTED

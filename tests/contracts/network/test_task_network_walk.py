@@ -341,7 +341,7 @@ class Walk:
             assert self.step(creator, self.does.cancelTask(task))
 
 
-def test_random_operations_keep_balances_and_end_all_tasks(
+def test_random_operations_keep_balances_and_end_every_task(
     pair: tuple[Network, Contract], fresh_chain: Chain, *, bounded: bool
 ):
     event_counts = Counter[str]()

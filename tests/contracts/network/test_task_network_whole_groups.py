@@ -34,7 +34,7 @@ def statuses(network: Network, tasks: list[bytes]) -> list[Status]:
 # --- cancelled ---
 
 
-def test_cancelling_or_dropping_single_group_task_is_rejected(network: Network):
+def test_cancelling_or_dropping_one_task_of_a_group_is_rejected(network: Network):
     """If one of two tasks is cancelled, the other's answer would never be compared."""
     tasks = create_member_tasks(network, 2)
     with pytest.raises(RevertedError, match="InGroup"):
@@ -47,7 +47,7 @@ def test_cancelling_or_dropping_single_group_task_is_rejected(network: Network):
 
 
 @pytest.mark.parametrize("created", [1, 3])
-def test_cancelling_group_charges_toll_for_each_task(network: Network, created: int):
+def test_cancelling_a_group_charges_a_toll_for_each_task(network: Network, created: int):
     tasks = [network.create(fee=ETHER, group=GROUP, group_size=3) for _ in range(created)]
     receipt = network.by(network.creator, network.does.cancelGroup(tasks[::-1]))
 
@@ -68,14 +68,14 @@ def test_cancelling_group_charges_toll_for_each_task(network: Network, created: 
         network.by(network.creator, network.does.validateGroup(GROUP, tasks))
 
 
-def test_group_unstarted_for_24_hours_is_cancelled_without_toll(network: Network):
+def test_group_unstarted_for_24_hours_is_cancelled_without_a_toll(network: Network):
     tasks = create_member_tasks(network)
     network.chain.at(network.chain.time + DAY + 1)
     network.by(network.creator, network.does.cancelGroup(tasks))
     assert network.owed(network.creator) == 6 * ETHER
 
 
-def test_dropping_group_costs_creator_no_toll(network: Network):
+def test_dropping_a_group_costs_the_creator_no_toll(network: Network):
     tasks = create_member_tasks(network)
     receipt = network.by(
         network.dispatcher, network.does.dropGroup(tasks, AbortReasonCode.FEE_TOO_LOW)
@@ -89,7 +89,9 @@ def test_dropping_group_costs_creator_no_toll(network: Network):
 
 @pytest.mark.parametrize("act", ["cancelGroup", "dropGroup"])
 @pytest.mark.parametrize("wrong", ["part", "twice", "other", "none"])
-def test_cancelling_or_dropping_part_of_group_is_rejected(network: Network, act: str, wrong: str):
+def test_cancelling_or_dropping_part_of_a_group_is_rejected(
+    network: Network, act: str, wrong: str
+):
     tasks = create_member_tasks(network)
     alone = network.create()
     keys = {
@@ -134,7 +136,7 @@ def test_started_group_cannot_be_cancelled(network: Network, first: str):
 # --- not started any more ---
 
 
-def test_group_without_possible_majority_starts_no_more_tasks(network: Network):
+def test_group_that_cannot_reach_a_majority_starts_no_more_tasks(network: Network):
     tasks = create_member_tasks(network, 2)
     network.start(tasks[0], network.nodes[0])
     network.chain.later(TIMEOUT + 1)
@@ -162,7 +164,7 @@ def test_group_of_three_with_one_timeout_can_reach_majority(network: Network):
     assert names.count("TaskSucceeded") == 1
 
 
-def test_second_timeout_in_group_of_three_blocks_last_task(network: Network):
+def test_second_timeout_in_a_group_of_three_blocks_the_last_task(network: Network):
     tasks = create_member_tasks(network)
     for task, node in zip(tasks[:2], network.nodes, strict=False):
         network.start(task, node)
@@ -177,7 +179,7 @@ def test_second_timeout_in_group_of_three_blocks_last_task(network: Network):
 
 
 @pytest.mark.parametrize(("answers", "tolls"), [("AB", 2), ("A-", 2), ("ABC", 3), ("Ae-", 3)])
-def test_undecided_group_costs_creator_toll_of_every_task(
+def test_undecided_group_costs_the_creator_the_toll_of_every_task(
     network: Network, answers: str, tolls: int
 ):
     """A group without a verdict would otherwise give scores for gas alone."""
@@ -187,7 +189,7 @@ def test_undecided_group_costs_creator_toll_of_every_task(
 
 
 @pytest.mark.parametrize("answers", ["ee", "eee", "AAA", "AA-"])
-def test_decided_group_costs_only_tolls_of_timeouts(network: Network, answers: str):
+def test_decided_group_costs_only_the_tolls_of_its_timeouts(network: Network, answers: str):
     compare_answers(network, play_group(network, answers))
     assert network.owed(network.treasury) == answers.count("-") * TOLL
 
@@ -195,7 +197,7 @@ def test_decided_group_costs_only_tolls_of_timeouts(network: Network, answers: s
 # --- groups that are not complete in time ---
 
 
-def test_group_deadline_starts_at_latest_task_time_limit(network: Network):
+def test_group_deadline_starts_at_the_latest_time_limit_of_its_tasks(network: Network):
     """If it counted from its own answer, the first wrong answer would end a
     group that still works.
     """
@@ -217,7 +219,7 @@ def test_group_deadline_starts_at_latest_task_time_limit(network: Network):
     assert network.owed(network.creator) == 3 * ETHER - 2 * TOLL
 
 
-def test_result_in_expired_group_is_paid_only_toll(network: Network):
+def test_result_in_an_expired_group_is_paid_only_the_toll(network: Network):
     tasks = create_member_tasks(network)
     for task, node in zip(tasks[:2], network.nodes, strict=False):
         network.start(task, node)

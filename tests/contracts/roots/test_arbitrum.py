@@ -52,7 +52,7 @@ def report_as_of(oracle: RootsOracle, back: int, offset: int = OFFSET) -> RootRe
 
 
 @pytest.mark.parametrize("back", [1, WINDOW])
-def test_as_of_block_confirmed_by_arb_sys_is_accepted(oracle: RootsOracle, back: int):
+def test_block_confirmed_by_arb_sys_is_accepted(oracle: RootsOracle, back: int):
     report = report_as_of(oracle, back)
     oracle.push(report)
     assert oracle.read("last")[1] == report.as_of

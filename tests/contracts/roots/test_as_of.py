@@ -23,7 +23,7 @@ def report(oracle: RootsOracle, back: int, **changes: bytes) -> RootReport:
 
 
 @pytest.mark.parametrize("back", [1, 255, 256, 257, 500])
-def test_report_with_old_as_of_block_is_accepted(chain: Chain, back: int):
+def test_report_with_an_old_block_is_accepted(chain: Chain, back: int):
     oracle = deploy_roots(chain)
     chain.mine(back)
     oracle.push(report(oracle, back))
@@ -32,7 +32,7 @@ def test_report_with_old_as_of_block_is_accepted(chain: Chain, back: int):
 
 @pytest.mark.parametrize("back", [1, 256, 257, 500])
 @pytest.mark.parametrize("wrong", [WRONG, bytes(32)], ids=["other", "zero"])
-def test_report_with_wrong_block_hash_is_rejected(chain: Chain, back: int, wrong: bytes):
+def test_report_with_a_wrong_block_hash_is_rejected(chain: Chain, back: int, wrong: bytes):
     oracle = deploy_roots(chain)
     chain.mine(back)
     right = report(oracle, back)
@@ -54,7 +54,7 @@ def aged() -> Iterator[RootsOracle]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("back", [257, 4_096, 8_190, 8_191])
-def test_history_contract_covers_widest_anchor_window(aged: RootsOracle, back: int):
+def test_history_contract_covers_the_widest_anchor_window(aged: RootsOracle, back: int):
     """Anvil's history contract is empty; one hash is written here as a chain would."""
     as_of = aged.chain.block + 1 - back
     stored_hash = b"\x07" * 32
@@ -70,7 +70,7 @@ def test_history_contract_covers_widest_anchor_window(aged: RootsOracle, back: i
 
 
 @pytest.mark.slow
-def test_as_of_block_beyond_widest_window_is_rejected(aged: RootsOracle):
+def test_block_beyond_the_widest_anchor_window_is_rejected(aged: RootsOracle):
     as_of = aged.chain.block + 1 - 8_192
     with pytest.raises(RevertedError, match=rf"AsOfTooOld\({as_of}\)"):
         aged.push(replace(aged.report(ROOT), as_of=as_of))
@@ -85,7 +85,7 @@ def old_chain() -> Iterator[Chain]:
         chain.close()
 
 
-def test_as_of_block_is_at_most_256_old_without_eip_2935(old_chain: Chain):
+def test_block_is_at_most_256_blocks_old_without_eip_2935(old_chain: Chain):
     oracle = deploy_roots(old_chain)
     old_chain.mine(300)
     far = report(oracle, 257)

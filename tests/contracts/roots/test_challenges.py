@@ -112,7 +112,7 @@ class PlacedLeaves(RootRound):
         return [*self.hashes.build_proof(seat), *self.sound.proof(0)[-2:]]
 
 
-def test_round_with_leaf_in_gap_of_other_leaf_is_wrong(challenge: Challenge) -> None:
+def test_round_with_a_leaf_in_the_gap_of_another_is_wrong(challenge: Challenge) -> None:
     leaves = make_leaves(COUNT)
     ascending = sorted(leaves, key=lambda leaf: leaf.node)
     for place in (4, COUNT - 1):  # in the middle, and around the highest address
@@ -133,7 +133,7 @@ def test_round_with_leaf_in_gap_of_other_leaf_is_wrong(challenge: Challenge) -> 
         assert challenge.is_wrong(source)
 
 
-def test_correct_round_withstands_two_leaves_challenge(challenge: Challenge) -> None:
+def test_correct_round_withstands_a_challenge_with_two_leaves(challenge: Challenge) -> None:
     source = challenge.push(make_leaves(COUNT))
     for seat in range(COUNT):
         for other in (seat, (seat + 1) % COUNT, (seat + 5) % COUNT):
@@ -174,7 +174,7 @@ def make_random_leaves(count: int) -> list[NodeLeaf]:
     return make_leaves(count, by_seat)
 
 
-def test_round_with_lane_not_matching_leaf_is_wrong(challenge: Challenge) -> None:
+def test_round_with_a_lane_that_differs_from_its_leaf_is_wrong(challenge: Challenge) -> None:
     leaves = make_random_leaves(64)
     source = challenge.push(leaves)
     for seat in range(64):
@@ -228,7 +228,7 @@ def test_round_with_wrong_pool_sum_or_count_is_wrong(
     assert challenge.is_wrong(source) == ((count_error, sum_error) != (0, 0))
 
 
-def test_challenge_with_leaf_of_other_round_is_rejected(challenge: Challenge) -> None:
+def test_challenge_with_a_leaf_of_another_round_is_rejected(challenge: Challenge) -> None:
     wrong = make_leaves(COUNT, {3: {"lane": 1}})
     source = challenge.push(make_leaves(COUNT))
     forged = RootRound(wrong, *challenge.roots.domain, source.round, source.as_of)

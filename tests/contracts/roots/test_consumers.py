@@ -79,7 +79,7 @@ def escrow(roots: RootsOracle) -> Consumer:
     return deploy(roots, "PayByScore")
 
 
-def test_job_payment_depends_on_score_of_its_round(escrow: Consumer) -> None:
+def test_job_payment_depends_on_the_score_of_its_round(escrow: Consumer) -> None:
     source = escrow.push({3: {"lane": 5_002}})
     node = escrow.roots.node(3)
     payer = escrow.roots.chain.accounts[7]
@@ -108,7 +108,7 @@ def test_fee_is_paid_in_proportion_to_qos(escrow: Consumer, lane: int, paid: int
     assert escrow.balance(escrow.roots.node(3)) == paid
 
 
-def test_job_is_settled_only_after_root_can_no_longer_be_struck(escrow: Consumer) -> None:
+def test_job_is_settled_only_once_its_root_cannot_be_struck(escrow: Consumer) -> None:
     stolen = escrow.push({3: {"lane": 1}})
     escrow.send("create", escrow.roots.node(3), value=FEE)
     for _ in range(LAG):
@@ -122,7 +122,7 @@ def test_job_is_settled_only_after_root_can_no_longer_be_struck(escrow: Consumer
     assert escrow.send("settleWithoutRoot", 1).only("JobSettled")["paid"] == FEE // 2
 
 
-def test_node_without_leaf_is_paid_as_newcomer(escrow: Consumer) -> None:
+def test_node_without_a_leaf_is_paid_as_a_newcomer(escrow: Consumer) -> None:
     source = escrow.roots.last_round
     escrow.send("create", Web3.to_checksum_address(STRANGER), value=FEE)
     escrow.send("create", escrow.roots.node(3), value=FEE)
@@ -139,7 +139,7 @@ def test_node_without_leaf_is_paid_as_newcomer(escrow: Consumer) -> None:
         )
 
 
-def test_rejecting_recipient_does_not_block_other_payment(escrow: Consumer) -> None:
+def test_recipient_that_rejects_ether_does_not_block_other_payments(escrow: Consumer) -> None:
     source = escrow.push({3: {"lane": 2_502}})
     picky = escrow.roots.chain.deploy("testing/PickyRecipient", escrow.contract.address)
     node = escrow.roots.node(3)
@@ -221,7 +221,7 @@ def push_lagged(draw: Consumer, by_seat: dict[int, dict[str, Any]]) -> RootRound
     return source
 
 
-def test_draw_selects_first_accepted_node(draw: Consumer) -> None:
+def test_draw_selects_the_first_accepted_node(draw: Consumer) -> None:
     source = push_lagged(draw, {seat: {"lane": 2_002} for seat in range(NODES)})
     tries: set[bool] = set()
     while len(tries) < 2:  # a draw of one try, and one of several
@@ -377,7 +377,9 @@ def test_dispatcher_accepts_only_proofs_of_recent_lagged_rounds(dispatcher: Cons
     assert get_error_name(start) == "RoundTooOld"
 
 
-def test_dispatcher_starts_no_task_on_expelled_node(dispatcher: Consumer, hot_set: HotSet) -> None:
+def test_dispatcher_starts_no_task_on_an_expelled_node(
+    dispatcher: Consumer, hot_set: HotSet
+) -> None:
     expel(dispatcher, 4)
     source = dispatcher.roots.last_round
     dispatcher.wait_for_lag()
@@ -408,7 +410,9 @@ def bridge(roots: RootsOracle, registry: Contract) -> Consumer:
     return deploy(roots, "ReputationBridge", registry.address, registry.address)
 
 
-def test_feedback_is_given_when_score_band_changes(bridge: Consumer, registry: Contract) -> None:
+def test_feedback_is_given_when_the_score_band_changes(
+    bridge: Consumer, registry: Contract
+) -> None:
     chain = bridge.roots.chain
     chain.send(registry.functions.register(17, bridge.roots.node(3)))
     values = [0, 0, None, 20, None, 50, None, 80, None]
@@ -435,7 +439,7 @@ def test_feedback_is_given_when_score_band_changes(bridge: Consumer, registry: C
     assert clients == [bridge.contract.address]
 
 
-def test_feedback_without_leaf_of_lagged_round_reverts(
+def test_feedback_without_a_leaf_of_a_lagged_round_reverts(
     bridge: Consumer, registry: Contract
 ) -> None:
     chain = bridge.roots.chain

@@ -79,7 +79,7 @@ def test_kickout_without_target_expels_node_without_call(roots: RootsOracle):
         roots.retry(SEAT)
 
 
-def test_setting_kick_target_without_code_is_rejected(roots: RootsOracle):
+def test_setting_a_kick_target_without_code_is_rejected(roots: RootsOracle):
     with pytest.raises(RevertedError, match="NoTarget"):
         set_target(roots, roots.node(SEAT))
 
@@ -119,7 +119,7 @@ def test_misbehaving_kick_target_does_not_prevent_expulsion(hostile: RootsOracle
     assert receipt.gas < GAS + 150_000
 
 
-def test_large_return_data_of_target_costs_no_gas(hostile: RootsOracle):
+def test_large_return_data_of_the_kick_target_costs_no_gas(hostile: RootsOracle):
     with hostile.chain.undone():
         usual = hostile.execute(SEAT).gas
     hostile.by_network("behave", RETURNS_MUCH)
@@ -127,7 +127,7 @@ def test_large_return_data_of_target_costs_no_gas(hostile: RootsOracle):
     assert hostile.execute(SEAT).gas < usual + 40_000
 
 
-def test_case_f59_caller_cannot_starve_target_of_gas(hostile: RootsOracle):
+def test_case_f59_caller_cannot_starve_the_kick_target_of_gas(hostile: RootsOracle):
     """Around the minimum gas, the call reverts or the target gets all its gas."""
     call = hostile.chain.request(hostile.execution(SEAT))
 
@@ -193,7 +193,7 @@ def test_retry_for_node_that_is_not_expelled_is_rejected(roots: RootsOracle):
 # --- real targets ---
 
 
-def test_task_network_keeps_stake_of_accused_node_that_quits(
+def test_task_network_keeps_the_stake_of_an_accused_node_that_quits(
     chain: Chain,
 ):
     network = Network.deployed(chain)
@@ -214,7 +214,7 @@ def test_task_network_keeps_stake_of_accused_node_that_quits(
     assert network.standing(kicked) is Standing.KICKED_OUT
 
 
-def test_adapter_kicks_node_of_network_without_oracle(nodes: NodeNetwork):
+def test_adapter_kicks_a_node_of_a_network_without_an_oracle(nodes: NodeNetwork):
     gas = KICK_LIMITS | {"kickGas": crynux_driver.GAS[nodes.name]}
     oracle = deploy_roots(nodes.chain, kickLimits=gas)
     addresses = (oracle.contract.address, nodes.owner, nodes.node.address, nodes.qos.address)
@@ -231,7 +231,7 @@ def test_adapter_kicks_node_of_network_without_oracle(nodes: NodeNetwork):
     assert nodes.status(nodes.members[0]) == QUIT
 
 
-def test_staking_adapter_returns_stake_of_kicked_node(chain: Chain):
+def test_staking_adapter_returns_the_stake_of_a_kicked_node(chain: Chain):
     owner, relay, writer, receiver, node = chain.accounts[5:10]
     staking = chain.deploy("testing/CrynuxStaking", receiver)
     parameters = chain.deploy("testing/CrynuxParameters", staking.address, writer)

@@ -54,7 +54,7 @@ def make_ready(oracle: RootsOracle, *seats: int) -> None:
 # --- accusing ---
 
 
-def test_any_account_can_accuse_due_node(roots: RootsOracle):
+def test_any_account_can_accuse_a_due_node(roots: RootsOracle):
     receipt = roots.accuse(4)
     ready_at = roots.chain.time + DELAY
     assert receipt.only("KickAccused") == {
@@ -93,7 +93,7 @@ def test_node_is_accused_once_per_interval(roots: RootsOracle):
     ],
     ids=["not due", "at the threshold", "below the threshold", "excluded"],
 )
-def test_accusation_requires_due_leaf_with_low_lane(
+def test_accusation_requires_a_due_leaf_with_a_low_lane(
     roots: RootsOracle, changes: dict[str, int], error: str
 ):
     roots.push_leaves(due_leaves(4, **changes))
@@ -116,7 +116,7 @@ def test_leaf_with_due_since_in_future_is_rejected(roots: RootsOracle):
     roots.accuse(4)
 
 
-def test_accusation_with_leaf_of_other_node_or_round_reverts(roots: RootsOracle):
+def test_accusation_with_a_leaf_of_another_node_or_round_reverts(roots: RootsOracle):
     leaf, proof = roots.last_round.proven(4)
     other = (roots.last_round.leaf(3)[0], *leaf[1:])
     with pytest.raises(RevertedError, match=r"^NotProven"):
@@ -127,7 +127,7 @@ def test_accusation_with_leaf_of_other_node_or_round_reverts(roots: RootsOracle)
         roots.do("accuse", leaf, [])
 
 
-def test_recovered_node_cannot_be_accused_with_old_root(roots: RootsOracle):
+def test_recovered_node_cannot_be_accused_with_an_old_root(roots: RootsOracle):
     old = roots.last_round
     roots.push_leaves(GOOD)
     with pytest.raises(RevertedError, match=r"^NotProven"):
@@ -135,7 +135,7 @@ def test_recovered_node_cannot_be_accused_with_old_root(roots: RootsOracle):
     assert not roots.is_pending(4)
 
 
-def test_accusation_of_new_interval_replaces_old_one(roots: RootsOracle):
+def test_accusation_of_a_new_interval_replaces_the_old_one(roots: RootsOracle):
     make_ready(roots, 4)
     roots.push_leaves(due_leaves(4, kickout_due_since=SINCE + 100))
     with pytest.raises(RevertedError, match=rf"OtherInterval\(\S+, {SINCE}\)"):
@@ -172,7 +172,7 @@ def test_held_kickout_requires_permission_of_vetoer(
 # --- executing ---
 
 
-def test_any_account_can_execute_ready_kickout(roots: RootsOracle):
+def test_any_account_can_execute_a_ready_kickout(roots: RootsOracle):
     make_ready(roots, 4)
     receipt = roots.send(roots.execution(4), sender=roots.chain.accounts[9])
     evidence = BAD[4].pool_hash
@@ -210,7 +210,7 @@ def test_execution_without_accusation_is_rejected(roots: RootsOracle):
         roots.execute(5)
 
 
-def test_veto_delay_is_exact_to_second(roots: RootsOracle):
+def test_veto_delay_is_exact_to_the_second(roots: RootsOracle):
     roots.accuse(4)
     ready_at = roots.chain.time + DELAY
     for _ in range(ROUNDS):
@@ -232,7 +232,7 @@ def test_kickout_execution_requires_newer_rounds(roots: RootsOracle):
         roots.execute(4)
 
 
-def test_recovered_node_cannot_be_kicked_with_old_root(roots: RootsOracle):
+def test_recovered_node_cannot_be_kicked_with_an_old_root(roots: RootsOracle):
     make_ready(roots, 4)
     old = roots.last_round
     roots.push_leaves(GOOD)
@@ -299,7 +299,7 @@ def test_execution_requires_min_selectable_nodes_in_round(roots: RootsOracle):
     [{"open_count": 2**32 - 1}, {"round": 2}, {"oracle": Address("0x" + 40 * "1")}, {"as_of": 1}],
     ids=lambda changes: next(iter(changes)),
 )
-def test_summary_of_other_round_is_rejected(roots: RootsOracle, changes: dict[str, Any]):
+def test_summary_of_another_round_is_rejected(roots: RootsOracle, changes: dict[str, Any]):
     make_ready(roots, 4)
     proven = roots.last_round
     forged = summary_tuple(replace(proven.summary, **changes))
@@ -328,7 +328,7 @@ def test_token_bucket_limits_executions_and_refills(roots: RootsOracle):
 # --- endings ---
 
 
-def test_any_account_can_clear_accusation_of_ended_interval(roots: RootsOracle):
+def test_any_account_can_clear_an_accusation_of_an_ended_interval(roots: RootsOracle):
     roots.accuse(4)
     with pytest.raises(RevertedError, match="StillDue"):
         roots.clear(4)
@@ -341,7 +341,7 @@ def test_any_account_can_clear_accusation_of_ended_interval(roots: RootsOracle):
         roots.clear(4)
 
 
-def test_accusation_cannot_be_cleared_with_old_root(roots: RootsOracle):
+def test_accusation_cannot_be_cleared_with_an_old_root(roots: RootsOracle):
     roots.push_leaves(GOOD)
     healthy = roots.last_round
     roots.push_leaves(BAD)
@@ -350,7 +350,7 @@ def test_accusation_cannot_be_cleared_with_old_root(roots: RootsOracle):
         roots.clear(4, healthy)
 
 
-def test_cleared_false_accusation_does_not_protect_real_interval(roots: RootsOracle):
+def test_clearing_a_false_accusation_does_not_protect_a_real_interval(roots: RootsOracle):
     """A stolen quorum states a wrong interval; the honest one that began before is still due."""
     roots.push_leaves(due_leaves(4, kickout_due_since=SINCE + 500))
     roots.accuse(4)
@@ -376,7 +376,7 @@ def test_veto_ends_kickout_only_for_its_interval(roots: RootsOracle):
     assert roots.accuse(4).names == ["KickAccused"]
 
 
-def test_veto_is_distinguishable_from_clearing_by_vetoer(
+def test_veto_differs_from_a_clearing_by_the_vetoer(
     roots: RootsOracle,
 ):
     """Only the events show which of the two protects the interval."""
@@ -391,7 +391,7 @@ def test_veto_is_distinguishable_from_clearing_by_vetoer(
     assert spared == [SINCE, 0]
 
 
-def test_cleared_accusation_does_not_undo_earlier_veto(roots: RootsOracle):
+def test_clearing_an_accusation_does_not_undo_an_earlier_veto(roots: RootsOracle):
     roots.accuse(4)
     roots.veto(4)
     roots.push_leaves(due_leaves(4, kickout_due_since=SINCE + 1))
@@ -412,7 +412,7 @@ def test_only_vetoer_can_veto_and_allow(roots: RootsOracle):
         roots.veto(5)
 
 
-def test_readmission_ends_expulsion_and_protects_past_intervals(roots: RootsOracle):
+def test_readmission_ends_the_expulsion_and_covers_past_intervals(roots: RootsOracle):
     make_ready(roots, 4)
     roots.execute(4)
     with pytest.raises(RevertedError, match="NotAllowed"):

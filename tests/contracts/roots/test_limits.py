@@ -75,7 +75,7 @@ def test_out_of_range_limits_are_rejected(roots: RootsOracle, name: str, wrong: 
         ("kickBelow", 10_000),
     ],
 )
-def test_limits_at_ends_of_their_range_are_accepted(roots: RootsOracle, name: str, edge: int):
+def test_limits_at_the_ends_of_their_range_are_accepted(roots: RootsOracle, name: str, edge: int):
     event = roots.set_limits(**{name: edge}).only("LimitsSet")
     assert dict(event["limits"]) == roots.named("limits") == LIMITS | {name: edge}
 
@@ -110,7 +110,7 @@ def test_retained_rounds_must_exceed_lag(chain: Chain, kept: int, lag: int, *, a
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_limit_looser_than_floor_is_rejected(chain: Chain, name: str):
+def test_limit_looser_than_its_floor_is_rejected(chain: Chain, name: str):
     """The limits of the tests are the floors: a limit that is looser by one is rejected."""
     oracle = deploy_roots(chain, floors=LIMITS)
     assert oracle.named("floors") == LIMITS
@@ -142,7 +142,7 @@ def test_out_of_range_kick_limits_are_rejected(roots: RootsOracle, name: str, wr
     ("name", "change"),
     [("kickCooldown", 1), ("bucketMost", 1), ("bucketPerFrame", 1), ("bucketFrame", -1)],
 )
-def test_kick_limit_looser_than_floor_is_rejected(chain: Chain, name: str, change: int):
+def test_kick_limit_looser_than_its_floor_is_rejected(chain: Chain, name: str, change: int):
     limits = KICK_LIMITS | {"kickCooldown": 1_000}
     oracle = deploy_roots(chain, kickLimits=limits, kickFloors=limits)
     assert oracle.named("kickFloors") == limits
@@ -163,7 +163,7 @@ def test_kickout_gas_has_no_floor(roots: RootsOracle):
     assert roots.named("kickLimits") == more
 
 
-def test_new_kick_limits_keep_tokens_up_to_bucket_size(roots: RootsOracle):
+def test_new_kick_limits_keep_tokens_up_to_the_bucket_size(roots: RootsOracle):
     assert roots.read("bucket")[0] == KICK_LIMITS["bucketMost"] == 2
     for most, left in ((1, 1), (100, 1)):
         new_limits = tuple((KICK_LIMITS | {"bucketMost": most}).values())
@@ -199,7 +199,7 @@ def test_pauser_cannot_change_anchor_window(roots: RootsOracle, window: int):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_limit_beyond_bound_does_not_block_pauser(roots: RootsOracle, name: str):
+def test_limit_beyond_its_bound_does_not_block_the_pauser(roots: RootsOracle, name: str):
     beyond = {name: tighten_by_one(name, TIGHTEST[name])}
     roots.set_limits(**beyond)
     other_name = "kickRounds" if name != "kickRounds" else "minOpen"
@@ -218,7 +218,7 @@ def test_oracle_works_with_all_limits_fully_tightened(roots: RootsOracle):
     assert LAG * TIGHTEST["minInterval"] < TIGHTEST["maxAgeSeconds"]
 
 
-def test_tightening_bounds_that_stop_oracle_are_rejected(chain: Chain):
+def test_tightening_bounds_that_would_stop_the_oracle_are_rejected(chain: Chain):
     wrong = TIGHTEST | {"minInterval": TIGHTEST["maxAgeSeconds"] // (LAG + 1) + 1}
     with pytest.raises(RevertedError, match="BadLimits"):
         deploy_roots(chain, tightest=wrong)

@@ -112,7 +112,7 @@ def town(chain: Chain, fresh_town: Town) -> Town:
     return replace(fresh_town, oracle=oracle, words=replace(fresh_town.words, roots=oracle))
 
 
-def test_new_member_without_leaf_gets_task_as_newcomer(town: Town):
+def test_new_member_without_a_leaf_gets_a_task_as_a_newcomer(town: Town):
     newcomer = town.network.nodes[5]
     assert town.network.join(newcomer).names == ["NodeJoined"]
     assert town.weight(newcomer) == NEWCOMER
@@ -120,7 +120,7 @@ def test_new_member_without_leaf_gets_task_as_newcomer(town: Town):
     assert town.network.status(task) is Status.STARTED
 
 
-def test_node_with_closed_lane_gets_no_task(town: Town):
+def test_node_with_a_closed_lane_gets_no_task(town: Town):
     """A daemon pauses a node in its next report; the network reads this from the scores."""
     network = town.network
     task = network.create()
@@ -192,7 +192,7 @@ def test_node_readmitted_by_network_and_oracle_regains_weight(town: Town):
     assert town.weight(town.ann) == before
 
 
-def test_quit_while_accused_becomes_kickout(town: Town):
+def test_quit_of_an_accused_node_becomes_a_kickout(town: Town):
     town.prepare(ANN)
     left = town.quit(town.ann)
     assert "NodeKickedOut" in left.names
@@ -204,7 +204,7 @@ def test_quit_while_accused_becomes_kickout(town: Town):
     assert town.weight(town.ann) == 0
 
 
-def test_quit_and_execution_in_same_block_both_succeed(town: Town):
+def test_quit_and_execution_in_the_same_block_both_succeed(town: Town):
     town.prepare(ANN)
     chain = town.network.chain
     leaving = chain.request(town.network.does.quit(), sender=town.ann)
@@ -215,14 +215,14 @@ def test_quit_and_execution_in_same_block_both_succeed(town: Town):
     assert town.network.owed(town.ann) == MIN_STAKE
 
 
-def test_node_quitting_after_veto_can_rejoin(town: Town):
+def test_node_that_quits_after_a_veto_can_rejoin(town: Town):
     town.prepare(ANN)
     town.oracle.veto(ANN)
     assert "NodeQuit" in town.quit(town.ann).names
     assert town.rejoin(town.ann).names == ["NodeJoined"]
 
 
-def test_case_f55_accusation_survives_quit_and_rejoin(town: Town):
+def test_case_f55_accusation_survives_a_quit_and_a_rejoin(town: Town):
     """An accusation is tied to an address: leaving within the veto delay does not avoid it."""
     town.push(ANN)
     town.oracle.accuse(ANN)
@@ -236,7 +236,7 @@ def test_case_f55_accusation_survives_quit_and_rejoin(town: Town):
     assert "NodeKickedOut" in town.oracle.execute(ANN).names
 
 
-def test_kickout_aborts_running_task(town: Town):
+def test_kickout_aborts_the_running_task(town: Town):
     task = town.network.begun(town.ann)
     names = town.kick_ann().names
     assert names[:2] == ["KickExecuted", "TaskAborted"]
@@ -261,7 +261,7 @@ def test_node_that_rejects_its_stake_payment_can_still_be_kicked_out(town: Town)
         chain.send(stubborn.functions.say(network.contract.address, withdraw))
 
 
-def test_kickout_by_foreign_oracle_is_refused_by_network(town: Town):
+def test_network_refuses_a_kickout_by_another_oracle(town: Town):
     foreign = deploy_roots(town.network.chain, limits=LIMITS | {"minOpen": 0})
     target = town.network.contract.address
     foreign.do("setTarget", target, sender=foreign.admin)
@@ -274,7 +274,7 @@ def test_kickout_by_foreign_oracle_is_refused_by_network(town: Town):
     assert town.network.standing(town.ann) is Standing.ACTIVE
 
 
-def test_case_f57_node_without_score_cannot_be_accused(town: Town):
+def test_case_f57_node_without_a_score_cannot_be_accused(town: Town):
     """A newcomer's leaf states no due kickout; an address without a leaf has no proof."""
     town.push()
     with pytest.raises(RevertedError, match="NotDue"):

@@ -45,7 +45,7 @@ def get_error_name(call: Any) -> str:
     return caught.value.error
 
 
-def test_objection_by_node_emits_event_with_its_number(objections: ObjectionsDriver) -> None:
+def test_objection_emits_an_event_with_its_number(objections: ObjectionsDriver) -> None:
     node = objections.chain.accounts[3]
     objections.object(node)
 
@@ -61,7 +61,7 @@ def test_objection_by_node_emits_event_with_its_number(objections: ObjectionsDri
     assert objections.next_seq(node) == 2
 
 
-def test_any_account_can_submit_signed_objection(
+def test_any_account_can_submit_a_signed_objection(
     objections: ObjectionsDriver, objection: SignedObjection
 ) -> None:
     event = objections.bring(objection, NODE).only("Objected")
@@ -76,7 +76,7 @@ def test_any_account_can_submit_signed_objection(
     assert objections.next_seq(NODE.address) == 1
 
 
-def test_objection_signed_by_other_account_is_rejected(
+def test_objection_signed_by_another_account_is_rejected(
     objections: ObjectionsDriver, objection: SignedObjection
 ) -> None:
     assert get_error_name(lambda: objections.bring(objection, STRANGER)) == "NotSignedByNode"
@@ -94,7 +94,7 @@ def test_objection_signed_by_other_account_is_rejected(
     ],
     ids=lambda signed_as: next(iter(signed_as)),
 )
-def test_objection_with_any_changed_field_is_rejected(
+def test_objection_with_a_tampered_field_is_rejected(
     objections: ObjectionsDriver, objection: SignedObjection, signed_as: dict[str, Any]
 ) -> None:
     assert (
@@ -103,7 +103,7 @@ def test_objection_with_any_changed_field_is_rejected(
 
 
 @pytest.mark.parametrize("domain", ["chain", "contract"])
-def test_objection_signature_is_valid_on_one_chain_and_contract(
+def test_objection_signature_is_valid_only_for_one_chain_and_contract(
     objections: ObjectionsDriver, objection: SignedObjection, domain: str
 ) -> None:
     chain_id, contract = objections.chain.id, objections.contract.address
@@ -125,7 +125,7 @@ def test_objection_signature_cannot_be_replayed(
     assert get_error_name(lambda: objections.bring(objection, NODE)) == "WrongSeq"
 
 
-def test_direct_objection_invalidates_earlier_signature(
+def test_direct_objection_invalidates_an_earlier_signature(
     objections: ObjectionsDriver,
 ) -> None:
     node = objections.chain.accounts[1]
@@ -134,7 +134,7 @@ def test_direct_objection_invalidates_earlier_signature(
     assert get_error_name(lambda: objections.bring_signature(objection, bytes(65))) == "WrongSeq"
 
 
-def test_objection_with_skipped_number_is_rejected(
+def test_objection_that_skips_a_number_is_rejected(
     objections: ObjectionsDriver, objection: SignedObjection
 ) -> None:
     assert get_error_name(lambda: objections.bring(replace(objection, seq=1), NODE)) == "WrongSeq"
@@ -162,7 +162,7 @@ def test_objection_text_up_to_max_bytes_is_accepted(
 
 
 @pytest.mark.parametrize("words", ["x" * 281, "ä" * 141])
-def test_longer_objection_text_reverts(
+def test_objection_text_above_max_bytes_reverts(
     objections: ObjectionsDriver, objection: SignedObjection, words: str
 ) -> None:
     node = objections.chain.accounts[2]
@@ -205,7 +205,7 @@ def test_random_objection_signature_is_rejected(chain: Chain, signature: bytes) 
     assert error == "NotSignedByNode"
 
 
-def test_contract_node_signs_by_erc_1271(objections: ObjectionsDriver) -> None:
+def test_contract_node_can_sign_through_erc_1271(objections: ObjectionsDriver) -> None:
     wallet = objections.chain.deploy("testing/SmartWallet", NODE.address)
     objection = SignedObjection(wallet.address)
 
@@ -217,7 +217,7 @@ def test_contract_node_signs_by_erc_1271(objections: ObjectionsDriver) -> None:
 
 
 @pytest.mark.parametrize("way", [ANSWERS_SHORT, REVERTS, BURNS])
-def test_contract_node_rejecting_signature_cannot_object(
+def test_contract_node_that_rejects_the_signature_cannot_object(
     objections: ObjectionsDriver, way: int
 ) -> None:
     wallet = objections.chain.deploy("testing/SmartWallet", NODE.address)
@@ -236,7 +236,7 @@ def test_eip_7702_account_can_sign_with_its_key(objections: ObjectionsDriver) ->
     assert event["node"] == NODE.address
 
 
-def test_objection_domain_is_readable_by_erc_5267(objections: ObjectionsDriver) -> None:
+def test_objection_domain_is_readable_through_erc_5267(objections: ObjectionsDriver) -> None:
     """With ERC-5267, a wallet or a client needs no configuration to build the signed message."""
     domain = objections.contract.functions.eip712Domain().call(block_identifier="latest")
     address, chain_id = objections.contract.address, objections.chain.id

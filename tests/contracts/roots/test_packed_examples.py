@@ -58,7 +58,7 @@ def test_packaged_escrow_pays_in_proportion_to_score(roots: RootsOracle, deploy:
     assert escrow.balance(roots.node(3)) == FEE // 2
 
 
-def test_packaged_draw_selects_node_from_lanes(roots: RootsOracle, deploy: Deployer) -> None:
+def test_packaged_draw_selects_a_node_from_lanes(roots: RootsOracle, deploy: Deployer) -> None:
     draw = Consumer(roots, deploy("SeatDraw", roots.contract.address))
     requested = request_draw(draw, push_lagged(draw, {}))
 

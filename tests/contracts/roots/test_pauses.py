@@ -27,7 +27,7 @@ def is_fresh_at(oracle: RootsOracle, time: int) -> bool:
         return bool(oracle.read("isFresh"))
 
 
-def test_reports_are_rejected_until_pause_ends(roots: RootsOracle):
+def test_reports_are_rejected_until_the_pause_ends(roots: RootsOracle):
     roots.chain.later(LIMITS["minInterval"])
     roots.chain.mine(2)
     report = roots.report(ROOT)
@@ -46,7 +46,7 @@ def test_pause_length_out_of_range_is_rejected(roots: RootsOracle, seconds: int)
 
 
 @pytest.mark.parametrize("length", [1, 600, 7 * DAY])
-def test_cooldown_is_as_long_as_pause(roots: RootsOracle, length: int):
+def test_cooldown_is_as_long_as_the_pause(roots: RootsOracle, length: int):
     until = pause(roots, length)
     turn = until + length
     for time in {until - 1, until, turn - 1} - {until - length}:
@@ -66,7 +66,7 @@ def test_cooldown_applies_to_new_pauser(roots: RootsOracle):
         roots.do("pauseFor", 1, sender=heir)
 
 
-def test_early_resume_shortens_cooldown(roots: RootsOracle):
+def test_early_resume_shortens_the_cooldown(roots: RootsOracle):
     begun = pause(roots, DAY) - DAY
     roots.chain.at(begun + 600)
     event = roots.do("resume", sender=roots.admin).only("PausedUntil")
@@ -98,7 +98,7 @@ def test_pause_does_not_revive_stale_scores(roots: RootsOracle, late: int, *, ho
     assert roots.head("heldSeconds") == (DAY - 600 if holds else 0)
 
 
-def test_held_seconds_accumulate_over_pauses_until_next_round(roots: RootsOracle):
+def test_held_seconds_accumulate_until_the_next_round(roots: RootsOracle):
     for _ in range(3):
         roots.chain.at(pause(roots, 100) + 100)
     roots.chain.mine()

@@ -104,7 +104,7 @@ def test_decoded_leaf_fields_equal_encoded_fields(call: Call, vector: dict[str, 
         )
 
 
-def test_contract_hashes_match_daemon(call: Call) -> None:
+def test_contract_hashes_equal_those_of_the_daemon(call: Call) -> None:
     made = root_round(20)
     assert call("hashLeaf", made.leaf(3)) == hash_leaf(made.leaves[3].encode(), keccak)
     assert call("hashSummary", made.summary_abi) == hash_leaf(made.summary.encode(), keccak)
@@ -198,7 +198,7 @@ def test_leaf_with_flipped_bit_is_rejected(call: Call, bit: int) -> None:
     assert not call("verifyLeaf", made.root, (node, next_node, fields, bytes(32)), proof)
 
 
-def test_dirty_high_bits_of_address_revert(chain: Chain, probe: Contract) -> None:
+def test_address_with_dirty_high_bits_reverts(chain: Chain, probe: Contract) -> None:
     made = root_round(16)
     clean = bytes.fromhex(
         encode_calldata(probe.functions.requireLeaf(made.root, *made.proven(5)))[2:]
@@ -240,7 +240,7 @@ def test_proof_error_contains_node_and_round(chain: Chain, probe: Contract) -> N
 
 
 @pytest.mark.parametrize("changes", [{"round": 8}, {"chain_id": 1}, {"oracle": "0x" + "0b" * 20}])
-def test_leaf_of_other_round_chain_or_oracle_is_rejected(
+def test_leaf_of_another_round_chain_or_oracle_is_rejected(
     call: Call, changes: dict[str, Any]
 ) -> None:
     made = root_round(8)
@@ -251,7 +251,7 @@ def test_leaf_of_other_round_chain_or_oracle_is_rejected(
 
 
 @pytest.mark.parametrize("count", [1, 2, 20])
-def test_every_address_without_leaf_is_proven_absent(call: Call, count: int) -> None:
+def test_absence_of_every_address_without_a_leaf_is_provable(call: Call, count: int) -> None:
     made = root_round(count)
     ascending = sorted(leaf.node for leaf in made.leaves)
     neighbours = [int(ascending[0], 16) - 1, int(ascending[-1], 16) + 1, 0, 2**160 - 1]
@@ -263,7 +263,7 @@ def test_every_address_without_leaf_is_proven_absent(call: Call, count: int) -> 
         )
 
 
-def test_node_with_leaf_cannot_be_proven_absent(call: Call) -> None:
+def test_absence_of_a_node_with_a_leaf_is_not_provable(call: Call) -> None:
     made = root_round(20)
     for leaf in made.leaves:
         for seat in range(0, 20, 3):
@@ -272,7 +272,7 @@ def test_node_with_leaf_cannot_be_proven_absent(call: Call) -> None:
             )
 
 
-def test_absence_proof_requires_leaf_of_root(call: Call) -> None:
+def test_absence_proof_requires_a_leaf_of_the_root(call: Call) -> None:
     made = root_round(20)
     stranger = Address("0x" + "88" * 20)
     (node, _, fields, pool_hash), proof = made.absence(stranger)

@@ -57,7 +57,7 @@ def role_name(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_role_call_is_rejected_from_other_accounts(roots: RootsOracle, name: str):
+def test_role_call_from_another_account_is_rejected(roots: RootsOracle, name: str):
     role, arguments = CALLS[name]
     for other in {"admin", "pauser", "vetoer", "transmitter"} - {role}:
         sender = getattr(roots, other)
@@ -99,7 +99,7 @@ def test_oracle_without_admin_is_rejected(chain: Chain):
         deploy_roots(chain, admin=ZERO)
 
 
-def test_no_role_can_push_or_kick_without_proof(roots: RootsOracle):
+def test_no_role_can_push_or_kick_without_a_proof(roots: RootsOracle):
     roots.push_leaves(due_leaves(4))
     roots.chain.later(LIMITS["minInterval"])
     roots.chain.mine(2)
@@ -111,7 +111,7 @@ def test_no_role_can_push_or_kick_without_proof(roots: RootsOracle):
             roots.send(roots.execution(4), sender=sender)
 
 
-def test_vetoer_offer_requires_timelock_as_admin(roots: RootsOracle):
+def test_offering_the_vetoer_role_requires_a_timelock_as_admin(roots: RootsOracle):
     """An admin without a timelock replaces the vetoer directly."""
     with pytest.raises(RevertedError):
         roots.do("offerVetoer", STRANGER.address, sender=roots.admin)
@@ -132,7 +132,7 @@ def locked(chain: Chain, fresh_locked: LockedRoots) -> LockedRoots:
     return fresh_locked.copy()
 
 
-def test_vetoer_can_cancel_scheduled_operation(locked: LockedRoots):
+def test_vetoer_can_cancel_a_scheduled_operation(locked: LockedRoots):
     """A thief of the proposer's key gains nothing while the vetoer cancels."""
     takeover = locked.oracle.contract.functions.setSigners([STRANGER.address], 1)
     locked.schedule(takeover)
@@ -147,7 +147,7 @@ def test_vetoer_can_cancel_scheduled_operation(locked: LockedRoots):
         locked.carry_out(takeover)
 
 
-def test_compromised_vetoer_is_replaced_after_offer_delay(locked: LockedRoots):
+def test_compromised_vetoer_can_be_replaced_after_the_offer_delay(locked: LockedRoots):
     """It cancels every operation that would replace it, but cannot cancel the offer."""
     oracle, chain = locked.oracle, locked.oracle.chain
     replacement = oracle.contract.functions.setVetoer(locked.new_vetoer)
@@ -176,7 +176,7 @@ def test_compromised_vetoer_is_replaced_after_offer_delay(locked: LockedRoots):
     assert "RoleSet" in locked.carry_out(other).names
 
 
-def test_compromised_pauser_is_replaced_by_timelock(locked: LockedRoots):
+def test_timelock_can_replace_a_compromised_pauser(locked: LockedRoots):
     oracle, chain = locked.oracle, locked.oracle.chain
     does = oracle.contract.functions
     calls = [does.setPauser(locked.new_vetoer), does.resumeKicks()]
@@ -190,7 +190,7 @@ def test_compromised_pauser_is_replaced_by_timelock(locked: LockedRoots):
     assert not oracle.head("kicksPaused")
 
 
-def test_pauser_can_block_vetoer_offer_of_compromised_proposer(
+def test_pauser_can_block_an_offer_by_a_compromised_proposer(
     locked: LockedRoots,
 ):
     oracle, chain = locked.oracle, locked.oracle.chain

@@ -23,7 +23,7 @@ def test_invariants_hold_over_4000_random_calls():
     assert tally.missing() == []
 
 
-def test_same_seed_repeats_same_random_calls():
+def test_same_seed_repeats_the_same_random_calls():
     walks = [walk.RootsWalk(SEED, 7) for _ in range(2)]
     for seeded_walk in walks:
         seeded_walk.run(100)

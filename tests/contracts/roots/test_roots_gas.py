@@ -24,7 +24,7 @@ def test_gas_of_roots_is_within_1_percent_of_recorded_values():
         assert abs(gas - recorded[name]) <= recorded[name] // 100, name
 
 
-def test_recorded_push_gas_is_independent_of_node_count():
+def test_recorded_push_gas_does_not_depend_on_node_count():
     recorded = json.loads(KEPT_GAS.read_text("utf-8"))
     for quorum in (1, 3, 5):
         figures = [

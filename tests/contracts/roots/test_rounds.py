@@ -64,7 +64,7 @@ def test_any_contract_or_account_can_send_report(roots: RootsOracle):
     assert roots.round == 2
 
 
-def test_push_gas_is_independent_of_node_count(chain: Chain):
+def test_push_gas_does_not_depend_on_node_count(chain: Chain):
     gas = []
     for count in (10, 1_000):
         oracle = deploy_roots(chain, kept=3)
@@ -91,7 +91,9 @@ def test_push_gas_is_independent_of_node_count(chain: Chain):
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_report_differing_from_signed_one_is_rejected(roots: RootsOracle, changes: dict[str, Any]):
+def test_report_that_differs_from_the_signed_report_is_rejected(
+    roots: RootsOracle, changes: dict[str, Any]
+):
     wait_for_turn(roots)
     right = roots.report(ANY_ROOT)
     signed = replace(right, **changes)
@@ -101,7 +103,7 @@ def test_report_differing_from_signed_one_is_rejected(roots: RootsOracle, change
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_case_f60_report_not_for_next_round_is_rejected(roots: RootsOracle, number: int):
+def test_case_f60_report_for_any_but_the_next_round_is_rejected(roots: RootsOracle, number: int):
     wait_for_turn(roots)
     with pytest.raises(RevertedError, match=rf"WrongRound\(2, {number}\)"):
         roots.push(roots.report(ANY_ROOT, round=number))
@@ -128,7 +130,7 @@ def test_case_f60_only_one_of_two_signed_roots_is_accepted(roots: RootsOracle):
         roots.push(roots.report(OTHER_ROOT), signatures)
 
 
-def test_report_on_reorged_round_is_rejected(roots: RootsOracle):
+def test_report_that_follows_a_reorged_round_is_rejected(roots: RootsOracle):
     roots.chain.mine(3)
     with roots.chain.undone():
         as_of = roots.chain.block
@@ -145,7 +147,7 @@ def test_report_on_reorged_round_is_rejected(roots: RootsOracle):
         roots.push(report, signatures)
 
 
-def test_report_with_reorged_as_of_block_is_rejected(roots: RootsOracle):
+def test_report_with_a_reorged_block_is_rejected(roots: RootsOracle):
     with roots.chain.undone():
         roots.chain.mine(3)
         report = roots.report(ANY_ROOT)
@@ -159,7 +161,7 @@ def test_report_with_reorged_as_of_block_is_rejected(roots: RootsOracle):
 # --- time ---
 
 
-def test_min_round_interval_is_exact_to_second(roots: RootsOracle):
+def test_min_round_interval_is_exact_to_the_second(roots: RootsOracle):
     roots.chain.mine(2)
     report = roots.report(ANY_ROOT)
     turn = roots.head("pushedAt") + LIMITS["minInterval"]
@@ -201,7 +203,7 @@ def test_as_of_block_must_be_between_last_one_and_current_block(roots: RootsOrac
 
 
 @pytest.mark.parametrize("window", [5, 300], ids=["BLOCKHASH", "EIP-2935"])
-def test_anchor_window_is_exact_to_block(chain: Chain, window: int):
+def test_anchor_window_is_exact_to_the_block(chain: Chain, window: int):
     oracle = deploy_roots(chain, limits=LIMITS | {"anchorWindow": window})
     as_of = chain.block - 1
     report = oracle.report(ANY_ROOT, as_of=as_of)
@@ -217,7 +219,7 @@ def test_anchor_window_is_exact_to_block(chain: Chain, window: int):
 # --- which roots are kept ---
 
 
-def test_root_is_rejected_after_retention_period(chain: Chain):
+def test_root_is_rejected_after_its_retention_period(chain: Chain):
     oracle = deploy_roots(chain, kept=3)
     accepted = []
     for _ in range(3):
@@ -276,7 +278,7 @@ def test_struck_rounds_have_no_root_and_next_report_names_none(roots: RootsOracl
     assert roots.round == 4
 
 
-def test_report_signed_on_struck_root_is_rejected(roots: RootsOracle):
+def test_report_that_follows_a_struck_root_is_rejected(roots: RootsOracle):
     roots.push_leaves(LEAVES)
     roots.chain.mine(2)
     report = roots.report(ANY_ROOT)
@@ -288,7 +290,7 @@ def test_report_signed_on_struck_root_is_rejected(roots: RootsOracle):
         roots.push(report, signatures)
 
 
-def test_strike_requires_pause_and_pauser(roots: RootsOracle):
+def test_only_the_pauser_can_strike_and_only_during_a_pause(roots: RootsOracle):
     with pytest.raises(RevertedError, match="NotPaused"):
         roots.do("strike", 1, sender=roots.pauser)
     until = pause(roots)

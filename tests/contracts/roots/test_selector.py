@@ -70,12 +70,12 @@ def test_draw_without_selectable_candidates_reverts(draw: Draw, candidates: tupl
 
 
 @pytest.mark.parametrize(("seed", "drawn"), [(4_999, GOOD), (5_000, POOR), (10_000, OUT)])
-def test_nodes_are_drawn_equally_if_scores_are_stale(draw: Draw, seed: int, drawn: int):
+def test_nodes_have_equal_chances_if_scores_are_stale(draw: Draw, seed: int, drawn: int):
     let_scores_age(draw.roots)
     assert draw.pick(GOOD, POOR, OUT, seed=seed) == drawn
 
 
-def test_expelled_node_is_not_drawn_with_stale_scores(draw: Draw):
+def test_expelled_node_is_not_drawn_even_if_scores_are_stale(draw: Draw):
     leaves = make_leaves(NODES, {**LANES, OUT: DUE})
     draw.roots.push_leaves(leaves)
     draw.roots.accuse(OUT)

@@ -101,7 +101,7 @@ def test_zero_signature_is_rejected(roots: RootsOracle):
         roots.push(report, bytes(130))
 
 
-def test_case_f60_signature_for_other_contract_is_rejected(roots: RootsOracle):
+def test_case_f60_signature_for_another_contract_is_rejected(roots: RootsOracle):
     chain_id, contract = roots.domain
     report = next_report(roots)
     for domain in ((chain_id + 1, contract), (chain_id, roots.network.address)):
@@ -116,7 +116,7 @@ def test_domain_is_readable_by_erc_5267(roots: RootsOracle):
     assert list(roots.read("eip712Domain")) == expected
 
 
-def test_report_signed_under_erc_5267_domain_is_accepted(roots: RootsOracle):
+def test_report_signed_with_the_erc_5267_domain_is_accepted(roots: RootsOracle):
     """A signer that has only the address reads the domain from the contract."""
     fields, *values = roots.read("eip712Domain")
     names = ["name", "version", "chainId", "verifyingContract", "salt"]
@@ -207,7 +207,7 @@ def test_invalid_signers_or_quorum_are_rejected(
 
 
 @pytest.mark.parametrize(("count", "quorum"), [(1, 1), (2, 2), (3, 2), (4, 3), (255, 128)])
-def test_quorum_of_smallest_majority_is_accepted(roots: RootsOracle, count: int, quorum: int):
+def test_quorum_of_the_smallest_majority_is_accepted(roots: RootsOracle, count: int, quorum: int):
     roots.do("setSigners", numbered_addresses(count), quorum, sender=roots.admin)
     assert roots.head("quorum") == quorum
 

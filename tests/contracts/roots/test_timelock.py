@@ -89,7 +89,7 @@ def test_timelock_cannot_loosen_limits_beyond_floors(locked: LockedRoots):
         locked.carry_out(call)
 
 
-def test_signers_can_be_rotated_by_timelock_within_pause(locked: LockedRoots):
+def test_timelock_can_rotate_signers_during_a_pause(locked: LockedRoots):
     """The emergency procedure: pause, strike, drop the stolen signer,
     schedule new ones, resume.
     """
@@ -111,7 +111,7 @@ def test_signers_can_be_rotated_by_timelock_within_pause(locked: LockedRoots):
     assert (oracle.round, oracle.read("signers")) == (2, new_signers)
 
 
-def test_timelock_is_its_own_only_admin(locked: LockedRoots):
+def test_timelock_has_no_admin_but_itself(locked: LockedRoots):
     """Only a scheduled operation changes the timelock's own roles and delay."""
     does = locked.timelock.functions
     default_admin = bytes(32)

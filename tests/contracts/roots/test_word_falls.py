@@ -54,7 +54,7 @@ def hot_set(roots: RootsOracle) -> HotSet:
     return hot_set
 
 
-def test_words_exceeding_drop_limit_are_not_written(hot_set: HotSet) -> None:
+def test_words_above_the_drop_limit_are_not_written(hot_set: HotSet) -> None:
     # Four in word 0, six in word 1, one in word 2.
     seats = [*range(4), *range(16, 22), 32]
     last = push(hot_set, close(*seats))
@@ -74,7 +74,7 @@ def test_words_exceeding_drop_limit_are_not_written(hot_set: HotSet) -> None:
     assert hot_set.falls == [10, 10]
 
 
-def test_root_struck_within_lag_never_reaches_hot_set(hot_set: HotSet) -> None:
+def test_root_struck_within_the_lag_never_reaches_the_hot_set(hot_set: HotSet) -> None:
     stolen = push(hot_set, close(*range(1, COUNT)))
     for word in range(7):
         bring_if_allowed(hot_set, stolen, word)
@@ -88,7 +88,7 @@ def test_root_struck_within_lag_never_reaches_hot_set(hot_set: HotSet) -> None:
     assert hot_set.lanes(COUNT) == [OPEN_LANE] * COUNT
 
 
-def test_fabricated_nodes_do_not_raise_drop_limit(hot_set: HotSet) -> None:
+def test_fabricated_nodes_do_not_raise_the_drop_limit(hot_set: HotSet) -> None:
     """An attack from an audit: register invented nodes with good lanes,
     then close the honest ones.
     """

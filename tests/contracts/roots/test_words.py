@@ -105,7 +105,7 @@ def test_written_words_are_readable_by_score_oracle_interface(hot_set: HotSet) -
     assert hot_set.read("openCount") == NODES - 1
 
 
-def test_unknown_node_is_newcomer(hot_set: HotSet) -> None:
+def test_unknown_node_is_a_newcomer(hot_set: HotSet) -> None:
     stranger = hot_set.roots.chain.accounts[9]
     assert hot_set.read("weightOf", stranger) == NEWCOMER
     assert hot_set.read("isSelectable", stranger)
@@ -176,7 +176,7 @@ def test_words_of_last_and_lagged_round_are_accepted(hot_set: HotSet) -> None:
     assert get_error_name(lambda: hot_set.bring(rounds[0], 0, 2)) == "WrongRound"
 
 
-def test_older_round_does_not_replace_newer_word(hot_set: HotSet) -> None:
+def test_older_round_does_not_replace_a_newer_word(hot_set: HotSet) -> None:
     bad = push(hot_set, {3: {"lane": 302}})
     push(hot_set, {})
     good = push(hot_set, {})
@@ -318,7 +318,7 @@ def test_case_f53_lane_above_best_score_is_rejected(
 # --- seats ---
 
 
-def test_seat_is_bound_only_by_lagged_round(hot_set: HotSet) -> None:
+def test_only_a_lagged_round_can_bind_a_seat(hot_set: HotSet) -> None:
     older = push(hot_set, {}, count=24)
     last = push(hot_set, {}, count=24)
     node = Web3.to_checksum_address(last.leaves[22].node)
@@ -332,7 +332,7 @@ def test_seat_is_bound_only_by_lagged_round(hot_set: HotSet) -> None:
     assert hot_set.read("weightOf", node) == OPEN_LANE - 1
 
 
-def test_last_round_cannot_move_node_to_other_seat(roots: RootsOracle) -> None:
+def test_last_round_cannot_move_a_node_to_another_seat(roots: RootsOracle) -> None:
     hot_set = deploy_words(roots)
     for _ in range(LAG):
         roots.push_leaves(make_leaves(NODES))
@@ -341,7 +341,7 @@ def test_last_round_cannot_move_node_to_other_seat(roots: RootsOracle) -> None:
     assert get_error_name(lambda: hot_set.bind(stolen, 0)) == "NotProven"
 
 
-def test_stolen_quorum_cannot_move_node_to_closed_seat_within_lag(hot_set: HotSet) -> None:
+def test_stolen_quorum_cannot_move_a_node_within_the_lag(hot_set: HotSet) -> None:
     """Moving seats could exclude nodes like falling lanes, and no limit would count them."""
     honest = make_leaves(NODES)
     by_seat = {seat: {"node": honest[(seat + 1) % NODES].node} for seat in range(NODES)}
@@ -357,7 +357,7 @@ def test_stolen_quorum_cannot_move_node_to_closed_seat_within_lag(hot_set: HotSe
     assert get_error_name(lambda: hot_set.bind(stolen, 0)) == "NoRoot"
 
 
-def test_later_leaf_corrects_wrong_seat(hot_set: HotSet) -> None:
+def test_later_leaf_corrects_a_wrong_seat(hot_set: HotSet) -> None:
     honest = make_leaves(NODES)
     swapped = {0: {"node": honest[1].node}, 1: {"node": honest[0].node}}
     wrong = push(hot_set, swapped)
@@ -373,7 +373,7 @@ def test_later_leaf_corrects_wrong_seat(hot_set: HotSet) -> None:
     assert hot_set.read("indexOf", node) == 1
 
 
-def test_no_seat_is_bound_before_first_lagged_round(roots: RootsOracle) -> None:
+def test_no_seat_is_bound_before_the_first_lagged_round(roots: RootsOracle) -> None:
     hot_set = deploy_words(roots)
     assert get_error_name(lambda: hot_set.bind(roots.last_round, 0)) == "NoRoot"
 

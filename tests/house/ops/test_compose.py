@@ -27,7 +27,7 @@ def list_named_hosts(path: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", sorted(set(MOUNTED) - MADE))
-def test_mounted_paths_exist_in_checkout(path: str):
+def test_mounted_paths_exist_in_the_checkout(path: str):
     assert (ROOT / path).exists()
 
 

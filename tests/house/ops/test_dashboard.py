@@ -22,11 +22,11 @@ def metric_names(expression: str) -> set[str]:
     return set(re.findall(r"\boracle_\w+", expression))
 
 
-def test_shipped_dashboard_equals_generated_dashboard():
+def test_shipped_dashboard_equals_the_generated_one():
     assert SHIPPED.read_text("utf-8") == format_dashboard_json(), "`make dashboard` draws it anew"
 
 
-def test_dashboard_shows_exactly_exported_metrics():
+def test_dashboard_shows_exactly_the_exported_metrics():
     on_it = {_ENDS.sub("", name) for line in LINES for name in metric_names(line.expression)}
     assert on_it == set(LABELS)
 
@@ -54,7 +54,7 @@ def test_every_alert_summary_uses_existing_labels():
             assert named <= LABELS[_ENDS.sub("", name)], body
 
 
-def test_every_panel_has_description():
+def test_every_panel_has_a_description():
     silent = [
         panel["title"]
         for panel in build_dashboard()["panels"]

@@ -71,7 +71,7 @@ def test_containers_run_images_of_this_version(containers):
     assert images == {f"qos-oracle:{__version__}", f"qos-oracle-gateway:{__version__}"}
 
 
-def test_pods_meet_restricted_pod_security_standard(pods, containers):
+def test_pods_meet_the_restricted_pod_security_standard(pods, containers):
     for pod in pods:
         spec = pod["spec"]
         assert spec["automountServiceAccountToken"] is False
@@ -162,7 +162,7 @@ def test_services_and_policies_select_existing_pods(manifests, pods):
     assert all(endpoint["path"] in PATHS["run"] for endpoint in monitor["spec"]["endpoints"])
 
 
-def test_both_daemons_wait_for_lease_and_share_no_volume(manifests):
+def test_both_daemons_wait_for_the_lease_and_share_no_volume(manifests):
     (daemon,) = [item for item in manifests if item["kind"] == "StatefulSet"]
     spec = daemon["spec"]
     (container,) = spec["template"]["spec"]["containers"]

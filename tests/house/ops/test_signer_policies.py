@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_security_page_lists_functions_of_transmitter_policy():
+def test_security_page_lists_the_functions_of_the_transmitter_policy():
     policy = json.loads((ROOT / "ops/signer/transmitter-policy.json").read_text("utf-8"))
     functions = [function["name"] for function in policy["transaction"]["functions"]]
     page = (ROOT / "docs/explanation/security.md").read_text("utf-8")

@@ -115,7 +115,7 @@ def test_every_cited_page_and_checkpoint_exists():
     assert dangling == []
 
 
-def test_every_page_link_has_target():
+def test_every_page_link_has_a_target():
     broken = []
     for name, text in pages().items():
         for path, anchor in LINKED.findall(without_code(text)):
@@ -131,7 +131,7 @@ def test_every_page_link_has_target():
     assert broken == []
 
 
-def test_no_page_outside_repository_is_named():
+def test_no_page_outside_the_repository_is_named():
     names = {Path(name).name for name in texts()} | {"AGENTS.md", "CHANGELOG.md"} | GENERATED
     names |= {path.name for path in (ROOT / ARCHIVED).rglob("*.md")}
     strange = [
@@ -144,7 +144,7 @@ def test_no_page_outside_repository_is_named():
     assert strange == []
 
 
-def test_no_number_refers_to_missing_document():
+def test_no_number_refers_to_a_missing_document():
     strange = [
         f"{name}: {match[0]}"
         for name, text in texts().items()
@@ -173,7 +173,7 @@ def test_every_numbered_decision_exists():
     ] == []
 
 
-def test_every_decision_is_in_index_once():
+def test_every_decision_is_in_the_index_once():
     index = (ROOT / "docs" / "decisions" / "README.md").read_text("utf-8")
     named = re.findall(r"^- \[\d{4}[^\]]*\]\((\d{4}-[\w-]+\.md)\)", index, re.MULTILINE)
     pages = [path.name for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")]
@@ -198,7 +198,7 @@ def _in_list(case: str) -> str:
     return f"f{int(case[1:]):02}" if case.startswith("F") else case
 
 
-def test_every_named_outbox_rule_has_heading():
+def test_every_named_outbox_rule_has_a_heading():
     headings = checkpoints("docs/explanation/transactions.md")
     named = {
         (name, number)
@@ -223,7 +223,7 @@ def test_dangling_citation_is_detected(path, anchor, is_lost):
     assert lost(path, anchor) is is_lost
 
 
-def test_heading_slug_equals_github_anchor():
+def test_heading_slug_equals_the_github_anchor():
     assert slug("What it costs") == "what-it-costs"
     assert slug("The relay's rules") == "the-relays-rules"
     assert slug("`[verify]`: levels (L0 to L6)") == "verify-levels-l0-to-l6"
@@ -239,5 +239,5 @@ def test_heading_slug_equals_github_anchor():
         ("(docs/explanation/verification.md#l4) 3 times", False),
     ],
 )
-def test_number_that_refers_to_missing_document_is_detected(words, is_strange):
+def test_number_that_refers_to_a_missing_document_is_detected(words, is_strange):
     assert (ELSEWHERE.search(words) is not None) is is_strange

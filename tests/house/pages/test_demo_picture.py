@@ -16,11 +16,11 @@ PICTURE = Path(__file__).resolve().parents[3] / "docs" / "demo.svg"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_picture_matches_current_demo():
+def test_picture_matches_the_current_demo():
     assert f"<!-- made from {hash_sources()} -->" in PICTURE.read_text("utf-8"), "`make picture`"
 
 
-def test_picture_ends_with_verdict_and_contains_no_script():
+def test_picture_ends_with_the_verdict_and_contains_no_script():
     root = ET.fromstring(PICTURE.read_text("utf-8"))  # noqa: S314 - our own
     *_, last = root.iter(f"{SVG}g")
     last_frame_text = " ".join("".join(line.itertext()) for line in last.iter(f"{SVG}text"))
@@ -30,7 +30,7 @@ def test_picture_ends_with_verdict_and_contains_no_script():
     assert not list(root.iter(f"{SVG}script"))
 
 
-def test_every_act_is_in_picture():
+def test_picture_contains_every_act():
     phases = re.findall(r">([1-7])/7 ", PICTURE.read_text("utf-8"))
     assert list(dict.fromkeys(phases)) == ["1", "2", "3", "4", "5", "6", "7"]
 

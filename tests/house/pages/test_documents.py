@@ -31,7 +31,7 @@ def test_shipped_public_network_configuration_sends_nothing():
     assert not written.dispatch.enabled
 
 
-def test_example_contains_defaults():
+def test_example_configuration_contains_the_defaults():
     written = read_config(find_shipped_path("config/example.toml"))
     for section in ("oracle", "rules", "limits", "web", "log"):
         defaults = getattr(Config.model_fields[section], "default")  # noqa: B009 - of pydantic

@@ -29,7 +29,7 @@ EMPTIED = [
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_emptying_cited_function_fails_tests_of_its_row(
+def test_emptying_a_cited_function_fails_the_tests_of_its_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     # Only functions of this process: subprocesses would run emptied code while they load
@@ -41,7 +41,7 @@ def test_emptying_cited_function_fails_tests_of_its_row(
 
 
 @pytest.mark.parametrize(("path", "name"), EMPTIED)
-def test_patch_emptying_function_can_be_applied(tmp_path: Path, path: str, name: str):
+def test_patch_that_empties_a_function_can_be_applied(tmp_path: Path, path: str, name: str):
     mutant = write_emptying_patch((path, name), (), tmp_path)
     assert try_apply(mutant, ROOT, only_check=True) is None
     assert mutant.patched
@@ -80,7 +80,7 @@ G = ("oracle/a.py", "g")
         ({F: "no such function", G: {"tests/a.py::test_1"}}, 1),
     ],
 )
-def test_cited_function_without_failing_test_is_reported(fallen: Fallen, faults: int):
+def test_cited_function_without_a_failing_test_is_reported(fallen: Fallen, faults: int):
     assert len([*find_unconfirmed_citations([row_of("test_1")], fallen)]) == faults
 
 

@@ -53,7 +53,7 @@ def test_every_row_has_all_fields():
 
 
 @pytest.mark.parametrize("source", LETTERS)
-def test_every_row_has_implementation_or_reason(source):
+def test_every_row_has_an_implementation_or_a_reason(source):
     silent = [
         row.name
         for row in ROWS
@@ -73,7 +73,7 @@ def has_reason(cell: str, *openings: str) -> bool:
 
 
 @pytest.mark.parametrize("source", LETTERS)
-def test_every_row_has_test_or_reason(source):
+def test_every_row_has_a_test_or_a_reason(source):
     silent = [
         row.name
         for row in ROWS
@@ -103,7 +103,7 @@ def test_every_named_file_function_and_test_exists(source):
     assert absent == {}
 
 
-def test_every_decided_row_names_page_of_decision():
+def test_every_decided_row_names_the_page_of_its_decision():
     nowhere = [row.name for row in ROWS if row.decided and not PLACES.search(row.decided)]
     assert nowhere == []
 

@@ -57,14 +57,14 @@ def raised_by_the_process() -> set[Condition]:
     return {condition for tree in (contract, *trees) for condition in conditions_in(tree)}
 
 
-def test_every_condition_is_on_page_as_declared():
+def test_page_lists_every_condition_as_declared():
     assert [row[:4] for row in ROWS] == [
         (condition.label, condition.severity.name.lower(), condition.title, condition.action)
         for condition in Condition
     ]
 
 
-def test_page_lists_conditions_reported_by_readyz():
+def test_page_lists_the_conditions_that_readyz_reports():
     raised = raised_by_the_process()
     expected = {
         condition.label: LIMITS.get(condition, "yes") if condition in raised else "-"

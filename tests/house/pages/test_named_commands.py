@@ -95,7 +95,7 @@ def test_missing_command_is_detected(commands, broken_text):
     assert fault(commands, broken_text) is not None
 
 
-def test_wrong_option_in_template_is_detected(commands):
+def test_wrong_option_in_a_template_is_detected(commands):
     html = "<dd><code>qos-oracle report verify --round {{ round.round }}</code></dd>"
     match = NAMED.search(html)
     assert match is not None

@@ -21,7 +21,7 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def test_every_page_is_within_size_limit():
+def test_every_page_is_within_the_size_limit():
     long_pages = [page for page in PAGES if page.stat().st_size > MOST_BYTES]
     assert [name_of(page) for page in long_pages if page not in GENERATED] == []
 

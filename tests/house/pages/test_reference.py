@@ -27,26 +27,26 @@ def silent(described: Iterator[tuple[str, str]]) -> list[str]:
     return [name for name, about in described if len(about.split()) < LEAST_WORDS]
 
 
-def test_every_setting_has_description():
+def test_every_setting_has_a_description():
     assert silent((setting.name, setting.about) for setting in settings_page.iter_settings()) == []
 
 
-def test_every_metric_has_help_text():
+def test_every_metric_has_a_help_text():
     described = {name: about for name, _, _, about in metrics_page.list_metric_families()}
     # A few need only two words.
     assert [name for name, about in described.items() if len(about.split()) < 2] == []
 
 
-def test_every_table_has_description():
+def test_every_table_has_a_description():
     tables = tables_page.iter_described_tables()
     assert silent((table.name, about) for table, about in tables) == []
 
 
-def test_every_server_path_has_docstring():
+def test_every_server_path_has_a_docstring():
     assert silent(iter(http_page.list_routes())) == []
 
 
-def test_every_command_and_option_has_help_text():
+def test_every_command_and_option_has_a_help_text():
     lacking = [
         f"{name} {parameter.opts}"
         for name, command in cli_page.iter_commands()
@@ -87,7 +87,7 @@ def test_logged_events_equal_listed_events():
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_committed_page_equals_generated_page(name: str):
+def test_committed_page_equals_the_generated_page(name: str):
     committed = (COMMITTED / f"{name}.md").read_text("utf-8")
     is_current = committed == PAGES[name]()
     assert is_current, f"docs/reference/{name}.md is stale; run `make reference`"
@@ -149,7 +149,7 @@ def test_solidity_comments_include_parameters_and_inherited_text(tmp_path: Path)
     assert shine.params == {"seconds_": "how long"}
 
 
-def test_contracts_page_requires_comment_for_every_name(
+def test_contracts_page_requires_a_comment_for_every_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     contracts = COMMITTED.parents[1] / "contracts"

@@ -38,7 +38,7 @@ def section(name: str, heading: str) -> str:
 
 
 @pytest.mark.parametrize("path", PARTS)
-def test_parts_of_page_equal_generated_parts(path: str):
+def test_parts_of_a_page_equal_the_generated_parts(path: str):
     text = (DOCS.parent / path).read_text("utf-8")
     assert "made by `make reference`" in text
     assert PARTS[path](text) == text, "run `make reference`"
@@ -52,13 +52,13 @@ def test_missing_function_is_not_included(functions: str):
         included_code.include_code(part)
 
 
-def test_every_event_has_docstring():
+def test_every_event_has_a_docstring():
     assert [
         name for name, kind in TYPE_BY_NAME.items() if not (kind.__doc__ or "")[:1].isupper()
     ] == []
 
 
-def test_every_verification_level_has_row():
+def test_every_verification_level_has_a_row():
     table = page("explanation/verification.md")
     assert [level.name for level in VerificationLevel if level.name.lower() not in table] == []
     assert all(
@@ -76,12 +76,12 @@ def test_every_call_state_is_explained(states):
     ] == []
 
 
-def test_every_send_outcome_has_row():
+def test_every_send_outcome_has_a_row():
     listed = section("reference/rpc-requirements.md", "Send errors")
     assert [outcome.value for outcome in SendOutcome if f"`{outcome.value}`" not in listed] == []
 
 
-def test_page_lists_all_rules_changed_by_relay():
+def test_page_lists_all_rules_that_the_relay_changes():
     listed = section("reference/scoring-rules.md", "Relay")
     named = set(re.findall(r"`(\w+)`", listed)) & {field.name for field in fields(Rules)}
     changed = {f.name for f in fields(Rules) if getattr(CRYNUX, f.name) != getattr(RELAY, f.name)}
@@ -89,7 +89,7 @@ def test_page_lists_all_rules_changed_by_relay():
     assert named - {"restarts"} == changed - OF_ITS_OWN
 
 
-def test_kickout_limits_on_page_equal_deployment_defaults():
+def test_kickout_limits_on_the_page_equal_deployment_defaults():
     table = section("explanation/kickouts.md", "Limits in the contract")
     limits, kick_limits = DEFAULT_LIMITS, DEFAULT_KICK_LIMITS
     assert f"| {limits.veto_delay} s, {limits.kick_rounds} |" in table
@@ -98,7 +98,7 @@ def test_kickout_limits_on_page_equal_deployment_defaults():
     assert f"bucket | {kick_limits.bucket_most}, one more an hour |" in table
 
 
-def test_report_figures_on_page_equal_constants_in_code():
+def test_report_figures_on_the_page_equal_constants_in_code():
     text = page("reference/report-format.md")
     assert f"2 to {HIGHEST_SCORE}" in text
     assert f"last {KEPT_ROUNDS} accepted rounds" in text

@@ -102,7 +102,7 @@ def test_functions_run_in_daemon_are_attributed_to_daemon():
     assert modest == []
 
 
-def test_row_run_only_by_library_has_reason():
+def test_row_that_only_a_library_runs_has_a_reason():
     silent = [row.name for row in ROWS if LIBRARY in row.places and not row.decided]
     assert silent == []
 
@@ -120,7 +120,7 @@ def test_recording_contains_every_scenario_and_only_cited_functions():
     assert [functions for functions in stale if functions] == []
 
 
-def test_daemon_entry_is_function_of_run_command():
+def test_daemon_entry_is_the_function_of_the_run_command():
     assert entry_function(DAEMON) == ("oracle/cli/run_commands.py", "run")
     assert all(bodies(path).get(name) for path, name in command_functions().values())
 
@@ -152,19 +152,19 @@ def row_of(*places: Place, not_run: str = "", runs_in: str = DAEMON) -> Statemen
         (row_of(runs_in=CONTRACT, not_run="for fun"), ["excuses nothing"]),
     ],
 )
-def test_row_differing_from_recording_is_reported(row: Statement, problems: list[str]):
+def test_row_that_differs_from_the_recording_is_reported(row: Statement, problems: list[str]):
     mismatches = run_mismatches(row, RECORDED)
     assert len(mismatches) == len(problems)
     for mismatch, problem in zip(mismatches, problems, strict=True):
         assert problem in mismatch
 
 
-def test_not_run_reason_is_part_of_row_text():
+def test_reason_for_not_running_is_part_of_the_row():
     row = replace(row_of(G), not_run="`oracle/no_such.py::f`: nothing runs it")
     assert "oracle/no_such.py" in row.words
 
 
-def test_function_is_run_only_if_line_of_body_is_executed():
+def test_function_is_run_only_if_a_line_of_its_body_is_executed():
     path = "tests/house/reach/record.py"
     lines = bodies(path)
     assert ran((path, "main"), {path: {max(lines["main"])}})
