@@ -46,7 +46,7 @@ TARGET_MILLISECONDS = 10.0
 
 
 def create_race_history(node_count: int) -> History:
-    """Return a history in which all nodes join, and the first `RACING_NODES` fill their pools."""
+    """Return a history in which all nodes join and the first `RACING_NODES` fill their pools."""
     random = Random(1)  # noqa: S311  repeatable, no secret
     names = [f"n{number}" for number in range(node_count)]
     history = History()

@@ -53,7 +53,7 @@ FINALITY_DEPTH = 8
 
 @dataclass
 class Run:
-    """The result of one indexer: the number of events, and the times of its parts in seconds."""
+    """The result of an indexer's run: its event count, and the seconds of each part."""
 
     name: str
     events: int = 0
@@ -81,7 +81,7 @@ def record_time(run: Run) -> Iterator[None]:
 
 
 def get_resident_mb() -> int:
-    """Return the resident memory of this process; without /proc, return its maximum so far."""
+    """Return this process's resident memory, or its maximum so far if /proc is missing."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Measure the fold alone, compared with a plain fold of frozen dataclasses, dicts and `replace`.
+"""Measure the fold alone, compared with a plain fold of frozen dataclasses.
 
 Run: .venv/bin/python benchmarks/fold.py [--events 200000]
 In the ordinary traffic, groups of three are created, started, submitted, validated and ended; one
@@ -112,7 +112,7 @@ def fold_events(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], f
 
 
 def fold_with_journal(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
-    """Fold the events with pre-images for every block, as at the head; return as `fold_events`."""
+    """Fold like `fold_events`, but with pre-images for each block, as at the head."""
     fold = Fold(CRYNUX)
     for first in range(0, len(events), LOGS_PER_BLOCK):
         block = events[first : first + LOGS_PER_BLOCK]

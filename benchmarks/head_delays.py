@@ -1,4 +1,4 @@
-"""Measure how long a new block takes to the database, to `/v1` and to the event stream.
+"""Measure how long a new block takes to reach the database, `/v1` and the event stream.
 
 Run: .venv/bin/python benchmarks/head_delays.py [--blocks 40] [--seconds 1]
 A daemon as shipped (`qos-oracle run`) follows a chain on a local endpoint, once with a websocket
@@ -143,7 +143,7 @@ def write_daemon_config(chain: FakeChain, folder: Path, websocket: str | None) -
 def observe_block(
     number: int, running: Daemon, session: requests.Session, connection: sqlite3.Connection
 ) -> tuple[float, float]:
-    """Wait until `/v1/status` shows a block; return when it was committed, and when shown."""
+    """Wait until `/v1/status` shows a block; return the times of its commit and appearance."""
     committed_at = list[float]()
 
     def is_committed() -> bool:
@@ -164,7 +164,7 @@ def observe_block(
 
 @contextmanager
 def listen_to_rounds(url: str) -> Iterator[list[float]]:
-    """Yield the times at which the event stream delivered an accepted round, in order."""
+    """Yield the time at which the event stream delivered each accepted round, in order."""
     times = list[float]()
     with requests.get(f"{url}/v1/events", stream=True, timeout=_PATIENCE_SECONDS) as response:
         lines = response.iter_lines(chunk_size=1)

@@ -1,4 +1,4 @@
-"""Measure how fast windows are committed with all derived rows, compared with simple code.
+"""Measure how fast windows with all derived rows are committed, compared with simple code.
 
 Run: .venv/bin/python benchmarks/insert.py [--windows 50] [--logs 2000] [--postgresql]
 Both write the same rows of the same windows, in one durable transaction for each window. The

@@ -1,4 +1,4 @@
-"""Measure the time from a visible block to its committed state, at the head of a chain on Anvil.
+"""Measure the time from a block's appearance to its commit, at the head of a chain on Anvil.
 
 Run: .venv/bin/python benchmarks/latency.py [--blocks 200]
 The clock starts when Anvil has mined the block. It stops when the transaction with the state

@@ -1,4 +1,4 @@
-"""Measure reads and indexing while clients post objections with false signatures.
+"""Measure reads and indexing while clients post objections with invalid signatures.
 
 Run: .venv/bin/python benchmarks/objection_flood.py [--posts 100000] [--seconds 60] [--rounds 3]
 
@@ -319,7 +319,7 @@ def _measure_flood(
     url: str,
     arguments: argparse.Namespace,
 ) -> tuple[dict[str, int], float]:
-    """Measure while another process posts; return its responses by status, and its seconds."""
+    """Measure the load during a flood; return the post responses by status, and the seconds."""
     is_over = threading.Event()
     began_at = time.monotonic()
     rounds = arguments.rounds

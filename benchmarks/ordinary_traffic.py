@@ -76,7 +76,7 @@ class Network:
         return UnminedLog(NETWORK, (self.topics[event], *padded), data)
 
     def build_group_stages(self, late_share: float = LATE_SHARE) -> list[list[UnminedLog]]:
-        """Return the logs of one group: a list of logs for each stage of its tasks.
+        """Return one group's logs, as a list for each stage of its tasks.
 
         `late_share` is the probability that one of its tasks times out.
         """

@@ -66,7 +66,7 @@ def describe_machine() -> str:
 
 
 def build_command_environment(bytecode_folder: Path) -> dict[str, str]:
-    """Return an environment in which Python keeps the bytecode of modules in this folder.
+    """Return environment variables that make Python cache bytecode in this folder.
 
     An installed command is compiled already. If the environment forbids bytecode, as in a
     container image, each process of a checkout would compile all modules again.

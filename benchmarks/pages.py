@@ -279,7 +279,7 @@ def build_hash(kind: str, number: int) -> Hash:
 
 
 def divide_evenly(total: int, parts: int) -> list[int]:
-    """Split a total into parts that differ by at most one, without parts of zero."""
+    """Split a total into nonzero parts that differ by at most one."""
     counts = [total // parts + (part < total % parts) for part in range(parts)]
     return [count for count in counts if count]
 

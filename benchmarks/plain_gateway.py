@@ -1,4 +1,4 @@
-"""A simple service that selects nodes for a gateway, with which gateway.py is compared.
+"""A simple selection service for a gateway; the baseline of benchmarks/gateway.py.
 
 A list holds all outcomes of a node. For each relay everything is computed again, as in the
 article: the array of tickets is built, and a node is picked at random. HTTP uses FastAPI and

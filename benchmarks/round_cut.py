@@ -1,4 +1,4 @@
-"""Measure the cut of a report, the statistics and a page of nodes in a network of a million nodes.
+"""Measure report cuts, statistics and node pages in a network of a million nodes.
 
 Run: .venv/bin/python benchmarks/round_cut.py [--nodes 1000000]
 A root is computed from the nodes that changed since the last cut: one in a hundred, and half of
@@ -451,7 +451,7 @@ def measure_proofs(store: Store, nodes: list[Node], plain_seconds: float) -> lis
 
 
 def find_target_size(name: str, count: int) -> str:
-    """Return the size to which a figure's target applies, or "" if it is the measured size."""
+    """Return the size for which a figure's target is defined, or "" if it is the measured size."""
     is_its_size = count == TARGET_NODES or (name == HALF_CHANGED and count in HALF_CHANGED_TARGETS)
     return "" if is_its_size else f"{TARGET_NODES:,} nodes"
 

@@ -1,4 +1,4 @@
-"""Compute the costs of 10^6 to 10^9 events and 10^3 to 10^6 nodes by the model of the docs.
+"""Compute the costs of 10^6 to 10^9 events and 10^3 to 10^6 nodes by the documented model.
 
 Run: .venv/bin/python benchmarks/scale.py [--set NAME=VALUE ...]
 This script measures nothing. Each figure names the benchmark that prints it; set the figures of

@@ -1,4 +1,4 @@
-"""Measure how fast a node is drawn from 100,000, by the candidate pool and by the plain policy.
+"""Measure how fast the candidate pool and the plain policy draw one of 100,000 nodes.
 
 Run: .venv/bin/python benchmarks/selection.py [--nodes 100000] [--more 1000000]
 Between two selections, a block of 12 s passes in which a hundred nodes start or end a task. The

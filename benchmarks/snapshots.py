@@ -1,4 +1,4 @@
-"""Measure the time that snapshots save: for the state at any block, and for a deep rewind.
+"""Measure the time that snapshots save when restoring the state at a block or rewinding far.
 
 Run: .venv/bin/python benchmarks/snapshots.py [--events 1000000] [--blocks 25]
 The database is a backfill of ordinary traffic; all snapshots are then made, as a daemon does at

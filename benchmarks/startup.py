@@ -81,7 +81,7 @@ def measure_cpu_seconds(
 
 
 def fill_database(store: Store) -> None:
-    """Store one node, and a block up to which the chain is folded."""
+    """Store one node and the block that was folded last."""
     with store.transaction() as uow:
         uow.nodes.save([create_node(NODE, 0, 0, 0)])
         block = BlockRef(1, Hash("0x" + "01" * 32), ZERO_HASH, 1_800_000_000)

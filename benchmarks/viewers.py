@@ -1,4 +1,4 @@
-"""Measure indexing at full speed, with a thousand viewers of the pages and without viewers.
+"""Measure indexing at full speed with a thousand viewers of the pages and without viewers.
 
 Run: .venv/bin/python benchmarks/viewers.py [--events 400000] [--viewers 1000] [--pairs 3]
 

@@ -1,4 +1,4 @@
-"""Windows of a busy network for the store's benchmarks: raw logs and the changes they cause."""
+"""Windows of a busy network for the store's benchmarks: raw logs and the resulting changes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def build_block_ref(number: int) -> BlockRef:
 
 
 def iterate_events() -> Iterator[DomainEvent]:
-    """Yield endless events: every node joins, then groups of three follow one after another."""
+    """Yield endless events: every node joins, then groups of three follow each other."""
     positions = _iterate_positions()
     for number in range(NODES):
         at, time = next(positions)

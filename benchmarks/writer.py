@@ -48,7 +48,7 @@ MIN_EVENTS_PER_SECOND, MAX_BYTES_PER_EVENT = 100_000, 300
 
 @dataclass
 class PreparedHistory:
-    """A history in memory: its decoded windows, and the chain from which they were read."""
+    """A history in memory: its decoded windows and its chain."""
 
     reader: EventReader
     heads: Heads

@@ -204,7 +204,7 @@ _port_counter = itertools.count()
 
 
 def find_free_port() -> int:
-    """Return a free port outside the range from which the system assigns ports.
+    """Return a free port outside the system's range of ephemeral ports.
 
     Raises:
         FatalError: every port is in use.

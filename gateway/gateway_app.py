@@ -68,7 +68,7 @@ _STATUS_BY_ERROR: dict[type[Exception], tuple[int, str]] = {
 
 
 class GatewayApp:
-    """The ASGI application; requests must contain `token`, of which only a hash is kept."""
+    """The ASGI application; requests must contain `token`, which is kept only as a hash."""
 
     def __init__(self, calls: GatewayCalls, token: str) -> None:
         self._calls = calls

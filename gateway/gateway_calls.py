@@ -1,4 +1,4 @@
-"""Handlers of the service's HTTP paths, which return values to be encoded as JSON.
+"""Handlers of the service's HTTP paths; their return values are encoded as JSON.
 
 Times are in milliseconds since 1970, latencies in milliseconds, and rates from 0 to 1.
 """

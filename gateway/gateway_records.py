@@ -1,4 +1,4 @@
-"""Keeps the records of a gateway, which are outcomes by node, known ids, and ended sessions.
+"""Keeps the records of a gateway: outcomes by node, known ids, and ended sessions.
 
 The limits in `GatewayRules` bound the memory. The module reads no clock and no database.
 """

@@ -1,4 +1,4 @@
-"""Checks whether each node is staked, on the right chain, and in sync, and excludes the others.
+"""Excludes each node that is unstaked, on a wrong chain, or out of sync.
 
 See docs/explanation/gateway.md#checks.
 """

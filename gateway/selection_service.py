@@ -94,7 +94,7 @@ class SelectionService:
             return self._selector.select_nodes(request, self._read_clock())
 
     def get_ranking_and_seed(self, request: SelectionRequest) -> tuple[SessionRanking, bytes]:
-        """Return a ranking, and a seed with which a client can draw from the ranking.
+        """Return a ranking, and a seed for a client's own draws from the ranking.
 
         Raises:
             NoCandidatePassesError: no candidate passes its checks, and the rules forbid a
@@ -118,7 +118,7 @@ class SelectionService:
             return {chain: (checks, dict(checks.nodes)) for chain, checks in checks_by_chain}
 
     def get_node_stats(self, node: str) -> list[tuple[str, NodeStats]]:
-        """Return the statistics by which one node is ranked, by chain."""
+        """Return the statistics that determine a node's rank, by chain."""
         with self._lock:
             return self._selector.records.get_node_stats(node, self._read_clock())
 

@@ -1,4 +1,4 @@
-"""A class that counts the outcomes of relays, and draws nodes for the relays of a session.
+"""A class that counts relay outcomes, and draws nodes for the relays of a session.
 
 The class extends Pocket's selector (`oracle.systems.pocket.node_selector`) by verifiable draws,
 node checks, ended sessions, detection of repeated outcomes, and cached rankings. A ranking has the
@@ -57,7 +57,7 @@ class SessionRanking:
         return replace(self, degraded=True)
 
     def without_nodes(self, excluded: Collection[str]) -> "SessionRanking":
-        """Return the ranking without the excluded nodes, in which the others keep their tickets.
+        """Return the ranking without the excluded nodes; the other nodes keep their tickets.
 
         If none of the other nodes has tickets, each of them gets one, because drawing a node that
         may fail is better than drawing none.
@@ -99,7 +99,7 @@ class NoCandidatePassesError(Exception):
 
 
 class SelectionRequest(NamedTuple):
-    """A request to draw up to `max_nodes` of `candidates` for a relay, but none of `exclude`."""
+    """A request to draw up to `max_nodes` of `candidates` for a relay, without `exclude`."""
 
     chain: str
     session: str

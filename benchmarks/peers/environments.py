@@ -1,4 +1,4 @@
-"""Installs peers with locked versions, each into an environment of its own under build/peers/."""
+"""Installs peers with locked versions, each in its own environment under build/peers/."""
 
 import shutil
 import subprocess

@@ -116,7 +116,7 @@ class CommitTraffic:
         return [job for job in self.jobs if not job.has_ended]
 
     def _process_new_logs(self, head: int) -> None:
-        """Read from the chain's logs which tasks were assigned to which nodes."""
+        """Read from the chain's logs to which node each task was assigned."""
         if head <= self._last_read_block:
             return
         log_filter = {

@@ -1,4 +1,4 @@
-"""Deploys stand-ins for two generations of Crynux's contracts, and lets the demo nodes join.
+"""Deploys stand-ins for two generations of Crynux's contracts, where the demo nodes join.
 
 A node that joins a VSSTask network must prove that it owns the key of its account, so keys are
 derived from the mnemonic of Anvil's accounts.

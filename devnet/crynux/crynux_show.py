@@ -214,7 +214,7 @@ class CrynuxShow:
 def start_crynux_demo(
     screen: Screen, profile: str, options: DemoOptions
 ) -> Iterator[tuple[CrynuxShow, DemoDaemon, dict[str, str]]]:
-    """Start chain, contracts, database and daemon; all of them are stopped and deleted afterwards.
+    """Start chain, contracts, database and daemon; stop and delete all of them afterwards.
 
     Raises:
         InputError: the network is unknown, a port is in use, or the chain cannot be installed.

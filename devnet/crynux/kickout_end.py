@@ -19,7 +19,7 @@ _KICKED_OUT_EVENT = "NodeKickedOut"
 
 @dataclass(frozen=True, slots=True)
 class NetworkKickoutResult:
-    """The transactions that kicked a node out, and the wei of its stake that are still held."""
+    """The kickout transactions of a node, and how much of its stake is still held, in wei."""
 
     transactions: tuple[str, ...]
     stake: int

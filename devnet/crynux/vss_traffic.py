@@ -1,4 +1,4 @@
-"""Simulates the participants of a VSSTask network, which run waves of groups of three tasks.
+"""Simulates the participants of a VSSTask network, who run waves of three-task groups.
 
 A creator orders and validates the tasks, the contract draws the nodes, the nodes answer, and the
 relay reports that parameters and results were uploaded. Each account acts as soon as the chain's
@@ -137,7 +137,7 @@ class VssTraffic:
         return ((group, job) for group in self._list_open_groups() for job in group.jobs)
 
     def _process_new_logs(self, head: int) -> None:
-        """Read from the chain's logs which node got each task, and which nodes were kicked out."""
+        """Read from the chain's logs which node got each task and which nodes were kicked out."""
         if head <= self._last_read_block:
             return
         network = self._network
@@ -184,7 +184,7 @@ class VssTraffic:
                 )
 
     def _build_aborts(self, block_number: int) -> Iterator[Transaction]:
-        """Yield aborts of overdue tasks with a silent node or a group that cannot be compared."""
+        """Yield aborts of overdue tasks whose node is silent or whose group cannot be compared."""
         for group, job in self._iter_open_jobs():
             if job.started_at is None or job.aborted_at is not None or group.is_fully_answered:
                 continue

@@ -1,4 +1,4 @@
-"""The task groups of the demo, and the contests about groups in which a node lied."""
+"""The demo's task groups, and its contests about groups with a lying node."""
 
 import hashlib
 from collections.abc import Iterator
@@ -74,7 +74,7 @@ class DemoGroup:
 
 
 class ContestTracker:
-    """Tracks groups that contain a false answer until the contest about them is settled.
+    """Tracks each group with a wrong answer until the contest about the group is settled.
 
     The nodes settle contests as real nodes would. A member whose stake is held knows the result,
     and calls `settleContest` after the second group was compared.

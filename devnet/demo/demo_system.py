@@ -78,7 +78,7 @@ class DemoSystem:
 
     @property
     def rules_hash(self) -> Hash:
-        """The hash by which the contract identifies the rules of the reports."""
+        """The hash that identifies the rules of the reports in the contract."""
         settings = replace(read_report_settings(), kick_below=self.kick_below)
         return hash_rules_and_settings(self.rules, load_profile("reference").identity, settings)
 

@@ -53,7 +53,7 @@ class KickoutOnChain:
 
 @dataclass(frozen=True, slots=True)
 class ContestOnChain:
-    """The contest about a false result, as recorded in the chain's logs.
+    """The contest about a wrong result, as recorded in the chain's logs.
 
     `second_group` lists the nodes that computed the group's tasks again. `slashed` is the slashed
     part of the stake in wei. `settled_in` is the transaction in which a member settled the
@@ -97,7 +97,7 @@ class HotSetOnChain:
 
 @dataclass(frozen=True, slots=True)
 class BurstInApi:
-    """The incident that the API reports for the application whose tasks all timed out.
+    """The API's incident for the application whose tasks all timed out.
 
     `timeouts` is the number of its tasks that timed out. `marked` is the number of timeouts that
     the nodes' histories attribute to the incident.
@@ -265,7 +265,7 @@ def compare_hot_set_with_leaves(
 
 
 def fetch_burst_incident(stage: Stage, api_url: str) -> BurstInApi:
-    """Return the incident of the failing application, and the number of timeouts that it covers.
+    """Return the failing application's incident, and the number of its timeouts.
 
     Raises:
         FatalError: the API does not respond.
@@ -384,7 +384,7 @@ def _list_score_faults(name: str, comparison: ScoreComparison) -> list[str]:
 
 
 def _find_kick_transaction(stage: Stage, event: str, node: Address) -> str | None:
-    """Return the newest transaction in which the oracle emitted this event about a node."""
+    """Return the newest transaction in which the oracle emitted this event for a node."""
     hashes = [
         log["transactionHash"]
         for log in _fetch_event_logs(stage.chain, stage.oracle, "roots/QoSRoots", event)
@@ -410,7 +410,7 @@ def _fetch_event_logs(
 
 
 def _simulate_rejoin(stage: Stage) -> str:
-    """Simulate that the kicked-out node joins again, and return the error name or `accepted`."""
+    """Simulate a new join of the kicked-out node, and return the error name or `accepted`."""
     hardware = (HOPELESS.gpu_name, HOPELESS.gpu_vram, *VERSION, [MODEL])
     call = {
         "from": stage.nodes[HOPELESS.name],

@@ -54,7 +54,7 @@ def fetch_node_proof(
 
 
 def fetch_api_json(url: str) -> dict[str, Any]:
-    """Return the JSON body with which the HTTP API responds at `url`.
+    """Return the JSON body of the HTTP API's response to `url`.
 
     Raises:
         FatalError: the API does not respond, or reports an error.

@@ -81,7 +81,7 @@ class ObjectionInApi:
 
 
 class Objector:
-    """Posts one objection for each period in which the kickout of a node is due."""
+    """Posts one objection for each period in which a node's kickout is due."""
 
     def __init__(self, stage: Stage, api_url: str, name: str, expected: ObjectionVerdict) -> None:
         self._stage = stage

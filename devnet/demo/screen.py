@@ -1,4 +1,4 @@
-"""Shows the demo's phase, a live table of nodes, and a feed of events with the newest first.
+"""Shows the demo's phase, a live table of nodes, and an event feed with the newest first.
 
 The screen fits a terminal of 80 columns and 24 lines. If the output is not a terminal, plain lines
 are printed.

@@ -192,7 +192,7 @@ def start_demo_chain(
     start_time: int = START_TIME,
     account_count: int = ACCOUNTS,
 ) -> Iterator[tuple[Path, LocalChain]]:
-    """Start an EVM chain and create a folder for the daemon; both are removed afterwards.
+    """Start an EVM chain and create a folder for the daemon; remove both afterwards.
 
     `start_time` is the time of the first block in unix seconds. `account_count` is the number of
     accounts with ether.
@@ -215,7 +215,7 @@ def start_demo_chain(
 def start_demo(
     screen: Screen, options: DemoOptions
 ) -> Iterator[tuple[DemoShow, DemoDaemon, dict[str, str]]]:
-    """Start chain, contracts, database and daemon; all of them are stopped and deleted afterwards.
+    """Start chain, contracts, database and daemon; stop and delete all of them afterwards.
 
     Raises:
         InputError: a port is in use, or the chain cannot be installed.

@@ -1,4 +1,4 @@
-"""Simulates an account without any role, which kicks nodes out with publicly available proofs.
+"""Simulates an account without a role that kicks nodes out with public proofs.
 
 The stranger has no key of the daemon and no access to its database. Leaf and proof come from the
 HTTP API, and the contract verifies them.
@@ -44,7 +44,7 @@ class Stranger:
         ][:1]
 
     def _build_kickout_transactions(self, node: Address) -> list[dict[str, str]]:
-        """Return an accusation and an execution, of which the contract accepts at most one."""
+        """Return an accusation and an execution, at most one of which the contract accepts."""
         proof = self._wait_for_proof(node)
         if proof is None or not proof.leaf.kickout_due_since:
             return []

@@ -1,4 +1,4 @@
-"""Simulates creators and nodes, which order and run task groups that the daemon dispatches.
+"""Simulates creators that order task groups, and nodes that run the dispatched tasks.
 
 Creators order and validate tasks, and nodes answer them. Each of them acts when the chain's logs
 show that an action is due. The daemon draws the node of each task. The nodes of a group first
@@ -149,7 +149,7 @@ class DemoTraffic:
         return next((task for task in jobs if task.contract_key == contract_key), None)
 
     def _handle_task_created(self, log: Mapping[str, Any]) -> None:
-        """Add a task that the dispatcher created, to its group if it has one."""
+        """Record a task that the dispatcher created, and add it to its group if it has one."""
         _, key_topic, creator, group_topic = log["topics"]
         if not creator.endswith(self._stage.dispatcher[2:]):
             return

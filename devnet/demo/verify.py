@@ -35,7 +35,7 @@ _UNSCORED_NODE = True, 0
 
 @dataclass(frozen=True, slots=True)
 class ScoreComparison:
-    """The recomputed score of one node, the score in its leaf, and whether the leaf was proven.
+    """A node's recomputed score, the score in its leaf, and whether the leaf was proven.
 
     Both scores are pairs `(selectable, QoS in 1/10,000)`.
     """
@@ -182,7 +182,7 @@ def _replay_events(
 def _verify_node_score(
     chain: LocalChain, oracle: Address, served: tuple[str, int], replayed: dict[str, Any]
 ) -> ScoreComparison:
-    """Verify the score of one node; `served` is the URL of the API and the number of the round."""
+    """Verify a node's score; `served` is the API's URL and the number of the round."""
     node = Address(replayed["node"])
     (api_url, round_number) = served
     proof = fetch_node_proof(api_url, node, round_number)
@@ -200,7 +200,7 @@ def _decode_lane(lane: int) -> tuple[bool, int]:
 
 
 def _compute_expected_score(replayed: dict[str, Any]) -> tuple[bool, int]:
-    """Return the score that the leaf of a node should contain, as `(selectable, QoS in 1/10,000)`.
+    """Return the score to expect in a node's leaf, as `(selectable, QoS in 1/10,000)`.
 
     A node that has left, is paused or is excluded is not selectable.
     """

@@ -1,4 +1,4 @@
-"""Injected faults, each of which replaces an honest result, batch or body by a wrong one.
+"""Injected faults, each of which replaces an honest result, batch or body.
 
 This module defines what a fault is. The faults themselves are in `log_faults`, `block_faults`,
 `message_faults` and `transport_faults`. All of them accept the limits of `FaultLimits`.
@@ -108,7 +108,7 @@ def _ranges_overlap(requested_range: tuple[int, int] | None, limit_range: tuple[
 
 
 def add_default_methods(limits: FaultLimits, *methods: str) -> FaultLimits:
-    """Return the limits, restricted to `methods` if they name no methods."""
+    """Return the limits; if they name no methods, restrict them to `methods`."""
     return {"methods": methods, **limits}
 
 

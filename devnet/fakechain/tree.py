@@ -1,4 +1,4 @@
-"""A tree of consistent blocks, in which mining on an older block creates a fork.
+"""A tree of consistent blocks; mining on an older block creates a fork.
 
 The same calls produce the same hashes in every process.
 """
@@ -61,7 +61,7 @@ class BlockTree:
         *,
         number: int | None = None,
     ) -> MinedBlock:
-        """Mine a block `seconds` after its parent `parent_block`, by default the last block mined.
+        """Mine a block `seconds` after `parent_block`, which is the last mined block by default.
 
         If `number` is given, the heights below it are skipped, as on some chains. `seconds` may be
         0 or negative.
@@ -125,7 +125,7 @@ def get_branch(block: Block) -> list[Block]:
 
 
 class BranchView:
-    """The branch that an endpoint shows; a height that the chain skipped has None as its block."""
+    """The branch that an endpoint shows; a height without a block maps to None."""
 
     def __init__(self, head: Block) -> None:
         self._branch: list[Block | None] = []

@@ -101,7 +101,7 @@ def to_relay_address(node: Address) -> str:
 
 
 def build_task_row(row_type: str, task: TaskKey, node: Address, **extra_args: object) -> RowBody:
-    """Return the row of a task's start, answer, verdict or end, which names the task's node."""
+    """Return the row of a task's start, answer, verdict or end, including the task's node."""
     node_text = to_relay_address(node)
     args = {"task_id_commitment": task, "selected_node": node_text, **extra_args}
     return RowBody(row_type, node_text, task, args)
@@ -110,7 +110,7 @@ def build_task_row(row_type: str, task: TaskKey, node: Address, **extra_args: ob
 def build_aborted_row(
     task: TaskKey, issuer: Address, status: TaskState, reason: AbortCode
 ) -> RowBody:
-    """Return the row of an aborted task, which names the issuer instead of the task's node."""
+    """Return the row of an aborted task, which names the task's issuer but not its node."""
     args = {
         "task_id_commitment": task,
         "abort_issuer": to_relay_address(issuer),
@@ -128,7 +128,7 @@ def build_node_row(row_type: str, node: Address, network: str, **extra_args: obj
 
 
 def build_kickout_row(node: Address, task: TaskKey, network: str) -> RowBody:
-    """Return the row of a kickout, which names the task that caused it."""
+    """Return the row of a kickout, including the task that caused it."""
     node_text = to_relay_address(node)
     args = {"node_address": node_text, "task_id_commitment": task, "network": network}
     return RowBody("NodeKickedOut", node_text, task, args)

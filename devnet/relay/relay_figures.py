@@ -1,4 +1,4 @@
-"""A relay's own record (books) of the pool and the health of each node, in floats as in the relay.
+"""A relay's own books of each node's pool and health, in floats as in the relay.
 
 The module follows the relay's rules (docs/explanation/crynux.md#the-relays-rules), but shares no
 code with the daemon. If both yield the same values, two independent computations agree.

@@ -28,7 +28,7 @@ _QUIT, _AVAILABLE, _BUSY = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class TimedRow:
-    """A row, and the time in relay seconds at which its transaction was committed."""
+    """A row, and the time in relay seconds when its transaction was committed."""
 
     time: float
     row: PublishedRow
@@ -242,7 +242,7 @@ def parse_record(lines: Iterable[str]) -> RelayRecord:
 def iter_record_lines(
     rows: Iterable[TimedRow], source: RelaySource, poll_times: Sequence[float]
 ) -> Iterator[str]:
-    """Yield the lines of a record, with the rows and the figures of `source` at `poll_times`."""
+    """Yield the lines of a record of `source`: its rows, and its figures at `poll_times`."""
     for timed_row in rows:
         yield json.dumps({"t": timed_row.time, "row": timed_row.row.to_json()})
     for poll_time in poll_times:

@@ -32,7 +32,7 @@ class RelayTask:
 
 
 class GroupOutcome(Enum):
-    """The ways in which the relay ends the task of a group member that answered."""
+    """The relay's possible endings for the task of a group member that answered."""
 
     VALIDATED = "validated"
     REFUND = "refund"

@@ -42,7 +42,7 @@ RELAY_NODES = (
 
 @dataclass(frozen=True, slots=True)
 class RelayLies:
-    """Dishonest acts of a relay, because of which its books and its rows disagree.
+    """Dishonest acts of a relay that make its books and its rows disagree.
 
     Groups, timeouts and ended tasks are counted from 1; 0 means that the act never happens. In the
     group `swapped_group`, the first two members get each other's score. In the group

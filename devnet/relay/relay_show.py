@@ -217,7 +217,7 @@ class RelayShow:
 def start_relay_demo(
     screen: Screen, options: DemoOptions
 ) -> Iterator[tuple[RelayShow, DemoDaemon]]:
-    """Start chain, stakes, relay, database and daemon; all of them are removed afterwards.
+    """Start chain, stakes, relay, database and daemon; remove all of them afterwards.
 
     Raises:
         InputError: a port is in use, or the chain cannot be installed.

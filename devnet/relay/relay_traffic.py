@@ -304,7 +304,7 @@ class _TrafficSimulation:
             self._abort_answered_task(task, _ABORT_CODE_BY_OUTCOME[outcome])
 
     def _abort_answered_task(self, task: RelayTask, abort_code: AbortCode) -> None:
-        """Abort an answered task, for which the node then earns nothing."""
+        """Abort an answered task, so that its node earns nothing."""
         kickout_rows = self._finish_task(task)
         self._commit_rows(
             *kickout_rows,

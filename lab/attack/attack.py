@@ -57,7 +57,7 @@ REASONS_BY_RULE_SET: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyT
 
 
 def find_acceptance_reason(rules: str, strategy: str, fault: str) -> str | None:
-    """Return why a strategy's fault under a rule set is accepted, or None if the fault is open."""
+    """Return why a strategy's fault is accepted under a rule set, or None if it is open."""
     rule_set_reasons = REASONS_BY_RULE_SET.get(rules, {})
     return rule_set_reasons.get((strategy, fault)) or REASON_BY_FINDING.get((strategy, fault))
 
@@ -69,7 +69,7 @@ ProgressCallback = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class AttackPlan:
-    """The plan of a simulation, in which each strategy runs `runs` times with consecutive seeds.
+    """The plan of a simulation; each strategy runs `runs` times with consecutive seeds.
 
     A gain or harm of more than `limit` percent counts as a finding.
     """
@@ -130,7 +130,7 @@ class Finding:
 
     @property
     def failure_rate_increase(self) -> int:
-        """The increase of the share of honest orders that had no result or a false result."""
+        """The increase of the share of honest orders that had no result or a wrong result."""
         return (
             (_compute_mean_failure_rate(self.attacks) - _compute_mean_failure_rate(self.baselines))
             * UNIT

@@ -1,4 +1,4 @@
-"""Behaviours of dishonest nodes, which define how they handle tasks and when they leave."""
+"""Behaviours of dishonest nodes: how they handle tasks, and when they leave."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -129,7 +129,7 @@ class GroupGarbageBehaviour(HonestBehaviour):
 
 
 class ColludingBehaviour(HonestBehaviour):
-    """Gives the agreed false result in a group whose majority consists of the attacker's nodes."""
+    """Gives an agreed wrong result in groups with a majority of the attacker's nodes."""
 
     @override
     def choose_answer_time(self, task: LoopTask) -> Intention:

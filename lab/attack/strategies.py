@@ -1,4 +1,4 @@
-"""The attack strategies, each with its baseline and the orders of its dishonest creators.
+"""The attack strategies with their baselines and the orders of dishonest creators.
 
 docs/explanation/attacks.md#strategies explains each strategy, and lists known attacks that cannot
 be simulated.
@@ -141,7 +141,7 @@ def _build_participants(plan: LoopPlan, attacker_nodes: Sequence[NodeRole]) -> P
 def _make_participants_builder(
     behaviour: Behaviour, node_count: int = OWN_NODES, failures: int = HONEST_FAILURES
 ) -> Callable[[LoopPlan], Participants]:
-    """Return a function that builds participants, with attacker nodes that behave alike."""
+    """Return a function that builds participants whose attacker nodes all behave alike."""
 
     def build_participants(plan: LoopPlan) -> Participants:
         role = replace(build_average_attacker_role(plan), behaviour=behaviour, failures=failures)
@@ -186,7 +186,7 @@ def _build_big_stake_participants(plan: LoopPlan) -> Participants:
 def _make_slow_gpu_builder(
     behaviour: Behaviour, failures: int = HONEST_FAILURES
 ) -> Callable[[LoopPlan], Participants]:
-    """Return a function that builds participants, with attacker nodes that are the slowest."""
+    """Return a function that builds participants whose attacker nodes are the slowest nodes."""
 
     def build_participants(plan: LoopPlan) -> Participants:
         role = replace(build_average_attacker_role(plan), behaviour=behaviour, failures=failures)
@@ -200,7 +200,7 @@ def _make_slow_gpu_builder(
 def _make_creator_builder(
     create_creator: Callable[[LoopPlan, int], CreatorRole], accounts: int
 ) -> Callable[[LoopPlan], Participants]:
-    """Return a function that builds participants, with an attacker who also orders tasks.
+    """Return a function that builds participants whose attacker also orders tasks.
 
     The attacker's nodes know the results of these tasks.
     """

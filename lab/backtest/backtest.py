@@ -23,7 +23,7 @@ DEFAULT_MAX_STARTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class BacktestPlan:
-    """The blocks that a backtest counts, and the measurements that it takes.
+    """The blocks that a backtest counts, and its measurements.
 
     The blocks from `first_block` to `last_block` are counted. Earlier events are folded but not
     counted, and later events are ignored. `max_starts` is the maximum number of task starts that
@@ -94,7 +94,7 @@ def compare_systems_on_history(
 
 
 def _choose_instants(history: History, count: int) -> tuple[int, ...]:
-    """Return block times that are spread evenly over the counted range, including both ends."""
+    """Return block times at even intervals over the counted range, including both ends."""
     from_time, to_time = history.from_time, history.to_time
     if not count:
         return ()

@@ -66,7 +66,7 @@ class SystemResult:
         return _compute_share(self.get_started_task_count(node), self.started)
 
     def compute_expected_share(self, node: Address) -> int | None:
-        """Return a node's expected share of the tasks for which the policy had a candidate.
+        """Return a node's expected share of the tasks with at least one candidate.
 
         The share is in units of 10^-18, or None if there were no such tasks.
         """

@@ -1,4 +1,4 @@
-"""The events of a backtest, in an export or a temporary file, which every process can read."""
+"""The events of a backtest, in an export or a temporary file for every process to read."""
 
 import gc
 import pickle
@@ -17,7 +17,7 @@ EVENTS_PER_CHUNK = 5_000
 
 
 class EventSource(Protocol):
-    """A source of events that is defined by file names, so that other processes can read it."""
+    """A source of events defined by file names, so that other processes can read it."""
 
     def read_chunks(self) -> Iterator[list[DomainEvent]]:
         """Yield all events in order of position, in chunks of a few thousand."""

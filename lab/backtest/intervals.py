@@ -20,7 +20,7 @@ _RECOVERY_SECONDS = 1 << DECAY_BITS
 
 @dataclass(frozen=True, slots=True)
 class HistoryRange:
-    """The counted part of a history, with its first block, and its first and last block time."""
+    """The counted part of a history: its first block, and its first and last block time."""
 
     first_block: int
     from_time: int
@@ -36,7 +36,7 @@ class HistoryRange:
 
 
 def compute_exclusion_end(node: Node, time: int, rules: Rules) -> int:
-    """Return the block time, at the earliest `time`, at which an excluded node has recovered.
+    """Return the first block time, not before `time`, at which an excluded node has recovered.
 
     Without further events, the reliability H can only rise, so bisection finds this second.
     """
@@ -123,7 +123,7 @@ def _build_exclusion_interval(
 
 
 class KickoutTracker:
-    """Tracks the intervals in which kickouts were due, and the kickouts by the network itself."""
+    """Tracks the intervals of due kickouts, and the network's own kickouts."""
 
     def __init__(self) -> None:
         self._open_by_node: dict[Address, DueInterval] = {}

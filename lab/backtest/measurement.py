@@ -112,7 +112,7 @@ def measure_system(
 
 
 class _MeasurementRun:
-    """The processing of one history under one system, and the measurements so far."""
+    """A run over one history under one system, and the measurements so far."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class _MeasurementRun:
             self.follower.apply_event(event)
 
     def _record_changes(self, event: DomainEvent) -> None:
-        """Record the changes of the fold since the last call, at the time of `event`."""
+        """Record the changes since the last call, with the time of `event`."""
         changes = self.fold.ledger.changes
         for node in changes.nodes.values():
             self._record_node_change(node, event)
@@ -193,7 +193,7 @@ class _MeasurementRun:
                 yield node.address
 
     def _record_scores_before(self, time: int) -> None:
-        """Record the scores at every instant before `time`, which later events cannot change."""
+        """Record the scores at each instant before `time`; later events cannot change them."""
         instants = self.plan.instants
         while (
             len(self.recorded_scores) < len(instants)

@@ -24,7 +24,7 @@ _EVENTS_PER_BATCH = 5_000
 
 @dataclass(frozen=True, slots=True)
 class ParquetEvents:
-    """The final events of an export, up to `max_block` if it is given, in order of position."""
+    """The final events of an export, up to `max_block` if given, in order of position."""
 
     paths: tuple[Path, ...]
     max_block: int | None = None
@@ -61,7 +61,7 @@ class ParquetEvents:
                     yield events
 
     def open_history(self, min_block: int) -> History:
-        """Return the history that counts the events from block `min_block` on.
+        """Return the history in which events count from block `min_block` on.
 
         Only three columns are read to count the events.
 

@@ -35,7 +35,7 @@ def compute_gini(amounts: Sequence[int]) -> int | None:
 
 
 def compute_lorenz_curve(amounts: Sequence[int]) -> list[int]:
-    """Return the Lorenz curve, which is the cumulative share of the smallest 0, 1, 2 … n amounts.
+    """Return the Lorenz curve: the cumulative share of the smallest 0, 1, 2 … n amounts.
 
     The list is empty if the sum of the amounts is 0.
     """

@@ -78,7 +78,7 @@ CHANCE_UNIT = 10**27
 
 
 def sample_start_numbers(starts: int, max_starts: int, seed: int) -> frozenset[int] | None:
-    """Return the numbers of the task starts to judge, counted from 0, or None to judge all starts.
+    """Return the numbers (from 0) of the task starts to judge, or None to judge all starts.
 
     The sample is the same for every system, machine and number of processes.
     """

@@ -70,7 +70,7 @@ def run_closed_loop(
 
 
 def check_simulatable(column: SystemColumn) -> None:
-    """Check that a system can be simulated, which requires rules that score validation groups.
+    """Check that a system's rules score validation groups, as a simulation requires.
 
     Raises:
         ValueError: the system has no rules, or scores as the legacy system does.
@@ -125,7 +125,7 @@ def _apply_changes(state: LoopState) -> None:
 
 
 def _handle_due_kickout(state: LoopState, change: KickoutDue) -> None:
-    """Schedule the accusation of a node whose kickout became due, or count the kickout as held.
+    """Schedule the accusation of a node with a newly due kickout, or count the kickout as held.
 
     Somebody accuses the node, waits for the veto delay and executes the kickout
     (docs/explanation/kickouts.md#lifecycle). The accusation follows after `report_seconds`,
@@ -184,7 +184,7 @@ def _trigger_queue_check(state: LoopState) -> None:
 
 
 class LoopJob:
-    """One closed loop to run, with its system, its plan, and a function that builds participants.
+    """One closed loop to run: its system, its plan, and a function that builds participants.
 
     Jobs with the same system name, plan and function are equal. `build_participants` must be
     picklable.

@@ -105,7 +105,7 @@ class Economics:
         return self.base_seconds + self.unit_seconds * size
 
     def compute_toll(self, size: int, fee: int) -> int:
-        """Return the toll, which is what a creator loses when a task times out, in gwei."""
+        """Return the toll in gwei, which a creator loses when a task times out."""
         return min(fee, self.compute_min_fee(size)) if self.tolls else 0
 
     def compute_gas_cost(self, action: GasAction) -> int:

@@ -71,12 +71,12 @@ class LoopResult:
 
     @property
     def failure_rate(self) -> int:
-        """The number of orders per million that had no result or a false result."""
+        """The number of orders per million that had no result or a wrong result."""
         return (self.failed + self.lies) * _MILLION // max(1, self.orders)
 
     @property
     def wrongful_exclusion_rate(self) -> int:
-        """The share of good nodes' time in which they were excluded, in millionths."""
+        """The share of time that good nodes were excluded, in millionths."""
         return self.excluded_seconds * _MILLION // max(1, self.present_seconds)
 
 

@@ -41,7 +41,7 @@ class OrderShape(NamedTuple):
 
 
 class Intention(NamedTuple):
-    """The time at which a node intends to answer.
+    """A node's intended answer time.
 
     `delay_seconds` is the time from the start to the answer, or None. With None and
     `awaited_answers` = 0, the node never answers. With None and `awaited_answers` > 0, the node
@@ -54,7 +54,7 @@ class Intention(NamedTuple):
 
 
 class LoopScore(NamedTuple):
-    """A task score, with the creator of the task and the time at which its group closed."""
+    """A task score, with the task's creator and the closing time of its group."""
 
     creator: Address
     score: int
@@ -112,7 +112,7 @@ class HonestBehaviour:
     """Computes every task, answers as soon as it can, and stays."""
 
     def choose_answer_time(self, task: "LoopTask") -> Intention:
-        """Return the time at which the work is done, even if that is after the timeout."""
+        """Return the time when the work is done, even if that is after the timeout."""
         return Intention(task.seconds)
 
     def choose_answer(self, task: "LoopTask") -> NodeAnswer:

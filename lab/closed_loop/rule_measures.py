@@ -20,14 +20,14 @@ class RuleMeasures:
 
     @property
     def failure_rate(self) -> int:
-        """The share of orders that had no result or a false result."""
+        """The share of orders that had no result or a wrong result."""
         return _compute_rate(
             [(result.failed + result.lies, result.orders) for result in self.results]
         )
 
     @property
     def wrongful_exclusion_rate(self) -> int:
-        """The share of good nodes' time in which they were excluded."""
+        """The share of time that good nodes were excluded."""
         return _compute_rate(
             [(result.excluded_seconds, result.present_seconds) for result in self.results]
         )

@@ -78,7 +78,7 @@ class SearchResult:
 
     @property
     def first_trial(self) -> Trial:
-        """The trial of the unchanged system, with which the others are compared."""
+        """The trial of the unchanged system, to which the others are compared."""
         return self.trials[0]
 
 

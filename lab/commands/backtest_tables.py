@@ -123,7 +123,7 @@ def _format_ordinal(system_index: int) -> str:
 
 
 def _print_and_format_ordinal(result: SystemResult, system_index: int) -> str:
-    """Print which system the name `system N` stands for, and return this name."""
+    """Print the system behind the name `system N`, and return this name."""
     typer.echo(f"{_format_ordinal(system_index)}: {format_system_name(result.column.name)}")
     return _format_ordinal(system_index)
 

@@ -121,7 +121,7 @@ def build_columns_from_options(
 
 
 def resolve_base(option: str, base_text: str) -> SystemBase:
-    """Return the system that a name or file defines, with the `KEY=VALUE` changes that follow.
+    """Return the system defined by a name or a file, with the `KEY=VALUE` changes that follow.
 
     `option` is the option that error messages name.
 

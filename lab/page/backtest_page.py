@@ -81,7 +81,7 @@ def _build_figures(
 
 
 def _sort_nodes_by_disagreement(comparison: Comparison) -> list[Address]:
-    """Return the nodes with a final score, those with the largest differences of scores first."""
+    """Return the nodes with a final score, those with the largest score differences first."""
 
     def compute_agreement(node: Address) -> int:
         scores = [
@@ -119,7 +119,7 @@ def _sort_nodes_by_exclusion(results: Sequence[SystemResult]) -> list[Address]:
 def _sort_nodes_by_share_change(
     comparison: Comparison, results: Sequence[SystemResult]
 ) -> list[Address]:
-    """Return the present nodes, those with the largest changes of their share of tasks first."""
+    """Return the present nodes, those with the largest changes of task share first."""
 
     def compute_shift(node: Address) -> int:
         actual = results[0].compute_actual_share(node) or 0

@@ -52,7 +52,7 @@ def _build_table(
 
 
 def format_history_extent(history: History) -> str:
-    """Return a phrase with the number of a history's counted events, its blocks and its times.
+    """Return a phrase with a history's number of counted events, its blocks and its times.
 
     The phrase fits into the middle of a sentence.
     """
@@ -80,7 +80,7 @@ def build_system_table(comparison: Comparison) -> Table:
 
 
 def build_rule_table(comparison: Comparison) -> Table:
-    """Return a table of the rules and policy parameters in which the systems differ."""
+    """Return a table of the rules and policy parameters that differ between the systems."""
     columns = [result.column for result in comparison.results]
     # The value of an empty list is the empty text, so show "(empty)".
     rows = [
@@ -158,7 +158,7 @@ def build_due_kickout_table(comparison: Comparison) -> Table:
 
 
 def build_network_kickout_table(comparison: Comparison) -> Table:
-    """Return a table of the network's kickouts, with the systems under which they were due."""
+    """Return a table of the network's kickouts, with the systems under which each was due."""
     results = comparison.results
     rows = [
         (

@@ -1,4 +1,4 @@
-"""A MkDocs hook that lets an entry of `nav` name a folder instead of each of its pages.
+"""A MkDocs hook that lets a `nav` entry name a folder instead of all its pages.
 
 `Decisions: decisions/` in mkdocs.yml becomes a section with all pages of docs/decisions/, ordered
 by name. README.md comes first, as the index of the section.

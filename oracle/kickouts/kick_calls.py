@@ -1,4 +1,4 @@
-"""The call kinds of kickouts, the reasons that end an unsent call, and the review after a rewind.
+"""The call kinds of kickouts, the reasons to end an unsent call, and the review after a rewind.
 
 See tests/faults/sending/cases.toml#f56.
 """
@@ -53,7 +53,7 @@ _RETRY_NOT_DUE = "the node is no longer a member, or the network refused permane
 
 
 def report_unjustified_kickout(subject: str, reason: str) -> None:
-    """Log and count a kickout that was sent but is not justified; an operator has to review it."""
+    """Log and count a sent kickout that is not justified; an operator has to review it."""
     indexer_metrics.KICKOUTS_REVOKED.labels("after").inc()
     get_logger().error("kickout_needs_review", node=subject, reason=reason)
 
@@ -101,7 +101,7 @@ def _find_execution_obstacle(
 def _find_objection_delay_reason(
     context: KickoutContext, uow: UnitOfWork, node: Address, due_since: int, time: int
 ) -> str | None:
-    """Return why an objection now delays an already planned accusation, or None if none does."""
+    """Return why an objection now delays a planned accusation, or None if none does."""
     intervals = (entry for entry in uow.kickouts.list_for_node(node) if entry.closed_at is None)
     interval = next(intervals, None)
     if interval is None:
@@ -134,7 +134,7 @@ def is_kick_retry_due(uow: UnitOfWork, kick: NodeKick) -> bool:
 
 
 def end_obsolete_kickout_call(context: KickoutContext) -> StepResult | None:
-    """End an unsent kickout call that is no longer due; return None if there is no such call.
+    """End an unsent kickout call that is no longer due, or return None if there is none.
 
     The review before the signature would end the call as well, but only when the call is signed.
     A call may wait for long, for example until the contract's rate limit admits another kickout,
@@ -152,13 +152,13 @@ def end_obsolete_kickout_call(context: KickoutContext) -> StepResult | None:
 
 
 def list_unsent_kickout_calls(uow: UnitOfWork, account: Account) -> list[Intent]:
-    """Return the calls that lead to an expulsion and that have no nonce yet."""
+    """Return the calls without a nonce that lead to an expulsion."""
     unsent_intents = uow.outbox.intents.list_in_states(account, _UNSENT_STATES)
     return [intent for intent in unsent_intents if intent.request.kind in EXPULSION_KINDS]
 
 
 def get_subject_node(request: CallRequest) -> Address:
-    """Return the node whose kickout the call is about."""
+    """Return the node that a kickout call is about."""
     return Address(request.subject)
 
 
@@ -245,7 +245,7 @@ class RetryKickCall(_ExpulsionCall):
 
 
 class ClearKickCall(_KickCall):
-    """Ends the accusation of a node whose leaf in the last round no longer states the kickout."""
+    """Ends the accusation of a node whose last leaf no longer states that its kickout is due."""
 
     name = CLEAR_KICK
 
@@ -261,7 +261,7 @@ class ClearKickCall(_KickCall):
 
 
 class KickoutHook(BlockHook):
-    """Reports kickouts that were sent on evidence that a reorg has removed from the chain."""
+    """Reports sent kickouts whose evidence a reorg has removed from the chain."""
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:

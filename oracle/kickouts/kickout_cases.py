@@ -70,7 +70,7 @@ class KickoutCase:
 
     @property
     def due_since(self) -> int:
-        """Since when the kickout is due by the last round, in unix seconds; 0 if it is not due."""
+        """The unix time since which the kickout is due by the last round; 0 if it is not due."""
         return 0 if self.proof is None else self.proof.leaf.kickout_due_since
 
 
@@ -153,7 +153,7 @@ def load_kickout_cases(
 def _apply_objection_delays(
     uow: UnitOfWork, cases: Sequence[KickoutCase], policy: KickoutPolicy, time: int
 ) -> list[KickoutCase]:
-    """Return the cases, with an objection's delay as the obstacle where there is no other."""
+    """Return the cases with objection delays as obstacles, unless a case has another obstacle."""
     kickouts = [
         (case.interval, case.due_since)
         for case in cases
@@ -283,7 +283,7 @@ def count_held_intervals(
 
 
 def is_kickout_due_at_head(uow: UnitOfWork, node: Address, due_since: int, rules: Rules) -> bool:
-    """Return whether the kickout that a leaf states as due is still due as of the cursor."""
+    """Return whether a kickout that is due by a leaf is still due as of the cursor."""
     cursor = uow.cursor.get()
     known = uow.nodes.get_many([node]).get(node)
     return (

@@ -1,4 +1,4 @@
-"""The context of kickouts: their rules, and the folder in which their evidence is published."""
+"""The context of kickouts: their rules, and the folder for their published evidence."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -248,7 +248,7 @@ def _is_case_due_at_head(context: KickoutContext, case: KickoutCase) -> bool:
 
 
 def _find_earliest_call_time(context: KickoutContext, calldata: str) -> int | None:
-    """Return the chain time from which a call may succeed (0 for now), or None if never.
+    """Return the earliest chain time for a successful call (0 for now), or None if never.
 
     The call is simulated. If the contract's rate limit is used up, the call waits until the limit
     admits another call, instead of a try at every block (tests/faults/sending/cases.toml#f58). The

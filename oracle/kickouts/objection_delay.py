@@ -78,7 +78,7 @@ def load_objection_delays(
     kickouts: Sequence[tuple[KickoutDue, int]],
     time: int,
 ) -> dict[Address, ObjectionDelay]:
-    """Return the delay of each node that this reporter does not accuse yet at block time `time`.
+    """Return, by node, what delays this reporter's accusations at block time `time`.
 
     `kickouts` are pairs of an open interval, and the unix time since which the node's kickout is
     due by its leaf in the last round. No accusation is delayed if objections are not indexed.
@@ -107,7 +107,7 @@ def load_objection_delays(
 
 
 class _NodeObjections(NamedTuple):
-    """A node's objections, and the answers by `due_since` of the kickout, at block time `time`."""
+    """A node's objections and, by `due_since`, the answers to them, at block time `time`."""
 
     objections: Sequence[Objected]
     answers: Mapping[int, ObjectionAnswer]

@@ -1,4 +1,4 @@
-"""Accepts or refuses a signed objection that was posted to the read API, before gas is spent.
+"""Accepts or refuses signed objections posted to the read API, before gas is spent.
 
 See docs/explanation/objections.md#post-an-objection.
 """
@@ -190,7 +190,7 @@ def _check_earlier_objections(uow: UnitOfWork, statement: ObjectionStatement) ->
 
 
 def has_unsubmitted_objection(uow: UnitOfWork, node: Address) -> bool:
-    """Return whether this reporter has accepted a node's objection that it has not submitted."""
+    """Return whether this reporter has accepted, but not submitted, an objection of a node."""
     time = load_cursor_time(uow)
     return any(
         posted.ended_at is None and posted.deadline >= time

@@ -1,4 +1,4 @@
-"""Submits each posted objection on chain, by one call that the outbox sends exactly once.
+"""Submits each posted objection on chain by a call that the outbox sends exactly once.
 
 See docs/explanation/objections.md#post-an-objection.
 """

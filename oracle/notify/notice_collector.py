@@ -52,7 +52,7 @@ _RETENTION_SECONDS = 30 * 86_400
 
 
 def mark_cleared_halts_as_notified(uow: UnitOfWork) -> None:
-    """Record the newest cleared halt, so that no notices of it and of earlier halts are sent."""
+    """Record the newest cleared halt, so that it and earlier halts cause no notices."""
     cleared_ids = [
         halt.id for halt in uow.halts.list_newest_halts(_MAX_HALTS) if halt.cleared is not None
     ]
@@ -202,7 +202,7 @@ class NoticeCollector:
     def _collect_forecast_notices(
         self, uow: UnitOfWork, blocks: BlockRange, time: int
     ) -> list[Notice]:
-        """Return notices of nodes that came near a kickout, or away from it, by a new score.
+        """Return notices of nodes that a new score brought near a kickout or away from one.
 
         Only members with a score in these blocks are examined. The forecast uses the node's row,
         which is as of the cursor. If the node has a newer score, the notice is therefore left to

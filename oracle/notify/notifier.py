@@ -208,7 +208,7 @@ def _load_notified_conditions(uow: UnitOfWork) -> set[Condition]:
 
 
 def _build_notice(condition: Condition, detail: str | None, time: int) -> Notice:
-    """Return the notice that a condition began, or that it ended if `detail` is None."""
+    """Return a notice that a condition began, or that it ended if `detail` is None."""
     kind = NoticeKind.CONDITION_OVER if detail is None else NoticeKind.CONDITION_BEGAN
     body: dict[str, object] = {
         "condition": condition.key,

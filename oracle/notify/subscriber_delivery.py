@@ -190,7 +190,7 @@ class SubscriptionConfirmation:
 
 
 def end_subscription(uow: UnitOfWork, entry: Subscription, reason: str, now: int) -> None:
-    """End a subscription for a reason that its owner can list, and log it."""
+    """End a subscription, and log the reason, which its owner can list."""
     uow.subscriptions.end(entry.id, reason, now)
     get_logger().warning(
         "subscription_ended", subscription=entry.id, node=entry.node, reason=reason

@@ -1,4 +1,4 @@
-"""Accepts the signed requests of node owners to subscribe, to list subscriptions, or to end one.
+"""Accepts node owners' signed requests to subscribe, list subscriptions, or end one.
 
 A target is a secret, so no error message or log line of this module contains a target. See
 docs/how-to/get-notified.md.
@@ -48,7 +48,7 @@ class SubscriptionLimitError(SubscriptionError):
 
 
 class SignatureUncheckedError(SubscriptionError):
-    """A request whose signature only the node's contract can check, which cannot be called now."""
+    """A signature that only the node's contract can check, while the contract cannot be called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class SubscriptionTerms:
 
     @property
     def max_tries(self) -> int:
-        """The number of failed tries in a row after which a subscription ends."""
+        """The number of consecutive failures that ends a subscription."""
         return _TRIES_BEFORE_HOURLY + _HOURS_PER_DAY * self.max_failing_days
 
 
@@ -105,13 +105,13 @@ def _is_url(text: str, schemes: Collection[str]) -> bool:
 
 
 def compute_link_token(subscription: Subscription) -> str:
-    """Return the token of a subscription's links, which authorises confirming and ending it."""
+    """Return the token of a subscription's links, which authorises its confirmation and end."""
     digest = hmac.digest(subscription.secret, b"link", "sha256")
     return digest.hex()[:_TOKEN_DIGITS]
 
 
 def build_subscription_link(terms: SubscriptionTerms, subscription: Subscription) -> str:
-    """Return the link by which an owner can view, confirm and end a subscription without a key."""
+    """Return the link for viewing, confirming and ending a subscription without a key."""
     return f"{terms.site}/subscriptions/{subscription.id}/{compute_link_token(subscription)}"
 
 
@@ -263,7 +263,7 @@ class SubscriptionIntake:
 
 
 def activate(uow: UnitOfWork, subscription_id: str, now: int) -> None:
-    """Activate a subscription that has not ended, so that the owner gets notices from now on."""
+    """Activate a subscription that has not ended; its owner gets notices from now on."""
     entry = uow.subscriptions.get(subscription_id)
     if entry is None or entry.state in {SubscriptionState.ACTIVE, SubscriptionState.ENDED}:
         return

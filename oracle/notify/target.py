@@ -26,7 +26,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class NoticeFilter:
-    """The kinds and nodes of which a target gets notices; an empty set matches everything.
+    """The kinds and nodes for which a target gets notices; an empty set matches everything.
 
     If the filter contains nodes, a notice that concerns no node matches only if its kind is in
     `network_kinds`.

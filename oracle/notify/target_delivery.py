@@ -42,7 +42,7 @@ class TargetDelivery:
     _in_flight: Notice | None = None
 
     def deliver_due_notice(self, wait_seconds: float | None) -> bool:
-        """Finish the delivery in flight, or start the next delivery; return whether it succeeded.
+        """Finish the delivery in flight or start the next one; return whether it succeeded.
 
         `wait_seconds` limits the wait for a response; None waits until the response arrives.
         """

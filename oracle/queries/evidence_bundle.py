@@ -1,4 +1,4 @@
-"""Builds the file with all data needed to verify a node's scores in a round without the oracle.
+"""Builds the file for verifying a node's scores in a round without the oracle.
 
 The page `/verify` reads the file. See docs/spec/evidence.md#bundle.
 """
@@ -255,7 +255,7 @@ def _load_objections(
 def _load_events(
     archive: EventArchive, uow: UnitOfWork, entries: Sequence[ScoreEntry], last_block: int
 ) -> tuple[list[DomainEvent], list[BundleLog]]:
-    """Return all events about the groups of `entries` in order, and the logs of these events.
+    """Return all events of the groups of `entries` in order, and their logs.
 
     Events after `last_block` are left out, because they change no score of the round.
     """
@@ -296,7 +296,7 @@ def _load_events(
 
 
 def _iter_task_blocks(task: Task) -> Iterator[int]:
-    """Yield the blocks of those events of a task that its score may depend on."""
+    """Yield the blocks of the events on which a task's score may depend."""
     positions = (
         task.created_at,
         task.started_at,

@@ -120,7 +120,7 @@ class Explanation:
 
     @property
     def rules(self) -> Rules:
-        """Return the rules by which the node is scored."""
+        """Return the rules that the node is scored by."""
         return self.population.rules
 
     @property
@@ -383,7 +383,7 @@ def _load_tasks(
     members_by_position: Mapping[Position, tuple[GroupMember, ...]],
     changes: Iterable[ReliabilityChange],
 ) -> dict[TaskKey, Task]:
-    """Return the tasks of the scores, of their groups' members, and of the reliability changes."""
+    """Load the tasks of the scores and reliability changes, and of the scores' group members."""
     task_keys = {entry.task for entry in scores}
     task_keys |= {member.task for members in members_by_position.values() for member in members}
     task_keys |= {change.task for change in changes if change.task is not None}

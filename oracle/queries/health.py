@@ -112,7 +112,7 @@ def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
 
 
 def _list_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
-    """Yield the reasons not to trust the stored blocks, or the state that was folded from them."""
+    """Yield the reasons not to trust the stored blocks or the state folded from them."""
     for endpoint, reason in uow.facts.quarantine.get_reason_by_endpoint().items():
         hint = f"`qos-oracle endpoint readmit {endpoint}` readmits it"
         yield HealthFinding(Condition.PROVEN_WRONG, f"{endpoint} is not used: {reason}; {hint}")
@@ -241,7 +241,7 @@ def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> l
 def list_chain_findings(
     status: OperatorStatus, chain: ChainView, heartbeat_seconds: int | None, now: int
 ) -> list[HealthFinding]:
-    """Return the findings from a single read of the chain, for commands that run without a daemon.
+    """Return the findings from a single read of the chain, for commands without a daemon.
 
     `heartbeat_seconds` is None without an oracle contract. `now` is the time of this machine in
     unix seconds.

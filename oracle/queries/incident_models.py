@@ -74,7 +74,7 @@ def build_incident_view(incident: Incident) -> IncidentView:
 
 
 def describe_incident(incident: Incident) -> str:
-    """Return the kind of an incident, and the application that it concerns, if any."""
+    """Return the kind of an incident, and its application if there is one."""
     if incident.creator is None:
         return "network outage"
     return f"burst of timeouts of the application {incident.creator}"
@@ -109,7 +109,7 @@ def load_timeout_marks(
     *,
     up_to_block: int,
 ) -> TimeoutMarks:
-    """Return which of a node's timeouts happened during incidents that were known at a block.
+    """Return which timeouts of a node happened during incidents known at a block.
 
     `find_creator` returns the creator of a task as of that block, or None if the creator is not
     known.

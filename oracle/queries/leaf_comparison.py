@@ -138,7 +138,7 @@ class PeerLeaves:
 
 
 def compare_report_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComparison:
-    """Compare a report with another reporter's report, and find the first leaf that differs.
+    """Compare a report with another reporter's report, and find the first differing leaf.
 
     Of the leaves, only the first piece whose hash differs is fetched.
 
@@ -312,7 +312,7 @@ def _fetch_block(chain: ChainSource, block_number: int) -> BlockRef:
 def _find_first_difference(
     uow: UnitOfWork, accepted: RoundAccepted, tree: RoundTree
 ) -> LeafDifference | None:
-    """Return the first leaf in which a computed tree differs from a round's stored leaves."""
+    """Return the first leaf that differs between a computed tree and a round's stored leaves."""
     pieced_round = load_pieced_round(uow, LeafCache(), accepted)
     if pieced_round is None:
         return None

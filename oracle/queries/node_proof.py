@@ -103,7 +103,7 @@ def prove_node(
 
 
 def has_stored_leaves(uow: UnitOfWork, cache: LeafCache, round_number: int | None) -> bool:
-    """Return whether the leaves for a proof in this round are stored, or no proof is possible.
+    """Return whether the leaves for a proof in this round are stored or no proof is possible.
 
     The result is True if the round was not accepted, because no proof is possible then.
     """

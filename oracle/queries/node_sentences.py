@@ -61,7 +61,7 @@ class NodeCauses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSummary(NodeCauses):
-    """The data from which the sentences about a node are made; times are unix seconds.
+    """The data for the sentences about a node; times are unix seconds.
 
     `points` is the mean of the scores that count, in units of 10^-18. `group_size` is the size of
     the groups of these scores, or None if the sizes differ. `kick_at` is the time from which an

@@ -1,4 +1,4 @@
-"""Builds the summary of a node at the cursor or an explained block, and its causes of lost QoS.
+"""Builds a node's summary at the cursor or an explained block, and the causes of its lost QoS.
 
 `explain` prints the causes below its answer (docs/how-to/explain-a-score.md#read-the-summary).
 """
@@ -91,7 +91,7 @@ def build_node_summary_from_explanation(
 
 
 def build_score_causes(snapshot: "ApiSnapshot", node: Node) -> NodeCauses:
-    """Return the causes of a node's score as of the cursor, without the rest of the summary."""
+    """Return the causes of a node's score as of the cursor, without a complete summary."""
     score_count = count_effective_scores(node, snapshot.cursor.time, snapshot.source.archive.rules)
     scores = snapshot.uow.scores.list_for_node_up_to_block(
         node.address, snapshot.cursor.number, score_count
@@ -225,7 +225,7 @@ def _format_rank_in_group(explanation: Explanation, rank: int | None) -> str:
 
 
 def _compute_factor_costs(explanation: Explanation) -> list[ScoreCost]:
-    """Return how much QoS the factors R, P and B cost, each by its weight times its gap to 1."""
+    """Return the QoS lost by each of the factors R, P and B: its weight times its gap to 1."""
     legacy, factors = explanation.rules.legacy, explanation.node_scores.factors
     if legacy is None or factors is None:
         return []

@@ -186,7 +186,7 @@ def _is_kickout_executed(kick: NodeKick | None, due_since: int) -> bool:
 def _find_answer_deadline(
     objection: Objected, check: ObjectionCheck | None, terms: ObjectionTerms | None
 ) -> int | None:
-    """Return the block time by which an objection must be answered, or None if never."""
+    """Return the block time until which an objection must be answered, or None if never."""
     if check is None or check.verdict is ObjectionVerdict.REFUTED or terms is None:
         return None
     return objection.time + terms.answer

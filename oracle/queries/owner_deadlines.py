@@ -151,14 +151,14 @@ def _describe_action_before_accusation(
 
 
 def _describe_accusation(summary: NodeSummary) -> str:
-    """Return the predicate of a sentence on whether other accounts can accuse the node already."""
+    """Return the predicate of a sentence that says whether others can accuse the node already."""
     if summary.shown_round is None:
         return "can accuse the node once a round on the chain shows the kickout"
     return f"can accuse the node now, because round {summary.shown_round} shows the kickout"
 
 
 def _format_score_recovery(summary: NodeSummary, deadline: int | None = None) -> str:
-    """Return what would end a due kickout, how long it takes, and how often the node has done it.
+    """Return what would end a due kickout and how long it takes, with the node's first ranks.
 
     `deadline` is in unix seconds; the text states whether enough time is left until then.
     """
@@ -190,7 +190,7 @@ def list_owner_deadlines(
     posted: PostedEntry | None,
     rules_times: Iterable[int],
 ) -> list[OwnerDeadline]:
-    """Return the steps of a due kickout, then the upcoming deadlines, earliest first.
+    """Return the steps of a due kickout, followed by the deadlines, earliest first.
 
     `posted` is an objection to the due kickout that was posted to this reporter and is not on the
     chain yet, or None. `rules_times` are the times at which announced rules can take effect at the
@@ -254,7 +254,7 @@ def _describe_wait(view: NodeView) -> str:
 
 
 def _is_refuted(view: NodeView) -> bool:
-    """Return whether the objection that counts is refuted and unanswered, so it delays nothing."""
+    """Return whether the relevant objection is refuted and unanswered, so it delays nothing."""
     objection = _find_relevant_objection(view)
     return (
         objection is not None
@@ -307,13 +307,13 @@ def _find_seconds_to_kickout(outlook: KickoutOutlook | None) -> int | None:
 
 
 def _find_expulsion_end(view: NodeView) -> int | None:
-    """Return the unix time at which a node's expulsion ends or ended, or None without one."""
+    """Return the unix time of the end of a node's expulsion, or None if it was not expelled."""
     kick = view.kickout.on_chain
     return None if kick is None or kick.state not in EXPELLED_STATES else kick.expelled_until
 
 
 def _describe_expulsion(summary: NodeSummary, view: NodeView) -> str:
-    """Return when and how a node that was kicked out, or will be, can join again."""
+    """Return when and how a node can join again after its past or coming expulsion."""
     kick = view.kickout.on_chain
     expelled_until = _find_expulsion_end(view)
     if kick is not None and kick.state == KickState.READMITTED:

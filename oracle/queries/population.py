@@ -1,4 +1,4 @@
-"""Computes the list rows of nodes, from the nodes and from data of the whole network."""
+"""Computes the rows of a node list from the nodes and from network-wide data."""
 
 from array import array
 from collections import Counter
@@ -56,7 +56,7 @@ def load_on_chain_scores(
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """The data of the whole network that scores depend on, as of the block time `time` in seconds.
+    """The network-wide data for the scores, as of the block time `time` in seconds.
 
     `on_chain` are the scores in the last accepted round. `shares` has each member's share of the
     window's incentive. Except under legacy rules, `peers` is None and `shares` is empty. `labels`
@@ -97,7 +97,7 @@ class RankedNodes(Protocol):
 def load_ranked_population(
     uow: UnitOfWork, ranking: RankedNodes, time: int, rules: Rules, on_chain: OnChainScores
 ) -> Population:
-    """Return the data of the network as of a block time, with the values of a ranking."""
+    """Return the network-wide data as of a block time, and the values of a ranking."""
     shares = ranking.get_incentive_shares()
     return Population(time, rules, ranking.peers, shares, on_chain, _uses_feed(uow))
 
@@ -105,7 +105,7 @@ def load_ranked_population(
 def load_population(
     uow: UnitOfWork, nodes: Collection[Node], time: int, rules: Rules, on_chain: OnChainScores
 ) -> Population:
-    """Return the data of the network as of a block time; `nodes` are all of its nodes."""
+    """Return the network-wide data as of a block time; `nodes` are all nodes of the network."""
     peers = compute_population_maxima(nodes, time, rules)
     shares = compute_incentive_shares(nodes, time, rules, peers)
     return Population(time, rules, peers, shares, on_chain, _uses_feed(uow))

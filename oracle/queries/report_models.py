@@ -104,7 +104,7 @@ class ReportEntry(ReportBasis):
 
 
 class ReportDetail(ReportEntry):
-    """A report that was recomputed from the stored logs, and the stored report of the period."""
+    """A report recomputed from the stored logs, and the stored report of its period."""
 
     same_as_cut: bool | None = Field(
         description=(
@@ -235,7 +235,7 @@ def build_round_entry(
 def compute_report_detail(
     store: Store, reader: EventReader, rules: Rules, settings: ReportSettings, as_of: BlockRef
 ) -> ReportDetail:
-    """Compute the report as of a block, with the same result as any reporter of this rules id."""
+    """Compute the report as of a block, as any reporter with this rules id would."""
     with store.read_transaction() as uow:
         folded = fold_state_up_to(uow, reader, rules, as_of.number)
         computed = build_report(uow, reader, folded, as_of, rules, settings)
@@ -258,7 +258,7 @@ def build_report_entry(stored_report: StoredReport) -> ReportEntry:
 
 
 def build_report_basis(report: Report) -> ReportBasis:
-    """Return the block and the round on which a report is based."""
+    """Return the block and the round that a report is based on."""
     return ReportBasis(
         period=report.period,
         as_of=report.as_of.number,

@@ -1,4 +1,4 @@
-"""Lists the days or hours in which a node's QoS changed, with the causes and their sums.
+"""Lists the days or hours in which a node's QoS changed, with each cause and its sum.
 
 The functions use only the history that `/v1/nodes/{node}/history` returns, so the periods cover
 the time range that the reader selected.
@@ -100,7 +100,7 @@ def _group_by_period(
 def _build_score_period(
     start: int, seconds: int, points: Sequence[HistoryPoint], marks: Sequence[HistoryMark]
 ) -> ScorePeriod:
-    """Return the score period of some history points, the first of which precedes the period."""
+    """Return the score period of history points; the first point precedes the period."""
     falls = [
         mark
         for mark in marks
@@ -123,7 +123,7 @@ def _build_score_period(
 def _split_change_by_cause(
     before: HistoryPoint, after: HistoryPoint, change: int
 ) -> list[tuple[str, int]]:
-    """Split a change of QoS into the parts due to scores and to reliability, in whole hundredths.
+    """Split a change of QoS by cause into scores and reliability, in whole hundredths.
 
     Only the states at both ends count, so that a fall of reliability that has recovered costs
     nothing. The change of each factor is multiplied by the mean of the other one, so that the two

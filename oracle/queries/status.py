@@ -218,13 +218,13 @@ def _count_blocks_by_level(uow: UnitOfWork) -> dict[str, int]:
 
 
 def count_suspect_blocks(uow: UnitOfWork) -> int:
-    """Count the blocks read from endpoints proven wrong that no other endpoint has confirmed."""
+    """Count the blocks that were read from endpoints proven wrong and not confirmed by another."""
     scope = uow.coverage.get_current_scope()
     return 0 if scope is None else uow.facts.quarantine.count_suspect_blocks(scope.id)
 
 
 def _count_due_kickouts(uow: UnitOfWork) -> int:
-    """Count the kickouts that are due under the rules that folded the database."""
+    """Count the kickouts that are due under the rules of the database's last fold."""
     rule_set = get_bound_rules(uow)
     rules = None if rule_set is None else uow.rule_sets.find_rules(rule_set.sha256)
     # The rules of another release may be unreadable; `status` must still work.

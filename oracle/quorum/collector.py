@@ -95,7 +95,7 @@ def fetch_peer_statements(
 
 
 def refetch_peer_statements(context: QuorumContext, round_number: int) -> int:
-    """Fetch the statements about a settled round again, to find conflicts that appeared later.
+    """Fetch the statements about a settled round again, to find later conflicts.
 
     `PeerClients` limits how often a round is fetched again. The contract is queried only if a
     statement is new.

@@ -1,4 +1,4 @@
-"""Detects accepted rounds that this reporter's key signed, but that its database does not contain.
+"""Detects accepted rounds that this reporter's key signed but its database does not contain.
 
 The contract emits the signers of each round. A signature without a stored statement means that the
 key was stolen, or that a database was lost. A statement from a lost database may still be accepted

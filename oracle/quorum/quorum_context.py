@@ -1,4 +1,4 @@
-"""The context of a reporter in a quorum, and why its next report is not signed by a quorum."""
+"""The context of a reporter in a quorum, and the reasons why its next report lacks signatures."""
 
 from dataclasses import dataclass, field
 
@@ -143,7 +143,7 @@ class QuorumContext:
         return status
 
     def _record_mismatches(self, mismatches: dict[str, str], newest_block: BlockRef) -> None:
-        """Record how the status of each endpoint differs from the events; empty if one agrees."""
+        """Record how each endpoint's status differs from the events, or clear it if one agrees."""
         with self.account_context.store.read_transaction() as uow:
             cursor = uow.cursor.get()
         if cursor is None:

@@ -156,7 +156,7 @@ def log_conflicts(
     message: ReportMessage,
     contract_status: RootsStatus,
 ) -> None:
-    """Log if a statement conflicts with this reporter's report, or with others of its signer.
+    """Log conflicts of a statement with this reporter's report and its signer's other statements.
 
     `message` is the statement as it was received.
     """

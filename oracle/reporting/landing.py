@@ -1,4 +1,4 @@
-"""Records which reports landed on the contract, whoever sent them, and which were missed."""
+"""Records which reports landed on the contract, regardless of sender, and which were missed."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby

@@ -37,7 +37,7 @@ def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> N
 def prune_pieces(
     uow: UnitOfWork, settings: ReportSettings, as_of: BlockRef, final_number: int
 ) -> None:
-    """Delete the pieces that are needed neither for a kept round nor for a possible future round.
+    """Delete the pieces that neither a kept round nor a possible future round needs.
 
     A report can no longer be accepted once a final block is later than its deadline. The report as
     of `as_of` is kept. A report that an operator released is kept until a later report lands,

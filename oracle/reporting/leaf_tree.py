@@ -52,7 +52,7 @@ class _UpdateStoppedError(Exception):
 
 
 class LeafTree:
-    """The tree of all leaves, and the state up to which the leaves are computed.
+    """The tree of all leaves, and the state up to which it is computed.
 
     All methods are called by the same thread. Each method except `start_update` waits for the
     update that runs in the background. `discard_edits` may be called only after `refresh`.
@@ -84,7 +84,7 @@ class LeafTree:
         return self._tree
 
     def store_pieces(self, uow: UnitOfWork, as_of: BlockRef) -> None:
-        """Store the pieces that changed since the last report; `refresh(as_of)` must precede."""
+        """Store the pieces that changed since the last report; call `refresh(as_of)` first."""
         if self._first_own_cut is None:
             self._first_own_cut = as_of.number
         dropped_pieces = self._tree.edits.dropped_pieces
@@ -217,7 +217,7 @@ class LeafTree:
         return True
 
     def _find_resumable_cut(self, uow: UnitOfWork) -> Report | None:
-        """Return the last report, or None if more than new blocks may have changed the state.
+        """Return the last report, or None if the state may have changed other than by new blocks.
 
         A refold may change any node. A rewind leaves no report above its block, except accepted
         reports, whose blocks may have left the chain.
@@ -247,7 +247,7 @@ class LeafTree:
             self._clear()
 
     def _cancel_update(self) -> None:
-        """End the running update within a batch of rows, regardless of its result."""
+        """End the running update at its next batch of rows, and ignore its result."""
         update, self._running_update = self._running_update, None
         if update is not None:
             self._must_stop = True
@@ -257,7 +257,7 @@ class LeafTree:
     def _evaluate_nodes(
         self, uow: UnitOfWork, number: int, time: int, *, is_cut: bool, keeps_leaves: bool
     ) -> None:
-        """Evaluate the nodes that changed up to block `number`, and at a report, recovering nodes.
+        """Evaluate the nodes changed up to block `number`, and for a report also recovering nodes.
 
         Unless `keeps_leaves` is set, the tree's edits keep no changed leaves.
         """

@@ -106,7 +106,7 @@ def find_abandoned_pushes(uow: UnitOfWork) -> list[Intent]:
 
 
 def _is_statement_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
-    """Return whether no further push of a statement is planned, although it could still land."""
+    """Return whether a statement could still land, although no further push of it is planned."""
     newest = pushes[0]
     request = pushes[0].request
     if len(pushes) < MAX_TRIES or newest.state not in RETRYABLE_STATES:

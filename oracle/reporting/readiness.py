@@ -16,7 +16,7 @@ from oracle.txmgr.context import AccountContext
 def find_reporting_obstacle(
     context: ReportingContext, uow: UnitOfWork, heads: Heads, contract_status: RootsStatus
 ) -> str | None:
-    """Return why nothing may be reported from the indexed state, or None if reports are allowed.
+    """Return why the indexed state must not be reported, or None if reports are allowed.
 
     The contract's last round and its settings are known from the logs and from calls, and both
     must be equal.

@@ -46,7 +46,7 @@ def build_report(
 def build_tree_of_folded_state(
     uow: UnitOfWork, reader: EventReader, folded: FoldedState, time: int, rules: Rules
 ) -> RoundTree:
-    """Return the tree of all nodes of a folded state, as of the block time `time`."""
+    """Return the tree of all nodes in a folded state, as of the block time `time`."""
     policy = KickoutPolicy(rules, reader.holds_kickouts)
     nodes = folded.fold.ledger.nodes
     leaves = iter_linked_leaves(
@@ -87,7 +87,7 @@ def find_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef | Non
 def find_last_block_of_period(
     chain: ChainSource, store: Store, period: int, period_seconds: int
 ) -> BlockRef:
-    """Return the last block of a period, which is the as-of block of its report.
+    """Return a period's last block, which is the as-of block of its report.
 
     The block is taken from the stored report. If there is no such report, or if the report was
     missed, so that its block may have left the chain, the block is found on the chain by

@@ -85,7 +85,7 @@ class ReportCutter(BlockHook):
     def on_window(
         self, uow: UnitOfWork, headers: Sequence[BlockRef], last_block: BlockRef, newest_block: int
     ) -> None:
-        """Record the first period from which on no report is missing.
+        """Record the first period since which no report is missing.
 
         Reports of earlier periods are missing, because no reports are cut during backfill. The
         schedule of submissions needs this period (`domain.reports.round_schedule`).
@@ -146,7 +146,7 @@ class ReportCutter(BlockHook):
     def build_report(
         self, uow: UnitOfWork, contract_state: ContractState, as_of: BlockRef
     ) -> Report:
-        """Compute the report as of a block without comparing its lanes, and write nothing."""
+        """Compute the report as of a block; compare no lanes, and write nothing."""
         tree = self._leaf_tree.refresh(uow, as_of, needs_edits=False)
         # The lanes are not compared: if few nodes changed, comparing a million lanes would take
         # longer than computing the root.
@@ -214,7 +214,7 @@ class ReportCutter(BlockHook):
 
 
 def _load_reproducible_reports(uow: UnitOfWork, blocks: BlockRange) -> list[Report]:
-    """Return the stored reports as of these blocks that the present rules should reproduce.
+    """Return the stored reports as of these blocks that the current rules should reproduce.
 
     Missed reports are left out, because their block may have left the chain. Reports before the
     replacement of the rules are left out, because they were cut under other rules.

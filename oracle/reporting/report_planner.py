@@ -78,7 +78,7 @@ from oracle.txmgr.deferral import find_deadline_obstacle
 
 @dataclass(frozen=True, slots=True)
 class _ScheduledReport:
-    """The scheduled report, its statement for the next round, and the state of the contract."""
+    """The scheduled report, its statement for the next round, and the contract's state."""
 
     report: Report
     contract_status: RootsStatus
@@ -89,7 +89,7 @@ class _ScheduledReport:
 def plan_push(
     context: ReportingContext, heads: Heads, *, mark_outcomes: bool = True
 ) -> StepResult | None:
-    """Sign the scheduled report, collect a quorum and plan the push, or return None if idle.
+    """Sign the scheduled report, collect a quorum and plan the push; return None if idle.
 
     With `mark_outcomes`, the outcomes of other reports are stored first; a read-only caller passes
     False.
@@ -164,7 +164,7 @@ def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredR
 def _needs_work(
     context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
 ) -> bool:
-    """Return whether a report needs work for which the contract has to be queried."""
+    """Return whether a report needs work that requires the contract's state."""
     if (
         stored_cut.state is not ReportState.DUE
         or stored_cut.cut.as_of > context.find_latest_reportable_block(heads)
@@ -201,7 +201,7 @@ def _is_push_stuck(context: ReportingContext, push: Intent, status: RootsStatus)
 def _find_publishable_report(
     context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: RootsStatus
 ) -> _ScheduledReport | None:
-    """Return the scheduled report, or None if there is none or reporting is not allowed now.
+    """Return the scheduled report, or None if there is none or reporting is blocked now.
 
     Raises:
         TransientError: the contract's rules differ from the configured rules.

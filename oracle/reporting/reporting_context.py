@@ -17,7 +17,7 @@ from oracle.txmgr.context import BLOCKS_UNDER_HEAD, AccountContext
 
 @dataclass(slots=True)
 class InheritedReports:
-    """The reports whose leaves may be wrong, because another process or state led to them.
+    """The reports whose leaves may be wrong, because another process or state produced them.
 
     `newest_period` is the newest report when this process began to plan, or after the last refold,
     or None if there was none. `refold_count` is the number of refolds by then, or None if this

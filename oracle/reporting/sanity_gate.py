@@ -52,7 +52,7 @@ def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[
 
 
 def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple[int, int]]:
-    """Return the period and the as-of block of a report and of up to `limit` earlier reports.
+    """Return the periods and as-of blocks of a report and of up to `limit` earlier reports.
 
     The pairs are sorted, oldest first.
     """
@@ -176,7 +176,7 @@ def _find_quiet_period_hold_reason(
 
 
 def _are_all_logs_indexed(uow: UnitOfWork, first: int, last: int) -> bool:
-    """Return whether no log of these blocks can be missing.
+    """Return whether the logs of these blocks are proven to be complete.
 
     Either the block headers prove that the logs are complete, or a second endpoint later returned
     the same logs.

@@ -18,7 +18,7 @@ from oracle.store.outbox.records import Intent
 def decide_report_submission(
     context: ReportingContext, report: Report, contract_status: RootsStatus
 ) -> SubmissionDecision:
-    """Decide whether to send a report now, and up to which maximum fee per gas, in wei.
+    """Decide whether to send a report now, and at which maximum fee per gas, in wei.
 
     If the report is not sent now, it is evaluated again at the next block. The maximum fee never
     exceeds the cap. A report that the sanity gate holds is not sent, regardless of who signed it.
@@ -87,7 +87,7 @@ def decide_push_submission(
 def _decide_submission_by_change(
     context: ReportingContext, report: Report, times: tuple[int, int]
 ) -> SubmissionDecision:
-    """Decide whether a report is worth sending, from the times of the last round and of now."""
+    """Decide whether a report is worth sending, given the times of the last round and now."""
     pushed_at, now = times
     return decide_submission(
         report.change,

@@ -1,4 +1,4 @@
-"""Client of one JSON-RPC endpoint over HTTP, with keep-alive, typed results, batches and timeouts.
+"""Client of one JSON-RPC endpoint over HTTP: keep-alive, typed results, batches and timeouts.
 
 This module retries no request. It learns the batch size that the endpoint accepts from refusals
 (docs/explanation/ingest.md#ranges). The URL may contain keys, so only its scheme, host and port
@@ -364,7 +364,7 @@ class JsonRpcClient:
     def _build_batch_error(
         self, method: str, responses: Sequence[JsonRpcResponse[Any]]
     ) -> RpcError:
-        """Return the error of a batch in which every request was refused."""
+        """Return the error for a batch whose requests were all refused."""
         error_body = parse_error_body(responses[0].error) if responses else JsonRpcErrorBody()
         error: RpcError = build_error_from_body(
             self.name, method, responses[0].error if responses else None

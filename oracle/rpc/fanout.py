@@ -170,7 +170,7 @@ class PoolView:
         return self._with_endpoints(synced_endpoints) if synced_endpoints else self
 
     def with_known_chain(self, chain_id: int) -> "PoolView":
-        """Return a view of the endpoints that report any chain id, even that of another chain.
+        """Return a view of the endpoints that report a chain id, even the id of another chain.
 
         Raises:
             TransientError: no endpoint reports its chain id.

@@ -195,7 +195,7 @@ class NewHeadSubscription:
 
 
 def find_websocket_url(endpoint_url: str, chain_id: int) -> str | None:
-    """Return the URL of a websocket at the endpoint's host that announces new blocks, or None."""
+    """Return the URL of a websocket at the endpoint's host that announces blocks, or None."""
     return next(
         (
             url
@@ -207,7 +207,7 @@ def find_websocket_url(endpoint_url: str, chain_id: int) -> str | None:
 
 
 def _list_likely_websocket_urls(endpoint_url: str) -> list[str]:
-    """Return likely websocket URLs of an endpoint: its own path, a path below /ws, Geth's port."""
+    """Return likely websocket URLs of an endpoint: its path, a path below /ws, and Geth's port."""
     parts = urlsplit(endpoint_url.strip())
     scheme = _WEBSOCKET_SCHEMES.get(parts.scheme)
     if scheme is None:

@@ -1,4 +1,4 @@
-"""Builds web3 objects without an endpoint, which only encode and decode by the ABI of a contract.
+"""Builds web3 objects without an endpoint, only for encoding and decoding by a contract's ABI.
 
 The endpoint pool sends all requests. Import this module only where it is used, because importing
 web3 takes about a second.

@@ -1,4 +1,4 @@
-"""The pool of all endpoints of one chain, which runs work with the first healthy endpoint.
+"""The pool of all endpoints of one chain, which gives work to the first healthy endpoint.
 
 Endpoints are used in the configured order. An endpoint that failed, or that is much slower than
 another one, loses its position until it has been healthy for a minute

@@ -15,7 +15,7 @@ from oracle.rpc.error_kinds import ErrorKind
 
 
 class RefusedFeature(StrEnum):
-    """The feature that a provider refuses, which tests use to simulate the refusal."""
+    """The feature that a provider refuses; tests use it to simulate the refusal."""
 
     RATE = "too many requests"
     BLOCKS = "too many blocks in one range"

@@ -101,7 +101,7 @@ def _parse_error_code(code: object) -> int:
 
 
 def _extract_error_text(error: dict[str, Any]) -> str:
-    """Return the message, followed by the text in `data`, where some vendors put the reason."""
+    """Return the message and then the text in `data`, where some vendors put the reason."""
     message = next((error[name] for name in _MESSAGE_FIELDS if error.get(name)), "")
     if isinstance(message, dict):
         message = _extract_error_text(message)
@@ -162,7 +162,7 @@ RawReader: TypeAlias = Callable[[Sequence[Any], Buffer], T | None]
 def read_raw_responses(
     body: bytes, requests: Sequence[Mapping[str, Any]], read_raw: RawReader[T], *, is_batch: bool
 ) -> dict[int, JsonRpcResponse[T]] | None:
-    """Return the results that `read_raw` reads, by request id, or None if one must be decoded."""
+    """Return the results read by `read_raw`, by request id, or None if one must be decoded."""
     body_type = list[_RawJsonRpcResponse] if is_batch else _RawJsonRpcResponse
     try:
         decoded = get_body_decoder(body_type).decode(body)

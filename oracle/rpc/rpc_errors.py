@@ -121,7 +121,7 @@ class CallRefusedError(RpcError):
 
     @property
     def is_out_of_gas(self) -> bool:
-        """Whether the call ran out of gas, in which case it has no revert data."""
+        """Whether the call ran out of gas, so that it has no revert data."""
         return self.data is None and _OUT_OF_GAS_PATTERN.search(self.message) is not None
 
     @property
@@ -255,7 +255,7 @@ _KIND_BY_STATUS: dict[int, ErrorKind] = {
 
 
 def _parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header (number or date), limited to an hour, or None."""
+    """Return the seconds of a Retry-After header (number or date), at most an hour, or None."""
     header = headers.get("Retry-After", "")
     if header.isdecimal():
         return min(_MAX_RETRY_AFTER_SECONDS, float(header))
@@ -293,7 +293,7 @@ def _add_stated_limits(error: RpcError, message: str) -> RpcError:
 
 
 def _extract_revert_data(data: object) -> str | None:
-    """Return the output of a revert, which some endpoints nest more deeply or prefix, or None."""
+    """Return the output of a revert, even if it is nested or prefixed, or None."""
     if isinstance(data, dict):
         data = data.get("data") or data.get("result")
     if not isinstance(data, str):

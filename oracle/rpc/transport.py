@@ -217,7 +217,7 @@ def _translate_error(name: str, error: Exception) -> RpcError:
 
 
 def _find_connection_failure_reason(error: BaseException) -> str | None:
-    """Return why there is no connection, as reported by the operating system or TLS, or None.
+    """Return why there is no connection, in the words of the system or of TLS, or None.
 
     The operator needs the reason, because an expired certificate, an unknown host name and a
     refused connection have different remedies.

@@ -69,7 +69,7 @@ def create_keystore(
 
 
 def read_keystore_address(keystore: Path) -> Address | None:
-    """Read the address in a keystore, or return None if the keystore does not contain its address.
+    """Read the address in a keystore; return None if the keystore contains no address.
 
     No password is needed, because most keystores contain their address in plain text.
 

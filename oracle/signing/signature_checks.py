@@ -167,7 +167,7 @@ def assemble_signed_transaction(
 def verify_signed_transaction(
     raw_transaction: bytes, request: TransactionRequest, address: Address
 ) -> SignedBytes:
-    """Verify that this account signed exactly the requested transaction; return the signed bytes.
+    """Verify that this account signed exactly the requested transaction; return its signed bytes.
 
     Raises:
         WrongSignatureError: the bytes differ from the request; the message names the fields.

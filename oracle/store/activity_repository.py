@@ -45,7 +45,7 @@ from oracle.store.tables.state_tables import (
 
 
 class NodeTrendPoint(NamedTuple):
-    """A score of a node, or a change of its reliability; in the second case `score` is None."""
+    """A score of a node or, with `score` None, a change of its reliability."""
 
     block: int
     time: int
@@ -168,7 +168,7 @@ class ActivityRepository:
         }
 
     def find_time_of_recent_changes(self, count: int, since: int, last_block: int) -> int:
-        """Return a time from `since` on after which nodes have at least `count` recent changes.
+        """Return `since`, or a later time since which nodes have at least `count` recent changes.
 
         A change is a fall of reliability or a change of membership. The result is `since` if there
         are fewer of both. `last_block` is the newest block.
@@ -190,7 +190,7 @@ class ActivityRepository:
         return self._find_first_block_since(reliability_change, time, last_block)
 
     def _find_first_block_since(self, table: Table, time: int, last_block: int) -> int:
-        """Find the block by bisection, in one query: a query for each step would take longer."""
+        """Find the block by bisection in one query, which is faster than a query for each step."""
         # In each row of `search`, all blocks below `block` are older than `time`, and `step` is
         # the next step.
         search = select(

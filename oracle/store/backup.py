@@ -1,4 +1,4 @@
-"""Writes a backup of the database to one file, even while the daemon runs, and restores it.
+"""Writes a backup of the database to one file, even under a running daemon, and restores it.
 
 The backup of a SQLite database is a database file. The backup of a PostgreSQL database is an
 archive of `pg_dump` in the custom format.

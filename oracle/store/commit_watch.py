@@ -33,7 +33,7 @@ class CommitWatch(Protocol):
         ...
 
     def close(self) -> None:
-        """End a running call of `wait`, and release the connection."""
+        """End a running `wait`, and release the connection."""
         ...
 
 
@@ -64,7 +64,7 @@ class FileCommitWatch:
         return False
 
     def close(self) -> None:
-        """End the call of `wait` that is running, and close the connection."""
+        """End a running `wait`, and close the connection."""
         with self._committed:
             self._is_closed = True
             self._connection.close()
@@ -119,7 +119,7 @@ class ServerCommitWatch:
                 return False
 
     def close(self) -> None:
-        """Close the connection, after the call of `wait` that is running."""
+        """Close the connection after the running `wait` has ended."""
         self._is_closed.set()
         with self._lock:
             self._close_listening_connection()

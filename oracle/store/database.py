@@ -268,7 +268,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[UnitOfWork]:
-        """Open a write transaction, which is committed at the end, or rolled back on an exception.
+        """Open a write transaction, which is committed at the end or rolled back on an exception.
 
         Raises:
             UnknownCommitError: the connection was lost during COMMIT. The next transaction of any
@@ -340,7 +340,7 @@ class Store:
         self._check_log_identity()
 
     def _check_log_identity(self) -> None:
-        """Check that the write-ahead log is still the one that this process opened.
+        """Check that the write-ahead log is still the file that this process opened.
 
         Raises:
             InputError: the log is missing, or another file has replaced it.

@@ -24,7 +24,7 @@ _IS_UNAUDITED = coverage.c.endpoint.in_(_PROVEN_WRONG_ENDPOINTS) & coverage.c.au
 
 
 class QuarantineRepository:
-    """The endpoints that were proven wrong, and the blocks that only such an endpoint served.
+    """The endpoints that were proven wrong, and the blocks that only they served.
 
     A quarantine is stored as an `endpoint_fact` that does not expire, so that it lasts until an
     operator readmits the endpoint, even after a restart.

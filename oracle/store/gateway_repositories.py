@@ -62,7 +62,7 @@ class RelayOutcomeRepository:
         self._connection = connection
 
     def append(self, outcomes: list[StoredOutcome]) -> None:
-        """Insert the outcomes whose number is new, so that a batch can be written twice."""
+        """Insert the outcomes with new numbers, so that a batch can be written twice."""
         insert_missing_rows(
             self._connection, relay_outcome, [tuple(outcome) for outcome in outcomes]
         )

@@ -1,4 +1,4 @@
-"""Stores the histories of nodes: scores, reliability (H), membership, due kickouts and anomalies.
+"""Stores histories of nodes: scores, reliability (H), membership, due kickouts and anomalies.
 
 An anomaly is an event that broke a rule and was ignored. Rows of anomalies are only appended.
 """
@@ -305,7 +305,7 @@ class KickoutRepository:
         self._connection = connection
 
     def save_intervals(self, intervals: Sequence[KickoutDue]) -> None:
-        """Save opened and closed intervals; of several entries for an interval, save the last."""
+        """Save opened and closed intervals; if an interval occurs several times, save the last."""
         latest_by_start = {(interval.node, interval.opened_at): interval for interval in intervals}
         upsert_rows(
             self._connection,

@@ -1,4 +1,4 @@
-"""Stores the chain and the contracts of this database, which are checked at every start."""
+"""Stores the chain and the contracts of this database, which every start checks."""
 
 from dataclasses import dataclass, fields
 

@@ -37,7 +37,7 @@ class LeafPieceRepository:
         )
 
     def get_digest_by_piece(self, as_of: int) -> dict[int, PieceDigest]:
-        """Return the digest of each piece of the report as of a block, in ascending order.
+        """Return the digest of each piece in the report as of a block, in ascending order.
 
         If there was no report as of this block, or its pieces were pruned, the digests do not lead
         to the root of a report.
@@ -123,7 +123,7 @@ class LeafPieceRepository:
 
 
 def _find_unused(as_of_blocks: Sequence[int], kept_blocks: Sequence[int]) -> list[int]:
-    """Return the as-of blocks that are not the newest at or below any kept block."""
+    """Return the as-of blocks that are not the newest ones up to any kept block."""
     used = {
         as_of_blocks[index - 1]
         for index in (bisect_right(as_of_blocks, kept) for kept in kept_blocks)

@@ -1,4 +1,4 @@
-"""Stores the lease by which a database has only one writer, timed by the database's clock.
+"""Stores the lease that gives a database a single writer, timed by the database's clock.
 
 `epoch` increases with every new holder. A former holder stops when it finds another epoch in the
 row. See docs/explanation/daemon.md#lease.
@@ -122,7 +122,7 @@ class LeaseRepository:
             raise FatalError(_TAKEN_OVER)
 
     def verify_lease_by_write(self, epoch: int) -> None:
-        """Check, by a write, that the lease is held and that the database is writable.
+        """Check by a write that the lease is held and the database is writable.
 
         The write moves the end of the lease by one millisecond, because SQLite skips writes that
         change nothing.

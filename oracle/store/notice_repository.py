@@ -95,7 +95,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryProgress:
-    """Delivery progress of a notification target; `seq` is its last delivered or skipped notice.
+    """A target's delivery progress; `seq` is its last delivered or skipped notice.
 
     The delivery of the next notice has failed `tries` times. It is tried again at `next_at`, in
     unix seconds of the wall clock.

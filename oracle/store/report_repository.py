@@ -156,7 +156,7 @@ class ReportRepository:
         return [_decode_report_row(row) for row in rows]
 
     def set_signed_round(self, period: int, round_number: int, digest: Hash) -> None:
-        """Store the round for which the report is signed, and the signed digest.
+        """Store the signed digest of a report, and the round that it was signed for.
 
         Raises:
             ValueError: there is no report of this period.

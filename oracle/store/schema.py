@@ -92,7 +92,7 @@ def inspect_schema(url: str) -> SchemaState:
 
 
 def require_upgradable_schema(url: str) -> SchemaState:
-    """Return the schema's state if this version can use the schema as it is or after `migrate`.
+    """Return the schema's state, if this version can use the schema now or after `migrate`.
 
     Raises:
         InputError: the database is empty, unreachable, newer than the code, older than the first
@@ -264,7 +264,7 @@ def _open_transaction(engine: Engine, url: URL) -> Iterator[Connection]:
 def list_compared_columns(
     connection: Connection, rewritten: Collection[str]
 ) -> dict[str, list[str]]:
-    """Return the compared columns of each table, or none if its rows are only counted.
+    """Return the columns to compare in each table, or none if its rows are only counted.
 
     `rewritten` contains the tables and columns (`TABLE` or `TABLE.COLUMN`) that are left out.
     """
@@ -285,7 +285,7 @@ def list_compared_columns(
 def compute_table_checksums(
     connection: Connection, columns_by_table: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[int, int]]:
-    """Return the number of rows of each table, and the sum of the hashes of its rows.
+    """Return each table's row count and the sum of its rows' hashes.
 
     The sum does not depend on the order of the rows. It is 0 for a table whose rows are only
     counted.
@@ -303,7 +303,7 @@ def find_changed_tables(
     columns_by_table: Mapping[str, Sequence[str]],
     checksums: Mapping[str, tuple[int, int]],
 ) -> list[str]:
-    """Return the tables that lost a column, or whose rows differ from the earlier checksums."""
+    """Return the tables that lost a column or whose rows differ from the earlier checksums."""
     present_columns = list_compared_columns(connection, ())
     kept_columns = {
         name: columns

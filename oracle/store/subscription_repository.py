@@ -60,7 +60,7 @@ class Subscription:
 
     @property
     def progress_name(self) -> str:
-        """The name under which the progress of the subscription's delivery is stored."""
+        """The name under which the subscription's delivery progress is stored."""
         return _PROGRESS_PREFIX + self.id
 
 

@@ -1,4 +1,4 @@
-"""Decides for each block which nodes are drawn for which waiting tasks (decision 0060).
+"""Decides for each block which nodes are drawn for the waiting tasks (decision 0060).
 
 The plan is a pure function of the chain. It only depends on the tasks and nodes at the end of a
 block, the block's hash, and the plan of the previous block.
@@ -82,7 +82,7 @@ class AssignmentPlan:
 
 
 class PlanStep(NamedTuple):
-    """The changes of the plan by one block; `ended_draws` are the draws that became inactive."""
+    """The changes of the plan by one block; `ended_draws` are the draws that ended."""
 
     plan: AssignmentPlan
     new_draws: tuple[TaskDraw, ...]

@@ -1,4 +1,4 @@
-"""Derives rule sets and policies from others by applying changes that are given as text.
+"""Derives rule sets and policies from others by changes in text form.
 
 Examples are `tau_seconds=900` for a rule and `weight_floor=0.01` for a parameter of a policy.
 """

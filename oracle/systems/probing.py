@@ -1,4 +1,4 @@
-"""Plans which node gets a system task in a window, at what time, and with which other nodes.
+"""Plans the node, the time and the companions of each system task in a window.
 
 A system task is a task of the operator, which gives scores to nodes without other tasks. The plan
 is a pure function of the chain. The time at which a node's task is due cannot be predicted before
@@ -43,7 +43,7 @@ class ProbeWindow(NamedTuple):
         return self.number * self.seconds
 
     def compute_probe_due_time(self, node: Address) -> int:
-        """Return the block time from which a node that got no task in the window is probed."""
+        """Return the block time from which a node without a task in the window is probed."""
         return self.start + self._hash_nodes(node) % max(
             1, self.seconds - self.seconds // _LAST_SHARE
         )
@@ -124,7 +124,7 @@ def select_due_probes(
 
 
 def _get_urgency_key(node: Node, time: int, rules: Rules) -> tuple[int, int, Address]:
-    """Return a node's sort key, by which the nodes with the most urgent probes come first.
+    """Return a node's sort key; the nodes with the most urgent probes come first.
 
     Nodes that never got a task come first, then nearly excluded nodes, recovering nodes, and nodes
     without a task for the longest time. Equal nodes are sorted by address.

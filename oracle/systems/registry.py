@@ -117,7 +117,7 @@ def get_systems() -> Mapping[str, System]:
 
 
 def list_rule_set_names() -> tuple[str, ...]:
-    """Return the names of all rule sets, including those that are incomplete without changes."""
+    """Return the names of all rule sets, including those that are incomplete by themselves."""
     return tuple(_RULE_SETS)
 
 

@@ -37,7 +37,7 @@ def get_queue_group(task: Task) -> QueueGroup:
 
 
 def compute_queue_capacity(members: int, alpha: Fraction) -> int:
-    """Return the maximum size of the queue, which is floor(alpha * members), but at least 1.
+    """Return the maximum size of the queue: floor(alpha * members), but at least 1.
 
     Raises:
         ValueError: alpha is not above 0.
@@ -55,7 +55,7 @@ _GROUP_ENDING_REASONS = frozenset(
 
 
 class NodeCriteria(NamedTuple):
-    """The criteria for the nodes of a queue item; the candidates of equal criteria are equal."""
+    """The criteria for the nodes of a queue item; equal criteria have equal candidates."""
 
     requirement: Requirement
     kind: TaskKind | None
@@ -86,7 +86,7 @@ class QueueItem(NamedTuple):
         return NodeCriteria(build_requirement(self.task), self.task.kind, self.sibling_nodes)
 
     def get_unavailable_nodes(self, reserved: frozenset[Address]) -> frozenset[Address]:
-        """Return the nodes that cannot run the item, which are `reserved` and its sibling nodes.
+        """Return the nodes that cannot run the item: `reserved` and the item's sibling nodes.
 
         Without sibling nodes, `reserved` itself is returned, not a copy.
         """
@@ -172,7 +172,7 @@ class TaskQueue:
         self._places |= dict.fromkeys((task.key for task in item.tasks), ordered_item)
 
     def discard(self, key: TaskKey) -> None:
-        """Remove the item to which a task belongs, if the task is queued."""
+        """Remove the item of a task, if the task is queued."""
         ordered_item = self._places.get(key)
         if ordered_item is None:
             return
@@ -187,7 +187,7 @@ class TaskQueue:
         return self._classes.values()
 
     def find_items_of_tasks(self, keys: Iterable[TaskKey]) -> list[QueueItem]:
-        """Return the items to which these tasks belong, in order."""
+        """Return the items of these tasks, in order."""
         ordered_items = (self._places[key] for key in keys if key in self._places)
         item_by_key = {ordered_item.item.task.key: ordered_item for ordered_item in ordered_items}
         return [ordered_item.item for ordered_item in sorted(item_by_key.values())]

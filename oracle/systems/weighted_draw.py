@@ -1,4 +1,4 @@
-"""The weighted draw, which picks nodes by a seed so that anyone can repeat it.
+"""The weighted draw, which picks nodes by a seed that lets anyone repeat it.
 
 The draw uses only whole numbers and SHA-256, so that every machine and every language picks the
 same nodes. See docs/reference/scoring-rules.md#the-draw.
@@ -110,7 +110,7 @@ def draw_indexes(
 
 
 def _find_weighted_index(weights: "list[int] | array[int]", number: int) -> tuple[int, int, int]:
-    """Return the index that `number` draws, x = `number` modulo the total weight, and the total.
+    """Return the drawn index, x = `number` modulo the total weight, and the total.
 
     The index is the first whose cumulative weight exceeds x, so its weight is never 0. At least
     one weight must be above 0.

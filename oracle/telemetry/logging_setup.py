@@ -52,7 +52,7 @@ def configure_logging(log_format: str, level: str, stream: TextIO | None = None)
 
 
 class LogStream:
-    """A log stream that counts lines that cannot be written instead of raising an error.
+    """A log stream that counts unwritable lines instead of raising an error.
 
     The daemon continues if the disk of its log is full, because its work does not depend on the
     log. The next line that can be written is preceded by the number of lost lines. A broken pipe
@@ -111,7 +111,7 @@ def _get_file_descriptor(stream: TextIO) -> int | None:
 def _configure_library_logging(
     log_stream: LogStream, shared_processors: list[Processor], *, is_readable: bool
 ) -> None:
-    """Log the warnings and errors of libraries (which use stdlib logging) in the same format."""
+    """Log warnings and errors of libraries, which use stdlib logging, in the same format."""
     handler = logging.StreamHandler(cast("TextIO", log_stream))
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

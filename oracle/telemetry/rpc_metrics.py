@@ -1,4 +1,4 @@
-"""Metrics of the endpoints, about their state, the endpoint in use, and the chain's progress.
+"""Metrics of the endpoints: their state, the endpoint in use, and the chain's progress.
 
 The label `endpoint` is the host and its position in the settings. The label has a bounded number
 of values and contains no API key.

@@ -27,7 +27,7 @@ _MAX_INTEGER = 2**63 - 1
 
 
 class _RecordedTraceIds(RandomIdGenerator):
-    """Gives each trace the id with which it was recorded; several threads export traces."""
+    """Gives each exported trace its recorded id; several threads export traces."""
 
     def __init__(self) -> None:
         self._thread_values = threading.local()

@@ -1,4 +1,4 @@
-"""Admits planned calls: a call becomes ready if it works in a simulation and can be paid for."""
+"""Admits planned calls: a call becomes ready if it can be simulated and paid for."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ def find_wait_for_pending_duplicate(
 
 @dataclass(frozen=True, slots=True)
 class AdmissionCheck:
-    """The result of checking a call: the `result` of its simulation, or a decision without one."""
+    """The result of checking a call: its simulation's `result`, or a decision without one."""
 
     intent: Intent
     decision: Decision | None
@@ -125,7 +125,7 @@ class _PricedCall:
 
 
 def admit_calls(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Check the most urgent planned calls and make them ready; return None if nothing changed."""
+    """Check the most urgent planned calls and make them ready, or return None for no change."""
     with context.store.read_transaction() as uow:
         planned = uow.outbox.intents.list_in_states(context.account, [IntentState.PLANNED])
         for intent in planned:
@@ -195,7 +195,7 @@ def defer_or_end_call(
 def _select_due_intents(
     uow: UnitOfWork, context: AccountContext, planned: Sequence[Intent], heads: Heads
 ) -> list[Intent]:
-    """Return the calls whose `not_before` has passed, and those that must be ended earlier.
+    """Return the calls whose `not_before` has passed, and those that must end earlier.
 
     A call that is over must not wait for its `not_before`, because it would delay the call of the
     next round. The same applies if a pause of the contract has ended before the expected time.
@@ -276,7 +276,7 @@ def _admit_call_batch(
 def _mark_affordable_calls_ready(
     context: AccountContext, checks: Sequence[AdmissionCheck], heads: Heads
 ) -> list[StepResult | None]:
-    """Make ready the calls that the caps and the balance allow; defer the others with a reason."""
+    """Make all affordable calls ready; defer the others with a reason."""
     block_gas_limit = fetch_block_gas_limit(context)
     gas_limits = [
         compute_gas_limit(check.gas_estimate, check.intent.request.calldata, block_gas_limit)

@@ -1,4 +1,4 @@
-"""Finds the transaction that used a nonce of the account, if no endpoint returns its receipt.
+"""Finds the transaction that used the account's nonce, if no endpoint returns a receipt.
 
 A transaction count does not show which transaction used the nonce. The transaction is attributed
 to the daemon if an indexed log or a stored hash proves this, and to a foreign sender only if every
@@ -31,7 +31,7 @@ def attribute_used_nonce(
     receipt_quorum: ReceiptQuorum,
     heads: Heads,
 ) -> StepResult | None:
-    """Store which transaction used a nonce without a receipt; return None if nothing is new."""
+    """Store which transaction used a nonce without a receipt, or return None for nothing new."""
     with context.store.read_transaction() as uow:
         own_hashes = _load_own_transaction_hashes(uow, slot, attempts)
         logged_block = _find_logged_block(uow, slot, attempts, own_hashes)
@@ -57,7 +57,7 @@ def attribute_used_nonce(
 
 
 def record_missing_receipt(context: AccountContext, slot: NonceSlot) -> StepResult | None:
-    """Store that a mined nonce has no receipt any more; return None if this is already stored."""
+    """Store that a mined nonce has lost its receipt; return None if this is already stored."""
     return _record_nonce_wait_reason(
         context, slot, f"by an own transaction, mined in block {slot.block_number}"
     )

@@ -104,7 +104,7 @@ def compute_nonce_budget(uow: UnitOfWork, context: AccountContext, slot: NonceSl
 def find_tightest_limit(
     uow: UnitOfWork, context: AccountContext, slot: NonceSlot
 ) -> tuple[int, str]:
-    """Return the maximum cost of a nonce without a receipt in wei, and the limiting setting."""
+    """Return the maximum cost in wei of a nonce without a receipt, and the limiting setting."""
     slot_cost = uow.outbox.slots.compute_cost_wei(slot)
     bounds = [
         (context.sender_account.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")
@@ -173,7 +173,7 @@ def compute_paid_cost(
 def compute_runway_seconds(
     uow: UnitOfWork, account: Account, balance: int, now: int
 ) -> float | None:
-    """Return for how many seconds the balance lasts at the spending rate of the last 24 hours.
+    """Return how many seconds the balance lasts at the spending rate of the last 24 hours.
 
     The result is None if nothing was spent. `now` is in unix seconds.
     """
@@ -212,7 +212,7 @@ def _load_spending_windows(uow: UnitOfWork, context: AccountContext) -> list[tup
 
 
 def resume_account_if_funded(context: AccountContext) -> StepResult | None:
-    """End a pause for lack of funds once the balance covers open transactions and the next call.
+    """End a pause for lack of funds once the balance covers open transactions and a new call.
 
     Raises:
         TransientError: no endpoint answers.
@@ -232,7 +232,7 @@ def resume_account_if_funded(context: AccountContext) -> StepResult | None:
 
 
 def compute_gas_limit(gas: int, calldata: str, block_gas_limit: int) -> int | None:
-    """Return the gas limit for a gas estimate, or None if it exceeds the gas limit of a block."""
+    """Return the gas limit for a gas estimate, or None if it exceeds a block's gas limit."""
     min_gas = max(gas, compute_floor_gas(calldata))
     if min_gas <= block_gas_limit:
         return min(max(add_gas_margin(gas), min_gas), block_gas_limit)

@@ -1,4 +1,4 @@
-"""The interface between the transaction manager and its callers: one `CallKind` for each kind.
+"""The interface of the transaction manager for its callers: a `CallKind` for each kind.
 
 Kinds are registered by name in `daemon/contexts.py`. Methods that are called inside a database
 transaction must not use the network; only `on_refused` and `can_take_over` may.
@@ -59,7 +59,7 @@ class Decision:
 
     @classmethod
     def wait_until(cls, not_before: int, reason: tuple[str, str]) -> "Decision":
-        """Return the decision to release the nonce and to review the call again at a block time.
+        """Return the decision to release the nonce and review the call again at a block time.
 
         `not_before` is in unix seconds.
         """

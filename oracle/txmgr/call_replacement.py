@@ -214,7 +214,7 @@ def _find_call_ready_to_take_over(uow: UnitOfWork, context: AccountContext) -> I
 
 
 def _build_planned_intent(request: CallRequest) -> Intent:
-    """Return the intent of a request before it is stored, so that its call can be signed first."""
+    """Return a request's intent before it is stored, so that its call can be signed first."""
     return Intent(
         id=0,
         request=request,

@@ -184,7 +184,7 @@ class _ConfirmationPass:
     def _rebroadcast_due_attempts(
         self, slot: NonceSlot, attempts: Sequence[Attempt]
     ) -> StepResult | None:
-        """Rebroadcast the newest attempt if it is due, and older ones if newer ones were refused.
+        """Rebroadcast the newest attempt if due, and older ones if the newer ones were refused.
 
         The result is None if no rebroadcast was due, or if the results equal the previous ones.
         """

@@ -41,7 +41,7 @@ class FirstSeenBlocks:
     _first_block_by_intent: dict[int, int] = field(default_factory=dict)
 
     def record_first_block(self, intent_id: int, block_number: int) -> int:
-        """Record the head at which a call is seen; return the lowest head recorded for the call.
+        """Record the head at which a call is seen; return the call's lowest recorded head.
 
         The lowest head is not always the first, because a reorg may lower the head.
         """
@@ -55,7 +55,7 @@ class FirstSeenBlocks:
 
 @dataclass(slots=True)
 class SearchBackoff:
-    """When to search again for the transaction of a used nonce, after a search found nothing.
+    """When to search again for a used nonce's transaction, after a search found nothing.
 
     By nonce, a value contains the final block at which the next search is due, and the wait after
     this search, in final blocks.
@@ -64,7 +64,7 @@ class SearchBackoff:
     _next_search_by_nonce: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def is_due(self, nonce: int, final_block: int) -> bool:
-        """Return whether a search is due: the first one at once, then after 1, 2, 4 … blocks."""
+        """Return whether a search is due: first at once, then after 1, 2, 4 … blocks."""
         return final_block >= self._next_search_by_nonce.get(nonce, (0, 1))[0]
 
     def record_failure(self, nonce: int, final_block: int) -> None:
@@ -106,7 +106,7 @@ _BLOCKED_SPAN_SECONDS = 900
 
 @dataclass(slots=True)
 class BlockedSimulations:
-    """Since when the simulations of calls have had no result, by contract and selector.
+    """The times since which simulations have had no result, by contract and selector.
 
     The time is not kept for each call, because each new report replaces the calls that wait. Each
     value contains the times of the first and of the last simulation without a result (in seconds),
@@ -150,7 +150,7 @@ class BlockedSimulations:
 
 @dataclass(frozen=True, slots=True)
 class SendSettings:
-    """The settings of `[limits]` that are not amounts (docs/explanation/transactions.md#fees).
+    """The settings of `[limits]` other than amounts (docs/explanation/transactions.md#fees).
 
     The fee of a transaction is bumped when `bump_blocks` blocks and `bump_seconds` seconds of
     chain time have passed. At most `max_attempts` transactions are signed for a nonce.
@@ -248,7 +248,7 @@ class AccountContext:
 
     @property
     def account(self) -> Account:
-        """The account from which the transactions are sent."""
+        """The account that sends the transactions."""
         return Account(self.sender_account.domain.chain_id, self.sender_account.sender)
 
     @property
@@ -268,7 +268,7 @@ class AccountContext:
             yield uow
 
     def check_can_send(self) -> None:
-        """Check that transactions may be sent now: the lease is held and the database is writable.
+        """Check that transactions may be sent: the lease is held and the database is writable.
 
         If the database were not writable, the result of a broadcast could not be stored, and the
         same transactions would be sent again and again.
@@ -305,7 +305,7 @@ class AccountContext:
         return results
 
     def fetch_fee_market(self) -> FeeMarket:
-        """Fetch the fee market from the synced endpoints, because other endpoints have stale fees.
+        """Fetch the fee market from synced endpoints, because the fees of others are stale.
 
         Raises:
             TransientError: no endpoint answers.
@@ -388,7 +388,7 @@ def build_dry_run_context(context: AccountContext) -> DryRunContext:
 
 
 def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str) -> str | None:
-    """Run an action in a dry run, and describe what it would do, or return None for nothing.
+    """Run an action as a dry run and describe its effects; return None if it has none.
 
     The result is `fallback_text` if the action would write or send without a new signature.
 

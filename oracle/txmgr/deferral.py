@@ -1,4 +1,4 @@
-"""Defers a call that cannot be sent now, with a reason shown to operators, or ends the call.
+"""Defers a call that cannot be sent now, with a reason for operators, or ends the call.
 
 A call that would be mined after its deadline is ended instead of signed, because it would revert
 and cost its gas. The time until a call is mined is estimated from the last mined transactions.
@@ -37,7 +37,7 @@ def find_deadline_obstacle(
 
 
 def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) -> int:
-    """Return the seconds of chain time before a call's deadline in which the call is not signed.
+    """Return how many seconds of chain time before its deadline a call is no longer signed.
 
     The margin is the time of as many blocks (at least two) as slow transactions needed from the
     first broadcast to inclusion. Slow means the 95th percentile of the last mined transactions.
@@ -55,7 +55,7 @@ def compute_deadline_margin_seconds(context: AccountContext, uow: UnitOfWork) ->
 
 
 def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:
-    """Return the seconds that a number of blocks take, by the 75th percentile of block times."""
+    """Return the seconds that some blocks take, by the 75th percentile of block times."""
     newest = uow.blocks.find_newest()
     recent_blocks = (
         []
@@ -130,7 +130,7 @@ def handle_refused_call(
 def apply_decision(
     context: AccountContext, intent: Intent, decision: Decision
 ) -> StepResult | None:
-    """Apply a decision to a call; return None if the call already waits for the same reason."""
+    """Apply a decision to a call, or return None if the call already waits for that reason."""
     with context.write_transaction() as uow:
         return store_decision(context, uow, intent, decision)
 
@@ -172,7 +172,7 @@ def end_call(
 
 
 def find_held_subjects(uow: UnitOfWork, account: Account) -> set[tuple[str, str]]:
-    """Return (kind, subject) of the held calls; they are not planned again before a release."""
+    """Return (kind, subject) of the held calls, which are not planned again before a release."""
     held_intents = uow.outbox.intents.list_in_states(account, [IntentState.HELD])
     return {
         (intent.request.kind, intent.request.subject)

@@ -50,7 +50,7 @@ class _BumpGas(NamedTuple):
 
 
 def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Sign a fee bump for the lowest unconfirmed nonce if it is due; return None if it is not."""
+    """Sign a fee bump for the lowest unconfirmed nonce if one is due, else return None."""
     with context.store.read_transaction() as uow:
         is_paused = uow.outbox.accounts.find_pause(context.account) is not None
         unconfirmed = None if is_paused else find_lowest_unconfirmed(uow, context)
@@ -244,7 +244,7 @@ def _compute_raised_gas_limit(
 
 
 def _pause_account(context: AccountContext, reason: str) -> None:
-    """Pause the account, because no block accepts this call and all later calls wait for it."""
+    """Pause the account, because no block accepts this call and all later calls depend on it."""
     with context.write_transaction() as uow:
         uow.outbox.accounts.pause(context.account, PauseKind.MALFORMED, reason, context.stamp)
 

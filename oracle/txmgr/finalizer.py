@@ -62,7 +62,7 @@ def record_reorged_receipt(context: AccountContext, slot: NonceSlot) -> StepResu
 def finalize_nonce(
     context: AccountContext, slot: NonceSlot, mined_attempt: Attempt, receipt: Receipt
 ) -> StepResult:
-    """Close a nonce whose receipt is in a final block and on which enough endpoints agree.
+    """Close a nonce whose receipt is final and agreed on by enough endpoints.
 
     A call that succeeded but did not emit its expected event is held for an operator.
     """

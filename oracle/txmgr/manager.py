@@ -1,4 +1,4 @@
-"""Sends the calls of one account: admits calls, assigns nonces, signs, broadcasts and retries.
+"""Sends the calls of one account: admission, nonces, signing, broadcasts and retries.
 
 The result of each step is committed before its side effect is caused. After a crash, the next
 process therefore continues with the same nonces and the same signed bytes.

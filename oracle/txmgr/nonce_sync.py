@@ -84,7 +84,7 @@ def reconcile_nonces(context: AccountContext) -> StepResult | None:
 
 
 def find_start_refusal_reason(store: Store, pool_view: PoolView, account: Account) -> str | None:
-    """Return why the daemon would refuse to start with a known sender, or None if it would start.
+    """Return why the daemon would refuse to start with a known sender, or None if it would not.
 
     The result is also None if too few witnesses report more nonces than the database contains.
     Nothing is written.
@@ -109,7 +109,7 @@ def find_start_refusal_reason(store: Store, pool_view: PoolView, account: Accoun
 def _check_chain_not_ahead(
     context: AccountContext, counts: Sequence[NonceCounts], next_nonce: int | None
 ) -> None:
-    """Raise an error if the chain has more nonces of the account than this database assigned."""
+    """Raise an error if the chain has more of the account's nonces than this database assigned."""
     # Pending transactions count only while the database does not contain the account.
     count_by_endpoint = {
         count.endpoint: count.pending if next_nonce is None else count.mined for count in counts
@@ -141,7 +141,7 @@ def _check_chain_not_ahead(
 
 
 def _check_nonce_gaps(context: AccountContext, counts: Sequence[NonceCounts]) -> None:
-    """Raise TransientError if a nonce that was rebuilt while pending is no longer in any pool.
+    """Raise TransientError if a nonce that was rebuilt while pending has left every pool.
 
     No later nonce can be mined then.
     """
@@ -230,7 +230,7 @@ def sync_nonces_while_running(context: AccountContext) -> StepResult | None:
 
 
 def _find_first_foreign_use(context: AccountContext, error: NonceAheadError) -> NonceUse | None:
-    """Return the transaction that used the first unknown nonce, or None if endpoints disagree.
+    """Return the transaction that used the first unknown nonce; None if endpoints disagree.
 
     A transaction count is no proof, so an endpoint that reports it must return the transaction.
     """
@@ -281,7 +281,7 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
 
 
 def _format_earlier_pause(earlier_pause: Pause | None) -> str:
-    """Return the reason of the replaced pause, to be appended to the reason of the new pause.
+    """Return the replaced pause's reason, to be appended to the reason of the new pause.
 
     The operator must see it, because a release of the new pause ends the replaced one as well.
     """

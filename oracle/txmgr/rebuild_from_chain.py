@@ -1,4 +1,4 @@
-"""Rebuilds the outbox of an account from the chain after the database was lost or restored.
+"""Rebuilds an account's outbox from the chain after the database was lost or restored.
 
 The transactions that were sent with the lost database are searched for in the blocks, by nonce. No
 nonce is ever assigned a second time. See docs/explanation/transactions.md#crash-points.

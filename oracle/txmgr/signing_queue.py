@@ -1,4 +1,4 @@
-"""Checks and prices the calls that have a nonce once more, signs them, and stores the bytes.
+"""Checks and prices calls with a nonce once more, signs them, and stores the bytes.
 
 Calls are signed in the order of their nonces.
 """
@@ -87,7 +87,7 @@ def find_blocking_pause_reason(context: AccountContext) -> str | None:
 
 
 def resume_account_after_refusal(context: AccountContext) -> StepResult | None:
-    """End the pause of an account whose key refused to sign, once the key's backoff is over."""
+    """End an account's pause after its key refused to sign, once the key's backoff is over."""
     with context.store.read_transaction() as uow:
         pause = uow.outbox.accounts.find_pause(context.account)
     if pause is None or pause.kind is not PauseKind.SIGNER or not pause.is_temporary:
@@ -100,7 +100,7 @@ def resume_account_after_refusal(context: AccountContext) -> StepResult | None:
 
 
 def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Sign calls in the order of their nonces, up to the first call that must not be signed."""
+    """Sign calls in the order of their nonces, up to the first one that must not be signed."""
     with context.store.read_transaction() as uow:
         assigned = _load_unsigned_calls(uow, context)
         vacant_slot = uow.outbox.slots.find_vacant_slot(context.account) if assigned else None
@@ -176,7 +176,7 @@ def _load_unsigned_calls(uow: UnitOfWork, context: AccountContext) -> list[_Assi
 def _release_nonces(
     context: AccountContext, assigned: Sequence[_AssignedCall], heads: Heads
 ) -> StepResult:
-    """Release all nonces above an unused one, so that their calls get the lowest nonces again."""
+    """Release all nonces above an unused one, so that their calls get the lowest nonces."""
     reason = ("lower_nonce", "a lower nonce became free")
     stamp = context.stamp
     with context.write_transaction() as uow:

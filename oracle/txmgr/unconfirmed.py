@@ -1,4 +1,4 @@
-"""Loads a nonce without a receipt, checks whether it is used, and prices a replacement for it.
+"""Loads a nonce without a receipt, checks whether it is used, and prices its replacement.
 
 A replacement is priced within every limit. If a limit forbids it, the reason names the limit. See
 docs/explanation/transactions.md#fees.
@@ -184,7 +184,7 @@ def price_replacement(
     *,
     must_land: bool = False,
 ) -> tuple[Replacement | None, str]:
-    """Price a replacement of `gas_limit` gas within every cap, every budget and the balance.
+    """Price a replacement of `gas_limit` gas within all caps, all budgets and the balance.
 
     If the market is above these limits, the fees are raised only by the minimum, because offering
     the maximum would make a later raise impossible. With `must_land`, no replacement is returned

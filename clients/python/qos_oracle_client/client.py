@@ -160,7 +160,7 @@ class Client(Operations):
         return f"{self._url}{filled}{'?' if sent else ''}{urlencode(sent)}"
 
     def _wait_or_raise(self, error: ApiError, failures: int, retried: tuple[int, ...]) -> None:
-        """Wait before the next attempt; raise the error if there must be none."""
+        """Wait before the next attempt, or raise the error if no other attempt is allowed."""
         seconds = error.retry_seconds or 2 ** (failures - 1)
         is_over = failures > self._max_retries or seconds > self._max_wait_seconds
         if is_over or error.status not in retried:
@@ -190,7 +190,7 @@ def _read_error(error: HTTPError) -> ApiError:
 
 
 def _parse_frames(lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
-    """Yield id and data of each frame of a server-sent event stream; comments have none."""
+    """Yield the id and the data of each frame of a server-sent event stream, except comments."""
     fields: dict[str, str] = {}
     for line in lines:
         name, _, value = line.decode(errors="replace").rstrip("\r\n").partition(": ")

@@ -43,14 +43,14 @@ def build_zero_bloom_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def build_saturated_bloom_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that serves a bloom that matches everything (Filecoin)."""
+    """Return a fault that serves a bloom with all bits set (Filecoin)."""
     return build_changed_header_fault(
         {"logsBloom": "0x" + "ff" * 256}, "saturated bloom", **limits
     )
 
 
 def build_wrong_bloom_fault(bits: int, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that serves a bloom of logs that do not exist (zkSync #4580)."""
+    """Return a fault that serves the bloom of nonexistent logs (zkSync #4580)."""
     return build_changed_header_fault({"logsBloom": f"0x{bits:0512x}"}, "other bloom", **limits)
 
 
@@ -64,7 +64,7 @@ def build_wrong_receipts_root_fault(
 def build_wrong_parent_fault(
     parent_hash: str = "0x" + "0d" * 32, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that serves headers that do not link to their parents."""
+    """Return a fault that serves headers with wrong parent hashes."""
     return build_changed_header_fault({"parentHash": parent_hash}, "other parent", **limits)
 
 
@@ -74,7 +74,7 @@ def build_wrong_parent_fault(
 def build_changed_receipts_fault(
     name: str, change: Callable[[list[Json]], Sequence[Json]], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that replaces a block's receipts; `change` gets copies of all receipts."""
+    """Return a fault that passes copies of a block's receipts through `change`."""
 
     def change_result(_request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
         return list(change([dict(receipt) for receipt in result]))

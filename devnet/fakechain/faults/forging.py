@@ -66,7 +66,7 @@ class ForgeryPlan(NamedTuple):
 def create_forged_provider(
     tree: BlockTree, forgery_plan: ForgeryPlan, depth: Depth, block_range: tuple[int, int]
 ) -> Provider:
-    """Return an endpoint that serves a tree's newest branch, with the blocks of a range forged.
+    """Return an endpoint that serves a tree's newest branch with some blocks forged.
 
     `block_range` is the first and last forged block. The endpoint shows the whole branch at once.
     Tags, code and faults can be set as for any other endpoint.

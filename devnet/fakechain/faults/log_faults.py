@@ -1,4 +1,4 @@
-"""Faults of logs, which are missing, capped, duplicated, malformed, or from another fork.
+"""Faults of logs: missing, capped, duplicated, malformed, or from another fork.
 
 All of them change `eth_getLogs`. With `methods=RECEIPT_METHODS` they change receipts instead, and
 with `methods=LOG_AND_RECEIPT_METHODS` both.
@@ -25,7 +25,7 @@ LOG_AND_RECEIPT_METHODS = LOG_METHODS | RECEIPT_METHODS
 def build_changed_logs_fault(
     name: str, change: Callable[[list[Json]], Sequence[Json]], **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that replaces the logs of a result; `change` gets copies of all logs."""
+    """Return a fault that passes copies of a result's logs through `change`."""
 
     def change_result(request: FakeRequest, result: Any) -> object:  # noqa: ANN401 - JSON
         if request.method in LOG_METHODS:
@@ -168,7 +168,7 @@ def build_reversed_logs_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def build_extra_log_fault(extra_log: Json, **limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that adds a log that does not belong in the result."""
+    """Return a fault that adds an unrelated log to the result."""
     return build_changed_logs_fault("a log too many", lambda logs: [*logs, extra_log], **limits)
 
 
@@ -229,7 +229,7 @@ def build_uppercase_hex_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def build_odd_hex_length_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that appends one hex digit to the data of each log, which is half a byte."""
+    """Return a fault that appends one hex digit (half a byte) to the data of each log."""
     return build_every_log_changed_fault(
         "half a byte", lambda log: log.update(data=log["data"] + "0"), **limits
     )

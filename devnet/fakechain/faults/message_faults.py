@@ -1,4 +1,4 @@
-"""Faults that an endpoint reports as JSON-RPC errors, with the messages of many providers.
+"""Faults reported as JSON-RPC errors, with the error messages of many providers.
 
 In a message, `{limit}` is the limit, and `{first}` and `{last}` are the requested range. See
 docs/reference/rpc-requirements.md#errors-when-reading.
@@ -25,7 +25,7 @@ class ErrorMessage(NamedTuple):
 
 
 def get_provider_messages(refused: RefusedFeature) -> tuple[ErrorMessage, ...]:
-    """Return the message of every provider for a refused feature, from the table of dialects."""
+    """Return every provider's message for a refused feature, from the table of dialects."""
     return tuple(
         ErrorMessage(row.code, row.example) for row in DIALECTS if row.refused_feature is refused
     )

@@ -113,7 +113,7 @@ def build_truncated_body_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 
 
 def build_corrupt_gzip_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
-    """Return a fault that sends a gzip stream that cannot be decompressed."""
+    """Return a fault that sends an invalid gzip stream."""
 
     def corrupt_body(body: bytes) -> HttpResponse:
         compressed = gzip.compress(body)
@@ -129,7 +129,7 @@ def build_corrupt_gzip_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
 def build_misdirected_responses_fault(
     max_connections: int = 1, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that makes the first `max_connections` connections return late responses.
+    """Return a fault that makes the first `max_connections` connections respond late.
 
     A late response belongs to the previous request, or to a request of another client. Each
     connection is one thread of the server.

@@ -1,4 +1,4 @@
-"""An endpoint at which each request may fail, independently of all others.
+"""An endpoint whose requests may fail independently of each other.
 
 The failures are drawn from a seed. In contrast, a mood of `chaos` lasts for several requests.
 """

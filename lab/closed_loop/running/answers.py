@@ -65,7 +65,7 @@ def _answer_task(state: LoopState, task: LoopTask) -> None:
 
 
 def _schedule_answer_if_peers_answered(state: LoopState, task: LoopTask) -> None:
-    """Schedule the answer of a waiting task once enough other members of its group answered."""
+    """Schedule a waiting task's answer once enough other members of its group have answered."""
     if not task.awaited_answers or task.is_settled:
         return
     if sum(peer.answer is not None for peer in task.group_peers) >= task.awaited_answers:

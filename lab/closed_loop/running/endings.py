@@ -1,4 +1,4 @@
-"""Ends tasks, which includes emitting the event, releasing the node, and paying the fee."""
+"""Ends tasks: emits the event, releases the node, and pays the fee."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def time_out_task(
 
 
 def abort_task(state: LoopState, task: LoopTask, reason: AbortReason) -> None:
-    """End a task without payment, for example because it was cancelled or its result is wrong."""
+    """End a task without payment, for example after a cancellation or a wrong result."""
     end_task(state, task, TaskAborted, reason=reason)
 
 

@@ -1,4 +1,4 @@
-"""Simulates how creators judge orders; they accept single results, and majorities of groups.
+"""Simulates how creators judge orders: they accept single results, and majorities of groups.
 
 See docs/explanation/attacks.md#the-network.
 """
@@ -21,7 +21,7 @@ from oracle.domain.events.network_events import (
 
 
 def validate_order(state: LoopState, order: AppOrder) -> None:
-    """Judge an order of which each task either has an answer or has ended."""
+    """Judge an order whose tasks have all been answered or have ended."""
     order.is_judged = True
     if order.group is None:
         _validate_single_task(state, order)
@@ -104,7 +104,7 @@ def _apply_verdict(state: LoopState, order: AppOrder, answered: Sequence[LoopTas
 
 
 def _is_exempt_from_slashing(state: LoopState, task: LoopTask) -> bool:
-    """Return whether a losing answer is an error report, for which the network does not slash."""
+    """Return whether a losing answer is an error report, which the network does not slash."""
     return task.answer == ERROR and not state.economics.error_is_slashed
 
 

@@ -1,4 +1,4 @@
-"""The state of a running closed loop, with its agenda, network, participants, money and counts.
+"""The state of a running closed loop: its agenda, network, participants, money and counts.
 
 Scheduled actions of the same second run in the order in which they were scheduled.
 """

@@ -77,7 +77,7 @@ def quit_network(state: LoopState, node: LoopNode, reaction: Reaction) -> None:
 
 
 def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = None) -> None:
-    """Kick out a node, return its stake, and schedule its next join if it wants to join again.
+    """Kick out a node, return its stake, and schedule its next join if it wants to rejoin.
 
     `reaction` is how the node continues; by default, its behaviour decides.
     """

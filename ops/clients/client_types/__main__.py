@@ -1,4 +1,4 @@
-"""Writes the generated files of the clients (`make clients`, which needs npm for TypeScript)."""
+"""Writes the generated files of the clients (`make clients`); TypeScript requires npm."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Builds the OpenAPI description from which the types of the clients are generated."""
+"""Builds the OpenAPI description that is the source of the clients' types."""
 
 import hashlib
 import json

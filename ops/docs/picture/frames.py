@@ -27,7 +27,7 @@ _FIRST_BRIGHT_COLOUR = 8
 
 
 class StyledText(NamedTuple):
-    """Adjacent characters of one line with the same style; `column` is the column of the first."""
+    """Adjacent characters of a line with the same style; `column` is the first one's column."""
 
     column: int
     text: str

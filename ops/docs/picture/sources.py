@@ -1,4 +1,4 @@
-"""Identifies the code from which the picture was made, so that a test detects an old picture."""
+"""Identifies the source code of the picture, so that a test detects an outdated picture."""
 
 import hashlib
 from pathlib import Path

@@ -55,7 +55,7 @@ def _parse_alert(name: str, body: str) -> Alert:
 
 
 def _get_runbook_path(name: str, url: str) -> str:
-    """Return the path of the source file to which the URL of a runbook page leads."""
+    """Return the path of the source file behind the URL of a runbook page."""
     match = _PAGE.fullmatch(url)
     if match is None:
         raise ValueError(f"{name}: runbook_url is not the URL of a runbook page")

@@ -323,7 +323,7 @@ def _format_gas(gas: int) -> str:
 
 
 def _format_extra_push_gas(case: str) -> str:
-    """Return, as text, how much more gas a push in this case needs than a push for 20 nodes."""
+    """Return, as text, how much more gas this push needs than a push for 20 nodes."""
     return _format_gas(
         _get_recorded_gas(f"push, quorum 3, {case}")
         - _get_recorded_gas("push, 20 nodes, quorum 3")

@@ -27,7 +27,7 @@ _GENERATED_COMMENT = "\n<!-- made by `make reference` from docs/README.md -->\n"
 
 
 def render_served_text(_: str) -> str:
-    """Return the `llms.txt` that the daemon serves; the argument, its old text, is not used."""
+    """Return the `llms.txt` that the daemon serves; the argument (its old text) is unused."""
     return _render_text(_format_page_path, _SERVER_SECTION) + _GENERATED_COMMENT
 
 

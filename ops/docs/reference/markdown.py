@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 
 def render_head(title: str, made_from: str, *, about: str) -> str:
-    """Return the head of a page, with its title, an introduction, and the source of the page."""
+    """Return the head of a page: its title, an introduction, and the page's source."""
     return (
         f"# {title}\n\n{about}\n"
         f"Do not edit this page: `make reference` generates it from {made_from}.\n"

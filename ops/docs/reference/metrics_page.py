@@ -51,7 +51,7 @@ def fill_registry() -> Iterator[None]:
 
 
 def _build_full_outbox_statistics() -> OutboxStatistics:
-    """Return outbox statistics in which every optional value is set."""
+    """Return outbox statistics with every optional value set."""
     return OutboxStatistics(
         accounts={"transmitter": AccountStatistics(1, 0, 0, 1, 1, 1, 1.0, "funds")},
         contract=ContractStatus(
@@ -70,7 +70,7 @@ def get_metric_labels() -> dict[str, tuple[str, ...]]:
 
 
 def list_metric_families() -> list[tuple[str, str, tuple[str, ...], str]]:
-    """Return name, type, labels and help text of every metric; a histogram has its base name."""
+    """Return name, type, labels and help text of every metric, by base name for histograms."""
     with fill_registry():
         # While a metric has no series, only its collector has the label names.
         collectors = list(metrics.REGISTRY._collector_to_names)  # noqa: SLF001 - there is no public way

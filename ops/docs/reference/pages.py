@@ -1,4 +1,4 @@
-"""Lists the generated pages by file name, and the files of which parts are generated."""
+"""Lists the generated pages and the partly generated files, by file name."""
 
 from collections.abc import Callable, Mapping
 

@@ -53,7 +53,7 @@ def build_dashboard() -> dict[str, Any]:
 
 
 def format_dashboard_json() -> str:
-    """Return the content of the dashboard's file, in a stable order with one value per line."""
+    """Return the content of the dashboard's file, in stable order with one value per line."""
     return json.dumps(build_dashboard(), indent=1) + "\n"
 
 

@@ -104,7 +104,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _check_preconditions(options: argparse.Namespace) -> str:
-    """Check that a release can be made from this checkout, and return the version's changes.
+    """Check that this checkout can be released, and return the version's changes.
 
     Raises:
         SystemExit: no release can be made; the message names the reason.
@@ -129,7 +129,7 @@ def _check_preconditions(options: argparse.Namespace) -> str:
 
 
 def render_release_notes(changes: str) -> str:
-    """Return RELEASE_NOTES.md, with how to read the documentation and the version's changes.
+    """Return RELEASE_NOTES.md: how to read the documentation, and the version's changes.
 
     A user who has only the folder of the release opens this file first.
     """

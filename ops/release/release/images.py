@@ -50,7 +50,7 @@ def pin_images(root: Path = ROOT) -> list[str]:
 
 
 def _fetch_digest(tag: str) -> str:
-    """Return the digest of a tag's multi-platform index, or "" if the registry returned none."""
+    """Return the digest of a tag's multi-platform index, or "" if the registry has none."""
     command = (
         "docker",
         "buildx",

@@ -1,4 +1,4 @@
-"""Writes THIRD_PARTY.md, which lists the licences of everything that a release contains.
+"""Writes THIRD_PARTY.md, which lists the licences of all contents of a release.
 
 The licences of packages are in ops/release/licenses.toml and in npm's lock files. The licences of
 Debian's packages are read from the copyright files in the images.
@@ -62,7 +62,7 @@ def get_npm_license(name: str, package: Mapping[str, Any]) -> str:
 
 
 def is_license_allowed(expression: str) -> bool:
-    """Return whether every part of an SPDX expression, or of one of its alternatives, is allowed.
+    """Return whether all parts of an SPDX expression, or of one alternative, are allowed.
 
     Expressions with parentheses or exceptions are not supported and count as not allowed.
     """

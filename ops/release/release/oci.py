@@ -59,7 +59,7 @@ class Image:
 
 
 def _build_health_check(url: str, body: str = "") -> str:
-    """Return the source of a Python program that requests a URL, and fails if the request fails.
+    """Return the source of a Python program that requests a URL and fails if the request fails.
 
     If there is a body, the program posts the body.
     """

@@ -1,4 +1,4 @@
-"""Writes the provenance of a release, the hashes of its files, and the signature of the hashes.
+"""Writes the provenance of a release, the hashes of its files, and their signature.
 
 The provenance is an in-toto statement (https://in-toto.io/Statement/v1) with SLSA's predicate for
 provenance (https://slsa.dev/provenance/v1). It names the commit, the command and the locked

@@ -33,7 +33,7 @@ def is_checkout_clean() -> bool:
 
 
 def extract_sources(folder: Path, commit: str = "HEAD") -> Path:
-    """Extract the files of a commit, and no others, into a new folder, and return the folder."""
+    """Extract exactly the files of a commit into a new folder, and return the folder."""
     folder.mkdir(parents=True)
     subprocess.run(  # noqa: S603 - of our own commit
         ["tar", "--extract", "--directory", str(folder)],  # noqa: S607 - tar is where it is

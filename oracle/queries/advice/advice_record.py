@@ -23,7 +23,7 @@ _MAX_CHANGES = 100
 
 @dataclass(frozen=True, slots=True)
 class ScoredTask:
-    """A task score of a node, the group that gave it, and the task as a member of this group.
+    """A node's task score, its group, and the task as a member of this group.
 
     `fee` is the fee of the task, and `fee_share` the node's share of it; both are None if the fee
     is not known.

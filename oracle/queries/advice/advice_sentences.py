@@ -1,4 +1,4 @@
-"""Sentences and table cells of an advice, for the node's page and for the command `advice`.
+"""Sentences and table cells of an advice, for the node's page and the command `advice`.
 
 They are pure functions of the answer, so the page and the command show the same text
 (docs/explanation/pages.md#sentences).
@@ -94,7 +94,7 @@ def summarize_what_if(what_if: WhatIf) -> str:
 
 
 def list_what_if_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
-    """Return the table cells of each change except a new GPU, in the order of `WHAT_IF_TITLES`."""
+    """Return the table cells of each change except new GPUs, in the order of `WHAT_IF_TITLES`."""
     return [
         (
             _format_change_name(row),
@@ -107,7 +107,7 @@ def list_what_if_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
 
 
 def list_gpu_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
-    """Return the table cells of each GPU of the network, in the order of `GPU_TITLES`.
+    """Return the table cells of each GPU in the network, in the order of `GPU_TITLES`.
 
     The GPU with the best QoS comes first. A GPU without a forecast has the reason in the column of
     its time, and empty cells after it.
@@ -188,7 +188,7 @@ def explain_missing_what_if(advice: NodeAdvice) -> str | None:
 
 
 def summarize_work_share(work: WorkShare) -> str:
-    """Return one sentence on how many tasks the node was drawn for, and how many were expected."""
+    """Return one sentence on the numbers of the node's actual and expected draws."""
     return (
         f"It was drawn for {format_number_in_words(work.received)} of the last "
         f"{format_count(work.draws, 'task')}; {format_decimal(work.expected, 1)} were to be "

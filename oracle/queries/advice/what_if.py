@@ -277,13 +277,13 @@ def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) ->
 
 
 def compute_last_place_score(scored_task: ScoredTask, rules: Rules) -> int:
-    """Return the score that a node without an answer would have had if it had answered last."""
+    """Return the score that an unanswered task would have had as the last answer."""
     ranked_count = sum(member.rank is not None for member in scored_task.group.members)
     return get_points_for_rank(ranked_count + 1, rules)
 
 
 def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = None) -> int:
-    """Return the node's mean reliability (H) over the last `MEAN_SECONDS`, or since `known_since`.
+    """Return the node's mean reliability (H) in the last `MEAN_SECONDS` or since `known_since`.
 
     The mean begins at `known_since` if that is later than the start of the last `MEAN_SECONDS`.
 
@@ -308,7 +308,7 @@ def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = N
 def list_reliability_steps(
     record: AdviceRecord, omitted_index: int | None = None
 ) -> list[tuple[int, int]]:
-    """Return the block time and the new value of each change of reliability since `known_since`.
+    """Return the block time and the new value of each reliability change since `known_since`.
 
     If a change is omitted, all later changes are applied again. A success at a
     reliability of 1 has no stored change; the reliability would also be 1 at this success if a
@@ -359,7 +359,7 @@ def rank_with_changed_times(
     rules: Rules,
     elapsed_by_task: Mapping[TaskKey, int],
 ) -> dict[TaskKey, GroupMember]:
-    """Rank a group's members again as if some tasks had taken other times, given in seconds."""
+    """Rank a group's members again, with other times (in seconds) for some tasks."""
     if not elapsed_by_task:
         return {member.task: member for member in group.members}
     tasks = dict(ranked_tasks)

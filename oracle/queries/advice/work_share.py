@@ -1,4 +1,4 @@
-"""Explains a node's share of the work by its chances in the last draws and the draws it missed."""
+"""Explains a node's share of the work by its chances in the last draws and by missed draws."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -141,7 +141,7 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
 def iter_draw_chances(
     snapshot: ApiSnapshot, record: AdviceRecord, weighting: Weighting, stake_score: int
 ) -> Iterator[tuple[IneligibilityReason | None, int]]:
-    """Yield for each recent draw why the node was no candidate (or None), and the node's chance.
+    """Yield, for each recent draw, why the node was no candidate (or None), and its chance.
 
     Chances are in units of 10^-18, and 0 if the node was not a candidate.
     """
@@ -173,7 +173,7 @@ def iter_draw_chances(
 
 
 def _compute_chance(draw: StoredDraw, weight: int) -> int:
-    """Return the chance that a draw picks a candidate with this weight, in units of 10^-18."""
+    """Return a candidate's chance in a draw by its weight, in units of 10^-18."""
     if draw.total_weight == draw.candidate_count:
         # If all weights were 0, every candidate counted as 1.
         return UNIT // draw.candidate_count
@@ -258,7 +258,7 @@ class _PastNode:
                 _fill(reasons, slice(start, end), reason)
 
     def _load_node_draws(self, snapshot: ApiSnapshot) -> None:
-        """Load the ranges in which the node was reserved or busy, from its own draws."""
+        """Load the ranges in which the node was reserved or busy according to its own draws."""
         address = self._node.address
         # Load one more draw, because an earlier task may still have been running during the recent
         # draws.
@@ -291,7 +291,7 @@ class _PastNode:
     def _evaluate_requirement(
         self, requirement: Requirement
     ) -> tuple[IneligibilityReason | None, frozenset[str]]:
-        """Return why the node cannot meet a requirement, and the required models if it lacks one.
+        """Return why the node does not meet a requirement, and the required models that it lacks.
 
         Only models that count for the draw's weights are returned.
         """

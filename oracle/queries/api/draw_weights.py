@@ -1,4 +1,4 @@
-"""The weights by which the available nodes of a network are drawn for the next tasks."""
+"""The weights of a network's available nodes in the draws for the next tasks."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ _MAX_CACHED_SCORES = 1 << 17
 
 
 class DrawWeights(NamedTuple):
-    """The sum of the weights of all available members, and the number of these members.
+    """The sum of the weights of all available members, and their number.
 
     A member is available if it is neither paused nor excluded. A busy node is available, because
     it takes part in the next draws. The models of a task are ignored, because they differ from
@@ -55,7 +55,7 @@ class DrawWeights(NamedTuple):
 
 
 def find_draw_weighting(rules: Rules, dispatch: DispatchSettings | None) -> Weighting | None:
-    """Return the weighting that the dispatcher draws with, or None if draws have no such weights.
+    """Return the weighting of the dispatcher's draws, or None if they have no such weights.
 
     Without a dispatcher, the weighting of the rules' scoring system is returned.
     """
@@ -73,7 +73,7 @@ def is_available(node: Node, time: int, rules: Rules) -> bool:
 
 
 class DrawWeightTable:
-    """The stake and the QoS of every member, and the sum of their weights, updated at each block.
+    """The stake and QoS of every member, and the sum of their weights, updated at each block.
 
     A block changes only the weights of the members that it changed, unless the largest stake
     changed, because all weights depend on the largest stake.
@@ -91,7 +91,7 @@ class DrawWeightTable:
     def update_members(
         self, rows: Iterable[tuple[Address, tuple[int, int | None] | None]]
     ) -> DrawWeights:
-        """Store the rows of members that changed, and return the weights of all available members.
+        """Store the rows of changed members, and return the weights of all available members.
 
         A row is the stake and the QoS of a member, or None for a node that is no longer a member.
         """
@@ -121,7 +121,7 @@ class DrawWeightTable:
     def _replace_stake(
         self, old_row: tuple[int, int | None] | None, row: tuple[int, int | None] | None
     ) -> None:
-        """Count the stake of a row in place of the stake of the member's old row."""
+        """Replace the counted stake of a member's old row by the stake of its new row."""
         if row is not None:
             self._count_by_stake[row[0]] += 1
         if old_row is not None:

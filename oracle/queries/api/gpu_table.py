@@ -1,4 +1,4 @@
-"""Caches for a block which GPUs the members have, and how fast each GPU answered recently."""
+"""Caches for a block which GPUs the members have and how fast each GPU answered recently."""
 
 import threading
 from collections import Counter, defaultdict

@@ -66,7 +66,7 @@ class NodeRecord:
 def compute_history_points(
     record: NodeRecord, span: tuple[int, int], rules: Rules
 ) -> Iterator[HistoryPoint]:
-    """Yield the points of a span in order of time, with one before and one after each event."""
+    """Yield the points of a span in order of time, one before and one after each event."""
     span_start, span_end = span
     replay = _ScoreReplay(record, span_start, rules)
     yield replay.compute_point(span_start)
@@ -84,7 +84,7 @@ def compute_history_points(
 def compute_points_at_times(
     record: NodeRecord, times: Sequence[int], rules: Rules
 ) -> Iterator[HistoryPoint]:
-    """Yield a point for each of the ascending block times, after all events up to that time."""
+    """Yield a point for each of the ascending block times, after all events until then."""
     if not times:
         return
     replay = _ScoreReplay(record, times[0], rules)
@@ -98,7 +98,7 @@ def compute_points_at_times(
 
 
 class _ScoreReplay:
-    """The score pool and the reliability of a node while the events of its record are applied."""
+    """The score pool and reliability of a node, while its recorded events are applied."""
 
     def __init__(self, record: NodeRecord, start_time: int, rules: Rules) -> None:
         """Restore the state just before `start_time`, a block time in seconds."""
@@ -171,7 +171,7 @@ def find_inexactness_reason(rules: Rules) -> str | None:
 
 
 def find_exclusion_end_time(base_reliability: int, since: int, rules: Rules) -> int | None:
-    """Return the time at which recovery alone ends an exclusion, or None if none is in force."""
+    """Return the time when recovery alone ends an exclusion, or None if none is in force."""
     if base_reliability >= rules.exclude_enter:
         return None
     return compute_exclusion_end_time(base_reliability, since, rules)
@@ -210,7 +210,7 @@ def _find_reliability_before(changes: list[ReliabilityChange], time: int) -> tup
 
 
 def _iter_reset_joins(record: NodeRecord) -> Iterator[MembershipChange]:
-    """Yield the joins that reset a node: the first join after each kickout that was due.
+    """Yield the joins that reset a node: the first join after each due kickout.
 
     A kickout was due if it closed one of the stored intervals
     (docs/reference/scoring-rules.md#qos-and-kickout).

@@ -125,7 +125,7 @@ def build_node_history(
 def build_history_with_points(
     snapshot: ApiSnapshot, address: Address, query: HistoryQuery
 ) -> tuple[NodeHistory, list[HistoryPoint]]:
-    """Return the history of a node that exists, and all of its points before they are thinned out.
+    """Return the history of an existing node, and all of its points before downsampling.
 
     Raises:
         RequestError: the span is empty, or longer than 400 days.

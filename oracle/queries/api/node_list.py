@@ -49,7 +49,7 @@ class NodeListQuery:
     limit: int = 100
 
     def list_candidates(self, ranking: NodeRanking) -> Collection[Address] | None:
-        """Return the only nodes that can pass the filters, or None if they may be too many."""
+        """Return the nodes that can pass the filters, or None if they may be too many."""
         max_candidates = len(ranking.nodes) // _MIN_NODES_PER_CANDIDATE
         return next(
             (
@@ -120,7 +120,7 @@ def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
 
 
 def load_current_population(snapshot: ApiSnapshot) -> Population:
-    """Return the data of the whole network that scores depend on, as of the cursor."""
+    """Return the network-wide data for the scores, as of the cursor."""
     ranking = snapshot.get_ranking()
     on_chain = load_on_chain_scores(
         snapshot.uow, snapshot.uow.rounds.find_last_provable_round(), snapshot.source.leaves

@@ -1,4 +1,4 @@
-"""The order of nodes as of a block, kept in memory and updated for the nodes that changed.
+"""The order of nodes as of a block, kept in memory and updated for changed nodes.
 
 SQL never sorts by QoS, because reliability recovers without an event, so the order depends on the
 block's time (docs/reference/read-api.md#order-of-nodes).
@@ -63,7 +63,7 @@ _TIMED_SORTS = frozenset[NodeSort]({"qos", "-qos", "reliability", "-reliability"
 
 
 class _Order(NamedTuple):
-    """The sort keys of nodes that only events can move, and of nodes that time moves as well."""
+    """The sort keys of nodes that move only by events, and of nodes that also move with time."""
 
     settled_keys: list[SortKey]
     recovering_keys: list[SortKey]
@@ -73,7 +73,7 @@ class _Order(NamedTuple):
         return bisect_left(self.settled_keys, key) + bisect_left(self.recovering_keys, key)
 
     def get_key(self, index: int) -> SortKey:
-        """Return the key at an index of all keys, sorted."""
+        """Return the key at an index in the sorted list of all keys."""
         settled_keys, recovering_keys = self
 
         def get_index(recovering_index: int) -> int:
@@ -94,7 +94,7 @@ class _Order(NamedTuple):
 
 
 class _StaleOrder(NamedTuple):
-    """The settled keys as of an earlier block, and the nodes that have changed since then.
+    """The settled keys as of an earlier block, and the nodes that have changed since.
 
     `earlier_nodes` has each of these nodes as of that block, or None if `settled_keys` does not
     include the node.
@@ -142,7 +142,7 @@ class NodeRanking:
     def with_changed_nodes(
         self, cursor: Cursor, nodes: Mapping[Address, Node], changed_addresses: Iterable[Address]
     ) -> "NodeRanking":
-        """Return the ranking of a later block, in which only `changed_addresses` have changed.
+        """Return the ranking of a later block, for which only `changed_addresses` have changed.
 
         The score of each recovering node is computed again, and only nodes that changed get a new
         position among the other nodes. All nodes are ranked again under rules whose scores depend
@@ -232,7 +232,7 @@ class NodeRanking:
         return compute_qos_with_reliability(node, UNIT, self.cursor.time, self._rules, self.peers)
 
     def _get_values_of_recovering_nodes(self, sort: NodeSort) -> Mapping[Address, int | None]:
-        """Return the sort values of the recovering nodes, which are sorted apart from others."""
+        """Return the sort values of the recovering nodes, which are sorted separately."""
         if sort not in _TIMED_SORTS:
             return {}
         if sort.removeprefix("-") == "qos":

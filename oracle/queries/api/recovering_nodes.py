@@ -1,4 +1,4 @@
-"""The nodes whose reliability is below 1, which changes with time although no event names them."""
+"""The nodes whose reliability is below 1 and therefore changes with time, without an event."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ class _RecoveringNode(NamedTuple):
 
 
 class RecoveringNodes:
-    """The nodes that have not fully recovered by a block time, with their reliability then."""
+    """The nodes that have not fully recovered at a block time, and their reliability then."""
 
     def __init__(
         self, rules: Rules, time: int, row_by_address: dict[Address, _RecoveringNode] | None = None
@@ -81,7 +81,7 @@ class RecoveringNodes:
     def advance(
         self, time: int, changed_addresses: Iterable[Address]
     ) -> tuple["RecoveringNodes", list[Node]]:
-        """Return the recovering nodes as of a later block, and the nodes whose state has changed.
+        """Return the recovering nodes as of a later block, and the nodes with a changed state.
 
         The nodes with another state, among them the nodes that have recovered, and the nodes that
         events changed are left out of the recovering nodes.

@@ -1,4 +1,4 @@
-"""The rules by which nodes are scored, the changes of the contract's rules, and their texts."""
+"""The rules for the scores of nodes, the changes of the contract's rules, and their texts."""
 
 from typing import Literal
 

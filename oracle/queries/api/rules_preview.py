@@ -1,4 +1,4 @@
-"""Compares all nodes under the rules in force with the same nodes under other rules, at one block.
+"""Compares all nodes under the rules in force and under other rules, at one block.
 
 The figures are computed by a worker (`daemon.rules_previews`) and kept in files. A file is shown
 only while its rules are still announced, or configured as a shadow set.
@@ -53,7 +53,7 @@ class NodePreview(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def places_lost(self) -> int:
-        """The number of ranks that the node loses, which is negative if the node rises."""
+        """The number of ranks that the node loses; negative if the node rises."""
         if self.rank_now is None or self.rank_then is None:
             return 0
         return self.rank_then - self.rank_now
@@ -77,7 +77,7 @@ _DECODER = msgspec.json.Decoder(RulesPreview)
 
 
 class OtherRules(NamedTuple):
-    """Rules that were announced, or a shadow set, which is scored beside the rules in force.
+    """Announced rules, or a shadow set, which is scored beside the rules in force.
 
     Announced rules take effect at the unix time `ready_at` or later; `ready_at` is None for a
     shadow set. `name` is the hash of announced rules, or the name of the shadow set.

@@ -1,4 +1,4 @@
-"""The data source of answers, and the database snapshot in which each answer is computed."""
+"""The data source of all answers, and the database snapshot behind each answer."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -92,7 +92,7 @@ class ApiSource:
 
 @dataclass(frozen=True, slots=True)
 class ApiSnapshot:
-    """A snapshot of the database, in which one answer is computed."""
+    """The snapshot of the database that one answer is computed from."""
 
     source: ApiSource
     uow: UnitOfWork

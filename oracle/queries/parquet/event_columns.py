@@ -126,7 +126,7 @@ def _check_milliseconds(seconds: list[int], milliseconds: list[int | None]) -> N
 
 
 def _decode_column(column: pa.Array, name: str) -> list[Any]:
-    """Return a column as a list of event values, in which nulls stay None."""
+    """Return a column as a list of event values; nulls stay None."""
     present_values: list[Any] = column.drop_null().to_pylist()
     kind = _KIND_BY_COLUMN.get(name)
     if kind is not None and kind.from_column is not None:
@@ -142,7 +142,7 @@ def _decode_column(column: pa.Array, name: str) -> list[Any]:
 
 
 def _check_hex_column(column: pa.Array, name: str, digits: int) -> None:
-    """Raise InputError if a column contains a value that is not 0x and this many hex digits."""
+    """Raise InputError for a column with a value that is not 0x and this many hex digits."""
     is_valid = pc.match_substring_regex(column, f"^0x[0-9a-f]{{{digits}}}$")
     if pc.all(is_valid).as_py() is False:
         raise InputError(f"invalid event row: {name} must be 0x and {digits} hex digits")

@@ -1,4 +1,4 @@
-"""A folder with an export, to which Parquet files are added atomically.
+"""A folder with an export; Parquet files are added to it atomically.
 
 `export.json` records the progress of the export. Files with blocks above this progress belong to
 an unfinished run or to blocks that were not final, and are replaced. See
@@ -164,7 +164,7 @@ class ParquetFolder:
         return row_count
 
     def save_manifest(self) -> None:
-        """Write the manifest, by which the files written before become part of the export."""
+        """Write the manifest, which makes the files written before it part of the export."""
         self.path.mkdir(parents=True, exist_ok=True)
         with replace_file(self.path / MANIFEST) as temporary_path:
             temporary_path.write_bytes(

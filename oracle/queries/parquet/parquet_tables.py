@@ -14,7 +14,7 @@ from oracle.domain.events.network_events import FIELD_KINDS
 
 
 class ExportTable(StrEnum):
-    """The tables of an export; each value is the name of the table and of its folder."""
+    """The tables of an export; each value is the name of the table and its folder."""
 
     EVENTS = "events"
     SCORES = "scores"

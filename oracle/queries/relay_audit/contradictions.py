@@ -94,7 +94,7 @@ def find_contradictions(
 
 
 def _find_rows_of_other_nodes(rows: Sequence[FeedRow]) -> Iterator[RowContradiction]:
-    """Yield the rows in which a node answered or ended a task that another node had started."""
+    """Yield the rows in which one node answered or ended a task that another node had started."""
     starters: dict[str, str] = {}
     for row in rows:
         task = row.task.lower()

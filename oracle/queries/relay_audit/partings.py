@@ -1,4 +1,4 @@
-"""Finds the first row at which the relay's score of a node diverges from the derived score.
+"""Finds the first row where the relay's score of a node diverges from the derived score.
 
 Two scores do not show which row caused their difference, so hypotheses are tested. Each hypothesis
 is a single change of the relay's records that yields exactly the relay's score. The kinds of
@@ -26,7 +26,7 @@ _PENALTIES = (ReliabilityCause.TIMED_OUT, ReliabilityCause.TIMEOUT_VOID)
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The row at which two scores diverge (0 if unknown), and a sentence that explains why."""
+    """The row where two scores diverge (0 if unknown), and a sentence with the reason."""
 
     kind: str
     row: int
@@ -48,7 +48,7 @@ class RelayClaim:
 
 
 def find_kickout_divergence(node: DerivedNode) -> Divergence | None:
-    """Return the first kickout without a cause, or missing kickout, or None."""
+    """Return the first kickout that has no cause or is missing, or None if there is none."""
     divergences = [*_find_unjustified_kickouts(node), *_find_missed_kickouts(node)]
     return min(divergences, key=lambda divergence: divergence.row, default=None)
 
@@ -79,7 +79,7 @@ def _find_missed_kickouts(node: DerivedNode) -> Iterator[Divergence]:
 def find_score_divergence(
     node: DerivedNode, claim: RelayClaim, scores_by_group: Mapping[int, Sequence[ScoreEntry]]
 ) -> Divergence:
-    """Return the earliest divergence, of the likeliest kind, that explains the relay's score."""
+    """Return the earliest divergence of the likeliest kind that explains the relay's score."""
     for find_divergences in (
         _find_missing_zeros,
         find_swapped_scores,
@@ -148,7 +148,7 @@ def _find_changed_scores(
 def _find_unseen_scores(
     node: DerivedNode, claim: RelayClaim, scores_by_group: _ScoresByGroup
 ) -> Iterator[Divergence]:
-    """Yield the scores that no row contains, which are usually the 0 of a missing group."""
+    """Yield the scores that are in no row; such a score is usually the 0 of a missing group."""
     del scores_by_group
     scores = [entry.score for entry in node.scores]
     for score in (RELAY.absent_score, *RELAY.rank_scores):
@@ -185,7 +185,7 @@ def find_common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Divergenc
 def find_reliability_divergence(
     node: DerivedNode, health: float, slack: float, time: int
 ) -> Divergence:
-    """Return the earliest reliability change whose omission explains the relay's reliability."""
+    """Return the earliest change whose omission explains the relay's reliability value."""
     candidates = [
         stored_change for stored_change in node.changes if stored_change.at.log >= node.joined_at
     ]

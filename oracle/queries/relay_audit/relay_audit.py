@@ -75,7 +75,7 @@ def find_health_divergence(
 
 
 def _is_exclusion_uncertain(node: DerivedNode, health: float) -> bool:
-    """Return whether a node's reliability was too close to an exclusion threshold for a verdict.
+    """Return whether a node's reliability is too close to an exclusion threshold for a verdict.
 
     Between the two thresholds, the state stays as it was, so it is decided by the last reliability
     outside of the thresholds. Any later reliability close to a threshold may have crossed the
@@ -376,7 +376,7 @@ def _merge_shared_causes(
 
 
 def _is_caused_by_restart(audit: NodeAudit, restart: Divergence) -> bool:
-    """Return whether a kickout followed from the scores with which a restart filled the pool."""
+    """Return whether a kickout resulted from the scores with which a restart filled the pool."""
     return (
         audit.parting is not None
         and audit.parting.kind in _KICKOUT_KINDS
@@ -387,7 +387,7 @@ def _is_caused_by_restart(audit: NodeAudit, restart: Divergence) -> bool:
 def _find_shared_score_swap(
     claims: Sequence[tuple[DerivedNode, RelayClaim]], derived: DerivedFigures
 ) -> dict[Address, Divergence]:
-    """Return, by node, the divergences in the first group whose nodes may have swapped scores."""
+    """Return, by node, the divergences in the first group with possibly swapped scores."""
     scores_by_group = group_scores(derived.nodes)
     divergences_by_row = dict[int, dict[Address, Divergence]]()
     for node, claim in claims:

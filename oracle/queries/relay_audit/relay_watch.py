@@ -32,14 +32,14 @@ class QualityFactors:
     slack: float
 
     def compute_reliability(self, moment: float) -> float:
-        """Return the reliability at another time of the same clock, without events until then."""
+        """Return the reliability at another time of the same clock, with no event in between."""
         return 1 - (1 - self.health) * math.exp(-(moment - self.at) / RELAY.tau_seconds)
 
 
 def derive_quality_factors(
     first_figure: RelayFigures, second_figure: RelayFigures
 ) -> QualityFactors | None:
-    """Derive a node's factors from two scores of the node without an event between them.
+    """Derive a node's factors from two of its scores with no event between them.
 
     Without an event, Q_long is constant and the gap of H to 1 shrinks by exp(-t/tau), so all
     growth of the score comes from H. The result is None if the score fell, because an event must
@@ -94,7 +94,7 @@ class Poll:
 
 @dataclass(slots=True)
 class RelayWatch:
-    """The rows that were read from a relay by id, with their observation times, and the polls."""
+    """The rows read from a relay by id, with their observation times, and the polls."""
 
     feed_client: FeedClient
     figures_client: FiguresClient

@@ -1,4 +1,4 @@
-"""Recomputes the draw of a task from the chain, and compares it with the actual start of the task.
+"""Recomputes a task's draw from the chain, and compares the draw with the task's actual start.
 
 `select --verify --json` prints the answers.
 
@@ -26,7 +26,7 @@ from oracle.systems.assignment import TaskDraw
 
 
 class DrawVerdict(StrEnum):
-    """The result of comparing the draw of a task with the start of the task."""
+    """The result of comparing a task's draw with its start."""
 
     # The node that was drawn started the task.
     AGREES = "agrees"

@@ -66,7 +66,7 @@ class NetworkSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotQuery:
-    """The options with which a snapshot is built.
+    """The options for building a snapshot.
 
     `max_time` is the time of the snapshot in seconds, after which events are left out; None means
     the time of the last event, or of the cursor. `follower` receives every event that is folded.

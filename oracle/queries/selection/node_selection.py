@@ -46,7 +46,7 @@ class Selection:
 
     @property
     def has_equal_weights(self) -> bool:
-        """Whether all candidates have weight 0, in which case each counts as 1.
+        """Whether all candidates have weight 0, so that each counts as 1.
 
         See docs/reference/scoring-rules.md#selection-weight.
         """

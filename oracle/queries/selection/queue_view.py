@@ -185,7 +185,7 @@ PLANNED = "planned"
 
 
 def list_pending_downloads(snapshot: NetworkSnapshot) -> list[QueueDownload]:
-    """Return the planned and then the open download requests, each sorted by node and model.
+    """Return the planned, then the open download requests, each sorted by node and model.
 
     See docs/explanation/dispatch.md#pre-download.
     """
@@ -221,7 +221,7 @@ def build_queue_answer(
     alpha: Fraction | None = None,
     node: Address | None = None,
 ) -> QueueAnswer:
-    """Return the answer about the queue from which the daemon draws.
+    """Return the answer about the daemon's queue.
 
     `alpha` is the number of waiting entries allowed per member, or None to leave out the capacity.
     `node` is the node for which an offer is requested, or None.
@@ -324,7 +324,7 @@ def _build_queue_offer(
     policy: SelectionPolicy,
     address: Address,
 ) -> QueueOffer:
-    """Return the entry that a node would take if it were free, and each group's first entry."""
+    """Return the entry that a node would take if free, and the first entry of each group."""
     stored_node = snapshot.nodes.get(address)
     if stored_node is None:
         raise InputError(
@@ -367,7 +367,7 @@ def _find_pocket_unfit_reason(node: Node) -> IneligibilityReason | None:
 def _build_queue_heads(
     fits: Iterable[tuple[QueueItem, _Fit]], policy: SelectionPolicy
 ) -> list[QueueHead]:
-    """Return the first entry of each queue group, and mark the entry that the node would take."""
+    """Return the first entry of each queue group, and mark the one that the node would take."""
     head_by_group: dict[QueueGroupName, tuple[QueueItem, _Fit]] = {}
     taken_task: TaskKey | None = None
     for entry, fit in fits:
@@ -396,7 +396,7 @@ def _evaluate_entry_fit(
     drawn_node_by_task: Mapping[TaskKey, Address],
     check_fit: _FitCheck,
 ) -> _Fit:
-    """Return whether the node fits the entry, as the planner would decide at the next block."""
+    """Return whether the node fits the entry by the planner's rules for the next block."""
     drawn_nodes = frozenset(
         drawn_node_by_task[task.key] for task in entry.tasks if task.key in drawn_node_by_task
     )

@@ -59,7 +59,7 @@ def format_count(number: int, noun: str, plural: str | None = None) -> str:
 
 
 def format_lag(lag_blocks: int, head_number: int) -> str:
-    """Return the number of blocks by which the index is behind the newest block, as text."""
+    """Return how many blocks the index is behind the newest block, as text."""
     return f"{format_block_count(lag_blocks)} behind the newest, {head_number}"
 
 

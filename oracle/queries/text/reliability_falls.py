@@ -1,4 +1,4 @@
-"""Names the events that lowered a node's reliability, by the nouns declared for their causes."""
+"""Names the events that lowered a node's reliability, by the nouns for their causes."""
 
 from collections import Counter
 from collections.abc import Iterable

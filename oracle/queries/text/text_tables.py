@@ -66,7 +66,7 @@ def build_table(
     rows: "Iterable[BaseModel]",
     format_by_field: Mapping[str, Callable[[Any], str]],
 ) -> tuple[list[str], Iterator[list[str]]]:
-    """Return the titles and the cells of rows, for the fields of the model that have a `Column`.
+    """Return the titles and cells of rows, for the model's fields that have a `Column`.
 
     `format_by_field` maps the name of a field to a function that formats the complete row for this
     field. Other values are converted by `str`, and None to a dash.

@@ -55,7 +55,7 @@ _MAX_REFUSALS = 3
 
 @dataclass(slots=True)
 class EndpointStatus:
-    """The state that decides whether an endpoint is used always, as a fallback, or not at all.
+    """The state that decides whether an endpoint is used always, as a fallback, or never.
 
     Times are in seconds of the same monotonic clock. `quarantine_reason` is a sentence
     (docs/explanation/endpoints.md#status).

@@ -45,7 +45,10 @@ class EndpointList:
         return len(self._endpoints)
 
     def get(self, endpoint: Endpoint | str) -> Endpoint:
-        """Return the endpoint with this name, which must exist, or return a given `Endpoint`."""
+        """Return the endpoint with this name, or a given `Endpoint` itself.
+
+        The name must exist.
+        """
         if isinstance(endpoint, Endpoint):
             return endpoint
         return next(candidate for candidate in self._endpoints if candidate.name == endpoint)

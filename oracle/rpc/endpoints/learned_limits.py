@@ -1,4 +1,4 @@
-"""The limits of one endpoint, which are learned while windows of blocks are read from it.
+"""The limits of one endpoint, learned while windows of blocks are read from it.
 
 These are the number of blocks to request at once, the supported methods, and the number of logs at
 which responses are silently truncated. See docs/explanation/ingest.md#ranges.
@@ -171,7 +171,7 @@ class LearnedLimits:
             return is_lower
 
     def should_sample_window(self) -> bool:
-        """Return whether this window, like every eighth, is to be checked by a second query."""
+        """Return whether to check this window, like every eighth one, by a second query."""
         with self._lock:
             self._window_count += 1
             return self._window_count % _SAMPLE_INTERVAL == 1

@@ -1,4 +1,4 @@
-"""Probes the identity and the features of an endpoint, at the start, every hour, and on command.
+"""Probes the identity and features of an endpoint: at the start, hourly, and on command.
 
 An endpoint serves the configured chain if it returns the configured chain id, and blocks whose
 hashes are known (docs/explanation/endpoints.md#whose-chain). See
@@ -76,7 +76,7 @@ def find_chain_mismatch(
 
 
 def find_checkpoint_mismatch(block: BlockRef | None, checkpoint: Checkpoint) -> str | None:
-    """Return why a block differs from the checkpoint, or None if it matches or `block` is None."""
+    """Return why a block differs from the checkpoint, or None for a match or a missing block."""
     if block is None or block.hash == checkpoint.hash:
         return None
     return (
@@ -173,7 +173,7 @@ def probe_endpoint(
 def _compare_with_checkpoints(
     client: JsonRpcClient, checkpoints: Sequence[Checkpoint]
 ) -> tuple[bool | None, str | None]:
-    """Return whether the endpoint has all checkpoints (None if unknown), and any fault as text."""
+    """Return whether the endpoint has all checkpoints (None if unknown), and the fault if any."""
     blocks = [(get_header(client, checkpoint.number), checkpoint) for checkpoint in checkpoints]
     fault = next(
         (

@@ -1,4 +1,4 @@
-"""Determines the providers of endpoints, and counts the independent witnesses among endpoints.
+"""Determines the providers of endpoints, and counts independent witnesses among them.
 
 Two endpoints of the same provider count as one witness. The provider of an endpoint is set in
 `chain.providers`, or is derived from the host of its URL
@@ -65,7 +65,7 @@ class WitnessQuorum:
         return self.count_witnesses(endpoints) >= self.size
 
     def list_endpoints_of_same_witness(self, endpoint: str) -> frozenset[str]:
-        """Return the names of all endpoints of the witness that this endpoint belongs to."""
+        """Return the names of all endpoints that belong to the same witness as this endpoint."""
         witness = self.get_witness(endpoint)
         same_witness_names = (
             name for name in self.provider_by_endpoint if self.get_witness(name) == witness
@@ -170,7 +170,7 @@ def _parse_address(
 
 
 def _canonicalize_host(host: str) -> str:
-    """Return a host's canonical spelling, which `localhost` and this machine's addresses share."""
+    """Return a host's canonical spelling, shared by `localhost` and this machine's addresses."""
     if host == "localhost" or host.endswith(".localhost"):
         return _LOOPBACK
     address = _parse_ip_address(host)

@@ -1,4 +1,4 @@
-"""Stores intents, which are calls from planned to final, and journals each of their changes.
+"""Stores intents (calls, from planned to final), and journals each of their changes.
 
 See docs/explanation/transactions.md#states.
 """
@@ -203,7 +203,7 @@ class IntentRepository:
         self.change_state(_require_no_nonce(intent), IntentState.PLANNED, stamp, _CLEARED_REASON)
 
     def cancel(self, intent: Intent, text: str, stamp: Stamp) -> None:
-        """Cancel an intent that has no nonce, or that is held after its nonce was used.
+        """Cancel an intent that has no nonce, or is held after its nonce was used.
 
         Raises:
             FatalError: the intent has a nonce and may still be mined, or it changed since it was
@@ -234,7 +234,7 @@ class IntentRepository:
         return len(unsent_intents)
 
     def list_for_nonce(self, account: Account, nonce: int) -> list[Intent]:
-        """Return every intent to which a nonce was ever assigned, oldest first."""
+        """Return every intent that ever had this nonce, oldest first."""
         return self._load_intents(
             _select_intents_of_account(account).where(pub_intent.c.nonce == nonce)
         )
@@ -244,7 +244,7 @@ class IntentRepository:
         return None if row is None else decode_intent_row(row)
 
     def list_in_states(self, account: Account, states: Sequence[IntentState]) -> list[Intent]:
-        """Return the account's intents in these states, by priority, then oldest first."""
+        """Return the account's intents in these states, by priority and then by age."""
         account_parameters = {"chain": account.chain_id, "account": account.address}
         parameters = {**account_parameters, "states": [state.value for state in states]}
         return [

@@ -1,4 +1,4 @@
-"""Writes the journal of the outbox, with one row for every change, in the commit of the change."""
+"""Writes the journal of the outbox: one row for every change, in the change's commit."""
 
 from sqlalchemy import Connection, insert, select
 

@@ -83,7 +83,7 @@ class NonceSlotRepository(AttemptQueries):
         self._intents.change_state(intent, IntentState.ASSIGNED, stamp, {"nonce": nonce})
 
     def replace_call(self, slot: NonceSlot, intent: Intent, block: int, stamp: Stamp) -> None:
-        """Assign a ready intent to another intent's nonce, so that only one of the two is mined.
+        """Assign another intent's nonce to a ready intent, so that only one of the two is mined.
 
         The other intent keeps its state until a receipt shows which intent was mined
         (docs/explanation/transactions.md#states).
@@ -222,7 +222,7 @@ class NonceSlotRepository(AttemptQueries):
         self._intents.mark_mined(winner, outcome, stamp)
 
     def mark_reorged(self, slot: NonceSlot, stamp: Stamp) -> None:
-        """Record that a reorg removed the receipt, so that the same bytes are sent again."""
+        """Record that a reorg removed the receipt; the same bytes are sent again."""
         self._update_slot(slot, NonceState.LIVE, **_NO_RECEIPT)
         intent = self._require_intent(slot.intent_id)
         detail = f"block {slot.block_number}"

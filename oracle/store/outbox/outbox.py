@@ -116,7 +116,7 @@ class AccountRepository:
         }
 
     def pause(self, account: Account, kind: PauseKind, reason: str, stamp: Stamp) -> None:
-        """Pause an account, which then gets no new nonces; its open nonces are still tracked.
+        """Pause an account: it gets no new nonces, but its open nonces are still tracked.
 
         A pause of kind `funds` ends when the balance suffices. If the signer refused to sign, a
         pause of kind `signer` ends when the signer signs again. Any other pause ends when an
@@ -157,7 +157,7 @@ class NonceGapRepository:
         self._journal = journal
 
     def list_gaps(self, account: Account, from_nonce: int) -> list[int]:
-        """Return the rebuilt nonces from `from_nonce` on without a transaction in any known block.
+        """Return the rebuilt nonces from `from_nonce` on whose transactions are in no known block.
 
         `from_nonce` must be the account's transaction count including the mempool, because nonces
         from this count on are neither in a block nor in the mempool.
@@ -247,7 +247,7 @@ class OutboxStats:
     def add_finished_nonces(
         self, stats: OutboxStatistics, account: Account, first: int, below: int
     ) -> None:
-        """Add the finished nonces of an account from `first` to `below` - 1 to `stats`."""
+        """Add an account's finished nonces from `first` to `below` - 1 to `stats`."""
         attempts = (
             select(func.count())
             .where(

@@ -44,7 +44,7 @@ WRONG_SIGNATURE_PREFIX = "wrong answer of the signer"
 
 
 class IntentState(StrEnum):
-    """The state of an intent: five states in order, then an end state, or `held`.
+    """The state of an intent: one of five states in order, an end state, or `held`.
 
     An intent in the state `held` waits for an operator. See
     docs/explanation/transactions.md#states.
@@ -261,7 +261,7 @@ class Attempt:
 
 
 class CallCost(NamedTuple):
-    """The cost of a mined call: the price in wei per gas, and the data fee of a rollup in wei."""
+    """The cost of a mined call: the gas price in wei, and a rollup's data fee in wei."""
 
     gas_price_wei: int
     l1_fee_wei: int

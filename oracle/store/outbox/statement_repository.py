@@ -1,4 +1,4 @@
-"""Stores signed statements, of which at most one is live for each signer and round.
+"""Stores signed statements, at most one of them live for each signer and round.
 
 A statement is live while the contract may still accept it. Another statement for the same round is
 stored only after the first one has expired.
@@ -87,7 +87,7 @@ class SignatureRepository:
     def extend_embargo(
         self, chain_id: int, contract: Address, signer: Address, until: int, stamp: Stamp
     ) -> None:
-        """Forbid signing before block time `until`, because lost statements may still be accepted.
+        """Forbid signing before block time `until`, because lost statements may still land.
 
         An earlier embargo that ends later is kept.
         """
@@ -103,7 +103,7 @@ class SignatureRepository:
         self._journal.write("embargoed", stamp, f"{signer} until {until}")
 
     def find_embargo_end(self, chain_id: int, contract: Address, signer: Address) -> int | None:
-        """Return the block time before which the signer must not sign, or None."""
+        """Return the block time until which the signer must not sign, or None."""
         query = select(signing_embargo.c.until).where(
             _build_embargo_condition(chain_id, contract, signer)
         )

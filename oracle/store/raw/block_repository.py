@@ -128,7 +128,7 @@ class VerifiedBlockRepository:
 
 @dataclass(frozen=True, slots=True)
 class Reorg:
-    """A reorg in which the indexed blocks above the ancestor, up to `old_tip`, were abandoned.
+    """A reorg that replaced the indexed blocks above the ancestor, up to `old_tip`.
 
     `new_tip` is the tip of the other fork when the reorg was found, or None if unknown. `time` is
     the old tip's block time in seconds. `endpoints` are the endpoints that reported the fork.

@@ -1,4 +1,4 @@
-"""Stores raw calls, which are transactions whose input contains data that their logs lack.
+"""Stores raw calls: transactions whose input contains data that is missing in their logs.
 
 See docs/explanation/storage.md#raw-rows.
 """

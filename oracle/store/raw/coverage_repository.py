@@ -77,7 +77,7 @@ class CoverageRepository:
         self._connection = connection
 
     def set_scope(self, new_scope: IngestScope) -> None:
-        """Store the scope for which windows are read from now on.
+        """Store the scope of the windows that are read from now on.
 
         The first scope of a database takes over coverage that an older version stored without a
         scope; any other new scope starts without coverage.
@@ -97,7 +97,7 @@ class CoverageRepository:
             )
 
     def get_current_scope(self) -> IngestScope | None:
-        """Return the scope for which windows are read, or None before the first start."""
+        """Return the scope of the windows that are read, or None before the first start."""
         newest = select(scope.c.text).order_by(scope.c.number.desc()).limit(1)
         text = self._connection.execute(newest).scalar_one_or_none()
         return None if text is None else IngestScope.from_json(text)

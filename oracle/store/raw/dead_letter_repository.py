@@ -1,4 +1,4 @@
-"""Stores dead letters, which are logs and calls of known kinds that could not be decoded.
+"""Stores dead letters: logs and calls of known kinds that could not be decoded.
 
 A dead letter is open while it is canonical. It is closed when its row is folded again by a version
 that can decode the row. See docs/explanation/ingest.md#decoding.

@@ -39,7 +39,7 @@ from oracle.store.tables.log_tables import MAX_BLOCK, log_block, log_orphan, log
 
 
 class LogSources(dict[LogSource, int]):
-    """The rows of `log_source`, which are few, never change, and are loaded when first used.
+    """The rows of `log_source`, which are few and immutable, and are loaded on first use.
 
     The lookup of an unknown source assigns the next number to it, and `save` stores this number.
     Therefore numbers are in the order in which sources first appear on the chain.
@@ -332,7 +332,7 @@ class LogRepository:
             yield decode_orphan_row(row, self._sources)
 
     def _delete_orphans(self, logs: Sequence[Log], blocks: Mapping[int, LogBlock]) -> None:
-        """Delete the orphans with the keys of these logs, which the caller then inserts again."""
+        """Delete the orphans with the keys of these logs, before the caller inserts them again."""
         is_in_range = log_orphan.c.block.between(min(blocks), max(blocks))
         rows = self._connection.execute(select(*_ORPHAN_KEY).where(is_in_range))
         orphans = {tuple(row) for row in rows}

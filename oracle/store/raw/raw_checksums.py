@@ -1,4 +1,4 @@
-"""Stores checksums of raw rows, by which rows that were lost or changed are detected.
+"""Stores checksums of raw rows, which reveal lost or changed rows.
 
 For each kind of rows and each span of blocks, the number of rows and the sum of their hashes are
 stored. The daemon updates the sum when it inserts or deletes rows, in any order. A change by
@@ -50,7 +50,7 @@ class Checksum(NamedTuple):
 
 
 class DamagedSpan(NamedTuple):
-    """A span of blocks whose rows differ from the rows that the daemon committed.
+    """A span of blocks whose rows differ from the rows committed by the daemon.
 
     `missing` is the number of lost rows, which is negative if there are too many rows.
     """

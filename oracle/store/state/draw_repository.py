@@ -43,7 +43,7 @@ _DRAWS_OF_NODE = (
 
 @dataclass(frozen=True, slots=True)
 class StoredDraw:
-    """One draw for a task, seeded by the hash of `seed_block` and based on the state at its end.
+    """A draw for a task by the hash of `seed_block` and the state at the end of that block.
 
     The task and a candidate both existed at the end of the previous block. `voided_block` is the
     block at whose end the draw was no longer active (the task started, or its node became
@@ -88,7 +88,7 @@ class DrawRepository:
         self._connection.execute(insert(draw).values(row))
 
     def void(self, task: TaskKey, block: int) -> None:
-        """Void the active draw of the task, as of the end of `block`.
+        """Void the task's active draw, as of the end of `block`.
 
         Raises:
             ValueError: the task has no active draw.

@@ -163,7 +163,7 @@ class GroupResultRepository:
     def list_for_scores(
         self, node: Address, first_seq: int, last_seq: int
     ) -> tuple[list[GroupResult], dict[TaskKey, Task]]:
-        """Return the results of the groups behind a node's scores, and the tasks of these groups.
+        """Return the results of the groups behind a node's scores, and these groups' tasks.
 
         The oldest group comes first. In the returned tasks, only the fields that determine the
         rank and the payment of an answer are read; all other fields are as in a new task.
@@ -245,7 +245,7 @@ class GroupResultRepository:
 
 
 def _build_results(rows: Sequence[Any]) -> list[GroupResult]:
-    """Build the results of groups from rows of members, which are in the order of the groups."""
+    """Build the results of groups from rows of members, which are sorted by group."""
     return [
         _build_result(result_values, member_rows)
         for result_values, member_rows in groupby(rows, key=_get_result_values)

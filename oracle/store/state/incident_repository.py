@@ -1,4 +1,4 @@
-"""Stores incidents, and the ends of tasks in the last day, from which incidents are detected."""
+"""Stores incidents and the last day's task ends, which reveal incidents."""
 
 from collections.abc import Iterable
 from typing import Any

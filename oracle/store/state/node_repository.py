@@ -116,7 +116,7 @@ class NodeRepository:
         return addresses
 
     def find_seat_at_or_below(self, address: Address, seat_count: int) -> int | None:
-        """Return the number (seat) of the node with the highest address up to `address`, or None.
+        """Return the seat (number) of the node with the highest address up to `address`, or None.
 
         Only nodes with seats below `seat_count` are considered. If `address` is below all of their
         addresses, the seat of the highest address is returned, because the addresses in the tree

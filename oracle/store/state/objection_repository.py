@@ -19,7 +19,7 @@ _POSITION = Position._fields
 
 
 class ObjectionAnswer(NamedTuple):
-    """The operator's answer to the objections to one kickout; `answered_at` is in unix seconds.
+    """The operator's answer to the objections to one kickout; `answered_at` is a unix time.
 
     `signer` and `signature` are None if no key has signed the answer.
     """

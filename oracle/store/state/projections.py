@@ -1,4 +1,4 @@
-"""Clears, restores and compares all projections, the tables that are folded from raw rows."""
+"""Clears, restores and compares all projections: the tables folded from raw rows."""
 
 from collections.abc import Iterator
 from hashlib import sha256

@@ -115,7 +115,7 @@ class SnapshotRepository:
 
 
 def choose_snapshots_to_delete(snapshots: Sequence[SnapshotInfo], max_bytes: int) -> list[int]:
-    """Return the blocks of the snapshots to delete so that the others fit into `max_bytes`.
+    """Return the blocks of the snapshots to delete, so that the others fit into `max_bytes`.
 
     The snapshot whose removal leaves the smallest gap relative to its age is deleted first, so
     that recent snapshots are dense and old snapshots are sparse.

@@ -1,4 +1,4 @@
-"""Stores the undo journal, which contains the rows that blocks above the final block replaced.
+"""Stores the undo journal: the rows that were replaced by blocks above the final block.
 
 See docs/explanation/reorgs.md#undo-journal and docs/explanation/reorgs.md#one-transaction.
 """
@@ -154,7 +154,7 @@ class UndoJournal:
         )
 
     def clear(self) -> None:
-        """Delete the whole journal, because the rows to which it refers were deleted."""
+        """Delete the whole journal, because the rows that it refers to were deleted."""
         self._connection.execute(delete(undo))
         self._bookmarks.delete(UNDO_FLOOR)
 

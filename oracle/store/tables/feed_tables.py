@@ -1,4 +1,4 @@
-"""Tables of a feed's raw rows, and of the progress of reading them.
+"""Tables of a feed's raw rows and its read progress.
 
 None of them is a projection, because a rebuild folds the raw rows again, as it does with logs.
 Times are by the feed's clock, in seconds (docs/explanation/feed.md#storage).

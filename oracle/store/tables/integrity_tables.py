@@ -1,4 +1,4 @@
-"""Tables about the integrity of the data: coverage, proofs, dead letters, endpoints, halts.
+"""Tables about data integrity: coverage, proofs, dead letters, endpoints, halts.
 
 Of these tables, only `dead_letter` can be reproduced by a fold of the raw rows.
 """

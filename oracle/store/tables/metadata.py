@@ -1,4 +1,4 @@
-"""The SQLAlchemy metadata of all tables, with names of constraints, and types of columns.
+"""The SQLAlchemy metadata of all tables, including constraint names and column types.
 
 The column types convert between hex text or wei in Python and bytes in the database.
 """
@@ -22,7 +22,7 @@ metadata = MetaData(
 
 
 class PartialIndex(Index):
-    """An index of the rows that satisfy `where`, a condition in SQL that both databases accept.
+    """An index of the rows that satisfy `where`, an SQL condition valid in both databases.
 
     SQLAlchemy imports a dialect as soon as an index gets an option of this dialect. Therefore the
     options are set only when the index is created in a database, so that a command on SQLite does
@@ -61,7 +61,7 @@ class Hex(TypeDecorator[str]):
 
 
 class Wei(TypeDecorator[int]):
-    """An amount from 0 to 2^256 - 1, stored as 32 bytes because numbers of SQLite lose digits."""
+    """An amount from 0 to 2^256 - 1, stored as 32 bytes because SQLite's numbers lose digits."""
 
     impl = LargeBinary
     cache_ok = True

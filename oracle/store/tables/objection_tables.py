@@ -1,4 +1,4 @@
-"""Tables of objections to kickouts, of posted objections, and of the operator's answers."""
+"""Tables of objections to kickouts, posted objections, and the operator's answers."""
 
 from sqlalchemy import BigInteger, Boolean, Column, LargeBinary, SmallInteger, Table, Text
 

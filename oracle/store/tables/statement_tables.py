@@ -1,4 +1,4 @@
-"""Tables of signed statements of this and other reporters, and of what prevents signing.
+"""Tables of the signed statements of all reporters, and of reasons not to sign.
 
 Deadlines and `until` are chain time, `*_at` unix seconds by the caller's clock.
 """

@@ -1,4 +1,4 @@
-"""Columns with the inputs of the candidates' weights for one kind of task; a node is a row.
+"""Columns with the inputs of the candidates' weights for one kind of task, one row per node.
 
 Numbers are in units of 10^-18, and at most 2^64 (ensured by `Weighting` and `Rules`).
 `native.compute_weights` reads the same columns if the native code is installed.
@@ -159,7 +159,7 @@ class CandidateColumns:
 
 
 def _iter_flagged_indexes(flags: bytearray) -> Iterator[int]:
-    """Yield the indexes at which the flag is 1."""
+    """Yield the indexes whose flag is 1."""
     index = flags.find(1)
     while index >= 0:
         yield index

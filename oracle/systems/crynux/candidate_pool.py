@@ -1,4 +1,4 @@
-"""Indexes members for selection; the results equal those of `evaluate_members`, but much faster.
+"""Indexes members for selection, with the same results as `evaluate_members`, but faster.
 
 The cost of a selection grows with the number of members that fit the task, not with their history.
 """
@@ -119,7 +119,7 @@ class _RequirementView:
 
 
 class CandidatePool:
-    """The members as candidates under one rule set; callers must pass every change of a node.
+    """The members as candidates under one rule set; the caller must pass every change of a node.
 
     Times are block times in seconds, and may go back in a rewind. Under legacy rules, every score
     depends on all other scores, so nothing is cached and every selection evaluates every member.

@@ -1,4 +1,4 @@
-"""The Crynux policy, which decides which nodes may get a task, and with what weight.
+"""The Crynux policy, which decides which nodes may get a task, and their weights.
 
 The weight is the harmonic mean of stake and QoS, times model locality. Numbers are in units of
 10^-18, rounded down at every step. See docs/reference/scoring-rules.md#selection-weight and
@@ -192,7 +192,7 @@ def find_ineligibility_reason(
 def compute_downloader_weights(
     requirement: Requirement, policy_input: PolicyInput, weighting: Weighting
 ) -> list[tuple[Address, int]]:
-    """Return the nodes that will meet the requirement when they are free, with their weights.
+    """Return the nodes that will meet the requirement once they are free, with their weights.
 
     The list is sorted by address. It includes nodes without the models, because a node can
     download a model while it runs a task.

@@ -1,4 +1,4 @@
-"""Tracks the free nodes from block to block, and finds out whether any of them fits a requirement.
+"""Tracks the free nodes from block to block, and finds whether any of them fits a requirement.
 
 The cost of a block grows with the number of changed nodes times the number of different
 requirements of waiting tasks.
@@ -41,7 +41,7 @@ class _SearchState:
 
 
 class FreeNodes:
-    """The free nodes; the rows of nodes are immutable, so each change of a node is a new row.
+    """The free nodes; rows of nodes are immutable, so each change of a node is a new row.
 
     Times are block times in seconds.
     """

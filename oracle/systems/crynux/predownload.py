@@ -1,4 +1,4 @@
-"""Chooses nodes that should download a model, so that the model is on disk for later tasks.
+"""Chooses nodes to download a model, so that the model is on disk for later tasks.
 
 See docs/explanation/dispatch.md#pre-download and docs/reference/sources.md#crynux-dispatching.
 """
@@ -26,7 +26,7 @@ from oracle.systems.policy import PolicyInput
 
 
 class Predownload(NamedTuple):
-    """A model that too few available nodes have, and the nodes that should download it.
+    """A model that too few available nodes have, and the nodes to download it.
 
     `holders` counts the available nodes that have the model, and `pending` the nodes that got a
     request for the model and may still download it. `nodes` are best first, and empty if no other
@@ -48,7 +48,7 @@ def plan_predownloads(
     weighting: Weighting,
     spread: ModelSpread = SPREAD,
 ) -> list[Predownload]:
-    """Return, for each scarce model of a starting task, the nodes that should download the model.
+    """Return the nodes that should download each scarce model of a starting task.
 
     Models are in the order of the task. `policy_input` is the network after the start, where the
     task's node is busy and reserved, and downloads missing models by itself. A node counts as
@@ -120,7 +120,7 @@ def sort_nodes_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address
 
 
 def list_download_requests(node: Node, time: int) -> list[tuple[DownloadRequest, str]]:
-    """Return the requests to a node in the last day, with the state of each at a block time.
+    """Return a node's requests of the last day, with the state of each at a block time.
 
     A state is `open`, `answered` or `unanswered`.
     """
@@ -158,7 +158,7 @@ def _count_pending_requests(nodes: Iterable[Node], model: str, time: int) -> int
 
 @dataclass(slots=True)
 class _RequestBudget:
-    """The remaining download requests of a day, from which reserved requests are subtracted."""
+    """The remaining download requests of a day; each reservation reduces them."""
 
     remaining: int
     remaining_by_node: dict[Address, int]

@@ -1,4 +1,4 @@
-"""Computes the value of a task as its fee divided by the estimated seconds of a node's time.
+"""Computes a task's value: its fee divided by the estimated seconds of a node's time.
 
 See docs/reference/sources.md#crynux-dispatching.
 """
@@ -41,7 +41,7 @@ class Pricing:
                     raise ValueError(f"{name}: must be 0 or more for {kind}")
 
     def estimate_task_seconds(self, task: Task) -> Fraction:
-        """Return a task's estimated seconds, which are fixed plus size times unit, but at least 1.
+        """Return a task's estimated seconds (fixed plus size times unit), at least 1.
 
         An unknown size counts as 1. An unknown kind counts as the slowest kind, so that a creator
         gains nothing by omitting it.

@@ -1,4 +1,4 @@
-"""The requirements of a task, and the complete list of reasons why a node cannot get the task."""
+"""The requirements of a task, and all reasons why a node cannot get the task."""
 
 from enum import StrEnum
 from typing import NamedTuple

@@ -53,7 +53,7 @@ def find_gpu_group(node: Node) -> GpuGroup | None:
 
 
 def group_nodes_by_gpu(nodes: Iterable[Node]) -> dict[GpuGroup, list[Node]]:
-    """Group nodes by GPU, smallest memory first, with the nodes of a group sorted by address."""
+    """Group nodes by GPU, smallest memory first, and sort the nodes of each group by address."""
     groups: dict[GpuGroup, list[Node]] = {}
     for node in sorted(nodes, key=lambda member: member.address):
         group = find_gpu_group(node)

@@ -1,4 +1,4 @@
-"""The rule set of the legacy system, as far as it was published, and its selection policy.
+"""The legacy system's rule set, as far as it was published, and its selection policy.
 
 The policy returns the candidates of a task, each with its chance to be drawn first. See
 docs/explanation/legacy.md, docs/explanation/crynux.md#weighted-sum-of-scores.
@@ -60,7 +60,7 @@ class LegacyPolicy:
         return draw_trio(task, policy_input, seed, use_equal_weights=self.equal)
 
     def compute_weights(self, policy_input: PolicyInput) -> Mapping[Address, SubmissionSpeed]:
-        """Return the weight with which each member is drawn within its group."""
+        """Return each member's weight in the draw within its group."""
         member_status = Membership.MEMBER
         members = [
             node for node in policy_input.nodes.values() if node.membership is member_status

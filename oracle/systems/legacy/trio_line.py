@@ -96,13 +96,13 @@ def _is_group_broken(tasks: Sequence[Task]) -> bool:
 
 
 def get_age_sort_key(task: Task) -> tuple[Position, TaskKey]:
-    """Return the sort key of a task by age, which is the position of its creation and its key."""
+    """Return the sort key of a task by age: the position of its creation, then its key."""
     return task.created_at or BEFORE_EVERYTHING, task.key
 
 
 @dataclass(frozen=True, slots=True)
 class TrioPool:
-    """The nodes at the end of a block, from which groups of three tasks get their nodes.
+    """The nodes at the end of a block, from which groups of three tasks draw their nodes.
 
     `free` holds the nodes that can get a task now if they fit it. With `explains`, every draw
     lists its candidates.

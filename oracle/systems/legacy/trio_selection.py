@@ -1,4 +1,4 @@
-"""Selects three nodes for a task, by drawing a GPU group by size, then nodes by speed B.
+"""Selects three nodes for a task: draws a GPU group by size, then nodes by speed B.
 
 See docs/reference/sources.md#crynux-qos-of-2024 and
 docs/reference/sources.md#crynux-dispatching-of-2024.

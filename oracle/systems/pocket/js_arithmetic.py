@@ -1,4 +1,4 @@
-"""JavaScript's arithmetic on doubles, in terms of which Pocket's selector is defined.
+"""JavaScript's arithmetic on doubles, as Pocket's selector uses it.
 
 See docs/explanation/pocket.md#derived-statistics and docs/explanation/pocket.md#ranking.
 """

@@ -71,11 +71,11 @@ class PortalRecord:
         self._reset_expired_samples(now, params)
 
     def set_failure_flag(self, until: int, *, flag: bool) -> None:
-        """Set or clear the failure flag, with the time at which the flag expires."""
+        """Set or clear the failure flag, and set the time when it expires."""
         self.flag, self.flag_until = flag, until
 
     def compute_stats(self, node: Address, now: int, params: PortalParameters) -> NodeStats:
-        """Return the statistics by which the node is ranked."""
+        """Return the statistics that determine the node's rank."""
         failing = self.is_flagged(now)
         if not self.has_recent_outcome(now):
             return NodeStats(node, 0, 1.0, 0.0, 0.0, failing)
@@ -121,7 +121,7 @@ class PortalRecord:
 
 
 class PortalMemory:
-    """The `ChainMemory` of `portal_api_head`, with the state that portal-api keeps of nodes.
+    """The `ChainMemory` of `portal_api_head`, with portal-api's state of each node.
 
     A value that was written at time t with a time to live is valid while now < t + ttl. Times are
     whole milliseconds, latencies seconds (docs/explanation/pocket.md#portal-api). Only this class
@@ -263,7 +263,7 @@ class ArticleMemory:
         self._get_window(node).add_outcome(now, latency, self._params.window_ms)
 
     def record_failure(self, node: Address, now: int) -> None:
-        """Record a failure, which begins or extends the time in which the node gets no tickets."""
+        """Record a failure, which begins or extends the node's time without tickets."""
         window = self._get_window(node)
         params = self._params
         window.add_outcome(now, None, params.window_ms)
@@ -297,7 +297,7 @@ class ArticleMemory:
 def _build_stats(
     node: Address, attempts: int, latencies: Sequence[float], params: ArticleParameters
 ) -> NodeStats:
-    """Return the statistics of `attempts` outcomes with the sorted latencies of the successes."""
+    """Return the statistics of `attempts` outcomes, given the sorted latencies of successes."""
     if not attempts:
         return NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
     if not latencies:
@@ -322,7 +322,7 @@ _NONE_LEFT_OUT: Mapping[Address, str] = MappingProxyType({})
 
 
 def create_chain_memory(params: Parameters) -> ChainMemory:
-    """Return an empty `ChainMemory` for the profile to which these parameters belong."""
+    """Return an empty `ChainMemory` for the profile of these parameters."""
     if isinstance(params, ArticleParameters):
         return ArticleMemory(params)
     if isinstance(params, PortalParameters):

@@ -70,7 +70,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArticleParameters(Parameters):
-    """The parameters of the article's profile, in which outcomes of one window count.
+    """The parameters of the article's profile, which counts the outcomes of one window.
 
     See docs/explanation/pocket.md#the-article.
     """
@@ -93,7 +93,7 @@ class ArticleParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortalParameters(Parameters):
-    """The parameters of portal-api's code, with the defaults (and bugs) of its last version.
+    """The parameters of portal-api's code, with its last version's defaults (and bugs).
 
     See docs/explanation/pocket.md#portal-api.
     """

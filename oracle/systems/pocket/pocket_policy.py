@@ -88,7 +88,7 @@ class OpenTask:
 
 
 def get_latency_scope(kind: network_events.TaskKind | None) -> str:
-    """Return the scope in which latencies of this kind of task are compared."""
+    """Return the scope for comparing latencies of this kind of task."""
     return "any" if kind is None else kind.value
 
 
@@ -146,7 +146,7 @@ class TaskTracker:
             part.disclosed = True
 
     def record_acceptance(self, event: network_events.TaskValidated) -> None:
-        """Record that a result was accepted, so that its node has to upload the result."""
+        """Record that a result was accepted; its node has to upload the result next."""
         task = self._open.get(event.task)
         if task is not None and any(part.disclosed for part in task.parts):
             task.accepted = True
@@ -217,7 +217,7 @@ def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> RelayOutcome:
 
 
 class StakeIneligibility(StrEnum):
-    """Why the stake of a member keeps the member from being a candidate.
+    """The reason why a member's stake keeps the member from being a candidate.
 
     See docs/explanation/pocket.md#stake-and-height.
     """
@@ -328,7 +328,7 @@ class PocketFollower:
         | network_events.NodeSlashed
         | network_events.NodeKickedOut,
     ) -> None:
-        """Remove a member that left, or that requested to quit and so gets no more tasks."""
+        """Remove a member that left, or that requested to quit and gets no more tasks."""
         self._members.discard(event.node)
 
     def _handle_start(self, event: network_events.TaskStarted) -> None:

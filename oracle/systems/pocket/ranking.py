@@ -1,4 +1,4 @@
-"""Ranks candidates by latency, and assigns tickets to them, by which nodes are picked.
+"""Ranks candidates by latency, and assigns the tickets that decide which node is picked.
 
 The ranking is a pure function of statistics and parameters. A pick is a pure function of the
 ranking and of numbers that anyone can recompute from a seed. A row of the ranking is explained in
@@ -62,7 +62,7 @@ class ChainMemory(Protocol):
         ...
 
     def compute_stats(self, node: Address, now: int) -> NodeStats:
-        """Return the statistics by which the node is ranked."""
+        """Return the statistics that determine the node's rank."""
         ...
 
     def update_failure_flags(self, nodes: Container[Address], now: int) -> None:
@@ -162,7 +162,7 @@ def rank_nodes(
 def _rank_node(
     stats: NodeStats, factor: int, previous_latency: float, params: Parameters
 ) -> RankedNode:
-    """Return a node's row with its tickets, from the remaining factor and the previous latency."""
+    """Return a node's row with tickets, given its remaining factor and the previous latency."""
     benchmark = _compute_benchmark_latency(stats, previous_latency, params)
     difference = 0.0 if benchmark is None else stats.weighted - benchmark
     lost, remaining_factor = 0, factor
@@ -219,7 +219,7 @@ def _get_full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -
 
 
 def add_draw_probabilities(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
-    """Return the rows with the probability of each node, which is equal if no row has tickets."""
+    """Return the rows with each node's probability; it is equal if no row has tickets."""
     rows = tuple(rows)
     total = sum(row.tickets for row in rows)
     denominator = total or len(rows)

@@ -78,7 +78,7 @@ def find_agreed_nonce_counts(
 def fetch_transactions_by_nonce(
     pool_view: PoolView, account: Address, nonces: range, max_blocks: int
 ) -> Mapping[int, MinedTransaction]:
-    """Search the blocks downwards from the head for the transactions that used these nonces.
+    """Search the blocks from the head downwards for the transactions that used these nonces.
 
     Every endpoint is queried, and enough witnesses have to return the same transaction. The search
     ends when all transactions are found, or after `max_blocks` blocks.
@@ -113,7 +113,7 @@ def _find_agreed_transaction(
     nonce: int,
     quorum: WitnessQuorum,
 ) -> MinedTransaction | None:
-    """Return the transaction that enough witnesses return for a nonce, or None if none does.
+    """Return the transaction for a nonce that enough witnesses return, or None if none does.
 
     The prices of the result are the lowest that these witnesses report.
     """

@@ -1,4 +1,4 @@
-"""Computes the fees of transactions from the fee market, within caps, and raises them in a bump.
+"""Computes transaction fees from the fee market within caps, and raises them in a bump.
 
 The fee market is requested from every endpoint, so that no single endpoint determines the fees.
 Amounts are in wei, and fees in wei per gas. See docs/explanation/transactions.md#fees.

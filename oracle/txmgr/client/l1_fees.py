@@ -1,4 +1,4 @@
-"""Fetches the fees that a rollup charges in addition to gas: for L1 data, and for its operator.
+"""Fetches a rollup's fees in addition to gas: the L1 data fee and the operator fee.
 
 The rollup's own contracts are called at every endpoint, and the median of the results is used.
 Otherwise a single endpoint could block a call, or leave it underpaid. Amounts are in wei. See
@@ -159,7 +159,7 @@ def _build_operator_fee_request(gas: int) -> RpcRequest:
 
 
 def _build_call_request(to: str, view: str, *arguments: object) -> RpcRequest:
-    """Return an eth_call request, encoded by web3 but not sent, so that it fits into a batch."""
+    """Return an eth_call request that web3 encoded but did not send, so that it fits a batch."""
     calldata: str = _load_contract_class().encode_abi(view, args=arguments)
     return "eth_call", ({"to": to, "data": calldata}, "latest")
 

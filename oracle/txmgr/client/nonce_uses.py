@@ -64,7 +64,7 @@ class NonceUseEvidence(NamedTuple):
 def find_nonce_use(
     pool_view: PoolView, query: NonceQuery, final_block: BlockRef
 ) -> NonceUseEvidence:
-    """Search for the transaction that used a nonce by the end of a final block; never raises.
+    """Search for the transaction that used a nonce up to a final block; never raise.
 
     Only endpoints that have this block (by its hash) are queried, because others may lag. If one
     of them counts too few transactions, it is not proven that the nonce is used.
@@ -111,7 +111,7 @@ def _fetch_uses_by_endpoint(
 
 
 def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) -> NonceUse | None:
-    """Search the block in which the transaction count rose, and return the transaction.
+    """Return the transaction from the block in which the transaction count rose.
 
     If the endpoint lacks the older state that shows this block, the blocks below are read as well.
 
@@ -131,7 +131,7 @@ def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) ->
 def _find_first_block_with_use(
     endpoint: EndpointCaller, query: NonceQuery, final_number: int
 ) -> tuple[int, bool]:
-    """Return the lowest block at whose end the nonce is proven to be used.
+    """Return the first block by whose end the nonce is proven to be used.
 
     The second value is whether the nonce is proven to be unused one block earlier; it is False if
     the endpoint lacks the old state. The search goes back by 1, 2, 4 … blocks, and then bisects.
@@ -157,7 +157,7 @@ def _find_first_block_with_use(
 def _check_nonce_used(
     endpoint: EndpointCaller, query: NonceQuery, block_number: int
 ) -> bool | None:
-    """Return whether the nonce is used at the end of a block, or None if the state is missing."""
+    """Return whether the nonce is used at the end of a block; None if that state is missing."""
     try:
         count = endpoint.request("eth_getTransactionCount", query.sender, hex(block_number))
         return parse_quantity(count) > query.nonce
@@ -187,7 +187,7 @@ def _fetch_use(
 
 
 def _build_verified_use(tx: Any, query: NonceQuery, block: Any) -> NonceUse | None:  # noqa: ANN401  JSON
-    """Verify that the account signed a transaction with this nonce; return None if it did not.
+    """Return the use if the account signed a transaction with this nonce, else None.
 
     Raises:
         TypeError, ValueError: `tx` is not a transaction.

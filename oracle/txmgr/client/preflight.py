@@ -33,7 +33,7 @@ class PreflightOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreflightResult:
-    """The combined result of the endpoints; `gas` is the estimate if the call works, else 0.
+    """The endpoints' combined result; `gas` is the estimate if the call works, else 0.
 
     `is_out_of_gas` is whether the call needs more gas than a block has; the outcome is then
     UNKNOWN.
@@ -96,7 +96,7 @@ def preflight_all(
 def is_duplicate_pending(
     pool_view: PoolView, call: SimulatedCall, decode_refusal: RefusalDecoder
 ) -> bool:
-    """Return whether a pending call of another transmitter already does what this call would do.
+    """Return whether another transmitter's pending call already does the work of this call.
 
     The call is simulated on the pending block of each endpoint. An endpoint that has no pending
     block, or whose pending block does not include its transaction pool, cannot show a duplicate.
@@ -142,7 +142,7 @@ def _combine_endpoint_results(
 def _find_majority_result(
     quorum: WitnessQuorum, answered: Mapping[EndpointCaller, PreflightResult]
 ) -> PreflightResult:
-    """Return the result of the majority of the witnesses, or UNKNOWN if there is no majority."""
+    """Return the result of most witnesses, or UNKNOWN if there is no majority."""
     successes = [result for result in answered.values() if result.outcome is PreflightOutcome.OK]
     refusal_by_endpoint = {
         endpoint.name: result

@@ -69,7 +69,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class _EndpointReceipts:
-    """The receipts of one endpoint; `unsettled` are the hashes whose block has left the chain."""
+    """One endpoint's receipts; `unsettled` are the hashes whose block has left the chain."""
 
     endpoint: str
     receipts: Mapping[Hash, Receipt]
@@ -373,7 +373,7 @@ def fetch_revert_reason(
     gas_limit: int,
     decode_refusal: RefusalDecoder,
 ) -> str:
-    """Return why a mined call failed, from simulations on the block before and on its own block.
+    """Return why a mined call failed, by simulations on its own block and the block before.
 
     The result is `class(details)`. There are only a few classes, because the class becomes the
     label of a metric. If the state has changed between the two blocks, the reason may be wrong.
@@ -400,7 +400,7 @@ def fetch_revert_reason(
 def fetch_refusal(
     pool_view: PoolView, call: SimulatedCall, block_number: int, decode_refusal: RefusalDecoder
 ) -> Refusal | None:
-    """Return the decoded revert of a call at the end of a block, or None if the call works there.
+    """Return a call's decoded revert at the end of a block, or None if the call works there.
 
     Raises:
         TransientError: no endpoint answers.

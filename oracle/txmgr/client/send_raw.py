@@ -15,7 +15,7 @@ from oracle.telemetry.txmgr_metrics import BROADCASTS
 
 
 class SendOutcome(StrEnum):
-    """The classified response of an endpoint; the transaction is watched whatever the outcome."""
+    """An endpoint's classified response; the transaction is watched in any case."""
 
     SENT = "sent"
     ALREADY = "already"  # already in the pool; counts as sent
@@ -166,7 +166,7 @@ _OUTCOME_BY_CODE: Mapping[int, SendOutcome] = {
 
 
 def classify_send_response(message: str, code: int = 0) -> SendOutcome:
-    """Classify the error of a send by its message, or by its JSON-RPC code if no message matches.
+    """Classify the error of a send by its message, or else by its JSON-RPC code.
 
     The messages come from the sources of Geth, Nethermind, Besu, Erigon, OpenEthereum, Reth,
     Nitro, Anvil, Hardhat and Ganache. Messages change, so an unrecognised one is UNKNOWN, and the
@@ -200,7 +200,7 @@ _STOPPING = frozenset({SendOutcome.CAP, SendOutcome.CHAIN, SendOutcome.MALFORMED
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """The best response of all endpoints; `text` is the message of an endpoint that refused."""
+    """The best response of all endpoints; `text` is the message of a refusing endpoint."""
 
     outcome: SendOutcome
     text: str = ""
@@ -245,7 +245,7 @@ def _classify_endpoint_response(endpoint: str, error: RpcError | None) -> SendRe
 
 
 def init_broadcast_metrics(pool: EndpointPool) -> None:
-    """Start the counter of unrecognised responses at zero for each endpoint, for the alerts."""
+    """Start each endpoint's counter of unrecognised responses at zero, for the alerts."""
     for endpoint in pool:
         BROADCASTS.labels(endpoint.name, SendOutcome.UNKNOWN.value)
 

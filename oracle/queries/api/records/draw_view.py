@@ -101,7 +101,7 @@ class DrawnAgain(Answer):
 
 
 def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None) -> DrawnAgain:
-    """Recompute the draw of a task with this seed block, or the task's newest draw by default.
+    """Recompute a task's draw with this seed block, or its newest draw by default.
 
     Raises:
         NotFoundError: the task has no such draw, or this host cannot recompute it.
@@ -203,7 +203,7 @@ class SelectionAnswer(SelectionFigures, Answer):
 
 
 def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAnswer:
-    """Return whether each member is a candidate for the hypothetical task of a creation event."""
+    """Return whether each member is a candidate for the hypothetical task of an event."""
     rules = source.archive.rules
     query = SnapshotQuery(rules, group=event.group)
     with open_snapshot(source) as api_snapshot:

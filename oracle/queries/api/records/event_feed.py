@@ -159,7 +159,7 @@ def load_events_since(
 def _list_chain_events(
     snapshot: ApiSnapshot, cursor: EventCursor, limit: int
 ) -> list[NumberedEvent]:
-    """Return chain events after the subscriber's cursor, at least `limit` if so many exist."""
+    """Return chain events after the subscriber's cursor: at least `limit`, or all if fewer."""
     numbered_events: list[NumberedEvent] = []
     page_time, passed_count = cursor.time, 0
     # Continue even if a page has no events, because not every row gives one.
@@ -218,7 +218,7 @@ def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> 
 
 
 def _read_event_page(snapshot: ApiSnapshot, time: int) -> tuple[list[FeedEvent], int]:
-    """Read the events from `time` on, and the time up to which these events are complete.
+    """Read the events from `time` on, and the time until which they are complete.
 
     The limits are raised until the events cover at least one second.
     """
@@ -274,7 +274,7 @@ def _find_last_complete_time(
     max_rows: int,
     cursor_time: int,
 ) -> int:
-    """Return the block time up to which all rows were read."""
+    """Return the latest block time for which all rows were read."""
     return rows[-1].time - 1 if len(rows) == max_rows else cursor_time
 
 
@@ -333,7 +333,7 @@ def _build_reliability_event(
 def _build_recovery_events(
     changes: list[ReliabilityChange], rules: Rules
 ) -> Iterator[tuple[Position, FeedEvent]]:
-    """Yield an event for each exclusion that ends by recovery alone, which no log records."""
+    """Yield an event for each exclusion that ended without a log, by recovery alone."""
     next_change_by_node: dict[Address, ReliabilityChange] = {}
     for change in reversed(changes):
         next_change = next_change_by_node.get(change.node)

@@ -82,7 +82,7 @@ def list_kickouts(snapshot: ApiSnapshot) -> KickoutPage:
 def load_accusation_delays(
     snapshot: ApiSnapshot, due_intervals: Sequence[KickoutDue]
 ) -> dict[Address, ObjectionDelayEntry]:
-    """Return, by node, the objection that delays the accusation of the node by this reporter.
+    """Return, by node, the objection that delays this reporter's accusation of the node.
 
     Nodes that are accused already are left out, because nothing delays their accusation.
     """
@@ -100,7 +100,7 @@ def load_accusation_delays(
 def get_accusation_evidence(
     snapshot: ApiSnapshot, node: Address, read_file: Callable[[Address, int], str | None]
 ) -> tuple[int, str]:
-    """Return the start of the due interval of a node's newest accusation, and its evidence.
+    """Return the start of the due interval, and the evidence, of a node's newest accusation.
 
     `read_file` returns the content of the evidence file that was published for a node and the
     start of its due interval, or None.

@@ -74,7 +74,7 @@ def get_period_leaves(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
 
 
 def build_leaf_pieces(snapshot: ApiSnapshot, leaves: StoredLeaves) -> LeavesAnswer:
-    """Return the digests of all pieces of the leaves of a root.
+    """Return the digest of each piece of a root's leaves.
 
     Raises:
         NotFoundError: the leaves are no longer stored.

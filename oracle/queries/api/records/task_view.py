@@ -1,4 +1,4 @@
-"""The steps of a task's life, and the ranks and scores of a group of tasks."""
+"""The steps of a task's life, and the ranks and scores in a group."""
 
 from pydantic import Field
 
