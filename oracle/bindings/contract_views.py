@@ -1,4 +1,4 @@
-"""Reads several views of a deployed contract at the same block, and ArbSys of Arbitrum chains.
+"""Reads several views of a contract at the same block, and detects Arbitrum's ArbSys.
 
 On an Arbitrum chain, `block.number` is the block number of the parent chain. The oracle must
 therefore be deployed with `arbitrum` set, because otherwise it would accept no report.

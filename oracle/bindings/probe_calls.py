@@ -113,7 +113,7 @@ def encode_accept_error_call(key: TaskKey) -> str:
 
 
 def encode_time_out_task_call(key: TaskKey) -> str:
-    """Return the calldata that ends a task whose node did not answer, or did not reveal."""
+    """Return the calldata that ends a task whose node did not answer or did not reveal."""
     return encode_call(CONTRACT, "timeOutTask", bytes.fromhex(key[2:]))
 
 

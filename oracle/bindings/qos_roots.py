@@ -287,14 +287,14 @@ def decode_push_report_call(calldata: str, config: Hash, prev: Hash) -> ReportSt
 
 
 def encode_accuse_call(leaf: NodeLeaf, hashes: Sequence[bytes]) -> str:
-    """Return the calldata that accuses a node, by the node's leaf in the last root."""
+    """Return the calldata that accuses a node, given the node's leaf in the last root."""
     return encode_call(CONTRACT, "accuse", build_leaf_values(leaf), hashes)
 
 
 def encode_execute_kick_call(
     leaf: NodeLeaf, hashes: Sequence[bytes], summary: RoundSummary
 ) -> str:
-    """Return the calldata that executes a kickout, by the node's leaf in the last root."""
+    """Return the calldata that executes a kickout, given the node's leaf in the last root."""
     return encode_call(CONTRACT, "executeKick", build_leaf_values(leaf), hashes, astuple(summary))
 
 

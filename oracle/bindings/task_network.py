@@ -51,7 +51,7 @@ def encode_start_group_call(
 
 
 def strip_as_of_check(calldata: str) -> str:
-    """Strip from a task start's calldata the check that the chain has the as-of block.
+    """Remove the check that the chain has the as-of block from the calldata of a task start.
 
     A call that is simulated on the newest block runs in that block, in which the block's own hash
     cannot be read.

@@ -96,7 +96,7 @@ def _compare_round_statements(
 def _collect_round_statements(
     config: Config, store: Store, number: int
 ) -> tuple[list[tuple[str, SignedStatement]], list[RoundSignature]]:
-    """Return each reporter's newest statement, and entries for reporters without a statement."""
+    """Return each reporter's newest statement, and an entry for each reporter without any."""
     contract = get_oracle_address(config)
     with store.read_transaction() as uow:
         own = uow.statements.list_for_round(contract, number)

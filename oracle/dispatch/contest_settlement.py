@@ -1,4 +1,4 @@
-"""Settles contests when the window for a second group closes, which releases the held stakes.
+"""Settles contests when the window for a second group closes, to release the held stakes.
 
 Only groups of final blocks are searched for contests, so that no reorg removes a contest. The call
 is planned at once and waits in the outbox until the window closes. Meanwhile a second group may be

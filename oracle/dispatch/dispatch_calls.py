@@ -166,7 +166,7 @@ def _plan_task_starts(uow: UnitOfWork, settings: DispatchSettings) -> Iterator[P
 def _plan_group_starts(
     uow: UnitOfWork, active_draws: Sequence[StoredDraw]
 ) -> Iterator[PlannedCall]:
-    """Yield a start for each drawn group; the draws of a group were all made at the same block."""
+    """Yield a start for each drawn group; all draws of a group were made at the same block."""
     tasks = uow.tasks.get_many({draw.task for draw in active_draws})
     draws_by_group: dict[GroupKey, list[StoredDraw]] = {}
     for draw in sorted(
@@ -266,7 +266,7 @@ def _build_start_calldata(planned_call: PlannedCall, heads: Heads) -> str:
 
 
 class DispatcherCall(ContractCall):
-    """A call of the dispatcher; if the contract refuses the call, it waits for the next block.
+    """A call of the dispatcher; after a refusal by the contract, it waits for the next block.
 
     The index may lag behind the contract; once the index has caught up, the refused call is no
     longer planned. If a refusal ended the call instead, the same call would be planned again and

@@ -126,7 +126,7 @@ class PocketPool:
         return DrawResult(draw_nodes(candidates, seed, 1), candidates if self.explains else ())
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
-        """Return whether a free node is eligible, because every eligible node can be drawn."""
+        """Return whether any free node is eligible, because every eligible node can be drawn."""
         network = replace(self.network, reserved=reserved)
         return any(
             self.follower.find_ineligibility_reason(node, item.task, network) is None

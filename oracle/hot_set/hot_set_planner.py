@@ -312,7 +312,7 @@ def split_by_fall_limit(
     max_new_falls: int,
     big_fall: int,
 ) -> tuple[list[int], list[int]]:
-    """Split words into those with at most `max_new_falls` more falls in total, and the others."""
+    """Split words into those that add at most `max_new_falls` falls in total, and the others."""
     allowed_indexes: list[int] = []
     excess_indexes: list[int] = []
     falls = 0

@@ -97,7 +97,7 @@ class KickoutReviewCache:
 
 
 def load_kickout_review(uow: UnitOfWork, node: Node, policy: KickoutPolicy) -> KickoutReview:
-    """Review the kickout of a node whose kickout is due, from the stored scores and tasks.
+    """Review a node's due kickout from the stored scores and tasks.
 
     The database may be ahead of the state of `node`, but must be folded with the same rules.
     """

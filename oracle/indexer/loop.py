@@ -218,7 +218,7 @@ def _read_window(
     with_headers: bool,
     max_blocks: int,
 ) -> BlockWindow:
-    """Return the next window, read beyond final blocks if these end with skipped heights.
+    """Return the next window, read beyond the final blocks if they end with skipped heights.
 
     If a block is refused, the refusal is stored, so that every later attempt fails in the same
     way.

@@ -107,7 +107,7 @@ def bind_rules(uow: UnitOfWork, rules: Rules, *, block: int = -1) -> None:
 
 
 def get_rules_replacement_block(uow: UnitOfWork) -> int:
-    """Return the block at which the current rules replaced other rules, or -1.
+    """Return the block at which the current rules replaced other rules, or -1 if there is none.
 
     A report as of this block or an earlier one was built under other rules and must not be signed.
     """

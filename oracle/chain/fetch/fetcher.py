@@ -315,7 +315,7 @@ def _resolve_watched_call_outcomes(fetched: VerifiedWindow) -> list[Call]:
 
 
 def _select_blocks_to_prove(request: WindowRequest, fetched: VerifiedWindow) -> Collection[int]:
-    """Return the blocks that must be proven, even without logs or calls."""
+    """Return the blocks that must be proven even if they have no logs or calls."""
     if request.proves_all_blocks:
         return {header.block.number for header in fetched.headers}
     if request.with_headers or fetched.returned_logs is None:

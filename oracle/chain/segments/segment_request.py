@@ -137,7 +137,7 @@ _ORDER_DECODER = msgspec.msgpack.Decoder(SegmentRequest)
 
 
 class WorkerSetup(msgspec.Struct, frozen=True):
-    """The first message to a worker, and the only one with URLs, because URLs may contain keys."""
+    """The first message to a worker; no other message has URLs, because URLs may contain keys."""
 
     plan: SegmentPlan
     urls: tuple[str, ...]

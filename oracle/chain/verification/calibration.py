@@ -1,4 +1,4 @@
-"""Tracks which features of a chain's headers are valid according to samples, or unsupported.
+"""Tracks which header features of a chain are valid or unsupported, according to samples.
 
 The headers of some chains have blooms of zeros or invented receipts roots, which prove nothing.
 Each chain has one `Calibration`, whose findings are stored. See

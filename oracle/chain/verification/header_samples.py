@@ -1,7 +1,7 @@
 """Determines from samples which features of a chain's headers are valid.
 
 Samples are taken before the first window is read, and later from blocks with logs. An invalid
-sample is checked with every other provider, because the endpoint may have returned false data.
+sample is checked with every other provider, because the endpoint may have returned wrong data.
 While a provider does not answer, the feature is undecided and no window is read. See
 docs/explanation/verification.md#calibration.
 """

@@ -47,7 +47,7 @@ class BlockRefusal(msgspec.Struct, frozen=True):
 
 
 class BlockRefusedError(TransientError):
-    """A block is refused, because it contradicts its header or endpoints contradict each other."""
+    """A block is refused, because it contradicts its header or endpoints disagree about it."""
 
     def __init__(self, refusal: BlockRefusal) -> None:
         self.refusal = refusal

@@ -48,7 +48,7 @@ class RpcCosts:
 def estimate_rpc_costs(
     reader: EventReader, policy: VerificationPolicy, capabilities: Capabilities | None
 ) -> RpcCosts:
-    """Return the costs at an endpoint with these capabilities, or with all if None.
+    """Return the costs at an endpoint with these capabilities (None: with all capabilities).
 
     No request is sent; the features of the chain's headers are assumed to be proven.
     """

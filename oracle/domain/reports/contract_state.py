@@ -34,7 +34,7 @@ from oracle.errors import FatalError
 
 @dataclass(frozen=True, slots=True)
 class ContractSettings:
-    """The newest settings of the contract; a setting is None if no block read so far set it.
+    """The newest settings of the contract; a setting is None if no block read so far has set it.
 
     `signers_by_config` has the signers of each configuration, by the digest of the configuration.
     A rules change creates a new configuration with the same signers.

@@ -189,7 +189,7 @@ def build_kickout_evidence(
 
 
 def justifies_kickout(entries: Sequence[ScoreEntry], rules: Rules) -> bool:
-    """Return whether the scores are enough in number, and low enough, for a kickout."""
+    """Return whether there are enough scores, with a low enough mean, for a kickout."""
     min_count = rules.pool_size if rules.legacy is None else rules.legacy.kickout_tasks
     total = sum(entry.score for entry in entries)
     return len(entries) >= min_count and total * UNIT < _get_kickout_threshold(rules) * len(

@@ -34,7 +34,7 @@ class KickoutForecast:
 
 
 def is_near(scores: int) -> bool:
-    """Return whether a kickout that is due after `scores` more scores is near, but not due yet."""
+    """Return whether a kickout that is due after `scores` more scores is near but not yet due."""
     return 0 < scores <= NEAR_SCORES
 
 

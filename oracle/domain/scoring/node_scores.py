@@ -66,7 +66,7 @@ def count_pool_restarts(time: int, rules: Rules) -> int:
 
 
 def is_pool_lost(node: Node, time: int, rules: Rules) -> bool:
-    """Return whether a restart between the node's last score and `time` lost the node's pool.
+    """Return whether the node lost its pool in a restart between its last score and `time`.
 
     The relay keeps pools in memory and means in its database. From a restart until its next score,
     a node therefore has its exact mean, but no pool, so no kickout can be due.

@@ -114,7 +114,7 @@ class AuditResult:
 
     `source_endpoint` served the stored rows, and `auditor` is the endpoint that they were compared
     with. `at_fault` is the endpoint that was found wrong, or None if there is no difference or no
-    proof. `proven_wrong` describes the false data of this endpoint if no honest endpoint could
+    proof. `proven_wrong` describes the wrong data of this endpoint if no honest endpoint could
     have returned it, and is empty otherwise. `repaired` is None if no row was repaired.
     `is_repeated` is whether the window had been audited before. `unsettled_blocks` are blocks with
     stored rows that the auditor does not confirm, and that no proof confirms or refutes.

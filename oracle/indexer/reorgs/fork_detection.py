@@ -38,7 +38,7 @@ class OutvotedError(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class ForkClaim:
-    """The claim of an endpoint that `claimed_hash` is on the chain instead of `indexed_hash`.
+    """An endpoint's claim that `claimed_hash` is on the chain instead of `indexed_hash`.
 
     If `indexed_hash` is NO_BLOCK, the claim concerns all blocks above a height at which the
     indexed chain has no block. `endpoint` made the claim by the parent hash of its next block; it
@@ -90,7 +90,7 @@ class ForkJudgement:
 
 @dataclass(slots=True)
 class ForkEvidence:
-    """The repeated reports of a fork by a single endpoint, which are lost in a restart.
+    """The repeated reports of a fork by a single endpoint, which a restart discards.
 
     Times are in seconds of the same clock as `now`.
     """

@@ -387,7 +387,7 @@ def build_score_label(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
 
 
 def describe_on_chain_score(node_view: NodeView) -> tuple[str, str]:
-    """Return texts of the on-chain score and of whether it is up to date."""
+    """Return texts on the on-chain score and on whether it is up to date."""
     on_chain = node_view.on_chain
     if on_chain is None or (on_chain.qos is None and on_chain.lane != DO_NOT_SELECT):
         return NO_NUMBER, "never reported"
