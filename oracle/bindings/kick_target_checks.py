@@ -1,4 +1,4 @@
-"""Checks by simulated calls whether a kick target has the role and the contracts it needs.
+"""Checks, with simulated calls, whether a kick target has the role and contracts it needs.
 
 Two of the three supported networks have no views that return role holders and linked contracts. A
 call is therefore simulated with the holder as sender, and its revert message shows which check

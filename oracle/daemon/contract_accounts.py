@@ -1,4 +1,4 @@
-"""Lets contract accounts verify signatures that clients of the read API have sent, within limits.
+"""Lets contract accounts verify the signatures of read API clients, within limits.
 
 The account of a node may be a contract, which verifies signatures itself (ERC-1271). See
 docs/explanation/objections.md#nodes-that-are-contracts.

@@ -88,7 +88,7 @@ def acquire_lease(store: Store, command: str) -> int:
 
 @dataclass(slots=True)
 class HolderWatch:
-    """Detects, by this process's monotonic clock, that a holder has stopped renewing the lease.
+    """Detects a holder that has stopped renewing the lease, by this process's monotonic clock.
 
     The lease itself expires by the database's wall clock. If this clock is set back, a holder that
     has ended would keep the lease for longer without this check.

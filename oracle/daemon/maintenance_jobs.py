@@ -86,7 +86,7 @@ def find_unsound_block_reason(index: Index, *, is_running: bool = False) -> str 
 
 @dataclass(slots=True)
 class MaintenanceJobs:
-    """The jobs that audit, reread and check indexed blocks, with the state shared with indexing.
+    """The jobs that audit, reread and check indexed blocks, and the state shared with indexing.
 
     The jobs require the lease. A tick waits for a response of an endpoint for at most
     `max_wait_seconds`, or without limit if it is None. A long tick marks its progress in `health`,

@@ -259,7 +259,7 @@ def open_preview_job(index: Index, exit_stack: ExitStack) -> Job:
 def build_rule_loss_notices(
     uow: UnitOfWork, other_set: OtherRules, preview: RulesPreview
 ) -> list[Notice]:
-    """Return notices for the nodes that announced rules would harm and that got no notice yet.
+    """Return notices for nodes that announced rules would harm and that have no notice yet.
 
     A node is harmed if its kickout becomes due, if it becomes excluded, or if it loses ten places
     in the ranking.

@@ -35,7 +35,7 @@ class RulesSwitchedError(OracleError):
 
 @dataclass(slots=True)
 class RulesSwitcher:
-    """Switches the database to the rules in force at the cursor, if it was folded with others.
+    """Switches a database that was folded with other rules to the rules in force at the cursor.
 
     `mark_progress` is called while the logs are folded. After a refusal, this process does not try
     the same rules again, except if only their preview was missing.

@@ -1,4 +1,4 @@
-"""Handles signals of commands by recording them, without exceptions from signal handlers.
+"""Handles the signals of commands by recording them, so that signal handlers never raise.
 
 An exception from a signal handler can be raised at any point, for example in the callback of a
 weak reference, where Python only prints it and continues. A handler also runs on the main thread

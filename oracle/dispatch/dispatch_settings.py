@@ -17,7 +17,7 @@ from oracle.systems.registry import get_policies, get_policy
 
 @dataclass(frozen=True, slots=True)
 class DispatchSettings:
-    """The settings of `[dispatch]`; `fingerprint` covers the settings that decide about draws.
+    """The settings of `[dispatch]`; `fingerprint` covers the settings that determine draws.
 
     `policy` is the name of the policy. The policies `legacy` and Pocket's ignore `weighting`.
     `start_block` is the first block at whose end a task may be armed, so that a node is drawn for

@@ -1,4 +1,4 @@
-"""Orders the second group of each open contest, ends its tasks, and settles by its verdict.
+"""Orders a second group for each open contest, ends its tasks, and settles by its verdict.
 
 A contest is open while its `settle_contest` call waits for the end of its window. The contested
 group is in a final block. The ids of the second group are derived from the contested group, so
@@ -177,7 +177,7 @@ def _iter_planned_second_groups(
 
 
 def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tuple[Address, ...]:
-    """Choose `count` nodes that can run the task, drawn by the seed, or none if too few can.
+    """Draw, by the seed, `count` nodes that can run the task, or none if there are too few.
 
     Nodes with the task's models on disk are preferred.
     """

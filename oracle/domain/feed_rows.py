@@ -1,4 +1,4 @@
-"""Rows of a feed, which is a second source of events besides the chain, stored as received.
+"""Rows of a feed (a second source of events besides the chain), stored as received.
 
 A feed is a stream of events over HTTP that cannot be proven (docs/explanation/feed.md).
 """

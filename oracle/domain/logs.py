@@ -1,4 +1,4 @@
-"""The raw input from the chain, which is logs (single, or in compact tables) and calls.
+"""The raw input from the chain: logs (single, or in compact tables) and calls.
 
 Everything else in the database is folded from this input and can be rebuilt. A table keeps the
 logs of a range of blocks as packed rows, in the form of the database: values that many rows share

@@ -1,4 +1,4 @@
-"""Stores the rows of a poll of a feed, and compares settled rows with later reads and other feeds.
+"""Stores the rows of a feed's polls, and compares settled rows with later reads and other feeds.
 
 The rows, faults, settled times and cursor of a poll are stored in one transaction
 (docs/explanation/feed.md#polling). Because no feed is trusted, differences are stored and reported

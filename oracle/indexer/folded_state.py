@@ -1,4 +1,4 @@
-"""Computes in memory the state after any block, by folding raw rows on top of a stored snapshot.
+"""Computes the state after any block in memory, by folding raw rows onto a stored snapshot.
 
 See docs/explanation/storage.md#state-snapshots.
 """

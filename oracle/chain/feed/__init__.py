@@ -1,1 +1,1 @@
-"""Reads feeds, which are sources of events besides the chain, over HTTP and decodes their rows."""
+"""Reads feeds (sources of events besides the chain) over HTTP, and decodes their rows."""

@@ -62,7 +62,7 @@ class EventReader:
     """
 
     def __init__(self, profile: Profile, contract_by_address: Mapping[Address, str]) -> None:
-        """Create a reader of the contracts at these addresses, which are given with their names.
+        """Create a reader of the contracts at these addresses, with the name of each contract.
 
         They are the contracts of the profile, and if configured the oracle contract, its timelock
         and the objections contract.

@@ -180,7 +180,7 @@ def _compute_profile_identity(
     *,
     holds_kickouts: bool,
 ) -> str:
-    """Return the profile's name and a SHA-256 over `kickouts` and all that affects decoding.
+    """Return the profile's name and a SHA-256 over `kickouts` and all that decoding depends on.
 
     Contract addresses, start blocks and descriptions are not part of the hash.
     """

@@ -19,7 +19,7 @@ _CALL_VALUES = {
 
 @dataclass(frozen=True, slots=True)
 class InputValues:
-    """The values that can be read from one event or function, by input name."""
+    """The values that can be read from one event or function, keyed by input name."""
 
     signature: AbiSignature
     value_by_input: Mapping[str, TypedValue]

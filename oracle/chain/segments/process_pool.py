@@ -71,7 +71,7 @@ class SegmentExecutor(Protocol):
 
 
 class ProcessPool:
-    """A SegmentExecutor with up to `workers` processes, which are started when they are needed."""
+    """A SegmentExecutor with up to `workers` processes, which are started when needed."""
 
     def __init__(self, plan: SegmentPlan, urls: Sequence[str], workers: int) -> None:
         self.plan = plan

@@ -156,7 +156,7 @@ class WorkerObservations(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
-    """The prepared blocks `first` to `newest`, which may be only the beginning of the range.
+    """The prepared blocks `first` to `newest`, possibly only the beginning of the range.
 
     `first_parent` is the parent hash of the first block, which links the segment to the previous
     one.

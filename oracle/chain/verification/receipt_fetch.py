@@ -41,7 +41,7 @@ Receipts = list[ProvenReceipt]
 
 
 class ProvenReceipts(NamedTuple):
-    """The logs that match the filter, in receipts of a block that the native code has proven.
+    """The logs that match the filter in a block's receipts, which the native code has proven.
 
     `statuses` contains one byte for each receipt: 1 if the transaction succeeded, else 0.
     """

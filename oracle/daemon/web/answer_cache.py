@@ -1,4 +1,4 @@
-"""Caches responses until the index changes, so that all clients share a response to a request.
+"""Caches responses until the index changes, so that clients with equal requests share them.
 
 During a backfill the index changes many times per second. A cached response is then used for ten
 seconds (docs/reference/read-api.md#response-cache).

@@ -130,7 +130,7 @@ class KickRefused:
 
 @dataclass(frozen=True, slots=True)
 class NodeExpelled:
-    """The previous oracle contract had expelled the node, which was recorded at the deployment."""
+    """The previous oracle contract had expelled the node; this was recorded at the deployment."""
 
     at: Position
     time: int

@@ -1,4 +1,4 @@
-"""The evidence for a kickout, which is the node's score pool when the kickout became due.
+"""The evidence for a kickout: the node's score pool when the kickout became due.
 
 The evidence names the creators of the scored tasks, because a single creator could have fabricated
 the tasks (docs/explanation/kickouts.md#held-for-a-person).

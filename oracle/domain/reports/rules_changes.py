@@ -1,4 +1,4 @@
-"""Changes of the contract's rules, which are scheduled in its timelock, cancelled, or in force."""
+"""Changes of the contract's rules: scheduled in its timelock, cancelled, or in force."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

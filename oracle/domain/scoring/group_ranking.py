@@ -1,4 +1,4 @@
-"""Ranks the members of a validation group by speed, and scores them, with pure functions.
+"""Pure functions that rank the members of a validation group by speed and score them.
 
 See docs/reference/scoring-rules.md#task-groups.
 """

@@ -259,7 +259,7 @@ def reject_fork_claim(
 
 
 def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:
-    """Return the endpoints whose final block differs from the indexed one, with their block.
+    """Return the endpoints that contradict the indexed final block, each with this final block.
 
     The result is empty if no endpoint has the indexed final block.
     """
