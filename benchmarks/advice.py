@@ -91,7 +91,7 @@ def load_and_build_advice(snapshot: ApiSnapshot, advised_node: Node) -> None:
 
 
 def measure_advice(snapshot: ApiSnapshot) -> list[float]:
-    """Return the CPU time of the advice of each node with a full pool, in milliseconds."""
+    """Return the CPU milliseconds of each node's advice, for nodes with a full pool."""
     nodes = [
         snapshot.get_ranking().nodes[make_node_address(f"n{number}")]
         for number in range(RACING_NODES)

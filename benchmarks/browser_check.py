@@ -92,13 +92,13 @@ def main() -> int:
 
 
 def build_lines(event_count: int) -> list[str]:
-    """Return about `event_count` events of groups that run to their end, as JSON lines."""
+    """Return about `event_count` events of completed groups, as JSON lines."""
     rng = random.Random("browser check")  # noqa: S311 - the same events each time
     return [json.dumps(event) for event in draw_orderly_history(rng, event_count // 15)]
 
 
 def measure_script(lines: list[str]) -> list[float]:
-    """Return the processor seconds of each run in one process of Node.js."""
+    """Return the CPU seconds of each run in one Node.js process."""
     node = shutil.which("node")
     if node is None:
         raise SystemExit("node is not on the PATH")

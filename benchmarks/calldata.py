@@ -83,7 +83,7 @@ def fetch_history(url: str, reader: EventReader) -> tuple[float, list[Log], list
 
 
 def measure_microseconds_per_call(reader: EventReader, calls: list[Call]) -> float:
-    """Return the microseconds per call of the reader alone, in the best of ten rounds."""
+    """Return the reader's microseconds per call, in the best of ten rounds."""
     min_seconds = float("inf")
     for _ in range(10):
         gc.collect()

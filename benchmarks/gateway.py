@@ -52,7 +52,7 @@ class Rates(NamedTuple):
 
 
 def create_outcome_batches(seconds: int) -> list[list[ReportedOutcome]]:
-    """Return the outcomes of each tenth of a second; latencies are about 50 to 350 ms."""
+    """Return a batch of outcomes for each tenth of a second; latencies are about 50 to 350 ms."""
     random = Random(1)  # noqa: S311 - repeatable, no secret
     mean_latency_ms = {node: random.uniform(50, 350) for node in NODES}
     batches = []

@@ -82,7 +82,7 @@ def main() -> int:
 
 
 def measure_delays(mode: str, block_count: int, block_seconds: float) -> Delays:
-    """Return the delays of each block in milliseconds, by the place where it was observed."""
+    """Return each block's delays in milliseconds, by the place of observation."""
     chance = Random(1)  # noqa: S311 - repeatable, no secret
     delays: Delays = {place: [] for place in PLACES}
     with ExitStack() as stack:

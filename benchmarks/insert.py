@@ -112,7 +112,7 @@ def compare_commit_rates(engine_name: str, urls: list[str], arguments: argparse.
 def measure_commits(
     prepare_commits: PrepareCommits, url: str, folded_windows: Iterable[FoldedWindow]
 ) -> CommitCost:
-    """Commit the windows; return the cost without the time to create the next window."""
+    """Commit the windows; return the cost without the time for creating windows."""
     migrate(url)
     wal_path = Path(url.removeprefix("sqlite:///") + "-wal")
     cost = CommitCost()

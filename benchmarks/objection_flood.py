@@ -67,7 +67,7 @@ _MAX_READ_MILLISECONDS = 500.0
 
 @dataclass
 class Load:
-    """The reads and the indexed blocks of all phases of a kind, in milliseconds each."""
+    """The reads and indexed blocks of all phases of one kind, in milliseconds each."""
 
     block_ms: list[float] = field(default_factory=list)
     block_cpu_ms: list[float] = field(default_factory=list)

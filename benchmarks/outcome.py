@@ -126,7 +126,7 @@ def compute_foreign_cpu_share() -> float:
 
 
 def _read_cpu_seconds() -> tuple[float, float]:
-    """Return the CPU seconds of all programs, and those of this process with its children."""
+    """Return the CPU seconds of all programs, and those of this process and its children."""
     used = os.times()
     own_seconds = used.user + used.system + used.children_user + used.children_system
     stat = Path("/proc/stat")

@@ -131,7 +131,7 @@ PATHS = (
 
 
 class SyntheticIndex:
-    """A database into which blocks of synthetic logs are committed, as a daemon does.
+    """A database that receives blocks of synthetic logs, as in a daemon.
 
     `next_time` is the time of the next block.
     """
@@ -233,19 +233,19 @@ class SyntheticIndex:
             self.commit_block(joins[offset : offset + JOINS_PER_BLOCK])
 
     def commit_groups(self, count: int, late_share: float) -> None:
-        """Let groups of three nodes work, with a block for each stage of their tasks."""
+        """Let groups of three nodes work, with one block for each stage of their tasks."""
         groups = [self._network.build_group_stages(late_share) for _ in range(count)]
         for stages in zip(*groups, strict=True):
             self.commit_block([log for stage in stages for log in stage])
 
     def commit_new_block(self) -> None:
-        """Commit a block of the current time, in which about a hundred nodes get a score."""
+        """Commit a block of the current time that gives about a hundred nodes a score."""
         self.next_time = max(self._head.time + 1, int(unix_seconds()))
         groups = [self._network.build_group_stages(0.0) for _ in range(GROUPS_PER_NEW_BLOCK)]
         self.commit_block([log for group in groups for stage in group for log in stage])
 
     def accept_round(self) -> None:
-        """Cut a report as of the newest block, which the contract accepts in the next block."""
+        """Cut a report as of the newest block; the contract accepts it in the next block."""
         cutter = ReportCutter(self._reader, CRYNUX, SETTINGS, DOMAIN, anchor_window=256)
         with self._store.transaction() as uow:
             contract_state = uow.rounds.load_contract_state()

@@ -233,7 +233,7 @@ def measure_longest_delay(delays: list[float]) -> Iterator[None]:
 
 
 def measure_statistics(store: Store) -> tuple[float, float]:
-    """Collect statistics ten times; return the loop's longest delay, and the CPU seconds.
+    """Collect statistics ten times; return the loop's longest delay and the CPU seconds.
 
     The first collection after a start takes longer, because there are no earlier statistics.
     """

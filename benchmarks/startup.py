@@ -1,4 +1,4 @@
-"""Measure the start of a command: user and system CPU seconds of complete processes.
+"""Measure a command's start: user and system CPU seconds of complete processes.
 
 Run: .venv/bin/python benchmarks/startup.py [--times 7]
 The baseline has one list of imports, so every command imports the modules of all commands. It is

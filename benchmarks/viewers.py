@@ -104,7 +104,7 @@ def index_chain(chain_url: str, folder: Path, viewers: int) -> IndexingRun:
 
 
 class ViewerProcess:
-    """The running process of the viewers, which prints its statistics when it is stopped."""
+    """The running process of the viewers; it prints its statistics when it is stopped."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process

@@ -38,7 +38,7 @@ def find_best_height(heights: Iterable[int], allowance: int) -> int | None:
 def find_out_of_sync_nodes(
     heights: Mapping[Address, int | None], allowance: int
 ) -> dict[Address, HeightIneligibility]:
-    """Return the nodes that are not in sync, with the reason; an unknown height is None.
+    """Return the nodes that are out of sync, with the reason; an unknown height is None.
 
     A node is in sync if it is at most `allowance` blocks below or above the best height.
     """

@@ -101,7 +101,7 @@ class CommitTraffic:
         return not self._list_open_jobs()
 
     def build_next_transactions(self, head: int) -> list[Transaction]:
-        """Return the transactions of the nodes and of the creator for the block after `head`."""
+        """Return the transactions of the nodes and the creator for the block after `head`."""
         self._process_new_logs(head)
         next_block_number = head + 1
         transactions = [
@@ -184,7 +184,7 @@ class CommitTraffic:
                     )
 
     def _build_upload_reports(self) -> Iterator[Transaction]:
-        """Yield the first discloser's report of its upload, a block after the last disclosure."""
+        """Yield the first discloser's upload report, one block after the last disclosure."""
         for job in self._list_open_jobs():
             disclosed = [part for part in job.assignments if part.disclosed_at is not None]
             if len(disclosed) == _NODES_PER_TASK:

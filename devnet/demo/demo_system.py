@@ -43,7 +43,7 @@ class GroupOrder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DemoSystem:
-    """A rule set and the policy of the same name, and `changes` to some of its rules.
+    """A rule set with the policy of the same name, and `changes` to some of its rules.
 
     `orders` are the groups of every wave. The nodes behave the same in every system, except for
     `SINGLE_CREATOR_NODE`; their GPUs differ. If `pays_by_points` is set, a group's fee is shared

@@ -76,7 +76,7 @@ class ContestOnChain:
 
 @dataclass(frozen=True, slots=True)
 class HotSetOnChain:
-    """The scores that the network reads without a proof, from the contract QoSWords.
+    """The scores in the contract QoSWords, which the network reads without a proof.
 
     `round` is the newest round of any word (a storage slot with the scores of several nodes), or 0
     without a word. `readable` lists the nodes that have a lane in a word and a score there.
@@ -120,7 +120,7 @@ class BurstInApi:
 
 @dataclass(frozen=True, slots=True)
 class DrawAgreement:
-    """The number of started tasks, and the number of those that started on the drawn node."""
+    """The number of started tasks, and how many of them started on the drawn node."""
 
     started: int
     agree: int

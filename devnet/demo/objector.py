@@ -35,7 +35,7 @@ _VALID_SECONDS = 1000 * BLOCK_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class ObjectionInApi:
-    """The objection of a node, as the API showed it while the kickout was due.
+    """A node's objection, as the API showed it while the kickout was due.
 
     `expected` and `verdict` are the expected and the actual result of the automatic check;
     `verdict` is None if the objection was never on chain. `refused` is the reason why the API did

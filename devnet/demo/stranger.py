@@ -35,7 +35,7 @@ class Stranger:
         self._api_url = api_url
 
     def build_next_transactions(self, due_nodes: Iterable[Address]) -> list[dict[str, str]]:
-        """Return at most one transaction, which the contract accepts in the next block."""
+        """Return at most one transaction, to be accepted by the contract in the next block."""
         return [
             call
             for node in due_nodes

@@ -217,7 +217,7 @@ class DemoTraffic:
         self._requested_downloads.clear()
 
     def _build_reveals(self) -> Iterator[Transaction]:
-        """Yield reveals of groups in which every node has committed, the fastest nodes first."""
+        """Yield the reveals of groups whose nodes have all committed, the fastest nodes first."""
         for group in [group for group in self._list_open_groups() if group.is_fully_committed]:
             for task in sorted(group.tasks, key=self._sample_reveal_delay):
                 if task.is_revealed or task.node is None:
@@ -330,7 +330,7 @@ def compute_commitment(task: bytes, node: Address, answer: bytes) -> bytes:
 
 
 def _compute_result(group_id: bytes) -> bytes:
-    """Return the hash of the result that honest nodes compute for all tasks of a group.
+    """Return the hash of the result that honest nodes compute for every task of a group.
 
     The ids of a group's tasks differ only in the last byte.
     """

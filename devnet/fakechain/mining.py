@@ -40,7 +40,7 @@ def create_account(account_number: int) -> str:
 
 
 def sign_bytes(address: str, content: bytes) -> tuple[int, int, int]:
-    """Return parity, r and s of the signature of these bytes by an address.
+    """Return parity, r and s of an address's signature of these bytes.
 
     For an address without a key, s is 0, and r is derived from address and content, so that it is
     unique.

@@ -104,7 +104,7 @@ class RelayBooks:
         self._append_state(node, at_time, health=health, excluded=excluded)
 
     def reset_pools_to_mean(self, at_time: float) -> None:
-        """Replace every pool by copies of its truncated mean, as a restarted relay does."""
+        """Replace each pool by copies of its truncated mean, as a restarted relay does."""
         for node, book in self.book_by_node.items():
             if book.pool and sum(book.pool):
                 book.pool = [sum(book.pool) // len(book.pool)] * _RESTORED_SCORES

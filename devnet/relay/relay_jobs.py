@@ -1,4 +1,4 @@
-"""The tasks of a generated relay network, either single or in groups of three."""
+"""The tasks of a generated relay network, single or in groups of three."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -121,7 +121,7 @@ class RelayShow:
             self.options.stop.wait(1.0)
 
     def verify_stored_state(self) -> RelaySummary:
-        """Compare the daemon's state with the rows, and the rows with the figures of the relay."""
+        """Compare the daemon's state with the rows, and the rows with the relay's figures."""
         with closing(RelayWatch.create_for_url(self.url, 15, 1000, WatchClock())) as watch:
             watch.poll_relay(2, _POLL_SECONDS)
             with self.store.read_transaction() as uow:

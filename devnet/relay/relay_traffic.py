@@ -39,7 +39,7 @@ _GROUP_SIZE = 3
 
 @dataclass(frozen=True, slots=True)
 class TrafficPlan:
-    """The traffic to generate, from `start` in relay seconds, for `seconds` seconds.
+    """The traffic to generate in `seconds` seconds from `start` (relay seconds) on.
 
     An order is placed every `gap_seconds` on average; `group_share` is the share of orders that
     are groups of three. `time_scale` multiplies all durations, including the gaps between orders.
@@ -69,7 +69,7 @@ def generate_history(plan: TrafficPlan) -> RelayHistory:
 
 
 def derive_node_address(name: str) -> Address:
-    """Return the address of a demo node, which is derived from the node's name."""
+    """Return a demo node's address, derived from its name."""
     return Address("0x" + hashlib.sha256(f"relay node {name}".encode()).hexdigest()[:40])
 
 
@@ -139,7 +139,7 @@ class _TrafficSimulation:
         self._idle_nodes.append(node)
 
     def _finish_task(self, task: RelayTask) -> list[RowBody]:
-        """Release the node of a task that ends, and return the rows of a due kickout."""
+        """Release the node of an ended task, and return the rows of a kickout if it is due."""
         task.has_ended = True
         is_early_kick = self._increment_counter("end") == self._plan.lies.early_kick
         if not (self.books.book_by_node[task.node].is_due or is_early_kick):

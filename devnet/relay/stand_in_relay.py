@@ -95,7 +95,7 @@ class FaultSwitch:
 
 
 def _forge_row(row: PublishedRow) -> PublishedRow:
-    """Return a copy of the row that names another node, as a forger would write it."""
+    """Return a copy of the row with another node in it, as a forger would write it."""
     other_address = "0x" + "00" * 19 + "01"
     address_args = [
         name for name in ("selected_node", "node_address", "abort_issuer") if name in row.args

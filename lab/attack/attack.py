@@ -130,7 +130,7 @@ class Finding:
 
     @property
     def failure_rate_increase(self) -> int:
-        """The increase of the share of honest orders that had no result or a wrong result."""
+        """The increase of the share of honest orders without a result or with a wrong one."""
         return (
             (_compute_mean_failure_rate(self.attacks) - _compute_mean_failure_rate(self.baselines))
             * UNIT

@@ -99,7 +99,7 @@ class CopyingBehaviour(HonestBehaviour):
 
 
 class SingleTaskFakingBehaviour(HonestBehaviour):
-    """Invents the results of single tasks, which nobody compares, and computes group tasks."""
+    """Invents the results of single tasks, which nobody compares; computes group tasks."""
 
     @override
     def choose_answer_time(self, task: LoopTask) -> Intention:
@@ -145,7 +145,7 @@ class ColludingBehaviour(HonestBehaviour):
 
 
 def _has_attacker_majority(task: LoopTask) -> bool:
-    """Return whether more than half of a group's members are nodes of the attacker."""
+    """Return whether the attacker's nodes are more than half of a group's members."""
     nodes = [group_task.node for group_task in task.order.tasks if group_task.node is not None]
     attacker_count = sum(node.role.owner == ATTACKER for node in nodes)
     return task.order.group is not None and 2 * attacker_count > task.order.shape.members
@@ -162,7 +162,7 @@ class GroupStallingBehaviour(HonestBehaviour):
 
 
 class OwnerAwareBehaviour(HonestBehaviour):
-    """Answers the orders of its own owner at once, because the owner knows the results.
+    """Answers its owner's orders at once, because the owner knows the results.
 
     The orders of others are answered honestly.
     """
@@ -194,5 +194,5 @@ class LeavingBehaviour:
         return self.base_behaviour.choose_answer(task)
 
     def choose_reaction(self, event: NodeEvent) -> Reaction:
-        """Return the configured reaction to an event; by default the node stays."""
+        """Return the configured reaction to an event; the node stays by default."""
         return self.reactions.get(event, Reaction.STAY)

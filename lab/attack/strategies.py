@@ -63,7 +63,7 @@ def build_trap_group_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
 
 
 def build_trap_task_creator(plan: LoopPlan, accounts: int) -> CreatorRole:
-    """Return a creator of single tasks that time out on nodes that do not know the result."""
+    """Return a creator of single tasks that only nodes knowing the result finish in time."""
     return _build_fixed_shape_creator(
         plan, accounts, OrderShape(1, _DECLARED_SIZE, _REAL_WORK, 1, 0)
     )
@@ -114,7 +114,7 @@ _CARELESS_FAILURES, _SLOW_FAILURES = 300_000, 120_000
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A way to cheat, with the baseline that its results are compared with.
+    """A way to cheat, and the baseline for its results.
 
     `description` describes the strategy in one line. `baseline` is the name of the participants
     that the strategy is compared with. If `second_groups` is False, no second groups are ordered,

@@ -18,7 +18,7 @@ _NO_VALUE = "-"
 
 @dataclass(frozen=True, slots=True)
 class FinalRank:
-    """A node's final score, in units of 10^-18, and its rank, 1 for the best."""
+    """A node's final score, in units of 10^-18, and its rank (1 is the best)."""
 
     score: int
     rank: int

@@ -55,7 +55,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class _PickledEvents:
-    """A pickle file of `event_count` events, which this process has written."""
+    """A pickle file with `event_count` events, written by this process."""
 
     path: Path
     event_count: int
@@ -131,7 +131,7 @@ def _format_no_events_message(min_block: int, max_block: int | None, folded_coun
 
 @contextmanager
 def _pause_gc() -> Iterator[None]:
-    """Disable the garbage collector, which would scan many long-lived objects in vain."""
+    """Disable the garbage collector, which would scan many long-lived objects for nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

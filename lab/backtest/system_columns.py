@@ -136,7 +136,7 @@ class SystemBase:
         return cls(name, policy, custom_rules=json.loads(rules.to_json()))
 
     def with_changes(self, change_texts: Sequence[str]) -> Self:
-        """Return a copy of the system with changes of its own, each given as `key=value`.
+        """Return a copy of the system with its own changes, each given as `key=value`.
 
         Raises:
             ValueError: a change is malformed or given twice, or its key is unknown.
@@ -161,7 +161,7 @@ class SystemBase:
         )
 
     def build_column(self, name: str, changes: Mapping[str, str]) -> SystemColumn:
-        """Return the comparison column of the system, with its own and the given changes.
+        """Return the system's comparison column, with its own and the given changes.
 
         Raises:
             ValueError: a change is invalid, or a value that has no default is missing.

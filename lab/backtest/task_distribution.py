@@ -127,7 +127,7 @@ class TaskSpreadMeter:
     def evaluate_start(
         self, event: TaskStarted, tasks: Mapping[TaskKey, Task], nodes: Mapping[Address, Node]
     ) -> None:
-        """Count a task start, and add its candidates' probabilities; call this before the fold.
+        """Count a task start and add its candidates' probabilities; call this before the fold.
 
         Before the fold, the node of the start is still free and can be a candidate.
         """
@@ -167,7 +167,7 @@ class TaskSpreadMeter:
                 self._expected[node] = self._expected.get(node, 0) + weight * CHANCE_UNIT // total
 
     def _list_reserved_nodes(self, task: Task) -> frozenset[Address]:
-        """Return the nodes that run a part of the task, or had another task of its group."""
+        """Return the nodes that run a part of the task or had another task of its group."""
         runners = {run.node for run in task.runs}
         group_nodes = self._nodes_by_group.get(task.group, ()) if task.group is not None else ()
         return frozenset(runners.union(group_nodes))

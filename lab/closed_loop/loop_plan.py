@@ -106,7 +106,7 @@ def build_average_attacker_role(plan: LoopPlan) -> NodeRole:
 
 
 def build_application_creator(plan: LoopPlan) -> CreatorRole:
-    """Return the creator role of the honest applications, which cause the load of the plan."""
+    """Return the creator role of the honest applications, which cause the plan's load."""
 
     def draw_shape(random_stream: RandomStream, economics: Economics) -> OrderShape:
         members = GROUP_SIZE if random_stream.draw_below(100) < plan.groups else 1
@@ -130,7 +130,7 @@ _SORT_KEY_BOUND = 1 << 32
 
 
 def build_mixed_participants(plan: LoopPlan) -> Participants:
-    """Return the participants of a plan, with good, careless, slow and stopping nodes.
+    """Return a plan's participants, with good, careless, slow and stopping nodes.
 
     Half of the stopping nodes never answer; the others stop after a fifth of the loop.
     """

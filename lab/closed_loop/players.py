@@ -27,7 +27,7 @@ FIRST_UNIQUE_LIE = 1000
 
 
 class OrderShape(NamedTuple):
-    """The shape of an order, which is one task, or a group of `members` equal tasks.
+    """The shape of an order: one task, or a group of `members` equal tasks.
 
     `size` is the declared size and `work` the actual work of each task, both in units. `timeout`
     is in seconds. `fee` is the fee for one task in gwei.

@@ -44,7 +44,7 @@ class RuleMeasures:
 
     @property
     def mean_seconds_until_kickout(self) -> int:
-        """The mean number of seconds from a node's stop to its kickout or the end of the loop."""
+        """The mean seconds from a node's stop to its kickout or the end of the loop."""
         durations = [seconds for result in self.results for seconds in result.stay_durations]
         return sum(durations) // len(durations) if durations else 0
 

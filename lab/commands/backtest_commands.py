@@ -238,7 +238,7 @@ def _open_events(
 def _list_page_options(
     plan: BacktestPlan, events: str | None, changes: Sequence[str], grid: Path | None
 ) -> list[tuple[str, str]]:
-    """Return the names and values of the options that determine the content of a page."""
+    """Return the names and values of the options that determine a page's content."""
     last = "the last block" if plan.last_block is None else str(plan.last_block)
     return [
         ("--events", events or "the stored logs"),

@@ -204,7 +204,7 @@ def _print_due_kickouts(comparison: Comparison) -> None:
 def _choose_system_names(
     results: Sequence[SystemResult], system_indices: set[int], max_width: int
 ) -> dict[int, str]:
-    """Return the names of the systems by index; a name that is too long becomes `system N`."""
+    """Return the systems' names by index; a name that is too long becomes `system N`."""
     return {
         system_index: name
         if len(name := format_system_name(results[system_index].column.name)) <= max_width

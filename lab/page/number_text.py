@@ -48,7 +48,7 @@ def format_percent(units: int | None, digits: int = 1) -> str:
 
 
 def format_axis_time(seconds: int, span: int = _DAY_SECONDS) -> str:
-    """Format a block time in UTC, with the precision that suits a plot of `span` seconds."""
+    """Format a block time in UTC, with a precision suited to a plot of `span` seconds."""
     time_format = (
         "%m-%d %H:%M:%S"
         if span < _MAX_SECONDS_SPAN

@@ -96,7 +96,7 @@ class Axis:
     end_pixel: float
 
     def compute_pixel(self, value: int) -> float:
-        """Return the pixel of a value; values beyond the axis get the pixel of the nearer end."""
+        """Return the pixel of a value; a value beyond the axis gets the nearer end's pixel."""
         if self.max_value <= self.min_value:
             return self.start_pixel
         offset = min(max(value, self.min_value), self.max_value) - self.min_value

@@ -194,7 +194,7 @@ class _KickCall(ContractCall):
 
 
 class _ExpulsionCall(_KickCall):
-    """A call that leads to an expulsion; it is reviewed late, because the node may recover."""
+    """A call that leads to an expulsion; its review is late, because the node may recover."""
 
     def __init__(self, context: KickoutContext) -> None:
         super().__init__(context)

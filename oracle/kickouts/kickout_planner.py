@@ -306,7 +306,7 @@ def _build_case_request(
 def _build_request(
     context: KickoutContext, kind: str, node: Address, calldata: str, round_number: int
 ) -> CallRequest:
-    """Return the request for a call about a node's kickout, as of an accepted round."""
+    """Return the request for a kickout call about a node, as of an accepted round."""
     return CallRequest(
         account=context.account_context.account,
         contract=context.account_context.sender_account.domain.contract,

@@ -392,7 +392,7 @@ def _build_rules_notices(uow: UnitOfWork, blocks: BlockRange) -> Iterator[tuple[
 def _build_objection_notices(
     uow: UnitOfWork, blocks: BlockRange
 ) -> Iterator[tuple[Position, Notice]]:
-    """Yield a notice of each objection, without the text of the owner, which is untrusted."""
+    """Yield a notice of each objection without its owner's text, which is untrusted."""
     for objection in uow.objections.list_between(blocks):
         body = {
             "objection": objection.seq,

@@ -62,7 +62,7 @@ class Notifier:
             service_metrics.init_target_metrics(target.name)
 
     def run_once(self, head: int | None, wait_seconds: float | None) -> bool:
-        """Collect and deliver notices; return whether more work may be ready at once.
+        """Collect and deliver notices; return whether there may be more work at once.
 
         `head` is the newest known block, or None. `wait_seconds` limits the wait for each
         response; None waits until the response arrives.

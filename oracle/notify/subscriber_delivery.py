@@ -116,7 +116,7 @@ def _open_target(
 
 @dataclass(slots=True)
 class SubscriberDelivery(TargetDelivery):
-    """Delivers notices to one subscriber; ends the subscription after too many failures."""
+    """Delivers notices to one subscriber, and ends the subscription after too many failures."""
 
     max_tries: int = field(kw_only=True)
     entry: Subscription = field(kw_only=True)

@@ -142,7 +142,7 @@ class TargetDelivery:
 
 
 def describe_delivery_failure(error: Exception) -> str:
-    """Return the message of the daemon's own error, or only the type of a library's error."""
+    """Return the message of the daemon's own errors, but only the type of a library's error."""
     # The message of a library's error may contain the target's URL with its tokens, so only the
     # type is shown.
     return str(error) if isinstance(error, OracleError) else type(error).__name__

@@ -391,7 +391,7 @@ def _load_tasks(
 
 
 def _clip_intervals_at_block(intervals: Iterable[KickoutDue], block: int) -> Iterable[KickoutDue]:
-    """Yield the kickout intervals opened up to a block, with the ends known at that block."""
+    """Yield the kickout intervals opened up to a block, with their ends if known by then."""
     for interval in intervals:
         if interval.opened_at.block <= block:
             still_open = interval.closed_at is not None and interval.closed_at.block > block

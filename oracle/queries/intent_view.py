@@ -347,7 +347,7 @@ def _build_attempt_view(attempt: Attempt, slot: NonceSlot | None) -> AttemptView
 
 
 def parse_task_key(intent: Intent) -> str | None:
-    """Return the key of the task that a call of the dispatcher is about, or None."""
+    """Return the task key of a dispatcher's call, or None."""
     subject_part = intent.request.subject.partition(":")[0]
     if subject_part.startswith(_TASK_PREFIX):
         return subject_part.removeprefix(_TASK_PREFIX)
@@ -355,7 +355,7 @@ def parse_task_key(intent: Intent) -> str | None:
 
 
 def parse_group_key(intent: Intent) -> str | None:
-    """Return the key of the group that a call of the dispatcher starts, or None."""
+    """Return the key of the group that a dispatcher's call starts, or None."""
     subject_part = intent.request.subject.partition(":")[0]
     if subject_part.startswith(_GROUP_PREFIX):
         return subject_part.removeprefix(_GROUP_PREFIX)

@@ -207,7 +207,7 @@ def find_first_leaf_difference(
 
 
 def compute_pieced_root(leaves: LeafPieces) -> str:
-    """Return the root of the leaves, computed from the hashes of the pieces."""
+    """Return the root of the leaves, computed from the pieces' hashes."""
     summary = leaves.summary
     pieced_round = PiecedRound(
         [_decode_digest(leaves, piece) for piece in range(len(leaves.pieces))],

@@ -241,7 +241,7 @@ def format_short_cause(causes: NodeCauses) -> str:
 
 
 def _format_factor_costs(summary: NodeSummary, factors: Factors) -> str:
-    """Return the factors R, P and B as text, with the factor that costs the node most."""
+    """Return the factors R, P and B as text, and the factor that costs the node most."""
     legacy = summary.rules.legacy
     if legacy is None:
         raise ValueError("only legacy rules have factors")
@@ -300,7 +300,7 @@ def _is_caused_by_falls(causes: NodeCauses) -> bool:
 
 
 def format_falls(causes: NodeCauses, max_age_seconds: int = _MAX_FALL_AGE_SECONDS) -> str:
-    """Return a phrase with the number and the age of a node's recent falls of reliability."""
+    """Return a phrase with the number and age of the node's recent falls of reliability."""
     recent = [fall for fall in causes.falls if causes.time - fall.time <= max_age_seconds]
     if not recent:
         nouns = name_falls(fall.cause for fall in causes.falls)

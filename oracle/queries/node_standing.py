@@ -66,7 +66,7 @@ def build_node_summary(
 def build_node_summary_from_explanation(
     explanation: Explanation, ranking: NodeRanking | None = None
 ) -> NodeSummary:
-    """Return the data for the sentences about an explained node, as of the explained block.
+    """Return the data for the sentences about an explained node, as of its explained block.
 
     `ranking` is the ranking at the same block, or None if the node's rank is not known.
     """

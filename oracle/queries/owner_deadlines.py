@@ -1,4 +1,4 @@
-"""Builds the text at the top of a node's page, with what the owner can do, and by when."""
+"""Builds the text at the top of a node's page: what the owner can do, and by when."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -36,7 +36,7 @@ _NOTHING_BY_STATE = {
 
 
 class OwnerDeadline(NamedTuple):
-    """A deadline of a node's owner, or a time at which something happens, in unix seconds.
+    """A deadline of a node's owner, or the time of another event, in unix seconds.
 
     `text` states what the owner can do by then, or what happens from then on. `preposition`
     connects the text with the time. `anchor` is the id of the page's section with more details.

@@ -48,7 +48,7 @@ class OnChainScores:
 def load_on_chain_scores(
     uow: UnitOfWork, accepted: RoundAccepted | None, cache: LeafCache | None = None
 ) -> OnChainScores:
-    """Return the lanes of an accepted round, which are empty if its leaves are not stored."""
+    """Return the lanes of an accepted round; they are empty if its leaves are not stored."""
     if accepted is None:
         return OnChainScores(None, array("H"))
     return OnChainScores(accepted, load_round_lanes(uow, cache or LeafCache(), accepted))

@@ -28,7 +28,7 @@ def describe_leaf(leaf: ProofLeaf) -> list[tuple[str, str]]:
 
 
 def describe_summary(summary: ProofSummary) -> list[tuple[str, str]]:
-    """Return the name and value of each field of a round's summary that is about its nodes."""
+    """Return the name and value of the fields of a round's summary that concern its nodes."""
     return [
         ("nodes", f"{summary.node_count:,}"),
         ("may be selected", f"{summary.open_count:,}"),

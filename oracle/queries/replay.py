@@ -145,7 +145,7 @@ def _format_fraction(value: int | None) -> str | None:
 def _build_score_pools(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> dict[Address, list[int]]:
-    """Return each node's scores that count, from the node's pool or from its legacy window."""
+    """Return each node's scores that count, from its pool or from its legacy window."""
     if rules.legacy is None:
         return {node.address: list(node.pool) for node in nodes}
     scores_by_node: dict[Address, list[int]] = {node.address: [] for node in nodes}

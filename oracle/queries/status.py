@@ -117,7 +117,7 @@ def load_operator_status(
 
 
 def add_chain_view(status: OperatorStatus, chain: ChainView) -> OperatorStatus:
-    """Return the status with the head and the contract of a view of the chain."""
+    """Return the status, completed with the head and the contract from a view of the chain."""
     head, folded = chain.head, status.folded
     return status.model_copy(
         update={
@@ -242,7 +242,7 @@ def _load_last_round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]
 
 
 def _count_nodes_by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dict[str, int]:
-    """Return the numbers of nodes by the status names of `node_scores.get_status`."""
+    """Return the number of nodes for each status of `node_scores.get_status`."""
     statuses: Counter[str] = Counter()
     for (membership, paused, running), count in counts.items():
         if membership is not Membership.MEMBER:

@@ -63,7 +63,7 @@ class Peer:
         self._http.close()
 
     def start_fetch(self, round_number: int) -> "Future[list[ReportMessage]] | None":
-        """Start a fetch in a thread; return None while another fetch or a backoff lasts."""
+        """Start a fetch in a thread, or return None during another fetch or a backoff."""
         if self._is_busy or time.monotonic() < self._backoff_until:
             return None
         self._is_busy = True
@@ -168,7 +168,7 @@ class PeerClients:
         return cls(peers, interval_seconds, timeout_seconds)
 
     def fetch_statements(self, round_number: int) -> list[tuple[str, ReportMessage]]:
-        """Fetch the statements about a round from all peers; return each with its peer's host.
+        """Fetch the statements about a round from all peers; return each with the peer's host.
 
         The result is empty if the round was fetched less than a fetch interval ago.
         """
@@ -203,7 +203,7 @@ class PeerClients:
         return self._fetch_from_all_peers(round_number) if is_due else []
 
     def record_unknown_signer(self, host: str, signer: Address) -> bool:
-        """Record an unknown signer of a host; return whether it was not recorded before."""
+        """Record a host's unknown signer; return whether it was not recorded before."""
         is_new = (host, signer) not in self._reported_signers
         self._reported_signers[host, signer] = None
         for oldest_key in list(self._reported_signers)[:-_MAX_ENTRIES]:

@@ -18,7 +18,7 @@ from oracle.store.database import UnitOfWork
 
 
 def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> None:
-    """Store the pieces of the tree that differ from the pieces of the last report.
+    """Store the pieces of the tree that differ from the last report's pieces.
 
     Pieces whose changed leaves the tree did not keep are left out (`PieceEdits.dropped_pieces`).
     """

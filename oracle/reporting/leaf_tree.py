@@ -1,4 +1,4 @@
-"""The tree of the leaves of all nodes, which is updated from report to report.
+"""The tree of all nodes' leaves, which is updated from report to report.
 
 A report evaluates only the nodes that changed since the last evaluation, or whose reliability is
 still recovering, because the leaves of other nodes cannot have changed. After a start or a rewind,
@@ -109,7 +109,7 @@ class LeafTree:
             uow.leaf_pieces.add(piece, as_of.number, digest, sort_leaves(leaves))
 
     def count_wrong_leaves(self, uow: UnitOfWork, report: Report) -> int:
-        """Return how many stored leaves of a report differ from those of the nodes.
+        """Return how many stored leaves of a report differ from the nodes' leaves.
 
         The tree must be empty, and is not used afterwards. Nodes that changed or recovered since
         the report, and the leaves of legacy rules, which depend on the time, are not compared.

@@ -1,4 +1,4 @@
-"""Recomputes the report of any period in memory, from the stored logs alone.
+"""Recomputes the report of any period in memory, from only the stored logs.
 
 See docs/explanation/reports.md#cut-at-period-end.
 """

@@ -180,7 +180,7 @@ class ReportCutter(BlockHook):
         return self._round_lanes[1]
 
     def _load_or_fold_lanes(self, uow: UnitOfWork, accepted: RoundAccepted) -> Lanes:
-        """Return the lanes of a round, which are empty if they cannot be computed.
+        """Return the lanes of a round; they are empty if they cannot be computed.
 
         A database in which the report of the round was not cut, for example a new database, folds
         the state of the round once and stores its leaves.

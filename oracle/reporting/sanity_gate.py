@@ -80,7 +80,7 @@ def find_hold_reason(context: ReportingContext, uow: UnitOfWork, report: Report)
 def mark_unsignable_reports_not_due(
     uow: UnitOfWork, headers: Sequence[StoredReportHeader]
 ) -> list[ReportHeader]:
-    """Return the report headers, with the unsignable reports marked as not due.
+    """Return the report headers, in which unsignable reports are marked as not due.
 
     A report that was cut under replaced rules is not due either. A disputed report stays due,
     because it was already signed. No other report may take its round until the disputed report can

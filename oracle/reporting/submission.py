@@ -65,7 +65,7 @@ def find_submission_obstacle(
 def decide_push_submission(
     context: ReportingContext, uow: UnitOfWork, intent: Intent, now: int
 ) -> SubmissionDecision | None:
-    """Decide whether a planned push is worth sending, from the indexed state alone.
+    """Decide whether a planned push is worth sending, using only the indexed state.
 
     The result is None if the report of the push is no longer stored.
     """

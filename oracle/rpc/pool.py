@@ -108,7 +108,7 @@ class EndpointPool:
         return self._endpoints
 
     def providers(self) -> dict[str, str]:
-        """Return the provider of each endpoint, by the endpoint's name, in configured order."""
+        """Return each endpoint's provider by endpoint name, in configured order."""
         return {endpoint.name: endpoint.provider for endpoint in self._endpoints}
 
     @property
@@ -117,7 +117,7 @@ class EndpointPool:
         return WitnessQuorum(self.providers())
 
     def compute_clock_offset(self, now: float) -> float:
-        """Return how many seconds this machine's clock is ahead of the clocks of all endpoints.
+        """Return how many seconds this machine's clock is ahead of all endpoints' clocks.
 
         `now` is the time of this machine's clock. The result is negative if this clock is behind
         all others. It is 0 if this clock is between the others, or if no endpoint sends its time.

@@ -463,7 +463,7 @@ def _find_provider_message(message: str) -> ProviderMessage | None:
 
 @cache
 def _get_compiled_patterns() -> tuple[tuple[ProviderMessage, re.Pattern[str]], ...]:
-    """Return the rows with their patterns, which are compiled at the first use."""
+    """Return the rows with their patterns, compiled at the first use."""
     return tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in DIALECTS if row.pattern)
 
 

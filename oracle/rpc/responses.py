@@ -44,7 +44,7 @@ class BlockResponse(Struct, gc=False, rename="camel"):
 
 
 class FullHeaderResponse(BlockResponse, gc=False, rename="camel"):
-    """A header of any chain; a field that is missing or has an unusual type proves nothing."""
+    """A header of any chain; a missing field or one of an unusual type proves nothing."""
 
     receipts_root: object = None
     transactions_root: object = None

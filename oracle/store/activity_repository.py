@@ -144,7 +144,7 @@ class ActivityRepository:
     def get_trend_points_by_node(
         self, nodes: Iterable[Address], depth: int
     ) -> dict[Address, list[NodeTrendPoint]]:
-        """Return each node's last `depth` scores and its reliability changes since, in order.
+        """Return each node's last `depth` scores, and its reliability changes since, in order.
 
         The last reliability change before the first returned score is included as well. One query
         reads the points of all nodes.

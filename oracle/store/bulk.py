@@ -1,4 +1,4 @@
-"""Reads and writes many rows of one table in bulk, at the speed of the driver.
+"""Reads and writes many rows of one table in bulk, at driver speed.
 
 Rows are tuples in the order of the table's columns, which SQLite accepts unchanged. On PostgreSQL,
 many rows are written by COPY, after the rows that they replace were deleted. Few rows, and rows

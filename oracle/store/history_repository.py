@@ -153,7 +153,7 @@ class ScoreRepository:
         return result.scalar_one_or_none()
 
     def get_rule_set_by_seq(self, node: Address, seqs: Collection[int]) -> dict[int, RuleSet]:
-        """Return the rule set of each of a node's scores, by the score's number (`seq`).
+        """Return the rule set of each of a node's scores, by the score's `seq` number.
 
         Scores that were written before rule sets were numbered are left out.
         """

@@ -96,7 +96,7 @@ class ReportRepository:
         self._bookmarks = Bookmarks(connection)
 
     def add(self, new_report: Report) -> None:
-        """Insert a new report, which is due, or skipped because too little has changed."""
+        """Insert a new report; it is due, or skipped because too little has changed."""
         self._connection.execute(
             insert(report).values(
                 period=new_report.period,
@@ -344,7 +344,7 @@ class HoldRepository:
         ]
 
     def list_awaiting_operator(self) -> list[ReportHold]:
-        """Return the held reports of periods after the newest accepted report, by period."""
+        """Return the held reports after the newest accepted report, by period."""
         holds = self.list_held()
         # Usually no report is held, and the query is skipped.
         newest_landed = self._reports.find_newest_landed_period() if holds else None

@@ -174,7 +174,7 @@ def _draw_ready_tasks(
     reserved = frozenset(active_draws.values())
 
     def iter_armed(equivalence_class: EquivalenceClass) -> Iterator[OrderedItem]:
-        """Yield the armed items of a class in order, as long as there are candidates."""
+        """Yield the armed items of a class in order, while there are candidates."""
         for ordered_item in equivalence_class:
             if ordered_item.item.task.key in before.armed_tasks:
                 # Many items may be armed although only one node is available, so check for

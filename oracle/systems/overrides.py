@@ -195,7 +195,7 @@ def format_policy_parameters(policy: SelectionPolicy) -> dict[str, str]:
 def override_policy_parameters(
     policy: SelectionPolicy, changes: Mapping[str, str]
 ) -> SelectionPolicy:
-    """Return a policy with some of its parameters changed, but the same name and version.
+    """Return a policy with some parameters changed, but the same name and version.
 
     A change is the name of a field of `Weighting` or of Pocket's `Parameters`, and a text: a
     decimal (`0.01`), a whole number, `true` or `false`.
@@ -228,7 +228,7 @@ def override_policy_parameters(
 def split_changes(
     changes: Mapping[str, str], rules: Collection[str], policy: SelectionPolicy
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Split the changes into changes of rules and changes of policy parameters.
+    """Split the changes into rule changes and policy parameter changes.
 
     `rules` holds the names of the rules that may be changed.
 

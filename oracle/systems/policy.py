@@ -54,7 +54,7 @@ class Follower(Protocol):
 
 
 class SelectionPolicy(Protocol):
-    """A method of selecting nodes, whose name and version are recorded with every decision."""
+    """A method of selecting nodes; its name and version are recorded with every decision."""
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ class SelectionPolicy(Protocol):
 
     @property
     def version(self) -> int:
-        """Return the version, which is incremented if the same history may give other results."""
+        """Return the version, which increases whenever the same history may give other results."""
         ...
 
     def create_follower(self) -> Follower:

@@ -170,7 +170,7 @@ def list_unpublished_rules(name: str) -> tuple[str, ...]:
 
 
 def list_changeable_rules(name: str) -> tuple[str, ...]:
-    """Return the dotted names of the rules of a set that may be changed.
+    """Return the dotted names of a rule set's changeable rules.
 
     Raises:
         ValueError: there is no rule set of that name.

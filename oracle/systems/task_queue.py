@@ -122,7 +122,7 @@ class OrderedItem(NamedTuple):
 
 
 class EquivalenceClass:
-    """Queue items with the same criteria, in order; there is at least one item."""
+    """Queue items with the same criteria, in order; it contains at least one item."""
 
     __slots__ = ("_places", "keys")
 
@@ -209,7 +209,7 @@ class WaitingTasks:
         tasks: Iterable[Task],
         load_group_tasks: Callable[[AbstractSet[GroupKey]], Iterable[Task]],
     ) -> None:
-        """Apply changed tasks; `load_group_tasks` returns every task of the given groups."""
+        """Apply changed tasks; `load_group_tasks` returns all tasks of the given groups."""
         grouped: dict[GroupKey, list[Task]] = {}
         for task in tasks:
             if task.group is not None:
@@ -274,7 +274,7 @@ def build_queue(
 
 
 def is_group_unstartable(tasks: Collection[Task]) -> bool:
-    """Return whether no waiting task of a group can start, given all tasks of the group.
+    """Return whether no waiting task of a group can start, given all of the group's tasks.
 
     This is the case if the group was abandoned, or if a task of the group ended before it had a
     node. It is also the case if the remaining tasks are not a majority, because their answers
@@ -317,7 +317,7 @@ def find_queue_drop(task: Task, group_tasks: Collection[Task]) -> QueueDrop | No
 
 
 def _get_group_size(tasks: Collection[Task]) -> int:
-    """Return the final number of tasks of a group, or 0 if it is unknown."""
+    """Return a group's final number of tasks, or 0 if it is unknown."""
     return max((task.group_size or 0 for task in tasks), default=0)
 
 

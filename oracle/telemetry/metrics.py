@@ -307,7 +307,7 @@ def build_gauge(
 
 
 def _build_histogram(name: str, description: str, bucket_counts: BucketCounts) -> Metric:
-    """Return a histogram of present values, whose buckets can also decrease."""
+    """Return a histogram of current values; its buckets can also decrease."""
     family = HistogramMetricFamily(
         name, f"Distribution of {description} over the members, 0 to 1."
     )

@@ -30,7 +30,7 @@ BUMP_BOUNDS = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 10.0)
 
 
 class BucketCounts:
-    """The numbers of values in buckets; `bounds` are the upper bounds of the buckets."""
+    """The number of values in each bucket; `bounds` are the upper bounds of the buckets."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds

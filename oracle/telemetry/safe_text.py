@@ -27,7 +27,7 @@ def register_secret(value: str) -> None:
 
 
 def find_api_keys_in_host(host: str) -> list[str]:
-    """Return the parts of a host name that look like API keys, as some providers have."""
+    """Return the parts of a host name that look like API keys, as in some providers' names."""
     return _TOKEN_IN_HOST.findall(host)
 
 

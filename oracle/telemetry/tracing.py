@@ -60,7 +60,7 @@ class _ThreadSpans(threading.local):
 
 
 class _TracingState:
-    """The exporter, which receives one complete trace at a time, and the spans in progress."""
+    """The exporter, which receives complete traces one at a time, and the spans in progress."""
 
     def __init__(self) -> None:
         self.exporter: Exporter | None = None

@@ -217,7 +217,7 @@ def _select_due_intents(
 def _decide_calls_before_preflight(
     context: AccountContext, intents: Sequence[Intent], heads: Heads, stage: CallStage
 ) -> dict[int, Decision]:
-    """Return the decision about each call, by intent id, before any endpoint is queried."""
+    """Return each call's decision by intent id, before any endpoint is queried."""
     with context.store.read_transaction() as uow:
         deadline_decisions = {
             intent.id: decide_on_deadline(context, uow, intent, heads) for intent in intents

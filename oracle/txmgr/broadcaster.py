@@ -23,7 +23,7 @@ _PAUSE_KIND_BY_OUTCOME = {
 
 
 def broadcast_unsent_attempts(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Send the stored transactions that were never sent; return None if there are none."""
+    """Send the stored transactions that were never sent, or return None if there are none."""
     with context.store.read_transaction() as uow:
         unsent_attempts = [
             (slot, attempt)
@@ -99,7 +99,7 @@ def _send_and_record_attempts(
 
 
 def build_trace_attributes(attempts: Sequence[Attempt]) -> dict[str, object]:
-    """Return the attributes of attempts for a trace; the signed bytes are left out."""
+    """Return the attributes of attempts for a trace, without the signed bytes."""
     return {
         "intents": " ".join(str(attempt.intent_id) for attempt in attempts),
         "nonces": " ".join(str(attempt.nonce) for attempt in attempts),

@@ -94,7 +94,7 @@ class Budget:
 
 
 def compute_nonce_budget(uow: UnitOfWork, context: AccountContext, slot: NonceSlot) -> int:
-    """Return the maximum that a nonce without a receipt may cost, in wei.
+    """Return the maximum cost of a nonce without a receipt, in wei.
 
     The amount that is already reserved for the nonce is included.
     """
@@ -240,7 +240,7 @@ def compute_gas_limit(gas: int, calldata: str, block_gas_limit: int) -> int | No
 
 
 def fetch_block_gas_limit(context: AccountContext) -> int:
-    """Return the gas limit of the newest block, as the highest that any endpoint reports.
+    """Return the gas limit of the newest block: the highest that any endpoint reports.
 
     The highest limit is used, so that no endpoint can delay calls by reporting a limit that is too
     low. A limit that is too high does no harm, because a pool then rejects the call.

@@ -94,7 +94,7 @@ _PROCEED = Decision()
 
 
 class CallKind(Protocol):
-    """The policy of one kind of calls; the methods defined here are the defaults.
+    """The policy of one kind of calls; its methods are the defaults.
 
     `max_in_flight` is the maximum number of calls that have a nonce but no receipt at a time, or
     None without a limit. `reserve_share` is the percentage of the smallest budget that is reserved
@@ -174,7 +174,7 @@ class CallKind(Protocol):
         return None
 
     def on_retried(self, uow: UnitOfWork, retry_request: CallRequest) -> None:
-        """Store the effect of a retry on its subject, in the commit that plans the retry."""
+        """Store a retry's effect on its subject, in the commit that plans the retry."""
         del uow, retry_request
 
     def is_urgent(self, uow: UnitOfWork, call: Intent) -> bool:
@@ -234,7 +234,7 @@ class CallRegistry:
 
     @property
     def planned_kinds(self) -> frozenset[str]:
-        """The names of the kinds that features plan; the kind of no-ops is left out."""
+        """The names of the kinds that features plan, which excludes the kind of no-ops."""
         return frozenset(self._kinds.keys() - {NOOP, REBUILT})
 
     def get_kind(self, call: Intent) -> CallKind:

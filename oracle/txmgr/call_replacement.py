@@ -1,4 +1,4 @@
-"""Gives the nonce of a stuck call to another call; at most one of the two is mined.
+"""Gives a stuck call's nonce to another call; at most one of the two is mined.
 
 If the call's kind permits it, the next ready call of the same kind replaces a stuck call. If an
 operator cancels a call, a no-op replaces it.
@@ -39,7 +39,7 @@ from oracle.txmgr.unconfirmed import (
 
 
 def replace_stuck_call(context: AccountContext, heads: Heads) -> StepResult | None:
-    """Give the nonce of a stuck call to a ready call, if the kind of the calls permits it.
+    """Give a stuck call's nonce to a ready call, if the calls' kind permits it.
 
     Return None if no call was replaced and the ready call was neither ended nor deferred.
     """

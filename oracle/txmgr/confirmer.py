@@ -88,7 +88,7 @@ def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | 
 
 @dataclass
 class _ConfirmationPass:
-    """One pass over the open nonces of an account, with the receipts from all endpoints."""
+    """One pass over an account's open nonces, with the receipts from all endpoints."""
 
     context: AccountContext
     heads: Heads
@@ -109,7 +109,7 @@ class _ConfirmationPass:
 
     @cached_property
     def used_nonce_count(self) -> int:
-        """The number of used nonces at the final block, from the first endpoint that answers."""
+        """The number of used nonces at the final block, by the first endpoint that answers."""
         account = self.context.account
         final_block = hex(self.heads.final.number)
         return fetch_transaction_count(

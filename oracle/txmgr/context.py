@@ -78,12 +78,12 @@ class SearchBackoff:
 
 @dataclass(slots=True)
 class RebroadcastBackoff:
-    """The number of blocks to wait before an attempt is sent again, by attempt id."""
+    """The number of blocks to wait before each attempt is sent again, by attempt id."""
 
     _wait_blocks_by_attempt: dict[int, int] = field(default_factory=dict)
 
     def get_wait_blocks(self, attempt_id: int) -> int:
-        """Return the number of blocks between the last broadcast of an attempt and the next."""
+        """Return the number of blocks between an attempt's last broadcast and the next."""
         return self._wait_blocks_by_attempt.get(attempt_id, _FIRST_REBROADCAST_BLOCKS)
 
     def double_wait(self, attempt_id: int) -> None:
@@ -281,7 +281,7 @@ class AccountContext:
             uow.lease.verify_lease_by_write(self.epoch)
 
     def get_synced_pool_view(self) -> PoolView:
-        """Return a view of the endpoints that have the indexed block, or of all if none has it."""
+        """Return a view of the endpoints with the indexed block, or of all if none has it."""
         with self.store.read_transaction() as uow:
             cursor = uow.cursor.get()
         folded_block = 0 if cursor is None else cursor.number
@@ -322,7 +322,7 @@ class AccountContext:
         return compute_fees(self.fetch_fee_market(), max_fee if cap is None else min(max_fee, cap))
 
     def fetch_balance(self) -> int:
-        """Return the balance in wei, from the synced endpoints, so that it is up to date.
+        """Return the up-to-date balance in wei, from the synced endpoints.
 
         Raises:
             TransientError: no endpoint answers.

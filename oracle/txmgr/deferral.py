@@ -112,7 +112,7 @@ def decide_on_deadline(
 def handle_refused_call(
     context: AccountContext, intent: Intent, result: PreflightResult, heads: Heads
 ) -> StepResult | None:
-    """Apply the decision of a call's kind about the call, whose simulation failed.
+    """Apply the decision of a call's kind about a call whose simulation failed.
 
     The result is None if the call already waits for the same reason.
 

@@ -192,7 +192,7 @@ def _release_nonces(
 def sign_call(
     context: AccountContext, intent: Intent, nonce: int, fees: Fees, gas_limit: int = 0
 ) -> SignedCall:
-    """Sign the call of an intent with this nonce; the caller must store the bytes at once.
+    """Sign an intent's call with this nonce; the caller must store the bytes at once.
 
     If `gas_limit` is 0, the intent's own limit is used. Do not call this function inside a
     database transaction.

@@ -118,7 +118,7 @@ def find_canonical_receipt(
     hashes: Sequence[Hash],
     known_block_hash: Hash | None = None,
 ) -> Receipt | None:
-    """Return the receipt of one of these transactions that the endpoints report, or None.
+    """Return the receipt that the endpoints report for one of these transactions, or None.
 
     If they report several receipts, the one in block `known_block_hash` is preferred. A receipt
     from too few witnesses counts only while its block is canonical at the endpoints that have the

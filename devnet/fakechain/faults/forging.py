@@ -23,7 +23,7 @@ _FORGED_CALL_FIELDS = ("from", "value", "input")
 
 
 class Depth(IntEnum):
-    """How much of a block is consistent with the lie; each depth includes the lower ones.
+    """How far a block is consistent with the lie; each depth includes the lower ones.
 
     With `ANSWERS`, only the requested logs, transactions or status are forged. `RECEIPTS` forges
     whole receipts, and `HEADERS` also roots, bloom and time, under the true hash. `BLOCKS` forges
@@ -155,7 +155,7 @@ class _RelinkedBlock(Block):
 
 
 class _ForgedBlock(_RelinkedBlock):
-    """A block that combines parts of the true block and of a sibling with forged content."""
+    """A block with parts of the true block and parts of a sibling with forged content."""
 
     def __init__(self, true_block: Block, parent: Block, sibling: Block, forger: _Forger) -> None:
         has_own_hash = forger.depth >= Depth.BLOCKS

@@ -1,1 +1,1 @@
-"""Recorded chains, which are written from an endpoint and can be served again."""
+"""Chains that were recorded from an endpoint and can be served again."""

@@ -77,7 +77,7 @@ def _find_majority_answer(answered: Sequence[LoopTask], group_size: int) -> int 
 
 
 def _apply_verdict(state: LoopState, order: AppOrder, answered: Sequence[LoopTask]) -> None:
-    """End the tasks of a group with a majority, and contest the answers of the minority.
+    """End the tasks of a group with a majority, and contest the minority's answers.
 
     The fastest node of the majority is paid, and the fees of the others go back to the creator.
     """

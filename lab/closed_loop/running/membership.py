@@ -95,7 +95,7 @@ def kick_out_node(state: LoopState, node: LoopNode, reaction: Reaction | None = 
 
 
 def slash_node(state: LoopState, node: LoopNode) -> None:
-    """Slash a node's stake and remove the node; a node that has left loses its stake, too."""
+    """Slash a node's stake and remove the node; nodes that have left lose their stake, too."""
     node.is_slashed = True
     state.get_income_and_expenses(node.role.owner).slashed += node.role.stake
     state.counts.slashed[node.role.owner, node.role.kind] += 1

@@ -80,7 +80,7 @@ def _raise_shape_to_minimum(state: LoopState, shape: OrderShape) -> OrderShape:
 
 
 def order_second_group(state: LoopState, contested_order: AppOrder) -> None:
-    """Order a second group of the same shape, whose verdict decides the contest."""
+    """Order a second group of the same shape, whose verdict decides a contest."""
     order = AppOrder(
         state.order_count,
         TREASURY,
@@ -170,7 +170,7 @@ def _list_reserved_nodes(task: LoopTask) -> frozenset[Address]:
 
 
 def _schedule_answers(state: LoopState, started: Sequence[LoopTask]) -> None:
-    """Schedule the answer or the timeout of each started task, as its node decides.
+    """Schedule each started task's answer or timeout, as its node decides.
 
     This happens after all drawn nodes are assigned, so that each member sees its complete group.
     """

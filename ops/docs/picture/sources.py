@@ -18,7 +18,7 @@ _VISIBLE_SOURCES = (
 
 
 def hash_sources() -> str:
-    """Return the hash of the code that determines the picture, and of the rules used."""
+    """Return the hash of the code and the rules that determine the picture."""
     digest = hashlib.sha256()
     for name in _VISIBLE_SOURCES:
         digest.update((_ROOT / name).read_bytes())

@@ -18,7 +18,7 @@ the severity, the expression, and the runbook page with the steps to take.
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert; `duration` is how long the expression must be true, or "" for no time."""
+    """One alert; `duration` is how long the expression must be true, or "" for no duration."""
 
     name: str
     expression: str

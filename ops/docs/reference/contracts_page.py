@@ -35,7 +35,7 @@ _FROM_OPENZEPPELIN = {
 
 
 class Contract(NamedTuple):
-    """A documented contract; if several sources declare a name, the first source is used."""
+    """A documented contract; of several sources that declare a name, the first counts."""
 
     name: str
     sources: tuple[str, ...]

@@ -129,7 +129,7 @@ def render_page() -> str:
 
 
 def update_costs(page_text: str) -> str:
-    """Return the text of a page with newly computed tables of the costs per day."""
+    """Return the text of a page with new tables of the costs per day."""
     return replace_parts(
         page_text, _COSTS, lambda match: _render_daily_costs(float(match["gwei"]))
     )

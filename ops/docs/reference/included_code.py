@@ -31,7 +31,7 @@ def _read_code_block(path: str, names: str) -> str:
 
 
 def _extract_function(source: str, path: str, name: str) -> str:
-    """Return a function of a contract without its indentation, with the comment above it."""
+    """Return a contract's function without indentation, with the comment above it."""
     match = re.search(
         rf"(?:^    ///[^\n]*\n)*^    function {name}\([^;{{]*\{{\n.*?^    \}}\n",
         source,

@@ -82,7 +82,7 @@ def main(flags: Sequence[str]) -> int:
 
 
 def _compile_constraints(name: str, requirements: Sequence[str], flags: Sequence[str]) -> int:
-    """Resolve one file with uv, which keeps the versions of the existing file if possible."""
+    """Resolve one file with uv, which keeps the existing versions if possible."""
     path = FOLDER / f"{name}.txt"
     constraint_options = (
         ("--constraint", str(FOLDER / "check.txt")) if name in ("build", "run") else ()

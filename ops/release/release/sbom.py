@@ -139,7 +139,7 @@ def _build_dependency_graph(
 
 
 def _list_npm_dependencies(npm_packages: Sequence[_NpmPackage]) -> dict[str, set[str]]:
-    """Return the dependencies of each package of one lock file, by purl."""
+    """Return the dependencies of each package in one lock file, by purl."""
     purl_by_name = {
         name: _build_npm_purl(name, package["version"]) for name, package in npm_packages
     }

@@ -97,7 +97,7 @@ def match_scored_tasks(
     groups: Sequence[GroupResult],
     task_by_key: Mapping[TaskKey, Task],
 ) -> list[ScoredTask]:
-    """Return the scores whose group is among `groups`, in the order of `entries`."""
+    """Return the scores of these `groups`, in the order of `entries`."""
     group_by_score = {
         (group.closed_at, member.task): (group, member)
         for group in groups

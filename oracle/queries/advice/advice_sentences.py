@@ -210,7 +210,7 @@ def _format_missed_draws(missed: MissedDraws) -> str:
 
 
 def explain_work_share(work: WorkShare) -> str:
-    """Return the node's share of the fees, the factors of its weight, and the assumptions."""
+    """Return the node's share of the fees, the factors of its weight, and all assumptions."""
     sentences = []
     if work.fees:
         expected, received = (

@@ -383,7 +383,7 @@ def rank_with_changed_times(
 
 
 def _remove_task_ending(task: Task) -> Task:
-    """Return a task as it was when its group closed, with an answer but without an ending.
+    """Return a task as it was when its group closed: answered, but not ended.
 
     A task that has no ending is returned unchanged, all others are copied.
     """

@@ -211,7 +211,7 @@ def load_node_record(
     changes: list[ReliabilityChange],
     span: tuple[int, int, int],
 ) -> NodeRecord:
-    """Load the rows of a node within a span of time, and the last scores before this span.
+    """Load a node's rows within a span of time, and the last scores before the span.
 
     `span` is the first and the last block time, and the maximum number of scores before the span.
     """

@@ -459,7 +459,7 @@ def _merge_sorted_keys(
 
 
 class NodeRankingCache:
-    """A thread-safe cache of the newest ranking, which is computed by one thread at a time."""
+    """A thread-safe cache of the newest ranking, computed by one thread at a time."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules

@@ -201,7 +201,7 @@ def encode_preview(preview: RulesPreview) -> bytes:
 def iterate_previews(
     folder: Path, rules_now: Rules, other_rules: list[OtherRules]
 ) -> Iterator[tuple[OtherRules, RulesPreview]]:
-    """Yield the rule sets that were compared with the rules in force, with their previews."""
+    """Yield the rule sets other than the rules in force, each with its preview."""
     sha256_now = identify_rules(rules_now).sha256
     for other_set in other_rules:
         path = build_preview_path(folder, other_set.rules)

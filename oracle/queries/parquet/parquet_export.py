@@ -31,7 +31,7 @@ ProgressCallback = Callable[[int, int], None]
 
 
 def load_export_source(uow: UnitOfWork, reader: EventReader) -> ExportSource:
-    """Return the identity of the history in a database, which an export stores.
+    """Return the identity of a database's history, which an export stores.
 
     Raises:
         InputError: nothing is indexed yet, or the stored logs have to be folded again first.

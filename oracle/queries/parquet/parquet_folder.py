@@ -112,7 +112,7 @@ class ParquetFolder:
         ]
 
     def prepare_export_run(self) -> None:
-        """Claim the folder, and delete the files of an unfinished run or of non-final blocks.
+        """Claim the folder, and delete files of an unfinished run or of non-final blocks.
 
         Raises:
             OSError: a file cannot be written or deleted.

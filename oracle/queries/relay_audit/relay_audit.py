@@ -228,7 +228,7 @@ _JudgedNode = tuple[NodeAudit, DerivedNode]
 
 
 def _judge_node(node: DerivedNode, comparisons: Sequence[_PollComparison]) -> _JudgedNode:
-    """Judge a node by pairs of polls, or by single polls if it had rows between all polls."""
+    """Judge a node by pairs of polls, or by single polls if rows lie between all polls."""
     judged_node = _judge_by_polls(
         _PollComparison.derive_factors_from_two_polls, node, comparisons
     ) or _judge_by_polls(_PollComparison.derive_factors_from_one_poll, node, comparisons)
@@ -349,7 +349,7 @@ def _apply_kickout_divergence(
 def _merge_shared_causes(
     judged_nodes: Sequence[_JudgedNode], derived: DerivedFigures
 ) -> list[NodeAudit]:
-    """Replace the divergences of several nodes by a single cause that explains all of them."""
+    """Replace the divergences of several nodes by a common cause that explains all of them."""
     audits = [audit for audit, _ in judged_nodes]
     claims = [
         (node, RelayClaim(audit.theirs, audit.slack))

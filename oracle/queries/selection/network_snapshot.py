@@ -50,7 +50,7 @@ class NetworkSnapshot:
     group_tasks: Sequence[Task] = ()
 
     def get_group_nodes(self, group: GroupKey | None) -> frozenset[Address]:
-        """Return the nodes that had a task of the group, so they get no other task of it."""
+        """Return the nodes that had a task of the group and get no other task of it."""
         return frozenset() if group is None else self.nodes_by_group.get(group, frozenset())
 
     def find_unavailable_nodes(self, task: Task) -> frozenset[Address]:

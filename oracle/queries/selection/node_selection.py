@@ -124,7 +124,7 @@ def _draw_nodes(
 def _compute_draw_probability(
     verdict: CandidateVerdict, total_weight: int, candidate_count: int
 ) -> int | None:
-    """Return the probability that a candidate is drawn first, in units of 10^-18.
+    """Return a candidate's probability of being drawn first, in units of 10^-18.
 
     All candidates have the same probability if all weights are 0. See
     docs/reference/scoring-rules.md#selection-weight.

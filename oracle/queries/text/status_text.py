@@ -68,7 +68,7 @@ def format_endpoint_lines(status: OperatorStatus) -> Lines:
 
 
 def format_index_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
-    """Yield lines about the content of the index and, with `has_dispatch`, the dispatcher."""
+    """Yield lines about the index's content and, with `has_dispatch`, the dispatcher."""
     if status.chain_id is None:
         yield "chain", "not known yet; run `qos-oracle run --once` first"
         return

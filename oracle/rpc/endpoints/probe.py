@@ -210,7 +210,7 @@ def _returns_list(client: JsonRpcClient, method: str, params: Sequence[object]) 
 
 
 def _find_max_batch_size(client: JsonRpcClient) -> int:
-    """Return the largest batch size that the endpoint accepts, from a few candidates."""
+    """Return the largest of a few candidate batch sizes that the endpoint accepts."""
     for size in _BATCH_SIZES:
         client.limit_batch_size(size)
         _try_request(lambda size=size: client.call_batch("eth_chainId", [[]] * size, Quantity))  # type: ignore[misc]  # mypy cannot infer it
@@ -222,7 +222,7 @@ def _find_max_batch_size(client: JsonRpcClient) -> int:
 def _find_oldest_log_block(
     client: JsonRpcClient, requirements: ProbeRequirements, head: BlockRef
 ) -> int | None:
-    """Return the oldest block, from `first_block` on, whose logs the endpoint has, or None.
+    """Return the oldest block from `first_block` on whose logs the endpoint has, or None.
 
     If the endpoint lacks the logs of `first_block`, the oldest block is found by bisection.
     """

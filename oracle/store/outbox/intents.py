@@ -66,7 +66,7 @@ class IntentRepository:
         return self.add(replace(request, dedup_key=f"{request.dedup_key}:try={tries + 1}"), stamp)
 
     def find_by_dedup_key(self, request: CallRequest) -> Intent | None:
-        """Return the intent with the dedup key of a request, in any state, or None."""
+        """Return the intent with a request's dedup key, in any state, or None."""
         is_same_request = and_(
             pub_intent.c.chain_id == request.account.chain_id,
             pub_intent.c.contract == request.contract,

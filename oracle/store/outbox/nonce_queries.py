@@ -174,7 +174,7 @@ class NonceQueries:
         )
 
     def compute_max_reserved_wei(self, slot: NonceSlot) -> int:
-        """Return the maximum cost that was reserved for a nonce before it was mined, in wei."""
+        """Return the maximum cost reserved for a nonce before it was mined, in wei."""
         query = select(pub_intent.c.max_cost_wei).where(
             pub_intent.c.chain_id == slot.account.chain_id,
             pub_intent.c.sender == slot.account.address,

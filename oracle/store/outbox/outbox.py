@@ -317,7 +317,7 @@ class OutboxStats:
         return {Address(row[0]): row[1] for row in rows}
 
     def count_attempts_by_kind_and_reason(self) -> dict[tuple[str, str], int]:
-        """Count all transactions that were ever signed, by kind of call and reason."""
+        """Count all transactions ever signed, by kind of call and reason."""
         rows = self._connection.execute(
             select(pub_intent.c.kind, pub_attempt.c.reason, func.count())
             .join(pub_intent, pub_intent.c.id == pub_attempt.c.intent_id)

@@ -116,7 +116,7 @@ class VerifiedBlockRepository:
         upsert_rows(self._connection, verified_block, rows)
 
     def get_level_by_number(self, first: int, last: int) -> dict[int, VerificationLevel]:
-        """Return the levels of individually verified blocks from `first` to `last`, by number."""
+        """Return the levels of individually verified blocks `first` to `last`, by number."""
         query = select(verified_block.c.number, verified_block.c.level)
         rows = self._connection.execute(query.where(verified_block.c.number.between(first, last)))
         return {number: VerificationLevel(level) for number, level in rows}

@@ -1,4 +1,4 @@
-"""Records which blocks were read for each scope, as disjoint intervals of blocks.
+"""Records the blocks that were read for each scope, as disjoint intervals.
 
 See docs/explanation/storage.md#coverage.
 """

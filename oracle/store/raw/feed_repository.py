@@ -154,7 +154,7 @@ class FeedRepository:
         return rows
 
     def count_folded_and_waiting_rows(self) -> tuple[int, int]:
-        """Return the number of folded rows, and the number of rows that have no block yet."""
+        """Return the numbers of folded rows and of rows without a block."""
         placed_count = func.count(feed_row.c.block)
         count_query = select(placed_count, func.count() - placed_count).where(feed_row.c.canonical)
         folded, waiting = self._connection.execute(count_query).one()

@@ -248,7 +248,7 @@ class LogRepository:
     def get_transaction_hashes(
         self, positions: Iterable[tuple[int, int]]
     ) -> dict[tuple[int, int], Hash]:
-        """Return the transaction of each canonical log that is stored, by block and log index."""
+        """Return the transaction of each stored canonical log, by block and log index."""
         keys = sorted(block << LOG_INDEX_BITS | log_index for block, log_index in positions)
         hash_by_position = {}
         for offset in range(0, len(keys), KEYS_PER_QUERY):

@@ -183,7 +183,7 @@ class DownloadRepository:
         self._connection = connection
 
     def add(self, task: TaskKey, model: str, nodes: Iterable[Address], block: BlockRef) -> None:
-        """Store the nodes that will get a request to download a model, as planned at `block`.
+        """Store the nodes that are to get a request to download a model, as planned at `block`.
 
         Raises:
             IntegrityError: a request to one of the nodes for this model was already planned at

@@ -138,7 +138,7 @@ class GroupResultRepository:
     def list_possible_zero_scores(
         self, node: Address, first_block: int, last_block: int
     ) -> list[Position]:
-        """Return the positions of closed groups that may have given this node a score of 0.
+        """Return the positions of closed groups that may have given this node the score 0.
 
         The oldest group comes first.
         """

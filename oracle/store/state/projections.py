@@ -74,7 +74,7 @@ _JSON_ENCODER = Encoder()
 
 
 class ProjectionRow(NamedTuple):
-    """A row of a compared table, with the values of its key and of all its columns."""
+    """A row of a compared table: its key, and the values of all its columns."""
 
     key: tuple[Any, ...]
     values: tuple[Any, ...]

@@ -114,7 +114,7 @@ class UndoJournal:
         self._connection.execute(reopened.values(dict.fromkeys(_CLOSED_COLUMNS)))
 
     def load_node_rows_as_of(self, number: int) -> dict[bytes, Row | None]:
-        """Return the row, as of block `number`, of each node that changed later, by key.
+        """Return, by key, the row as of block `number` of each node that changed later.
 
         The row is None for a node that did not exist.
 

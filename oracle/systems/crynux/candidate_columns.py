@@ -44,7 +44,7 @@ class IndexedCandidate:
 
 
 class CandidateColumns:
-    """The columns, with the `weights` and `offered` flags that `update_weights` computes.
+    """The columns, including `weights` and `offered`, which `update_weights` computes.
 
     A node that is not free has weight 0 and is not offered.
     """

@@ -26,7 +26,7 @@ from oracle.systems.weighted_draw import NodeDraw, draw_indexes
 
 
 class CandidateList(NamedTuple):
-    """Candidates sorted by address, whose last two fields `draw_indexes` modifies."""
+    """Candidates sorted by address; `draw_indexes` modifies the last two fields."""
 
     addresses: list[Address]
     weights: "list[int] | array[int]"

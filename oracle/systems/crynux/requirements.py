@@ -47,7 +47,7 @@ class Requirement(NamedTuple):
 
 
 def build_requirement(task: Task) -> Requirement:
-    """Return the requirement of a task; unknown fields of the task constrain nothing."""
+    """Return the requirement of a task; unknown fields of the task add no constraint."""
     models = tuple(sorted(set(task.models)))
     if task.required_gpu:
         return Requirement(task.required_gpu, task.required_gpu_vram or 0, task.version, models)

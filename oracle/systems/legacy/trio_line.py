@@ -72,7 +72,7 @@ def build_trio_queue(
 
 
 def find_unstartable_tasks(waiting: Iterable[Task], group_tasks: Iterable[Task]) -> list[Task]:
-    """Return the waiting tasks that can never start in a group of three, in order of age.
+    """Return the waiting tasks that can never start in a group of three, oldest first.
 
     Such a task has no group, or its group has another size, or a task of the group has ended or
     was started alone. An incomplete group may still become complete.
@@ -130,7 +130,7 @@ class TrioPool:
     def draw_nodes(
         self, item: QueueItem, seed: bytes, reserved: AbstractSet[Address]
     ) -> DrawResult:
-        """Draw three nodes by weight; if they need the same GPU, a GPU group is drawn first.
+        """Draw three nodes by weight; if they need the same GPU, draw a GPU group first.
 
         Raises:
             ValueError: there are fewer than three nodes.

@@ -39,7 +39,7 @@ class SubmissionSpeed:
 def compute_submission_speeds(
     members: Iterable[Node], time: int, rules: Rules, *, use_equal_weights: bool
 ) -> Mapping[Address, SubmissionSpeed]:
-    """Return the speed B and the weight of every member of the network at a block time.
+    """Return each member's speed B and weight at a block time.
 
     A node without B has weight 1, so that new nodes get tasks. With `use_equal_weights`, every
     node has weight 1.

@@ -197,7 +197,7 @@ _NO_LATENCY = -1.0
 
 
 class OutcomeWindow:
-    """The outcomes of one node, oldest first, with the latency in seconds of each success.
+    """One node's outcomes, oldest first, with the latency of each success in seconds.
 
     `out_until` is the time, in milliseconds, until which the node gets no tickets.
     """
@@ -345,7 +345,7 @@ class NodeSelector:
         self.chains: dict[str, ChainMemory] = {}
 
     def record_outcome(self, outcome: RelayOutcome) -> None:
-        """Record the outcome of a relay if it counts as a success or a failure of the node."""
+        """Record a relay's outcome if it counts as a success or a failure of the node."""
         blame = BLAME_BY_KIND[outcome.kind]
         if blame is Blame.SUCCESS:
             latency = outcome.latency_ms / 1000

@@ -49,7 +49,7 @@ _MAX_ENDED_TASKS = 100_000
 
 @dataclass(slots=True)
 class Part:
-    """A node's part in a task, which has one part unless the network commits and discloses.
+    """A node's part in a task; a task has one part unless the network commits and discloses.
 
     `started_ms` and `answered_ms` are the times, in milliseconds, at which the node's execution
     clock started and stopped. If `disclosed`, no further event is expected before the node's
@@ -75,7 +75,7 @@ class OpenTask:
     parts: list[Part] = field(default_factory=list)
 
     def is_waiting_for(self, part: Part) -> bool:
-        """Return whether a cancellation of the task is the fault of this part's node.
+        """Return whether this part's node is to blame for a cancellation of the task.
 
         The rule is the same as in `oracle.domain.fold.task_lifecycle`.
         """
@@ -201,7 +201,7 @@ def _is_part_ended(part: Part, event: Terminal) -> bool:
 
 
 def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> RelayOutcome:
-    """Return the outcome of a part, which is a timeout if the node is to blame."""
+    """Return a part's outcome, which is a timeout if the node is to blame."""
     stopped_ms = event.timestamp_ms if part.answered_ms is None else part.answered_ms
     has_succeeded = isinstance(event, network_events.TaskSucceeded | network_events.TaskRefunded)
     is_fault = isinstance(event, network_events.TaskInvalidated | network_events.TaskTimedOut)

@@ -36,7 +36,7 @@ class NodeStats(NamedTuple):
 
 
 class ChainMemory(Protocol):
-    """What a profile stores about the nodes of one chain; times are in whole milliseconds.
+    """What a profile stores about one chain's nodes; times are in whole milliseconds.
 
     Outcomes count in the order in which they are recorded. `compute_stats` changes nothing, even
     if it is called repeatedly and for different times.

@@ -1,1 +1,1 @@
-"""The requests of the transaction manager to endpoints; this package uses no database."""
+"""The transaction manager's requests to endpoints; this package uses no database."""

@@ -25,7 +25,7 @@ class NonceCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MinedTransaction:
-    """A mined transaction of the account; `time` is the time of its block in unix seconds.
+    """A mined transaction of the account; `time` is its block's time in unix seconds.
 
     `gas_price` (per gas) and `l1_fee` (in total) are in wei, as in `receipts.Receipt`.
     """
@@ -156,7 +156,7 @@ def _describe_transaction(mined_transaction: MinedTransaction | None) -> str:
 def _fetch_mined_transactions(
     endpoint: EndpointCaller, account: Address, nonces: range, max_blocks: int
 ) -> Mapping[int, MinedTransaction]:
-    """Return the transactions with these nonces that one endpoint has, by nonce."""
+    """Return one endpoint's transactions with these nonces, by nonce."""
     sent_by_nonce: dict[int, tuple[Json, Json]] = {}
     with expect_response_format("blocks with their transactions, and receipts"):
         for block in _iter_blocks_from_head(endpoint, max_blocks):

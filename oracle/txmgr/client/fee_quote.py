@@ -141,7 +141,7 @@ def add_gas_margin(estimate: int) -> int:
 
 
 def compute_floor_gas(calldata: str) -> int:
-    """Return the minimum gas of a call from its calldata, by both pricing rules.
+    """Return a call's minimum gas by its calldata, under both pricing rules.
 
     Some endpoints return estimates below the minimum of EIP-7623, and some pools refuse
     transactions with less gas.

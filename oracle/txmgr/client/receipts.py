@@ -121,7 +121,7 @@ class ReceiptQuorum:
         return frozenset(view.endpoint for view in self.views)
 
     def list_endpoints_without_receipt(self, hashes: Sequence[Hash]) -> frozenset[str]:
-        """Return the names of the endpoints that return no receipt of these hashes."""
+        """Return the names of the endpoints without a receipt of any of these hashes."""
         return frozenset(view.endpoint for view in self.views if view.is_missing(hashes))
 
     def _count_witnesses(self, receipt: Receipt) -> int:
@@ -281,7 +281,7 @@ def fetch_balance(pool_view: PoolView, account: Address) -> int:
 
 
 def fetch_block_hashes(pool_view: PoolView, numbers: Sequence[int]) -> dict[int, Hash]:
-    """Return block hashes by height from one endpoint; blocks that it lacks are left out."""
+    """Return block hashes by height from one endpoint, except for blocks that it lacks."""
     blocks = pool_view.request_from_first(
         [("eth_getBlockByNumber", (hex(number), False)) for number in numbers]
     )
@@ -296,7 +296,7 @@ def fetch_block_hashes(pool_view: PoolView, numbers: Sequence[int]) -> dict[int,
 def fetch_transaction_counts_at_block(
     pool_view: PoolView, account: Address, block: BlockRef
 ) -> dict[str, int]:
-    """Return the account's transaction count at the end of a block, by endpoint name.
+    """Return, by endpoint name, the account's transaction count at the end of a block.
 
     An endpoint that does not have the block by its hash is on another fork or lags, and is left
     out.
@@ -350,7 +350,7 @@ def is_in_block(pool_view: PoolView, block: tuple[int, Hash], hashes: Sequence[H
 def exclude_reorged_blocks(
     receipt_quorum: ReceiptQuorum, reorged_hashes: Collection[Hash]
 ) -> ReceiptQuorum:
-    """Exclude from the quorum the receipts in these blocks, which have left the chain."""
+    """Exclude the receipts in these blocks, which have left the chain, from the quorum."""
     views = [
         replace(
             view,
