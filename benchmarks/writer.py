@@ -201,7 +201,7 @@ def print_result(name: str, cost: WriteCost, events: int) -> bool:
 
 
 def describe_load() -> str:
-    """Return the load of the machine, which affects every figure."""
+    """Return the machine's load, which affects every figure."""
     return f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
 
 

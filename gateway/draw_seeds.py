@@ -1,4 +1,4 @@
-"""Creates the random seeds of draws, which are committed to before use and revealed afterwards.
+"""Creates random seeds for draws; a seed is committed before its use and revealed afterwards.
 
 Each epoch has one seed, and the hash of the seed is published in the previous epoch. The value of
 a draw is the hash of the seed, the session and a counter, so a published value does not reveal any
@@ -25,7 +25,7 @@ class DrawEpoch(NamedTuple):
 
     @property
     def commitment(self) -> str:
-        """The SHA-256 of the seed in hex, which is public before the epoch begins."""
+        """The SHA-256 of the seed in hex; it is published before the epoch begins."""
         return sha256(self.seed).hexdigest()
 
     def compute_draw_value(self, session: str, counter: int) -> bytes:

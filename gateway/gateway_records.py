@@ -93,7 +93,7 @@ class GatewayRecords:
         return OutcomeCounts(len(accepted), repeated_count, late_count), accepted
 
     def record_accepted_outcome(self, reported: ReportedOutcome) -> None:
-        """Record one accepted outcome, which is new or was restored after a restart."""
+        """Record one accepted outcome, either new or restored after a restart."""
         outcome = reported[0]
         self._last_seen_by_node[outcome.node] = outcome.t_ms
         self._selector.record_outcome(outcome)

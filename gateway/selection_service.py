@@ -1,4 +1,4 @@
-"""A thread-safe `SessionSelector` with a clock, whose records survive a restart."""
+"""A thread-safe `SessionSelector` with a clock; its records survive a restart."""
 
 import threading
 import time

@@ -19,7 +19,7 @@ _STOP_TIMEOUT_SECONDS = 60
 
 
 class DemoDaemon:
-    """A running process `qos-oracle run`, whose log lines go to a file."""
+    """A running process `qos-oracle run`; its log lines go to a file."""
 
     def __init__(self, command: Sequence[str], configuration: Path, log_path: Path) -> None:
         self._command = command

@@ -109,7 +109,7 @@ class DemoSystem:
 
 
 def read_report_settings() -> ReportSettings:
-    """Return the report settings of the shipped demo configuration, which the contract needs."""
+    """Return the report settings that the contract needs, from the shipped demo configuration."""
     oracle_section = read_config(find_shipped_path("config/demo.toml")).oracle
     return build_report_settings(oracle_section, CRYNUX_SYSTEM.rules)
 

@@ -67,7 +67,7 @@ class PhaseTracker:
 
     @property
     def caption(self) -> str:
-        """The caption of the phase, which tells what happens and why."""
+        """The caption of the phase, with what happens and why."""
         return f"    {PHASES[self._phase_index].caption}"
 
     @property

@@ -105,7 +105,7 @@ class Stage:
 
 
 class ChainClock:
-    """The time of the chain, which is twelve seconds per block regardless of the wall clock."""
+    """The chain's time: twelve seconds per block, regardless of the wall clock."""
 
     def __init__(self, start: int) -> None:
         self.start = self.now = start

@@ -1,4 +1,4 @@
-"""Mines consistent blocks, whose hash, roots and blooms match their content.
+"""Mines consistent blocks: hash, roots and blooms match the content.
 
 Only values that cannot be checked are invented, which are the state root and the gas. Transactions
 are signed if the account's key is known (`create_account`). Other addresses can send transactions

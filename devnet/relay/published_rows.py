@@ -135,5 +135,5 @@ def build_kickout_row(node: Address, task: TaskKey, network: str) -> RowBody:
 
 
 def hash_result(result: str) -> str:
-    """Return the `score` of a result, which is a digest, as for language models."""
+    """Return a digest as the `score` of a result, as for language models."""
     return "0x" + hashlib.sha256(result.encode()).hexdigest()

@@ -111,7 +111,7 @@ class RelayBooks:
                 self._append_state(node, at_time, long_term=_compute_long_term_score(book.pool))
 
     def get_state(self, node: Address, time: float) -> NodeState:
-        """Return a node's state at `time`, which must not be before its latest state."""
+        """Return a node's state at `time`; it must not be earlier than the node's latest state."""
         last_state = self.book_by_node[node].states[-1]
         return replace(last_state, time=time, health=last_state.compute_reliability(time))
 

@@ -185,7 +185,7 @@ def find_state(book: NodeBook, at_time: float) -> NodeState | None:
 
 @dataclass(frozen=True, slots=True)
 class RelayRecord:
-    """A recorded relay, whose figures do not change between two recorded responses."""
+    """A recorded relay; its figures do not change between two recorded responses."""
 
     rows: tuple[TimedRow, ...]
     timed_figures: tuple[tuple[float, list[dict[str, Any]]], ...]

@@ -33,7 +33,7 @@ class StakedChain:
     block_time: int
 
     def mine_block(self, transactions: Sequence[dict[str, str]] = ()) -> None:
-        """Mine a block, unless the current second has one and there are no transactions."""
+        """Mine a block, unless there are no transactions and this second already has a block."""
         now = int(time.clock_gettime(time.CLOCK_REALTIME))
         if now > self.block_time or transactions:
             self.block_time = max(now, self.block_time + 1)

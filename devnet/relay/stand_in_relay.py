@@ -22,7 +22,7 @@ from devnet.relay.relay_history import RelaySource
 
 
 class RelayFault(StrEnum):
-    """A fault of the stream. Some faults affect a single row, which is given by its id."""
+    """A fault of the stream. Some faults affect a single row, given by its id."""
 
     # Every response is an error (`SILENT`) or truncated (`CUT`).
     SILENT = "silent"
@@ -155,7 +155,7 @@ class StandInRelay:
         return _build_response(404, {"message": "not found"})
 
     def list_events(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v1/events`, which returns the rows above `after_id` in ascending order."""
+        """Handle `GET /v1/events`: return the rows above `after_id` in ascending order."""
         if "event_type" in query:
             # Like the real relay, which filters by a column that does not exist.
             return _build_response(
@@ -169,18 +169,18 @@ class StandInRelay:
         )
 
     def get_current_id(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v1/events/current_id`, which returns the newest id, or 0 without rows."""
+        """Handle `GET /v1/events/current_id`: return the newest id, or 0 if there are no rows."""
         return _build_success_response(
             max((row.id for row in self._select_rows(query)), default=0)
         )
 
     def get_time(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v1/now`, which returns the relay's clock in whole seconds."""
+        """Handle `GET /v1/now`: return the relay's clock in whole seconds."""
         del query
         return _build_success_response({"now": int(self.clock())})
 
     def list_nodes(self, query: _Query) -> RelayResponse:
-        """Handle `GET /v2/network/nodes/data`, which returns the current figures of every node."""
+        """Handle `GET /v2/network/nodes/data`: return the current figures of every node."""
         page = _parse_number(query, "page", 1)
         page_size = _parse_number(query, "page_size", _MAX_PAGE_SIZE)
         if page < 1 or not 1 <= page_size <= _MAX_PAGE_SIZE:

@@ -81,7 +81,7 @@ MEASURES: Mapping[str, Callable[[RuleMeasures], int]] = MappingProxyType({
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The goal of a search, which assigns a weight to each of its measures."""
+    """The goal of a search: a weight for each of its measures."""
 
     weights: Mapping[str, int]
 

@@ -54,7 +54,7 @@ def open_html_output(path: Path | None) -> Iterator[TextIO | None]:
 
 
 def open_exported_history(path: Path, first_block: int, last_block: int | None) -> History:
-    """Return the history in an `export --parquet` folder, whose events are read during the fold.
+    """Return the history in an `export --parquet` folder; its events are read during the fold.
 
     Args:
         path: the folder.

@@ -1,4 +1,4 @@
-"""The shapes of a plot with their pixel positions, which the templates render as SVG."""
+"""The shapes of a plot with their pixel positions, for templates that render them as SVG."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -20,7 +20,7 @@ _MAIL_ADDRESS = re.compile(r"[^\s<>'\"]+@[^\s<>'\"]+")
 
 
 class AppriseTarget:
-    """A target with an Apprise URL, which is never shown because it may contain a token."""
+    """A target with an Apprise URL; the URL is never shown, because it may contain a token."""
 
     def __init__(
         self, name: str, notice_filter: NoticeFilter, url: str, recipient: str | None = None

@@ -112,7 +112,7 @@ def load_population(
 
 
 def _uses_feed(uow: UnitOfWork) -> bool:
-    """Return whether events come from a feed, which cannot be proven."""
+    """Return whether events come from a feed, so that they cannot be proven."""
     return uow.feed.get_cursor() is not None
 
 

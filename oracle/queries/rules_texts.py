@@ -22,7 +22,7 @@ _MAX_BYTES = 64 * 1024
 
 
 def hash_rules_text(text: str) -> Hash:
-    """Return the SHA-256 of a rules id, which the contract stores as `rulesHash`."""
+    """Return the SHA-256 of a rules id; the contract stores it as `rulesHash`."""
     return Hash("0x" + sha256(text.encode()).hexdigest())
 
 
@@ -40,7 +40,7 @@ def find_rules_text(rules_hash: Hash, configured_text: str, folder: Path | None)
 
 
 def find_reason(salt: Hash, folder: Path | None) -> str | None:
-    """Return the reason with this hash from a file, or None if there is no such file."""
+    """Return the reason with this hash from its file, or None if there is no such file."""
     text = _read_rules_file(folder, f"{salt}.txt")
     return text if text is not None and hash_reason(text) == salt else None
 

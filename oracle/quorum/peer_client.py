@@ -1,4 +1,4 @@
-"""Fetches the statements of other reporters, which are not trusted to respond correctly."""
+"""Fetches the statements of other reporters, without trusting the responses."""
 
 import threading
 import time

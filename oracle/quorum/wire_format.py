@@ -101,7 +101,7 @@ _MAX_ROUNDS = 256
 
 
 class Board:
-    """The newest statements of this reporter by round, which its peers may fetch."""
+    """This reporter's newest statements by round, for its peers to fetch."""
 
     def __init__(self) -> None:
         self._statements_by_round: Mapping[int, tuple[ReportMessage, ...]] = MappingProxyType({})

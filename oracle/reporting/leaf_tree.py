@@ -70,7 +70,7 @@ class LeafTree:
         self._clear()
 
     def refresh(self, uow: UnitOfWork, as_of: BlockRef, *, needs_edits: bool) -> RoundTree:
-        """Return the tree as of the block `as_of`, which is the state of `uow`.
+        """Return the tree as of `as_of`, the last block of the state in `uow`.
 
         If `needs_edits` is set, the tree's edits have every leaf that changed since the pieces of
         the last report were stored.

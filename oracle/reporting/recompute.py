@@ -30,7 +30,7 @@ def build_report(
     rules: Rules,
     settings: ReportSettings,
 ) -> Report:
-    """Return the report as of the block `as_of`, which is the last block of the state in `folded`.
+    """Return the report as of `as_of`, the last block of the state in `folded`.
 
     The report's changes are not computed, because this would need the leaves of the last round.
     """

@@ -1,4 +1,4 @@
-"""The sanity gate, which holds a report with too many changes until an operator reviews it.
+"""The sanity gate: a report with too many changes is held until an operator reviews it.
 
 The gate only decides whether this reporter signs. It never changes the content of a report.
 """

@@ -59,7 +59,7 @@ RpcRequest = tuple[str, Sequence[Any]]
 
 
 class CallObserver(Protocol):
-    """Observer of the requests to an endpoint, which may refuse or retry requests."""
+    """Observes the requests to an endpoint, and may refuse or retry them."""
 
     def send_with_retries(self, method: str, call_count: int, send: Callable[[], T]) -> T:
         """Send `call_count` calls with `send`, retry on failure, and return the result.

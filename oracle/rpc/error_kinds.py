@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class ErrorKind(StrEnum):
-    """The kind of a failure, which determines how the daemon reacts to it."""
+    """The kind of a failure, which determines the daemon's reaction."""
 
     # Wait, then send the same request again.
     THROTTLED = "throttled"

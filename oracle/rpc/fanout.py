@@ -41,7 +41,7 @@ class EndpointCaller:
 
     @property
     def name(self) -> str:
-        """The endpoint's name, which is its scheme, host and port."""
+        """The endpoint's name: its scheme, host and port."""
         return self.endpoint.name
 
     def request(self, method: str, *parameters: object) -> Json:

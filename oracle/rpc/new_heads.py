@@ -137,7 +137,7 @@ class NewHeadSubscription:
         self._thread.start()
 
     def stop(self) -> None:
-        """Close the connection, and wait for the thread to end, which takes up to two seconds."""
+        """Close the connection, and wait up to two seconds for the thread to end."""
         self._stop_requested.set()
         self._thread.join(2 * self._check_seconds + _CLOSE_SECONDS)
 

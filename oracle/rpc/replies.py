@@ -58,7 +58,7 @@ class JsonRpcErrorBody(msgspec.Struct):
     message: str = ""
 
     def is_known_by_code_only(self) -> bool:
-        """Return whether only the code, but not the message, shows the kind of the error."""
+        """Return whether the kind of the error is known only from its code, not its message."""
         return (
             classify_error(0, self.message) is ErrorKind.UNKNOWN
             and self.code != _TOO_MANY_REQUESTS

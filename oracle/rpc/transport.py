@@ -1,4 +1,4 @@
-"""HTTP client of one address, which limits the size and time of responses, and never retries.
+"""HTTP client of one address: it limits the size and time of responses, and never retries.
 
 The URL may contain a key, so messages contain only its scheme, host and port.
 """
@@ -202,7 +202,7 @@ class BoundedHttp:
 
 
 def _translate_error(name: str, error: Exception) -> RpcError:
-    """Return the RpcError for a library error, without its text, which may contain the URL."""
+    """Return the RpcError for a library error; drop its text, which may contain the URL."""
     if isinstance(error, requests.ConnectTimeout):
         return RpcTimeoutError(name, "connect")
     if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
@@ -288,7 +288,7 @@ def read_body(raw_response: BaseHTTPResponse, max_bytes: int, *, min_deadline: f
 
 
 def strip_body(body: bytes) -> bytes:
-    """Return the body without a BOM and surrounding whitespace, which some servers add to JSON."""
+    """Return the body without the BOM and surrounding whitespace that some servers add."""
     return body.removeprefix(_BOM).strip()
 
 

@@ -102,7 +102,7 @@ class DryRunSignatureError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlySigner:
-    """Signer for dry runs: it has the address of an account, but no key, and never signs."""
+    """Signer for dry runs: it has an account's address, but no key, and never signs."""
 
     address: Address
 

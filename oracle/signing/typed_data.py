@@ -165,7 +165,7 @@ def build_typed_data(statement: SignableStatement, domain: Domain) -> dict[str, 
 
 
 def build_objection_typed_data(statement: ObjectionStatement, domain: Domain) -> dict[str, Any]:
-    """Return the objection as EIP-712 data, which wallets show and sign."""
+    """Return the objection as EIP-712 data, for wallets to show and sign."""
     message = {
         "node": statement.node,
         "dueSince": statement.due_since,
@@ -197,7 +197,7 @@ def _build_objections_typed_data(
 
 
 def build_notice_request_typed_data(request: NoticeRequest, chain_id: int) -> dict[str, Any]:
-    """Return the request as EIP-712 data, which wallets show and sign."""
+    """Return the request as EIP-712 data, for wallets to show and sign."""
     return {
         "types": {
             "EIP712Domain": _parse_type_members(_NOTICES_DOMAIN_TYPE),

@@ -34,7 +34,7 @@ _SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 def back_up_database(url: str, backup: Path) -> None:
-    """Write one snapshot of the database to a new file, which only its owner can read.
+    """Write one snapshot of the database to a new file that only its owner can read.
 
     Raises:
         InputError: the file exists or cannot be written, the database is empty or of another

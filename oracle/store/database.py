@@ -1,4 +1,4 @@
-"""The store: all repositories in a unit of work, which is committed as one transaction.
+"""The store: all repositories in a unit of work, committed as one transaction.
 
 See docs/explanation/storage.md#unit-of-work.
 """
@@ -376,7 +376,7 @@ class Store:
 
     @contextmanager
     def read_transaction(self) -> Iterator[UnitOfWork]:
-        """Open a read transaction, which reads one snapshot of the database; keep it short.
+        """Open a read transaction on one snapshot of the database; keep it short.
 
         Raises:
             TransientError: the connection was lost.

@@ -42,7 +42,7 @@ _SQLITE_TRANSIENT_ERRORS = {
 
 
 class DatabaseCorruptedError(InputError):
-    """The file of the database is damaged, which no retry repairs."""
+    """The database file is damaged, and no retry can repair it."""
 
 
 class UnknownCommitError(TransientError):

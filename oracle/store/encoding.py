@@ -59,7 +59,7 @@ def split_hashes(value: bytes) -> tuple[str, ...]:
 
 
 def encode_wei(amount: int) -> bytes:
-    """Encode an amount as 32 big-endian bytes, which sort like the numbers."""
+    """Encode an amount as 32 big-endian bytes, so that bytes sort like the numbers."""
     return amount.to_bytes(_WEI_BYTES, "big")
 
 

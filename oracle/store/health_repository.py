@@ -1,4 +1,4 @@
-"""Stores the last health report of the daemon in one row, whose age the database measures."""
+"""Stores the daemon's last health report in one row; the database measures its age."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ STALE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ReportedHealth:
-    """The last health report of a daemon, which is `age_seconds` old.
+    """A daemon's last health report; `age_seconds` is its age.
 
     `process` is the daemon's name in the lease. `ended_at` is the time of its shutdown (unix
     seconds by the database's clock), or None while it runs or if it was killed. `failure` is the

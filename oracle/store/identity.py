@@ -23,7 +23,7 @@ _LABEL_BY_FIELD = {
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The chain and contracts of a database, which must never change; contracts may be added.
+    """A database's chain and contracts, which never change, except that contracts may be added.
 
     `oracle` is None if no oracle contract is configured.
     """

@@ -63,7 +63,7 @@ class LeaseRepository:
         self._connection = connection
 
     def get_state(self) -> LeaseState:
-        """Return the state of the lease, whose epoch is 0 if the lease was never held."""
+        """Return the state of the lease; its epoch is 0 if the lease was never held."""
         ms_left = lease.c.until_ms - self._build_now_ms_expression()
         query = select(lease.c.holder, lease.c.epoch, ms_left, lease.c.until_ms)
         row = self._connection.execute(query).one_or_none()

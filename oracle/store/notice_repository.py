@@ -187,7 +187,7 @@ class NoticeRepository:
         return set(self._connection.execute(query).scalars())
 
     def prune_before(self, max_time: int) -> None:
-        """Delete the notices from before `max_time` (chain seconds), except the newest notice."""
+        """Delete the notices before `max_time` (chain seconds), but keep the newest notice."""
         newest_seq = self.get_newest_seq()
         # Keep the newest notice, because the next one takes the number after it.
         is_old = (notice.c.time < max_time) & (notice.c.seq < newest_seq)

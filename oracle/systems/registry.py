@@ -201,7 +201,7 @@ def get_rules(name: str) -> Rules:
 
 
 def get_policy(name: str, changes: Mapping[str, str] = _NO_CHANGES) -> SelectionPolicy:
-    """Return a policy with changed parameters, where `pocket` means the profile `article`.
+    """Return a policy with changed parameters; `pocket` stands for the profile `article`.
 
     `changes` maps names to text: `{"weight_floor": "0.01"}`; `overrides.format_policy_parameters`
     lists all names. The result keeps the name and version of the policy.

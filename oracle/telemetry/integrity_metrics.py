@@ -74,7 +74,7 @@ STATE_SAMPLES = Counter(
 
 @dataclass(frozen=True, slots=True)
 class IntegrityStatistics:
-    """Statistics of data integrity, which are counted from the database."""
+    """Statistics of data integrity, counted from the database."""
 
     block_count_by_level: Mapping[VerificationLevel, int] = field(default_factory=dict)
     audited_blocks: int = 0

@@ -85,7 +85,7 @@ class AccountStatistics:
 
     @property
     def nonce_gap(self) -> int | None:
-        """Return the number of missing nonces, which block later nonces, or None if unknown."""
+        """Return the number of missing nonces (they block later ones), or None if unknown."""
         if self.latest_chain_nonce is None or self.latest_chain_nonce > self.next_nonce:
             return None
         return max(0, self.next_nonce - self.latest_chain_nonce - self.open_nonces)

@@ -117,7 +117,7 @@ class AdmissionCheck:
 
 @dataclass(frozen=True, slots=True)
 class _PricedCall:
-    """A call whose simulation succeeded, its gas limit, and its maximum cost in wei."""
+    """A call with a successful simulation, its gas limit, and its maximum cost in wei."""
 
     intent: Intent
     gas_limit: int

@@ -188,7 +188,7 @@ BLOCKS_UNDER_HEAD = 2
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of one step, which is logged as one line.
+    """The result of one step, logged as one line.
 
     `intent_id` is the id of the intent in the outbox, or None if the step concerns no intent.
     """
@@ -258,7 +258,7 @@ class AccountContext:
 
     @contextmanager
     def write_transaction(self) -> Iterator[UnitOfWork]:
-        """Open a write transaction, which fails if this process has lost the lease.
+        """Open a write transaction; it fails if this process has lost the lease.
 
         Raises:
             FatalError: another process has taken over the lease.

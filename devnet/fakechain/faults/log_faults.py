@@ -130,7 +130,7 @@ def build_empty_logs_for_unknown_block_fault(**limits: Unpack[FaultLimits]) -> I
 def build_foreign_logs_fault(
     other_endpoint: FakeEndpoint, **limits: Unpack[FaultLimits]
 ) -> InjectedFault:
-    """Return a fault that serves the logs of another endpoint, which may be on another fork."""
+    """Return a fault that serves another endpoint's logs, possibly from another fork."""
 
     def change_result(request: FakeRequest, _result: object) -> object:
         try:

@@ -64,7 +64,7 @@ _LinesByKind = Mapping[str, list[Json]]
 
 
 class RecordedBlock(Block):
-    """A recorded block with its recorded hash, which is not verified."""
+    """A recorded block with its recorded hash, which is never verified."""
 
     def __init__(self, block_json: Json, parent: Block | None) -> None:
         super().__init__(

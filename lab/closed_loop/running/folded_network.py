@@ -75,7 +75,7 @@ class _JudgingChooser:
 
 
 class FoldedNetwork:
-    """The state of the simulated network, which folds each emitted event and draws nodes.
+    """The simulated network's state, which folds each emitted event and draws nodes.
 
     One block lasts one second. The caller sets `time` to the time of each action.
     """

@@ -1,4 +1,4 @@
-"""Generates the page of HTTP paths, which are described by the docstrings of their functions."""
+"""Generates the page of HTTP paths from the docstrings of their functions."""
 
 import inspect
 

@@ -174,7 +174,7 @@ def _build_instance_variable() -> dict[str, Any]:
 
 
 def _build_alert_annotation() -> dict[str, Any]:
-    """Return the annotation that marks firing alerts in every panel, except the watchdog."""
+    """Return the annotation that marks firing alerts, except the watchdog, in every panel."""
     return {
         "name": "Alerts",
         "enable": True,

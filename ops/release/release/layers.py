@@ -124,7 +124,7 @@ def build_application_layer(checkout: Path, folder: Path, epoch: int) -> Path:
 
 
 def build_devnet_layer(folder: Path, epoch: int) -> Path:
-    """Build the layer with npm's installation of Anvil, where `qos-oracle devnet` looks for it."""
+    """Build the layer with Anvil, installed by npm, where `qos-oracle devnet` looks for it."""
     installed = f"{LIBRARIES}/oracle/_shipped/{_ANVIL}"
     binary = folder / "root" / installed
     link = folder / "root/usr/local/bin/anvil"

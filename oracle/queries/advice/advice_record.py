@@ -1,4 +1,4 @@
-"""Loads the rows for a node's advice, which are its scores with their groups and tasks."""
+"""Loads the rows for a node's advice: its scores, with their groups and tasks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

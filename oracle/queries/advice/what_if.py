@@ -259,7 +259,7 @@ def _find_last_timeout_index(changes: Sequence[ReliabilityChange]) -> int | None
 
 
 def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) -> tuple[bytes, int]:
-    """Compute the node's scores and fees as if it had answered the timed-out task last."""
+    """Compute the node's scores and fees as if its timed-out task had been answered last."""
     scores = [entry.score for entry in record.entries]
     earned = _sum_fee_shares(record)
     index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}

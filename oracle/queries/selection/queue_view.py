@@ -77,7 +77,7 @@ class QueuePosition(ApiModel):
 
 
 class QueueEntry(TaskRequirements):
-    """A waiting task, or a legacy group of three tasks, which is listed under its first task."""
+    """A waiting task, or a legacy group of three tasks, listed under the first of them."""
 
     queue_group: QueueGroupName
     tasks: list[HashText] = Field(description="Tasks that start together, oldest first.")

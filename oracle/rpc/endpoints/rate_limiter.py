@@ -1,4 +1,4 @@
-"""The rate limit and the backoff of one endpoint, which are learned from its refusals.
+"""The rate limit and the backoff of one endpoint, learned from its refusals.
 
 The rate limiter is a token bucket that never blocks the caller. Work that has begun may overdraw
 the bucket; later work then uses another endpoint, or waits for the time that the bucket returns.

@@ -268,7 +268,7 @@ _ATTEMPTS_BETWEEN = (
 
 
 class AttemptQueries(NonceQueries):
-    """Queries of nonces with their attempts, which every tick runs."""
+    """Queries of nonces with their attempts, for use in every tick."""
 
     def list_unfinished_slots_with_attempts(
         self, account: Account

@@ -71,11 +71,11 @@ class RawChecksums:
         self._connection = connection
 
     def add_row_hashes(self, kind: str, hashed_rows: Iterable[tuple[int, int]]) -> None:
-        """Add the hashes of new rows, whose blocks must be above the cursor."""
+        """Add the hashes of new rows; their blocks must be above the cursor."""
         self._apply_changes(kind, _sum_hashes_by_span(hashed_rows))
 
     def add_log_hashes(self, table: LogTable) -> None:
-        """Add the hashes of new logs, whose blocks must be above the cursor."""
+        """Add the hashes of new logs; their blocks must be above the cursor."""
         self._apply_changes(LOGS, sum_log_hashes(table))
 
     def is_above_cursor(self, block: int) -> bool:

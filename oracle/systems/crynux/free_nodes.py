@@ -93,7 +93,7 @@ class FreeNodes:
         self._excluded.pop(address, None)
 
     def advance_to(self, time: int) -> None:
-        """Update the set of excluded nodes to a block time, which may be earlier than before."""
+        """Update the set of excluded nodes to a block time, even one earlier than before."""
         is_backwards = time < self._time
         self._time = time
         for node in [*self.iter_idle_nodes()] if is_backwards else [*self._excluded.values()]:

@@ -18,7 +18,7 @@ from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 
 
 class L1Fee(StrEnum):
-    """The kind of rollup, which determines how the L1 fee is computed."""
+    """The kind of rollup, which determines the computation of the L1 fee."""
 
     NONE = "none"
     OPTIMISM = "optimism"
