@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.suites import is_slow_module, select_first_forms
 
-TEST = "tests/integration/evm/test_kicking.py::test_a_node_is_kicked_out"
+TEST = "tests/integration/evm/test_kickout_on_chain.py::test_a_node_is_kicked_out"
 
 
 def test_ci_runs_slow_test_only_with_its_first_parameter_set():

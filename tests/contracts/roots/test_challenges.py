@@ -17,7 +17,7 @@ from oracle.domain.scoring.node_scores import compute_pool_mean
 from oracle.systems.registry import get_rules
 from tests.contracts.roots.root_rounds import RootRound, make_leaves
 from tests.contracts.roots.roots_driver import RootsOracle
-from tests.contracts.roots.test_words import get_error_name
+from tests.contracts.roots.test_qos_words import get_error_name
 from tests.support.evm.chain import Receipt
 
 RULES = get_rules("crynux")

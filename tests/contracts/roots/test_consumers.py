@@ -13,7 +13,7 @@ from oracle.domain.ids import Address
 from tests.contracts.roots.conftest import NODES
 from tests.contracts.roots.root_rounds import OPEN_LANE, SCORED_AT, RootRound, Tuple, make_leaves
 from tests.contracts.roots.roots_driver import LAG, ZERO, RootsOracle
-from tests.contracts.roots.test_words import get_error_name
+from tests.contracts.roots.test_qos_words import get_error_name
 from tests.contracts.roots.words_driver import HotSet, deploy_words
 from tests.support.evm.artifacts import load_artifact
 from tests.support.evm.chain import Receipt

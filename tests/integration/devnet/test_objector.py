@@ -16,7 +16,7 @@ from oracle.indexer.event_archive import EventArchive
 from oracle.kickouts.objection_intake import IntakeSettings, ObjectionIntake
 from oracle.queries.api.node_order import NodeRankingCache
 from oracle.queries.api.source import ApiSource
-from tests.integration.evm.test_kicking import node_two
+from tests.integration.evm.test_kickout_on_chain import node_two
 from tests.integration.evm.test_objections import (
     TERMS,
     Hearing,

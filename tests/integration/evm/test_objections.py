@@ -16,7 +16,7 @@ from oracle.reporting.recompute import fold_round_tree
 from oracle.signing.typed_data import Domain, ObjectionStatement, build_objection_typed_data
 from oracle.store.outbox.records import ACCUSE, EXECUTE_KICK
 from oracle.store.state.objection_repository import ObjectionAnswer
-from tests.integration.evm.test_kicking import (
+from tests.integration.evm.test_kickout_on_chain import (
     fill_bad_pool,
     get_stated_due_since,
     group,

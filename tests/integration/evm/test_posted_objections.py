@@ -12,7 +12,7 @@ from oracle.signing.typed_data import ObjectionStatement
 from oracle.store.objection_inbox import PostedObjection
 from oracle.store.outbox.records import SUBMIT_OBJECTION
 from oracle.txmgr.confirmer import confirm_transactions
-from tests.integration.evm.test_kicking import node_two, recover
+from tests.integration.evm.test_kickout_on_chain import node_two, recover
 from tests.integration.evm.test_objections import (
     Hearing,
     chain,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.store.outbox.records import ACCUSE, EXECUTE_KICK, PUSH
 from oracle.txmgr.confirmer import confirm_transactions
-from tests.integration.evm.test_kicking import (
+from tests.integration.evm.test_kickout_on_chain import (
     fill_bad_pool,
     kick,
     pass_veto_delay,

@@ -11,7 +11,7 @@ BIG_FALL = 2_500
 LANES = st.lists(st.sampled_from([0, 1, 2, 2_501, 5_001, 7_500, 10_002]), min_size=16, max_size=16)
 
 
-# The same cases as those of the contract in tests/contracts/roots/test_word_falls.py.
+# The same cases as those of the contract in tests/contracts/roots/test_daily_drop_limit.py.
 @pytest.mark.parametrize(
     ("before", "after", "falls"),
     [

@@ -17,7 +17,7 @@ from devnet.fakechain.faults import transport_faults
 from oracle.domain.feed_rows import FeedFault
 from oracle.indexer.feed_faults import CHANGED
 from oracle.store.database import Store
-from tests.faults.ingest.endpoints.test_hanging import poll_until_value
+from tests.faults.ingest.endpoints.test_hanging_endpoints import poll_until_value
 from tests.support.cli.daemon import PATIENCE_SECONDS, Daemon, run_daemon, start_daemon
 from tests.support.cli.local_network import write_config
 from tests.support.ingest.daemons import build_daemon_settings

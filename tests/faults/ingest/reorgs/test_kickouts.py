@@ -19,7 +19,7 @@ from oracle.rpc.pool import EndpointPool
 from oracle.store.halts import HaltClearRecord
 from oracle.store.outbox.records import ACCUSE, CLEAR_KICK, EXECUTE_KICK
 from oracle.telemetry import indexer_metrics
-from tests.integration.evm.test_kicking import (
+from tests.integration.evm.test_kickout_on_chain import (
     POOL,
     accuse_node_two,
     fill_bad_pool,

@@ -16,7 +16,7 @@ from oracle.store.outbox.records import (
     IntentState,
     PauseKind,
 )
-from tests.integration.evm.test_kicking import (
+from tests.integration.evm.test_kickout_on_chain import (
     accuse_node_two,
     empty_bucket,
     fill_bad_pool,

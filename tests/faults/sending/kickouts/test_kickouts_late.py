@@ -3,7 +3,7 @@
 from oracle.domain.reports.node_kicks import KickState
 from oracle.indexer.rebuild import RebuildOptions, rebuild_state
 from oracle.store.outbox.records import ACCUSE, CLEAR_KICK, EXECUTE_KICK
-from tests.integration.evm.test_kicking import (
+from tests.integration.evm.test_kickout_on_chain import (
     accuse_node_two,
     fill_bad_pool,
     get_stated_due_since,

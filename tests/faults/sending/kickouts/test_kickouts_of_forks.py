@@ -3,7 +3,7 @@
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.store.outbox.records import ACCUSE
 from tests.faults.sending.reports.test_reports_of_forks import continue_from_snapshot
-from tests.integration.evm.test_kicking import (
+from tests.integration.evm.test_kickout_on_chain import (
     fill_bad_pool,
     kick,
     push_without_kickouts,

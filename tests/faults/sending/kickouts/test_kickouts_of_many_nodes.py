@@ -6,7 +6,7 @@ import pytest
 
 from oracle.kickouts.kickout_cases import load_kickout_cases
 from oracle.store.outbox.records import ACCUSE
-from tests.integration.evm.test_kicking import (
+from tests.integration.evm.test_kickout_on_chain import (
     ACCUSED,
     POOL,
     group,

@@ -10,7 +10,7 @@ from oracle.domain.fixed_point import UNIT
 from oracle.kickouts.kickout_cases import load_kickout_cases
 from oracle.kickouts.kickout_planner import plan_kickout_call
 from oracle.store.outbox.records import ACCUSE
-from tests.integration.evm.test_kicking import (
+from tests.integration.evm.test_kickout_on_chain import (
     fill_bad_pool,
     kick,
     kinds,

@@ -7,7 +7,7 @@ import pytest
 from oracle.daemon.lease_keeper import LEASE_SECONDS, renew_held_lease
 from oracle.store.database import Store
 from oracle.store.lease_repository import LeaseState
-from tests.faults.sending.processes.test_leading import (
+from tests.faults.sending.processes.test_leader_and_standby import (
     PATIENCE,
     expire_lease,
     get_lease,

@@ -9,7 +9,7 @@ import pytest
 from oracle.bindings.objections import CONTRACT
 from oracle.domain.ids import Address
 from oracle.store.outbox.records import SUBMIT_OBJECTION
-from tests.integration.evm.test_kicking import fill_bad_pool, run_until_due_is_stated
+from tests.integration.evm.test_kickout_on_chain import fill_bad_pool, run_until_due_is_stated
 from tests.integration.evm.test_objections import TERMS, Hearing
 from tests.integration.evm.test_posted_objections import (
     count_objected,

@@ -17,7 +17,11 @@ from oracle.queries.evidence_bundle import build_evidence_bundle
 from oracle.signing.typed_data import AnswerStatement
 from oracle.store.outbox.records import ACCUSE, SUBMIT_OBJECTION
 from oracle.store.state.objection_repository import ObjectionAnswer
-from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since, node_two
+from tests.integration.evm.test_kickout_on_chain import (
+    fill_bad_pool,
+    get_stated_due_since,
+    node_two,
+)
 from tests.integration.evm.test_objections import TERMS, Hearing
 from tests.integration.evm.test_posted_objections import post
 from tests.support.harness import RULES, Harness, OracleTestbed

@@ -23,7 +23,7 @@ from oracle.store.outbox.records import ACCUSE, Stamp
 from oracle.store.tables.round_tables import report
 from oracle.telemetry import quorum_metrics
 from oracle.telemetry.metrics import REGISTRY
-from tests.integration.evm.test_kicking import fill_bad_pool, get_stated_due_since
+from tests.integration.evm.test_kickout_on_chain import fill_bad_pool, get_stated_due_since
 from tests.support.harness import FINALITY, SETTINGS
 from tests.support.sending.reporters import Reporter, ReporterGroup
 from tests.support.sending.rounds import flip_lowest_bit

@@ -18,7 +18,7 @@ from oracle.store.outbox.records import Stamp
 from oracle.store.report_repository import ReportState
 from oracle.txmgr.confirmer import confirm_transactions
 from tests.faults.sending.conftest import OpenProxy
-from tests.integration.evm.test_kicking import fill_bad_pool
+from tests.integration.evm.test_kickout_on_chain import fill_bad_pool
 from tests.support.cli.local_network import Settings, write_config
 from tests.support.harness import CHAIN_ID, FINALITY, RULES, SETTINGS, Harness
 from tests.support.sending.faults import respond_with

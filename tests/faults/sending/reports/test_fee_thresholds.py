@@ -8,7 +8,7 @@ from oracle.daemon.contexts import ReporterContexts
 from oracle.domain.reports.submission_policy import SubmissionPolicy
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import PUSH
-from tests.integration.evm.test_kicking import group
+from tests.integration.evm.test_kickout_on_chain import group
 from tests.support.harness import SETTINGS, Harness, run_next_step
 from tests.support.sending.in_flight import GWEI, mine_expensive_blocks
 

@@ -14,7 +14,7 @@ from oracle.telemetry.metrics import REGISTRY
 from oracle.txmgr.call_registry import SimpleCallKind
 from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult
 from tests.faults.sending.conftest import OpenProxy
-from tests.integration.evm.test_kicking import accuse_node_two, pass_veto_delay
+from tests.integration.evm.test_kickout_on_chain import accuse_node_two, pass_veto_delay
 from tests.support.harness import Harness, create_sending_jobs
 from tests.support.sending.faults import Answer, Fault, Question, drop_request, respond_with
 from tests.support.sending.in_flight import get_only_intent

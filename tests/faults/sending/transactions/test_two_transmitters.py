@@ -10,7 +10,7 @@ import pytest
 from oracle.reporting.report_planner import plan_push
 from oracle.store.outbox.records import EXECUTE_KICK
 from oracle.txmgr.context import TransmitterRank
-from tests.integration.evm.test_kicking import fill_bad_pool, standing
+from tests.integration.evm.test_kickout_on_chain import fill_bad_pool, standing
 from tests.support.evm.chain import Chain
 from tests.support.harness import Harness, OracleTestbed, run_next_step
 from tests.support.sending.faults import Fault, Question

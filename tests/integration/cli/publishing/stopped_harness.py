@@ -8,7 +8,11 @@ import pytest
 from oracle.cli.main import run
 from oracle.store.database import Store
 from oracle.txmgr.confirmer import confirm_transactions
-from tests.integration.evm.test_kicking import fill_bad_pool, node_two, run_until_due_is_stated
+from tests.integration.evm.test_kickout_on_chain import (
+    fill_bad_pool,
+    node_two,
+    run_until_due_is_stated,
+)
 from tests.support import harness as harness_support
 from tests.support.cli.local_network import write_config
 from tests.support.evm.fixtures import chain

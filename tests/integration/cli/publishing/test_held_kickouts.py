@@ -23,7 +23,7 @@ from tests.integration.cli.publishing.stopped_harness import (
     sqlite_url,
     testbed,
 )
-from tests.integration.evm.test_kicking import kick, node_two
+from tests.integration.evm.test_kickout_on_chain import kick, node_two
 from tests.support import harness as harness_support
 from tests.support.harness import RULES, SETTINGS
 

@@ -24,7 +24,7 @@ from tests.integration.cli.publishing.stopped_harness import (
     sqlite_url,
     testbed,
 )
-from tests.integration.evm.test_kicking import (
+from tests.integration.evm.test_kickout_on_chain import (
     empty_bucket,
     get_stated_due_since,
     kick,

@@ -12,7 +12,12 @@ from oracle.domain.state import Membership
 from oracle.errors import InputError
 from oracle.signing.local import KeySigner
 from oracle.store.database import Store
-from tests.integration.evm.test_kicking import accuse_node_two, kinds, pass_veto_delay, standing
+from tests.integration.evm.test_kickout_on_chain import (
+    accuse_node_two,
+    kinds,
+    pass_veto_delay,
+    standing,
+)
 from tests.support.evm.fixtures import chain
 from tests.support.evm.network import Standing
 from tests.support.harness import ETHER, Harness, OracleTestbed, create_key_files

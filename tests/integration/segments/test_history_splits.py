@@ -14,7 +14,7 @@ from oracle.chain.segments import segment_queue
 from oracle.store.database import Store
 from tests.integration.segments.conftest import HISTORY, OpenPrepared, at_request
 from tests.integration.segments.failing_workers import get_worker_pids
-from tests.integration.segments.test_staged import CapabilityMemory, staged_in
+from tests.integration.segments.test_prepared_segments import CapabilityMemory, staged_in
 from tests.support.examples import examples
 from tests.support.ingest.dumping import dump_database_rows
 from tests.support.ingest.fake_chain import FakeChain

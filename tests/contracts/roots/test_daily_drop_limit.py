@@ -12,7 +12,7 @@ import pytest
 from oracle.domain.reports.lanes import pack_lanes, unpack_lanes
 from tests.contracts.roots.root_rounds import OPEN_LANE, RootRound, make_leaves
 from tests.contracts.roots.roots_driver import LAG, RootsOracle
-from tests.contracts.roots.test_words import get_error_name, push_forged
+from tests.contracts.roots.test_qos_words import get_error_name, push_forged
 from tests.contracts.roots.words_driver import BIG_FALL, DAY, FALL_SHARE, HotSet, deploy_words
 from tests.support.evm.chain import RevertedError
 from tests.support.round_leaves import get_word
