@@ -63,6 +63,8 @@ def find_unsent_report_reason(context: ReportingContext) -> str | None:
 
 
 def _find_refusal_reason(context: AccountContext, uow: UnitOfWork) -> str | None:
+    if not context.sender_account.has_payer:
+        return None
     pause = uow.outbox.accounts.find_pause(context.account)
     if pause is None or pause.kind is not PauseKind.SIGNER or not pause.is_temporary:
         return None
