@@ -48,14 +48,14 @@ TARGET_MILLISECONDS = 10.0
 def create_race_history(node_count: int) -> History:
     """Return a history in which all nodes join and the first `RACING_NODES` fill their pools."""
     random = Random(1)  # noqa: S311  repeatable, no secret
-    names = [f"n{number}" for number in range(node_count)]
+    node_names = [f"n{number}" for number in range(node_count)]
     history = History()
     for gpu_name in ("RTX 4090", "RTX 3060"):
-        gpu_names = names[gpu_name == "RTX 3060" :: 2]
+        gpu_names = node_names[gpu_name == "RTX 3060" :: 2]
         history.joins(*gpu_names, stake=400 * 10**18, gpu_name=gpu_name, gpu_vram=24)
     for group_number in range(RACING_NODES * CRYNUX.pool_size // 2):
-        racers = random.sample(names[:RACING_NODES], 3)
-        seconds = [random.randint(5, 60) for _ in racers]
+        racing_nodes = random.sample(node_names[:RACING_NODES], 3)
+        seconds = [random.randint(5, 60) for _ in racing_nodes]
         if group_number % 20 == 0:
             seconds[0] = 0
         race(
@@ -63,7 +63,7 @@ def create_race_history(node_count: int) -> History:
             f"g{group_number}",
             {
                 racer: answer_seconds or None
-                for racer, answer_seconds in zip(racers, seconds, strict=True)
+                for racer, answer_seconds in zip(racing_nodes, seconds, strict=True)
             },
         )
     return history

@@ -67,7 +67,7 @@ def main() -> int:
     seconds_by_run = measure_script(lines)
     start = time.process_time()
     replay_events(lines, get_rules("crynux"), None, None)
-    baseline = time.process_time() - start
+    baseline_seconds = time.process_time() - start
     return finish_benchmark(
         [
             Outcome(
@@ -75,7 +75,7 @@ def main() -> int:
                 value=seconds_by_run[0],
                 unit="s",
                 target=TARGET_SECONDS,
-                baseline=baseline,
+                baseline=baseline_seconds,
                 baseline_name="replay",
                 target_size="" if event_count == TARGET_EVENTS else f"{TARGET_EVENTS:,} events",
             ),
@@ -84,7 +84,7 @@ def main() -> int:
                 value=min(seconds_by_run),
                 unit="s",
                 target=None,
-                baseline=baseline,
+                baseline=baseline_seconds,
                 baseline_name="replay",
             ),
         ]
@@ -93,8 +93,8 @@ def main() -> int:
 
 def build_lines(event_count: int) -> list[str]:
     """Return about `event_count` events of completed groups, as JSON lines."""
-    rng = random.Random("browser check")  # noqa: S311 - the same events each time
-    return [json.dumps(event) for event in draw_orderly_history(rng, event_count // 15)]
+    random_source = random.Random("browser check")  # noqa: S311 - the same events each time
+    return [json.dumps(event) for event in draw_orderly_history(random_source, event_count // 15)]
 
 
 def measure_script(lines: list[str]) -> list[float]:
@@ -103,14 +103,14 @@ def measure_script(lines: list[str]) -> list[float]:
     if node is None:
         raise SystemExit("node is not on the PATH")
     rules = json.loads(get_rules("crynux").to_json())
-    completed = subprocess.run(
+    completed_process = subprocess.run(
         [node, "-e", RUNNER, *(str(STATIC / name) for name in SCRIPTS)],
         input=json.dumps({"rules": rules, "text": "\n".join(lines), "runs": RUNS}),
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    seconds_by_run: list[float] = json.loads(completed.stdout)
+    seconds_by_run: list[float] = json.loads(completed_process.stdout)
     return seconds_by_run
 
 

@@ -88,7 +88,7 @@ def index_chain(python: Path, chain_url: str, mode: Mode) -> tuple[float, int]:
         command: list[str | Path] = [python, "-m", "oracle", "run", "--once", "--config", config]
         start = time.perf_counter()
         environment = build_command_environment(ROOT / "build" / "beside" / "bytecode")
-        completed = subprocess.run(
+        completed_process = subprocess.run(
             command,
             cwd=folder_name,
             capture_output=True,
@@ -96,9 +96,11 @@ def index_chain(python: Path, chain_url: str, mode: Mode) -> tuple[float, int]:
             check=False,
             env=environment,
         )
-        seconds = time.perf_counter() - start
-        assert completed.returncode == 0, completed.stdout + completed.stderr
-        return seconds, count_stored_events(python, config)
+        elapsed_seconds = time.perf_counter() - start
+        assert completed_process.returncode == 0, (
+            completed_process.stdout + completed_process.stderr
+        )
+        return elapsed_seconds, count_stored_events(python, config)
 
 
 def count_stored_events(python: Path, config: Path) -> int:
@@ -134,10 +136,12 @@ def main() -> int:
                     seconds, count = index_chain(python, chain_url, mode)
                     counts.add(count)
                     microseconds.append(1e6 * seconds / count)
-                    name = "this checkout" if python != other_python else arguments.commit
-                    print(f"{mode.name}, {name}: {count / seconds:,.0f} events/s", flush=True)
+                    commit_name = "this checkout" if python != other_python else arguments.commit
+                    print(
+                        f"{mode.name}, {commit_name}: {count / seconds:,.0f} events/s", flush=True
+                    )
             assert len(counts) == 1, "the commits stored different numbers of events"
-            baseline, microseconds_here = (
+            other_microseconds, microseconds_here = (
                 statistics.median(microseconds) for microseconds in microseconds_by_python.values()
             )
             target_size = "" if arguments.events >= TARGET_EVENTS else f"{TARGET_EVENTS:,} events"
@@ -147,8 +151,8 @@ def main() -> int:
                     title,
                     microseconds_here,
                     "µs/event",
-                    baseline / mode.min_speedup,
-                    baseline,
+                    other_microseconds / mode.min_speedup,
+                    other_microseconds,
                     arguments.commit,
                     target_size,
                 )

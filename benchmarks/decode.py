@@ -131,16 +131,18 @@ def prepare_eth_abi_decoding(logs: list[dict[str, Any]]) -> DecodeRun:
         indexed = [p.abi_type for p in event.inputs if p.indexed]
         return indexed, [p.abi_type for p in event.inputs if not p.indexed]
 
-    kinds = {event.digest: split(event) for event in load_abi("TaskNetwork").events.values()}
-    pairs = [(log["topics"], log["data"]) for log in logs]
+    types_by_topic = {
+        event.digest: split(event) for event in load_abi("TaskNetwork").events.values()
+    }
+    topics_and_data = [(log["topics"], log["data"]) for log in logs]
 
     def decode() -> int:
-        for topics, data in pairs:
-            indexed, plain = kinds[topics[0]]
+        for topics, data in topics_and_data:
+            indexed, plain = types_by_topic[topics[0]]
             for kind, topic in zip(indexed, topics[1:], strict=True):
                 abi_decode([kind], bytes.fromhex(topic[2:]))
             abi_decode(plain, bytes.fromhex(data[2:]))
-        return len(pairs)
+        return len(topics_and_data)
 
     return decode
 
@@ -149,13 +151,13 @@ def prepare_web3_decoding(logs: list[dict[str, Any]]) -> DecodeRun:
     """Return a function that decodes each log as web3's `contract.events.X.get_logs` does."""
     abi = msgspec.json.decode(find_shipped_path("abi/TaskNetwork.json").read_bytes())["abi"]
     contract = Web3().eth.contract(Web3.to_checksum_address(NETWORK), abi=abi)
-    names = {event.digest: event.name for event in load_abi("TaskNetwork").events.values()}
-    pairs = [(contract.events[names[log["topics"][0]]](), log) for log in logs]
+    name_by_topic = {event.digest: event.name for event in load_abi("TaskNetwork").events.values()}
+    events_and_logs = [(contract.events[name_by_topic[log["topics"][0]]](), log) for log in logs]
 
     def decode() -> int:
-        for event, log in pairs:
+        for event, log in events_and_logs:
             event.process_log(AttributeDict.recursive(log_entry_formatter(log)))
-        return len(pairs)
+        return len(events_and_logs)
 
     return decode
 
@@ -165,8 +167,8 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=20_000)
     chain = create_chain(parser.parse_args().events)
     raw_logs = [text for block in chain.blocks for _, _, text in block.logs]
-    parsed = [msgspec.json.decode(text) for text in raw_logs]
-    sample = list(islice(parsed, 1_000, 1_000 + SAMPLE_LOGS))
+    parsed_logs = [msgspec.json.decode(text) for text in raw_logs]
+    sample = list(islice(parsed_logs, 1_000, 1_000 + SAMPLE_LOGS))
     logs = parse_logs(raw_logs[: SAMPLE_LOGS * 5], chain.head)
     # The daemon does this before its first step. The other decoders benefit, too.
     tune_garbage_collection()

@@ -69,18 +69,18 @@ class Traffic:
     def iterate_group_events(self) -> Iterator[DomainEvent]:
         take_position_and_time = self.take_position_and_time
         nodes = self.random.sample(self.nodes, 3)
-        members = [(TaskKey(f"0x{next(self.task_numbers):064x}"), node) for node in nodes]
-        group = GroupKey(members[0][0])
-        for task, _ in members:
+        tasks_with_nodes = [(TaskKey(f"0x{next(self.task_numbers):064x}"), node) for node in nodes]
+        group = GroupKey(tasks_with_nodes[0][0])
+        for task, _ in tasks_with_nodes:
             yield network_events.TaskCreated(
                 *take_position_and_time(), task, fee=10**18, min_vram=8, size=1, group=group
             )
-        for task, node in members:
+        for task, node in tasks_with_nodes:
             yield network_events.TaskStarted(*take_position_and_time(), task, node)
-        keys = tuple(task for task, _ in members)
-        yield from self.iterate_answers(members)
-        yield network_events.GroupValidated(*take_position_and_time(), group, keys)
-        for n, (task, node) in enumerate(members):
+        task_keys = tuple(task for task, _ in tasks_with_nodes)
+        yield from self.iterate_answers(tasks_with_nodes)
+        yield network_events.GroupValidated(*take_position_and_time(), group, task_keys)
+        for n, (task, node) in enumerate(tasks_with_nodes):
             yield network_events.TaskValidated(*take_position_and_time(), task)
             yield (network_events.TaskRefunded if n else network_events.TaskSucceeded)(
                 *take_position_and_time(), task, node
@@ -102,13 +102,13 @@ def fold_events(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], f
     The changes are drained as in the daemon.
     """
     fold = Fold(CRYNUX)
-    rows = fold.ledger
+    ledger = fold.ledger
     for first in range(0, len(events), WINDOW):
         fold.fold_events(events[first : first + WINDOW])
         for task in fold.drain_changes().tasks.values():
             if task.ending is not None:
-                del rows.tasks[task.key]
-    return {node.address: (tuple(node.pool), node.base / UNIT) for node in rows.nodes.values()}
+                del ledger.tasks[task.key]
+    return {node.address: (tuple(node.pool), node.base / UNIT) for node in ledger.nodes.values()}
 
 
 def fold_with_journal(events: list[DomainEvent]) -> dict[str, tuple[tuple[int, ...], float]]:
@@ -189,26 +189,28 @@ class PlainFold:
 
     def rank_group(self, keys: tuple[TaskKey, ...]) -> None:
         tasks = {key: self.tasks[key] for key in keys}
-        durations = {
+        duration_by_task = {
             key: task.stopped - task.started
             for key, task in tasks.items()
             if task.stopped is not None
         }
-        ranked_keys = sorted(durations, key=lambda key: (durations[key], tasks[key].created))
+        ranked_keys = sorted(
+            duration_by_task, key=lambda key: (duration_by_task[key], tasks[key].created)
+        )
         for key in keys:
-            score = (10, 5, 2)[ranked_keys.index(key)] if key in durations else 0
+            score = (10, 5, 2)[ranked_keys.index(key)] if key in duration_by_task else 0
             node = self.nodes[tasks[key].node]
             self.nodes[tasks[key].node] = replace(node, pool=(*node.pool, score)[-50:])
 
     def end_task(self, event: Terminal, change: Callable[[float], float]) -> None:
         task = self.tasks[event.task]
-        now = event.time
+        event_time = event.time
         self.tasks[event.task] = replace(task, ended=True)
         node = self.nodes[task.node]
-        recovered_base = 1 - (1 - node.base) * math.exp(-(now - node.since) / 1800)
+        recovered_base = 1 - (1 - node.base) * math.exp(-(event_time - node.since) / 1800)
         running = node.running - 1
         self.nodes[task.node] = replace(
-            node, base=change(recovered_base), since=now, running=running
+            node, base=change(recovered_base), since=event_time, running=running
         )
 
 

@@ -58,8 +58,10 @@ def create_outcome_batches(seconds: int) -> list[list[ReportedOutcome]]:
     batches = []
     for number in range(seconds * 1000 // BATCH_MS):
         batch_ms = START_MS + number * BATCH_MS
-        times = sorted(batch_ms + random.randrange(BATCH_MS) for _ in range(RELAYS_PER_BATCH))
-        batches.append([draw_outcome(random, mean_latency_ms, time_ms) for time_ms in times])
+        relay_times = sorted(
+            batch_ms + random.randrange(BATCH_MS) for _ in range(RELAYS_PER_BATCH)
+        )
+        batches.append([draw_outcome(random, mean_latency_ms, time_ms) for time_ms in relay_times])
     return batches
 
 
@@ -80,9 +82,9 @@ def measure_in_process(
     request = SelectionRequest(CHAIN, "s", tuple(NODES))
     add_seconds = select_seconds = 0.0
     for batch in batches:
-        now = batch[-1].outcome.t_ms
+        batch_end_ms = batch[-1].outcome.t_ms
         add_start = time.process_time()
-        selector.record_outcomes(batch, now)
+        selector.record_outcomes(batch, batch_end_ms)
         select_start = time.process_time()
         for report in batch:
             selector.select_nodes(request, report.outcome.t_ms + BATCH_MS)
@@ -99,18 +101,18 @@ def measure_plain_selector(batches: list[list[ReportedOutcome]]) -> tuple[Rates,
     for report in reports:
         node_outcomes = selector.outcomes.setdefault(report.node, [])
         node_outcomes.append((report.t_ms, get_latency_seconds(report)))
-    measured = reports[-max(200, len(reports) // PLAIN_DIVISOR // 20) :]
-    for report in measured:
+    measured_reports = reports[-max(200, len(reports) // PLAIN_DIVISOR // 20) :]
+    for report in measured_reports:
         selector.outcomes[report.node].pop()
     add_start = time.process_time()
-    for report in measured:
+    for report in measured_reports:
         selector.add_outcome(report.node, report.t_ms, get_latency_seconds(report))
     select_start = time.process_time()
-    for report in measured:
+    for report in measured_reports:
         selector.select_node(NODES, report.t_ms)
     select_seconds = time.process_time() - select_start
     return Rates(
-        len(measured) / select_seconds, len(measured) / (select_start - add_start)
+        len(measured_reports) / select_seconds, len(measured_reports) / (select_start - add_start)
     ), selector
 
 
@@ -152,8 +154,8 @@ def main() -> int:
     batches = create_outcome_batches(seconds)
     gc.collect()
     gc.freeze()
-    cached, selector = measure_in_process(batches, 100)
-    uncached, _ = measure_in_process(batches[: max(1, len(batches) // PLAIN_DIVISOR)], 0)
+    cached_rates, selector = measure_in_process(batches, 100)
+    uncached_rates, _ = measure_in_process(batches[: max(1, len(batches) // PLAIN_DIVISOR)], 0)
     plain, plain_selector = measure_plain_selector(batches)
     check_same_tickets(selector, plain_selector, batches[-1][-1].outcome.t_ms)
     gc.unfreeze()
@@ -163,9 +165,9 @@ def main() -> int:
     for name in ("per second", "qos-oracle", "plain", "ratio", "target"):
         table.add_column(name, justify="left" if name == "per second" else "right")
     rows = (
-        ("selections in process", cached.selections, plain.selections, MIN_SELECTIONS),
-        ("selections, ranked each time", uncached.selections, plain.selections, 0),
-        ("outcomes in process", cached.outcomes, plain.outcomes, MIN_OUTCOMES),
+        ("selections in process", cached_rates.selections, plain.selections, MIN_SELECTIONS),
+        ("selections, ranked each time", uncached_rates.selections, plain.selections, 0),
+        ("outcomes in process", cached_rates.outcomes, plain.outcomes, MIN_OUTCOMES),
         (
             "requests over HTTP",
             http.requests_per_second,

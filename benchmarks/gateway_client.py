@@ -42,8 +42,8 @@ def run_service(command: list[str], port: int) -> Iterator[int]:
 
 def read_cpu_seconds(pid: int) -> float:
     """Return the CPU seconds that all threads of a process have used so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    stat_fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(stat_fields[11]) + int(stat_fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def is_ready(port: int) -> bool:

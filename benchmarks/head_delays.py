@@ -83,7 +83,7 @@ def main() -> int:
 
 def measure_delays(mode: str, block_count: int, block_seconds: float) -> Delays:
     """Return each block's delays in milliseconds, by the place of observation."""
-    chance = Random(1)  # noqa: S311 - repeatable, no secret
+    random_source = Random(1)  # noqa: S311 - repeatable, no secret
     delays: Delays = {place: [] for place in PLACES}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -96,10 +96,12 @@ def measure_delays(mode: str, block_count: int, block_seconds: float) -> Delays:
             else None
         )
         chain.mine_empty(WARM_UP, seconds=max(1, round(block_seconds)))
-        running = stack.enter_context(run_daemon(write_daemon_config(chain, folder, websocket)))
-        running.wait_until_ready()
-        running.url = running.wait_for("daemon_started")["api"]
-        stream_times = stack.enter_context(listen_to_rounds(running.url))
+        running_daemon = stack.enter_context(
+            run_daemon(write_daemon_config(chain, folder, websocket))
+        )
+        running_daemon.wait_until_ready()
+        running_daemon.url = running_daemon.wait_for("daemon_started")["api"]
+        stream_times = stack.enter_context(listen_to_rounds(running_daemon.url))
         session = stack.enter_context(requests.Session())
         connection = stack.enter_context(
             closing(sqlite3.connect(f"file:{folder}/oracle.sqlite?mode=ro", uri=True))
@@ -107,16 +109,18 @@ def measure_delays(mode: str, block_count: int, block_seconds: float) -> Delays:
         due_at = time.perf_counter()
         for number in range(1, WARM_UP + block_count + 1):
             due_at += block_seconds
-            jitter = JITTER_SHARE * block_seconds * chance.uniform(-1.0, 1.0)
+            jitter = JITTER_SHARE * block_seconds * random_source.uniform(-1.0, 1.0)
             time.sleep(max(0.0, due_at + jitter - time.perf_counter()))
             transactions = build_transactions([build_accepted_round(number)])
             block = chain.tree.mine(transactions, seconds=max(1, round(block_seconds)))
             shown_at = time.perf_counter()
             chain.show(block)
-            times = observe_block(block.number, running, session, connection)
+            place_times = observe_block(block.number, running_daemon, session, connection)
             wait_until(lambda number=number: len(stream_times) >= number)  # type: ignore[misc]
             if number > WARM_UP:
-                for place, seen_at in zip(PLACES, (*times, stream_times[number - 1]), strict=True):
+                for place, seen_at in zip(
+                    PLACES, (*place_times, stream_times[number - 1]), strict=True
+                ):
                     delays[place].append(1000 * (seen_at - shown_at))
     return delays
 
@@ -165,7 +169,7 @@ def observe_block(
 @contextmanager
 def listen_to_rounds(url: str) -> Iterator[list[float]]:
     """Yield the time at which the event stream delivered each accepted round, in order."""
-    times = list[float]()
+    round_times = list[float]()
     with requests.get(f"{url}/v1/events", stream=True, timeout=_PATIENCE_SECONDS) as response:
         lines = response.iter_lines(chunk_size=1)
         # The stream begins with the newest event's id.
@@ -176,12 +180,12 @@ def listen_to_rounds(url: str) -> Iterator[list[float]]:
             with suppress(requests.RequestException):
                 for line in lines:
                     if line == b"event: report_accepted":
-                        times.append(time.perf_counter())
+                        round_times.append(time.perf_counter())
 
         receiver = Thread(target=receive)
         receiver.start()
         try:
-            yield times
+            yield round_times
         finally:
             response.raw.shutdown()
             receiver.join()

@@ -96,15 +96,15 @@ def compare_commit_rates(engine_name: str, urls: list[str], arguments: argparse.
         ("product", prepare_product_commits, window_count),
     )
     for (variant, prepare_commits, count), url in zip(variants, urls, strict=True):
-        cost = measure_commits(
+        commit_cost = measure_commits(
             prepare_commits, url, islice(iterate_windows(arguments.logs), count)
         )
-        rates.append(count * arguments.logs / cost.seconds)
-        cpu_rate = count * arguments.logs / cost.cpu_seconds
-        wal_text = f", maximum size of the WAL {cost.wal_bytes / 1e6:.0f} MB"
+        rates.append(count * arguments.logs / commit_cost.seconds)
+        cpu_rate = count * arguments.logs / commit_cost.cpu_seconds
+        wal_text = f", maximum size of the WAL {commit_cost.wal_bytes / 1e6:.0f} MB"
         print(
             f"  {engine_name:<11}{variant:<12}{rates[-1]:>9,.0f} "
-            f"({cpu_rate:,.0f} by CPU time){wal_text if cost.wal_bytes else ''}"
+            f"({cpu_rate:,.0f} by CPU time){wal_text if commit_cost.wal_bytes else ''}"
         )
     print(f"  {engine_name:<11}{rates[1] / rates[0]:.1f} times as fast as the simple code")
 
@@ -117,11 +117,11 @@ def measure_commits(
     wal_path = Path(url.removeprefix("sqlite:///") + "-wal")
     cost = CommitCost()
     for commit in prepare_commits(url, folded_windows):
-        started = time.perf_counter()
-        cpu_started = time.process_time()
+        started_at = time.perf_counter()
+        cpu_started_at = time.process_time()
         commit()
-        cost.cpu_seconds += time.process_time() - cpu_started
-        cost.seconds += time.perf_counter() - started
+        cost.cpu_seconds += time.process_time() - cpu_started_at
+        cost.seconds += time.perf_counter() - started_at
         cost.wal_bytes = max(cost.wal_bytes, wal_path.stat().st_size if wal_path.exists() else 0)
     return cost
 
@@ -135,13 +135,13 @@ def prepare_product_commits(
 
 
 def commit_with_store(store: Store, window: FoldedWindow, epoch: int) -> None:
-    last = window.blocks[-1]
+    last_block = window.blocks[-1]
     with store.transaction() as uow:
         uow.logs.append(window.logs)
-        uow.blocks.save([last])
+        uow.blocks.save([last_block])
         uow.write_changes(window.changes, uow.rule_sets.get_or_assign_number(CRYNUX))
-        uow.undo.prune_journal_to(last.number)
-        uow.cursor.move_to(last, last, epoch)
+        uow.undo.prune_journal_to(last_block.number)
+        uow.cursor.move_to(last_block, last_block, epoch)
 
 
 # The simple table of logs: every row holds all values of a log.

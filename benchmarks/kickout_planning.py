@@ -70,8 +70,8 @@ def main() -> int:
         tune_garbage_collection()
         first_tick_ms = measure_tick_ms(store, cache)
         tick_ms = median(measure_tick_ms(store, cache) for _ in range(arguments.ticks))
-        sample = due_nodes[:BASELINE_NODES]
-        baseline_ms = sum(measure_tick_ms(store, LeafCache(), [node]) for node in sample)
+        sampled_nodes = due_nodes[:BASELINE_NODES]
+        baseline_ms = sum(measure_tick_ms(store, LeafCache(), [node]) for node in sampled_nodes)
     print(f"first tick after a start: {first_tick_ms:.0f} ms CPU")
     return finish_benchmark(
         [
@@ -81,7 +81,7 @@ def main() -> int:
                 value=tick_ms,
                 unit="ms CPU",
                 target=TARGET_MS,
-                baseline=baseline_ms * arguments.due / len(sample),
+                baseline=baseline_ms * arguments.due / len(sampled_nodes),
                 baseline_name="loading the case of each node on its own",
                 target_size="" if arguments.due >= TARGET_DUE else f"{TARGET_DUE:,} due nodes",
             )

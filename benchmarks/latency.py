@@ -100,8 +100,8 @@ def main() -> int:
     )
     with run_anvil() as url, tempfile.TemporaryDirectory() as folder:
         chain = Chain(url)
-        database = f"sqlite:///{folder}/latency.db"
-        with Store.open(database, create=True) as store:
+        database_url = f"sqlite:///{folder}/latency.db"
+        with Store.open(database_url, create=True) as store:
             milliseconds_by_block = measure_block_milliseconds(
                 Network.deployed(chain), store, block_count
             )

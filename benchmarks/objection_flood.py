@@ -91,12 +91,14 @@ def serve(folder: str) -> None:
 
 def post_flood(url: str, posts: int, seconds: float) -> None:
     """Post objections until `posts` were answered or `seconds` passed; print counts by status."""
-    counts = asyncio.run(_post_all(urlsplit(url).port or 0, posts, time.monotonic() + seconds))
-    print(json.dumps(counts))
+    status_counts = asyncio.run(
+        _post_all(urlsplit(url).port or 0, posts, time.monotonic() + seconds)
+    )
+    print(json.dumps(status_counts))
 
 
 async def _post_all(port: int, posts: int, deadline: float) -> Counter[str]:
-    counts: Counter[str] = Counter()
+    status_counts: Counter[str] = Counter()
     addresses = cycle(_ADDRESSES)
     body = json.dumps(
         {
@@ -113,17 +115,17 @@ async def _post_all(port: int, posts: int, deadline: float) -> Counter[str]:
     message = f"{head}content-length: {len(body)}\r\n\r\n{body}".encode()
 
     async def run_client() -> None:
-        while counts.total() < posts and time.monotonic() < deadline:
+        while status_counts.total() < posts and time.monotonic() < deadline:
             try:
                 async with asyncio.timeout(max(0.1, deadline - time.monotonic())):
-                    await _post_on_one_connection(port, next(addresses), message, counts)
+                    await _post_on_one_connection(port, next(addresses), message, status_counts)
             except TimeoutError:
                 return
             except (OSError, asyncio.IncompleteReadError, ValueError):
-                counts["connection closed"] += 1
+                status_counts["connection closed"] += 1
 
     await asyncio.gather(*(run_client() for _ in range(_CONNECTIONS)))
-    return counts
+    return status_counts
 
 
 async def _post_on_one_connection(
@@ -133,11 +135,11 @@ async def _post_on_one_connection(
     try:
         for _ in range(_POSTS_PER_CONNECTION):
             writer.write(message)
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-            length = int(head.partition("content-length:")[2].partition("\r\n")[0])
+            response_head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            length = int(response_head.partition("content-length:")[2].partition("\r\n")[0])
             await reader.readexactly(length)
-            counts[head.split()[1]] += 1
-            if "connection: close" in head:
+            counts[response_head.split()[1]] += 1
+            if "connection: close" in response_head:
                 return
     finally:
         writer.close()
@@ -177,11 +179,11 @@ def measure_load(
     """Index a block and read a node in turn until `is_over` is set; add the times to `load`."""
     began_at = time.monotonic()
     while not is_over.is_set():
-        first = len(history.events)
+        first_event_count = len(history.events)
         history.after(12).scores("B", 5)
         started_at = time.monotonic()
         cpu_at_start = time.thread_time()
-        indexed.index(history.events[first:], history.block, history.time)
+        indexed.index(history.events[first_event_count:], history.block, history.time)
         load.block_cpu_ms.append(1e3 * (time.thread_time() - cpu_at_start))
         load.block_ms.append(1e3 * (time.monotonic() - started_at))
         started_at = time.monotonic()
@@ -228,37 +230,39 @@ def main() -> int:
         with run_script("--serve", folder) as server:
             assert server.stdout is not None
             url = server.stdout.readline().strip()
-            calm = Load()
-            flooded = Load()
+            calm_load = Load()
+            flooded_load = Load()
             counts = Counter[str]()
             cpu_of_calm = cpu_of_flood = seconds = 0.0
             for _ in range(arguments.rounds):
                 is_over = threading.Event()
                 cpu_before = read_cpu_seconds(server.pid)
                 threading.Timer(_CALM_SECONDS, is_over.set).start()
-                measure_load(calm, indexed, history, url, is_over)
+                measure_load(calm_load, indexed, history, url, is_over)
                 cpu_of_calm += read_cpu_seconds(server.pid) - cpu_before
                 cpu_before = read_cpu_seconds(server.pid)
                 phase_counts, phase_seconds = _measure_flood(
-                    flooded, indexed, history, url, arguments
+                    flooded_load, indexed, history, url, arguments
                 )
                 counts.update(phase_counts)
                 seconds += phase_seconds
                 cpu_of_flood += read_cpu_seconds(server.pid) - cpu_before
-            cpu_of_read = cpu_of_calm / len(calm.read_ms)
-            cpu_of_posts = cpu_of_flood - cpu_of_read * len(flooded.read_ms)
+            cpu_of_read = cpu_of_calm / len(calm_load.read_ms)
+            cpu_of_posts = cpu_of_flood - cpu_of_read * len(flooded_load.read_ms)
         with store.read_transaction() as uow:
             stored = len(uow.objection_inbox.list_for_node(NODE))
         store.close()
-    posts = sum(counts.values())
-    print(f"{posts:,} posts in {seconds:.0f} s, by status: {dict(counts)}; {stored} stored")
+    post_count = sum(counts.values())
+    print(f"{post_count:,} posts in {seconds:.0f} s, by status: {dict(counts)}; {stored} stored")
     baseline_name = "without the flood"
-    calm_read, flooded_read = (statistics.median(load.read_ms) for load in (calm, flooded))
+    calm_read, flooded_read = (
+        statistics.median(load.read_ms) for load in (calm_load, flooded_load)
+    )
     block_ms, block_cpu_ms = (
         [statistics.median(times) for times in pair]
         for pair in (
-            (calm.block_ms, flooded.block_ms),
-            (calm.block_cpu_ms, flooded.block_cpu_ms),
+            (calm_load.block_ms, flooded_load.block_ms),
+            (calm_load.block_cpu_ms, flooded_load.block_cpu_ms),
         )
     )
     return finish_benchmark(
@@ -288,12 +292,17 @@ def main() -> int:
                 baseline_name,
             ),
             Outcome(
-                "objection flood: reads that failed", flooded.failed_reads, "", 0, 0, baseline_name
+                "objection flood: reads that failed",
+                flooded_load.failed_reads,
+                "",
+                0,
+                0,
+                baseline_name,
             ),
             Outcome("objection flood: objections stored", stored, "", 0, 0, baseline_name),
             Outcome(
                 "objection flood: processor time of the server for one post",
-                1e6 * cpu_of_posts / max(1, posts),
+                1e6 * cpu_of_posts / max(1, post_count),
                 "µs",
                 None,
                 1e6 * cpu_of_read,
@@ -305,7 +314,7 @@ def main() -> int:
                 "",
                 # A burst of 30, then ten per second.
                 30 + 10 * (seconds + 1),
-                posts,
+                post_count,
                 "posts",
             ),
         ]
@@ -325,9 +334,9 @@ def _measure_flood(
     rounds = arguments.rounds
     posts = arguments.posts // rounds
     seconds = arguments.seconds / rounds
-    limits = ("--posts", str(posts), "--seconds", str(seconds))
+    flood_options = ("--posts", str(posts), "--seconds", str(seconds))
     answers: list[str] = []
-    with run_script("--flood", url, *limits) as flood:
+    with run_script("--flood", url, *flood_options) as flood:
 
         def wait_for_flood() -> None:
             assert flood.stdout is not None

@@ -58,54 +58,56 @@ class Network:
         self.order_data = encode_task_created_log(0).data
 
     def build_joins(self) -> list[UnminedLog]:
-        hardware = {"gpuName": "NVIDIA GeForce RTX 4090", "gpuVram": 24, "models": ["sdxl"]}
-        version = {"major": 2, "minor": 5, "patch": 0}
+        gpu_fields = {"gpuName": "NVIDIA GeForce RTX 4090", "gpuVram": 24, "models": ["sdxl"]}
+        version_fields = {"major": 2, "minor": 5, "patch": 0}
         return [
             encode_network_log(
                 "NodeJoined",
                 node=make_node_address(number),
                 stake=400 * 10**18,
-                **hardware,
-                **version,
+                **gpu_fields,
+                **version_fields,
             )
             for number in range(1, NODES + 1)
         ]
 
     def build_log(self, event: str, *arguments: str, data: str = "0x") -> UnminedLog:
-        padded = ("0x" + argument[2:].rjust(64, "0") for argument in arguments)
-        return UnminedLog(NETWORK, (self.topics[event], *padded), data)
+        padded_arguments = ("0x" + argument[2:].rjust(64, "0") for argument in arguments)
+        return UnminedLog(NETWORK, (self.topics[event], *padded_arguments), data)
 
     def build_group_stages(self, late_share: float = LATE_SHARE) -> list[list[UnminedLog]]:
         """Return one group's logs, as a list for each stage of its tasks.
 
         `late_share` is the probability that one of its tasks times out.
         """
-        members = [
+        task_and_node_keys = [
             (make_task_key(next(self.task_numbers)), make_node_address(self.free_nodes.popleft()))
             for _ in range(3)
         ]
-        key = make_group_key(int(members[0][0], 16))
+        key = make_group_key(int(task_and_node_keys[0][0], 16))
         late_index = self.random.randrange(3) if self.random.random() < late_share else None
         creator = make_node_address(0xC0)
         start_logs = [
             self.build_log("TaskCreated", task_key, creator, key, data=self.order_data)
-            for task_key, _ in members
+            for task_key, _ in task_and_node_keys
         ]
-        start_logs += [self.build_log("TaskStarted", *member) for member in members]
+        start_logs += [self.build_log("TaskStarted", *member) for member in task_and_node_keys]
         answer_stages = [
             [self.build_log("TaskTimedOut", *member, data="0x" + "02".rjust(64, "0"))]
             if index == late_index
             else [self.build_log("TaskSubmitted", *member, data="0x" + "5e" * 32)]
-            for index, member in self.random.sample(list(enumerate(members)), 3)
+            for index, member in self.random.sample(list(enumerate(task_and_node_keys)), 3)
         ]
-        answered_members = [member for index, member in enumerate(members) if index != late_index]
-        member_keys = "".join(task_key[2:] for task_key, _ in members)
-        data = f"0x{32:064x}{3:064x}{member_keys}"
-        end_logs = [self.build_log("GroupValidated", key, data=data)]
+        answered_members = [
+            member for index, member in enumerate(task_and_node_keys) if index != late_index
+        ]
+        member_keys = "".join(task_key[2:] for task_key, _ in task_and_node_keys)
+        event_data = f"0x{32:064x}{3:064x}{member_keys}"
+        end_logs = [self.build_log("GroupValidated", key, data=event_data)]
         for index, member in enumerate(answered_members):
             end_logs.append(self.build_log("TaskValidated", member[0]))
             end_logs.append(self.build_log("TaskRefunded" if index else "TaskSucceeded", *member))
-        self.free_nodes.extend(int(address, 16) for _, address in members)
+        self.free_nodes.extend(int(address, 16) for _, address in task_and_node_keys)
         return [start_logs, *answer_stages, end_logs]
 
 
@@ -121,18 +123,18 @@ def iterate_block_logs(events: int, seed: int = 1) -> Iterator[list[UnminedLog]]
     log_count = len(joins)
     running_groups: deque[list[list[UnminedLog]]] = deque()
     while log_count < events or running_groups:
-        block: list[UnminedLog] = []
+        block_logs: list[UnminedLog] = []
         for _ in range(len(running_groups)):
             stages = running_groups.popleft()
-            block += stages.pop(0)
+            block_logs += stages.pop(0)
             if stages:
                 running_groups.append(stages)
-        while log_count + len(block) < events and len(block) < LOGS_PER_BLOCK:
+        while log_count + len(block_logs) < events and len(block_logs) < LOGS_PER_BLOCK:
             start_logs, *stages = network.build_group_stages()
-            block += start_logs
+            block_logs += start_logs
             running_groups.append(stages)
-        yield block
-        log_count += len(block)
+        yield block_logs
+        log_count += len(block_logs)
 
 
 def create_chain(events: int, seed: int = 1) -> MemoryChain:

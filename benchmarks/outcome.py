@@ -57,10 +57,10 @@ class Outcome(NamedTuple):
 
 def describe_machine() -> str:
     """Return a description of the machine: processors, load, Python, SQLite and libraries."""
-    load = "/".join(f"{average:.1f}" for average in os.getloadavg())
+    load_average = "/".join(f"{average:.1f}" for average in os.getloadavg())
     versions = ", ".join(f"{name} {version(name)}" for name in _LISTED_LIBRARIES)
     return (
-        f"{os.cpu_count()} processors, load {load}, {platform.machine()}, "
+        f"{os.cpu_count()} processors, load {load_average}, {platform.machine()}, "
         f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {versions}"
     )
 
@@ -127,8 +127,13 @@ def compute_foreign_cpu_share() -> float:
 
 def _read_cpu_seconds() -> tuple[float, float]:
     """Return the CPU seconds of all programs, and those of this process and its children."""
-    used = os.times()
-    own_seconds = used.user + used.system + used.children_user + used.children_system
+    process_times = os.times()
+    own_seconds = (
+        process_times.user
+        + process_times.system
+        + process_times.children_user
+        + process_times.children_system
+    )
     stat = Path("/proc/stat")
     if sys.platform != "linux" or not stat.exists():
         return own_seconds, own_seconds

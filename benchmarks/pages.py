@@ -341,8 +341,8 @@ def main() -> int:
     end_time = int(unix_seconds())
     first_time = end_time - TIMEOUT_SECONDS - HEALING_SECONDS - HISTORY_SECONDS
     with tempfile.TemporaryDirectory(prefix="qos-oracle-pages.") as folder:
-        database = f"sqlite:///{folder}/oracle.sqlite"
-        with Store.open(database, create=True) as store:
+        database_url = f"sqlite:///{folder}/oracle.sqlite"
+        with Store.open(database_url, create=True) as store:
             index = SyntheticIndex(store, node_count, first_time)
             index.commit_history(node_count, recovering_count, end_time)
             recovering_nodes = index.list_recovering_nodes()
@@ -351,16 +351,18 @@ def main() -> int:
                 f"in {time.process_time():.0f} s CPU",
                 flush=True,
             )
-            names = {
+            path_parameters = {
                 "node": recovering_nodes[0],
                 "task": make_task_key(1),
                 "group": make_group_key(1),
             }
             index.commit_new_block()
-            with serve_database(UNUSED_ENDPOINT, database, Path(folder), ORACLE) as server:
+            with serve_database(UNUSED_ENDPOINT, database_url, Path(folder), ORACLE) as server:
                 client = PageClient(server)
                 print(f"start of the server: {client.read_cpu_ms():.0f} ms CPU", flush=True)
-                times = measure_pages(client, index, [path.format(**names) for path in PATHS])
+                times = measure_pages(
+                    client, index, [path.format(**path_parameters) for path in PATHS]
+                )
     return finish_benchmark(
         [
             Outcome(

@@ -38,20 +38,20 @@ class PlainSelector:
             outcome for outcome in self.outcomes.get(node, ()) if outcome[0] > now - WINDOW_MS
         ]
         self.outcomes[node] = node_outcomes
-        latencies = sorted(seconds for _, seconds in node_outcomes if seconds is not None)
-        if not latencies:
+        sorted_latencies = sorted(seconds for _, seconds in node_outcomes if seconds is not None)
+        if not sorted_latencies:
             return (0.0 if node_outcomes else 1.0), 0.0, 0.0
-        median_latency = weighted_latency = statistics.median(latencies)
+        median_latency = weighted_latency = statistics.median(sorted_latencies)
         if len(node_outcomes) > 20:
-            quantile_index = (len(latencies) - 1) * 0.9
+            quantile_index = (len(sorted_latencies) - 1) * 0.9
             lower_index = int(quantile_index)
-            upper_latency = latencies[min(lower_index + 1, len(latencies) - 1)]
+            upper_latency = sorted_latencies[min(lower_index + 1, len(sorted_latencies) - 1)]
             weighted_latency += 0.3 * (
-                latencies[lower_index]
-                + (quantile_index - lower_index) * (upper_latency - latencies[lower_index])
+                sorted_latencies[lower_index]
+                + (quantile_index - lower_index) * (upper_latency - sorted_latencies[lower_index])
             )
         return (
-            len(latencies) / len(node_outcomes),
+            len(sorted_latencies) / len(node_outcomes),
             round(median_latency, 5),
             round(weighted_latency, 5),
         )
@@ -113,8 +113,10 @@ def create_app(newest_ms: list[int]) -> FastAPI:
     @app.post("/v1/outcomes")
     async def outcomes(batch: OutcomesBody) -> dict[str, Any]:
         for row in batch.outcomes:
-            seconds = row.latency_ms / 1000 if row.ok and row.latency_ms is not None else None
-            selector.add_outcome(row.node, row.t_ms, seconds)
+            latency_seconds = (
+                row.latency_ms / 1000 if row.ok and row.latency_ms is not None else None
+            )
+            selector.add_outcome(row.node, row.t_ms, latency_seconds)
             newest_ms[0] = max(newest_ms[0], row.t_ms)
         return {"taken": len(batch.outcomes)}
 

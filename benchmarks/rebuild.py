@@ -46,9 +46,9 @@ def measure_steps(events: int, folder: Path) -> list[Step]:
             bind_or_check_rules(uow, CRYNUX)
         rebuild_step = Step("rebuild from SQLite", events)
         with measure_cpu_time(rebuild_step):
-            result = rebuild_state(store, EventFolder(CRYNUX, reader), RebuildOptions())
-        assert result.is_same
-        rebuild_step.events = result.log_count
+            rebuild_result = rebuild_state(store, EventFolder(CRYNUX, reader), RebuildOptions())
+        assert rebuild_result.is_same
+        rebuild_step.events = rebuild_result.log_count
         rebuild_step.size = database.stat().st_size
         with store.read_transaction() as uow:
             export_folder = ParquetFolder.open_for_append(

@@ -56,14 +56,14 @@ def main() -> None:
 
 
 def compare_rollback_with_refold(engine: str, url: str, history_events: int) -> None:
-    ancestor = history_events // LOGS_PER_BLOCK
+    ancestor_number = history_events // LOGS_PER_BLOCK
     event_source = iterate_events()
-    history = list(islice(event_source, ancestor * LOGS_PER_BLOCK))
+    history = list(islice(event_source, ancestor_number * LOGS_PER_BLOCK))
     reorged_events = list(islice(event_source, DEPTH * LOGS_PER_BLOCK))
     with Store.open(url, create=True) as store:
         refold_history(store, history)
         rollback_seconds = min(
-            measure_rollback_seconds(store, reorged_events, ancestor) for _ in range(ROUNDS)
+            measure_rollback_seconds(store, reorged_events, ancestor_number) for _ in range(ROUNDS)
         )
         digest_after_rollback = compute_projections_digest(store)
         start = time.perf_counter()
@@ -104,9 +104,9 @@ def refold_history(store: Store, history: list[DomainEvent]) -> None:
         for offset in range(0, len(history), EVENTS_PER_WRITE):
             fold.fold_events(history[offset : offset + EVENTS_PER_WRITE])
             uow.write_changes(fold.drain_changes(), number)
-        last = history[-1].at.block
-        uow.undo.prune_journal_to(last)
-        move_cursor(uow, last)
+        last_block = history[-1].at.block
+        uow.undo.prune_journal_to(last_block)
+        move_cursor(uow, last_block)
 
 
 def load_state(uow: UnitOfWork, fold: Fold, reorged_events: list[DomainEvent]) -> None:

@@ -143,7 +143,7 @@ def compute_plain_root(store: Store, number: int) -> Hash:
     leaves.sort(key=lambda leaf: leaf.seat)
     lanes = [leaf.lane for leaf in leaves]
     words = enumerate(pack_lane_words(lanes))
-    trees = hash_pair(
+    trees_hash = hash_pair(
         compute_plain_tree_root([hash_leaf(leaf.encode(), keccak) for leaf in leaves]),
         compute_plain_tree_root(
             [hash_leaf(encode_word_leaf(index, word), keccak) for index, word in words]
@@ -159,7 +159,7 @@ def compute_plain_root(store: Store, number: int) -> Hash:
         open_count=len(lanes) - lanes.count(1),
         total_weight=sum(lanes) - len(lanes),
     )
-    root = hash_pair(hash_leaf(summary.encode(), keccak), trees, keccak)
+    root = hash_pair(hash_leaf(summary.encode(), keccak), trees_hash, keccak)
     return Hash("0x" + root.hex())
 
 
@@ -191,24 +191,24 @@ class MemoryPeak:
 
     def run_unmeasured(self, action: Callable[[], object]) -> None:
         """Call `action` without counting the memory that it allocates, and reset the maximum."""
-        before = read_memory_mb("VmRSS")
+        memory_before = read_memory_mb("VmRSS")
         action()
-        after = read_memory_mb("VmRSS")
-        if self._before is not None and before is not None and after is not None:
-            self._before += after - before
+        memory_after = read_memory_mb("VmRSS")
+        if self._before is not None and memory_before is not None and memory_after is not None:
+            self._before += memory_after - memory_before
         reset_memory_peak()
 
     def get_peak_mb(self) -> float | None:
         """Return the maximum in MB, or None if the system does not report it."""
-        peak = read_memory_mb("VmHWM")
-        return None if peak is None or self._before is None else peak - self._before
+        peak_mb = read_memory_mb("VmHWM")
+        return None if peak_mb is None or self._before is None else peak_mb - self._before
 
 
 def reset_memory_peak() -> None:
     """Reset VmHWM of this process to its current memory, on Linux."""
-    peak = Path("/proc/self/clear_refs")
-    if peak.exists():
-        peak.write_text("5", "ascii")
+    clear_refs = Path("/proc/self/clear_refs")
+    if clear_refs.exists():
+        clear_refs.write_text("5", "ascii")
 
 
 @contextmanager
@@ -218,11 +218,11 @@ def measure_longest_delay(delays: list[float]) -> Iterator[None]:
 
     def wake() -> None:
         longest = 0.0
-        before = time.perf_counter()
+        last_wake = time.perf_counter()
         while not is_finished.wait(0.001):
-            now = time.perf_counter()
-            longest = max(longest, now - before - 0.001)
-            before = now
+            wake_time = time.perf_counter()
+            longest = max(longest, wake_time - last_wake - 0.001)
+            last_wake = wake_time
         delays.append(longest)
 
     thread = Thread(target=wake)
@@ -353,8 +353,8 @@ def measure_cuts(
     cut_report(3, build_contract_state())
     first_cut_peak = memory_peak.get_peak_mb()
     with store.read_transaction() as uow:
-        (stored,) = uow.reports.list_newest(1)
-    contract = build_contract_state(build_acceptance(stored.report, 4, build_block(4).time))
+        (stored_report,) = uow.reports.list_newest(1)
+    contract = build_contract_state(build_acceptance(stored_report.report, 4, build_block(4).time))
     load_first_page(source)
     change_nodes(store, nodes[::CHANGED_ONE_IN], 4)
     # Spare the garbage collector from traversing the benchmark's own objects.
@@ -434,26 +434,28 @@ def measure_proofs(store: Store, nodes: list[Node], plain_seconds: float) -> lis
 
     def prove(proven_nodes: list[Node]) -> None:
         with store.read_transaction() as uow:
-            (stored,) = uow.reports.list_newest(1)
-            pieced_round = load_pieced_round_of_report(uow, cache, stored.report)
+            (stored_report,) = uow.reports.list_newest(1)
+            pieced_round = load_pieced_round_of_report(uow, cache, stored_report.report)
             assert pieced_round is not None
             for node in proven_nodes:
                 assert (
                     prove_address_from_pieces(uow, cache, pieced_round, node.address) is not None
                 )
 
-    restarted = measure_cpu_seconds(lambda: prove(nodes[:1]))
-    from_memory = measure_cpu_seconds(lambda: prove(nodes[:PROOFS])) / PROOFS
+    restarted_seconds = measure_cpu_seconds(lambda: prove(nodes[:1]))
+    cached_seconds = measure_cpu_seconds(lambda: prove(nodes[:PROOFS])) / PROOFS
     return [
-        ("proof after a restart", "ms CPU", 1000 * restarted, 50.0, 1000 * plain_seconds),
-        ("proof from memory", "ms CPU", 1000 * from_memory, 1.0, 1000 * plain_seconds),
+        ("proof after a restart", "ms CPU", 1000 * restarted_seconds, 50.0, 1000 * plain_seconds),
+        ("proof from memory", "ms CPU", 1000 * cached_seconds, 1.0, 1000 * plain_seconds),
     ]
 
 
 def find_target_size(name: str, count: int) -> str:
     """Return the size for which a figure's target is defined, or "" if it is the measured size."""
-    is_its_size = count == TARGET_NODES or (name == HALF_CHANGED and count in HALF_CHANGED_TARGETS)
-    return "" if is_its_size else f"{TARGET_NODES:,} nodes"
+    is_target_size = count == TARGET_NODES or (
+        name == HALF_CHANGED and count in HALF_CHANGED_TARGETS
+    )
+    return "" if is_target_size else f"{TARGET_NODES:,} nodes"
 
 
 def main() -> int:
@@ -471,9 +473,9 @@ def main() -> int:
         nodes = list(network.nodes.values())
         fill_store(store, nodes)
         tune_garbage_collection()
-        figures, plain_seconds, plain_peak = measure_roots(store, nodes)
-        figures += measure_cuts(store, nodes, plain_seconds, plain_peak)
-        figures += measure_restart(store, nodes, plain_seconds, plain_peak)
+        root_figures, plain_seconds, plain_peak = measure_roots(store, nodes)
+        root_figures += measure_cuts(store, nodes, plain_seconds, plain_peak)
+        root_figures += measure_restart(store, nodes, plain_seconds, plain_peak)
     baseline_name = "plain code for all nodes"
     return finish_benchmark(
         [
@@ -486,7 +488,7 @@ def main() -> int:
                 baseline_name,
                 find_target_size(name, count),
             )
-            for name, unit, value, target, baseline in figures
+            for name, unit, value, target, baseline in root_figures
         ]
     )
 

@@ -92,12 +92,12 @@ def print_costs_by_events(value_by_name: dict[str, float]) -> None:
     microseconds = max(
         value_by_name["writer"], (value_by_name["writer"] + value_by_name["worker"]) / 2
     )
-    with_workers = [format_duration(count * microseconds / HOUR_MICROSECONDS) for count in EVENTS]
+    durations = [format_duration(count * microseconds / HOUR_MICROSECONDS) for count in EVENTS]
     print_table(
         ["", *(f"10^{len(str(count)) - 1} events" for count in EVENTS)],
         ["backfill without workers, every proof", *list_times("proven")],
         ["backfill without workers, no proof", *list_times("unproven")],
-        ["backfill with workers, 2 cores, every proof", *with_workers],
+        ["backfill with workers, 2 cores, every proof", *durations],
         ["responses of endpoints", *list_sizes("wire")],
         ["database", *list_sizes("database")],
         ["`resync rebuild`", *list_times("rebuild")],

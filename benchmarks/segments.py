@@ -157,13 +157,13 @@ def main() -> int:
             assert cost_with_workers.digest == cost_alone.digest, "workers changed the state"
             title = f"backfill with workers, {name}"
             baseline_name = "the daemon alone"
-            target = cost_alone.microseconds_per_event / min_speedup
+            target_microseconds = cost_alone.microseconds_per_event / min_speedup
             outcomes.append(
                 Outcome(
                     title,
                     cost_with_workers.microseconds_per_event,
                     "µs/event",
-                    target,
+                    target_microseconds,
                     cost_alone.microseconds_per_event,
                     baseline_name,
                 )

@@ -133,10 +133,10 @@ def measure_case(case: Case) -> Times:
     gc.freeze()
     draw_times_ms, candidate_count = [], 0
     for number in range(BLOCKS):
-        changed = network.advance_block()
+        changed_nodes = network.advance_block()
         seed = sha256(b"%d" % number).digest()
         start = time.process_time()
-        draws = update_and_draw(pool, changed, task, network, seed)
+        draws = update_and_draw(pool, changed_nodes, task, network, seed)
         draw_times_ms.append(get_milliseconds_since(start))
         if number in {0, BLOCKS - 1}:
             assert draws == draw_with_plain_code(task, network, seed)
@@ -187,10 +187,10 @@ def get_milliseconds_since(start: float) -> float:
 
 def list_cases(node_count: int, large_count: int) -> list[Case]:
     requirements = (("min_vram", 16), ("version", (3, 1, 0)), ("models", MODELS[:1]))
-    smaller = [size for size in (1_000, 10_000) if size < node_count]
+    smaller_sizes = [size for size in (1_000, 10_000) if size < node_count]
     return [
         Case("any node", node_count),
-        *(Case("any node", size) for size in smaller),
+        *(Case("any node", size) for size in smaller_sizes),
         Case("5 scores, not 50", node_count, scores=5),
         Case("model required", node_count, requirements=requirements),
         Case("all nodes heal", node_count, recovering_share=1.0),

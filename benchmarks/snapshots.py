@@ -83,14 +83,14 @@ def measure_rewind(chain: ChainSource, database: Path, blocks: int) -> tuple[flo
         with store.read_transaction() as uow:
             lowest_reachable = uow.undo.find_lowest_reachable_block()
         assert lowest_reachable is not None
-        target = lowest_reachable - blocks
+        target_block = lowest_reachable - blocks
         folder = EventFolder(CRYNUX, source.reader)
         start = time.process_time()
-        rewound = rewind_to_block(chain, store, folder, target, RebuildOptions())
+        rewind_result = rewind_to_block(chain, store, folder, target_block, RebuildOptions())
         rewind_seconds = time.process_time() - start
         with store.read_transaction() as uow:
             digest = uow.projections.compute_digest()
-    return rewind_seconds, digest, rewound.snapshot is not None
+    return rewind_seconds, digest, rewind_result.snapshot is not None
 
 
 def measure_state(database: Path, plain_database: Path, blocks: int) -> Outcome:
@@ -107,7 +107,7 @@ def measure_state(database: Path, plain_database: Path, blocks: int) -> Outcome:
         making_seconds = time.process_time() - start
         random_numbers = random.Random(1)  # noqa: S311  blocks to be drawn again
         random_blocks = [random_numbers.randint(1, cursor.number) for _ in range(blocks)]
-        slowest = max(
+        max_fold_seconds = max(
             measure_fold_seconds(source, block) for block in [*random_blocks, cursor.number]
         )
         with store.read_transaction() as uow:
@@ -119,7 +119,7 @@ def measure_state(database: Path, plain_database: Path, blocks: int) -> Outcome:
     )
     return Outcome(
         title=f"state at any block of {logs:,} events, slowest of {blocks}",
-        value=slowest,
+        value=max_fold_seconds,
         unit="s CPU",
         target=TARGET_SECONDS,
         baseline=measure_plain_seconds(plain_database, cursor.number),
@@ -130,17 +130,17 @@ def measure_state(database: Path, plain_database: Path, blocks: int) -> Outcome:
 def compare_rewinds(url: str, database: Path, plain_database: Path) -> Outcome:
     """Measure a rewind below the undo journal, with snapshots and without."""
     chain, _ = backfill.open_chain_source(url)
-    blocks = choose_rewind_depth(database)
-    snapshot_seconds, digest, used_snapshot = measure_rewind(chain, database, blocks)
+    rewind_blocks = choose_rewind_depth(database)
+    snapshot_seconds, digest, used_snapshot = measure_rewind(chain, database, rewind_blocks)
     refold_seconds, plain_digest, plain_used_snapshot = measure_rewind(
-        chain, plain_database, blocks
+        chain, plain_database, rewind_blocks
     )
     chain.close()
     assert digest == plain_digest
     assert used_snapshot
     assert not plain_used_snapshot
     return Outcome(
-        title=f"rewind to {blocks:,} blocks below the undo journal",
+        title=f"rewind to {rewind_blocks:,} blocks below the undo journal",
         value=snapshot_seconds,
         unit="s CPU",
         target=None,

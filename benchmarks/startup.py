@@ -63,15 +63,15 @@ def measure_cpu_seconds(
     min_seconds = float("inf")
     for _ in range(process_count + 1):
         times_before = os.times()
-        completed = subprocess.run(
+        completed_process = subprocess.run(
             [sys.executable, "-c", code, *arguments],
             check=False,
             stdout=subprocess.DEVNULL,
             env=environment,
         )
         # No daemon holds the lease, so `status` exits with 1 or 2.
-        if completed.returncode != 0 and arguments[0] != "status":
-            sys.exit(f"qos-oracle {' '.join(arguments)}: exit code {completed.returncode}")
+        if completed_process.returncode != 0 and arguments[0] != "status":
+            sys.exit(f"qos-oracle {' '.join(arguments)}: exit code {completed_process.returncode}")
         times_after = os.times()
         cpu_seconds = times_after.children_user + times_after.children_system
         min_seconds = min(
@@ -110,7 +110,7 @@ def main() -> int:
             cpu_seconds = measure_cpu_seconds(
                 RUN_COMMAND, arguments, process_count, Path(folder, "bytecode")
             )
-            baseline = measure_cpu_seconds(
+            baseline_seconds = measure_cpu_seconds(
                 IMPORT_ALL_COMMANDS + RUN_COMMAND,
                 arguments,
                 max(1, process_count // 2),
@@ -122,7 +122,7 @@ def main() -> int:
                     cpu_seconds,
                     "s CPU",
                     target,
-                    baseline,
+                    baseline_seconds,
                     "importing all commands",
                 )
             )

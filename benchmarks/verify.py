@@ -96,8 +96,8 @@ class PreparedProvider(Provider):
             and "fromBlock" in first_param
         ):
             first = int(first_param["fromBlock"], 16)
-            last = int(first_param["toBlock"], 16)
-            return Raw(b"[%b]" % b",".join(filter(None, self._logs[first : last + 1])))
+            last_block = int(first_param["toBlock"], 16)
+            return Raw(b"[%b]" % b",".join(filter(None, self._logs[first : last_block + 1])))
         return super().handle_call(method, params)
 
 
@@ -202,13 +202,13 @@ def run_rounds(url: str, folder: Path, round_count: int) -> list[Run]:
 
     The best run counts, because other programs may slow down a run.
     """
-    best: dict[str, Run] = {}
+    best_by_variant: dict[str, Run] = {}
     for number in range(round_count):
         for variant in VARIANTS:
             run = backfill(url, variant, folder / f"{number} {variant.name}.db")
-            if run.name not in best or run.seconds < best[run.name].seconds:
-                best[run.name] = run
-    return list(best.values())
+            if run.name not in best_by_variant or run.seconds < best_by_variant[run.name].seconds:
+                best_by_variant[run.name] = run
+    return list(best_by_variant.values())
 
 
 def main() -> int:
@@ -235,12 +235,12 @@ def main() -> int:
     if arguments.profile:
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)
     run_without_proofs, run_with_proofs, _ = runs
-    share = run_with_proofs.events_per_second / run_without_proofs.events_per_second
-    verdict = "reached" if share >= MIN_SPEED_SHARE else "MISSED"
+    speed_share = run_with_proofs.events_per_second / run_without_proofs.events_per_second
+    verdict = "reached" if speed_share >= MIN_SPEED_SHARE else "MISSED"
     console.print(
-        f"{share:.0%} of the speed without proofs; target {MIN_SPEED_SHARE:.0%}: {verdict}"
+        f"{speed_share:.0%} of the speed without proofs; target {MIN_SPEED_SHARE:.0%}: {verdict}"
     )
-    return 0 if share >= MIN_SPEED_SHARE else MISSED_EXIT_CODE
+    return 0 if speed_share >= MIN_SPEED_SHARE else MISSED_EXIT_CODE
 
 
 if __name__ == "__main__":

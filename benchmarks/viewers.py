@@ -75,11 +75,11 @@ class IndexingRun:
 def index_chain(chain_url: str, folder: Path, viewers: int) -> IndexingRun:
     """Index the complete chain into a new database; the viewers connect after the first window."""
     run = IndexingRun()
-    database = f"sqlite:///{folder}/oracle.sqlite"
+    database_url = f"sqlite:///{folder}/oracle.sqlite"
     reader = EventReader.from_profile("reference", CONTRACTS, None)
     with ExitStack() as stack:
         source = stack.enter_context(open_source(chain_url, VerificationPolicy(), WORKERS))
-        store = stack.enter_context(Store.open(database, create=True))
+        store = stack.enter_context(Store.open(database_url, create=True))
         with store.transaction() as uow:
             genesis = source.fetch_genesis_hash()
             uow.identity.ensure_stored_identity(
@@ -91,7 +91,9 @@ def index_chain(chain_url: str, folder: Path, viewers: int) -> IndexingRun:
         ingest_next_window(source, store, indexer, ingest)
         with store.read_transaction() as uow:
             count_before = uow.logs.count()
-        viewer_process = stack.enter_context(connect_viewers(chain_url, database, folder, viewers))
+        viewer_process = stack.enter_context(
+            connect_viewers(chain_url, database_url, folder, viewers)
+        )
         start = time.perf_counter()
         while ingest_next_window(source, store, indexer, ingest) is not None:
             pass
@@ -110,8 +112,8 @@ class ViewerProcess:
         self._process = process
 
     def disconnect(self) -> dict[str, Any]:
-        output, _ = self._process.communicate()
-        return dict[str, Any](json.loads(output.splitlines()[-1]))
+        viewer_output, _ = self._process.communicate()
+        return dict[str, Any](json.loads(viewer_output.splitlines()[-1]))
 
 
 @contextmanager
@@ -211,7 +213,7 @@ def main() -> int:
     assert len({run.digest for run in (*runs_alone, *runs_with_viewers)}) == 1, (
         "viewers changed the state"
     )
-    baseline, microseconds_with_viewers = (
+    microseconds_alone, microseconds_with_viewers = (
         statistics.median(run.microseconds_per_event for run in runs)
         for runs in (runs_alone, runs_with_viewers)
     )
@@ -224,8 +226,8 @@ def main() -> int:
                 title,
                 microseconds_with_viewers,
                 "µs/event",
-                baseline / MIN_SPEED_SHARE,
-                baseline,
+                microseconds_alone / MIN_SPEED_SHARE,
+                microseconds_alone,
                 baseline_name,
                 target_size,
             )

@@ -28,9 +28,9 @@ class Viewers:
     """All viewers, and the statistics of all of them together."""
 
     def __init__(self, url: str, viewer_count: int) -> None:
-        parts = urlsplit(url)
-        self.host = str(parts.hostname)
-        self.port = int(parts.port or 80)
+        url_parts = urlsplit(url)
+        self.host = str(url_parts.hostname)
+        self.port = int(url_parts.port or 80)
         self.viewer_count = viewer_count
         self.random = Random(1)  # noqa: S311 - repeatable, no secret
         self.connected_count = 0
@@ -77,20 +77,20 @@ class Viewers:
         reader, writer = await self._send_request(path, f"connection: close\r\n{etag_header}")
         response = await reader.read()
         writer.close()
-        head = response.partition(b"\r\n\r\n")[0]
-        for line in head.decode("latin-1").split("\r\n"):
+        response_head = response.partition(b"\r\n\r\n")[0]
+        for line in response_head.decode("latin-1").split("\r\n"):
             name, _, value = line.partition(": ")
             if name.lower() == "etag":
                 etag_by_path[path] = value
-        return head
+        return response_head
 
     async def _send_request(
         self, path: str, headers: str
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         async with self.opening_slots:
             reader, writer = await asyncio.open_connection(self.host, self.port)
-        head = f"host: {self.host}\r\naccept-encoding: gzip\r\n{headers}"
-        writer.write(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
+        request_head = f"host: {self.host}\r\naccept-encoding: gzip\r\n{headers}"
+        writer.write(f"GET {path} HTTP/1.1\r\n{request_head}\r\n".encode())
         await writer.drain()
         return reader, writer
 
@@ -106,14 +106,14 @@ class Viewers:
         self.event_count = 0
 
     def collect_statistics(self) -> dict[str, object]:
-        times = sorted(self.response_seconds) or [0.0]
+        sorted_seconds = sorted(self.response_seconds) or [0.0]
         return {
             "responses": len(self.response_seconds),
             "unchanged": self.unchanged_count,
             "refused": self.refused_count,
             "events received": self.event_count,
-            "median ms": round(1000 * times[len(times) // 2], 1),
-            "99 % ms": round(1000 * times[int(_P99 * (len(times) - 1))], 1),
+            "median ms": round(1000 * sorted_seconds[len(sorted_seconds) // 2], 1),
+            "99 % ms": round(1000 * sorted_seconds[int(_P99 * (len(sorted_seconds) - 1))], 1),
         }
 
 

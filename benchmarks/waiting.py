@@ -107,11 +107,11 @@ def measure_block_milliseconds(nodes: int, waiting: int, blocks: int) -> float:
         hook = DrawHook(SETTINGS, ScriptedReader())
         hook_milliseconds = []
         for number in range(blocks + 1):
-            changed = network.advance_block()
+            changed_nodes = network.advance_block()
             changed_tasks = tasks.advance_block()
-            for node in changed:
+            for node in changed_nodes:
                 node.changed_at = number
-            save_rows(store, changed, changed_tasks)
+            save_rows(store, changed_nodes, changed_tasks)
             hook.on_folded(Changes(tasks={task.key: task for task in changed_tasks}))
             with store.transaction() as uow:
                 hook_milliseconds.append(

@@ -100,7 +100,7 @@ def main() -> int:
     seconds_without_faults = Run(arguments, {}).measure_seconds()
     faulty_run = Run(arguments, dict(BAD_WEATHER_SHARES))
     seconds_with_faults = faulty_run.measure_seconds()
-    ratios = [
+    speed_ratios = [
         faultless_seconds / faulty_seconds
         for faultless_seconds, faulty_seconds in zip(
             seconds_without_faults, seconds_with_faults, strict=True
@@ -111,12 +111,12 @@ def main() -> int:
             f"{blocks / seconds_without_faults[index]:.1f}",
             f"{blocks / seconds_with_faults[index]:.1f}",
         )
-        table.add_row(name, *speeds, f"{ratios[index]:.2f}", f"{MIN_SPEED_SHARE:.2f}")
+        table.add_row(name, *speeds, f"{speed_ratios[index]:.2f}", f"{MIN_SPEED_SHARE:.2f}")
     console.print(table)
     console.print(f"failed steps: {sum(faulty_run.failures.values())}")
     for failure, count in faulty_run.failures.most_common(5):
         console.print(f"{count:6} {failure}", markup=False)
-    return 0 if min(ratios) >= MIN_SPEED_SHARE else MISSED_EXIT_CODE
+    return 0 if min(speed_ratios) >= MIN_SPEED_SHARE else MISSED_EXIT_CODE
 
 
 if __name__ == "__main__":

@@ -72,10 +72,10 @@ class Network:
 
     def compute_weight(self, node: Node, time: int) -> int:
         """Return a node's selection weight, 0 while its reliability H excludes it."""
-        h = heal_reliability(node.base, node.since, time, CRYNUX)
-        if h < CRYNUX.exclude_enter:
+        reliability = heal_reliability(node.base, node.since, time, CRYNUX)
+        if reliability < CRYNUX.exclude_enter:
             return 0
-        qos = multiply_fixed_point(compute_pool_mean(node.pool, None, CRYNUX), h)
+        qos = multiply_fixed_point(compute_pool_mean(node.pool, None, CRYNUX), reliability)
         return compute_weight(UNIT, node.stake, qos, self.weighting)
 
     def draw(self, time: int, busy: list[Node]) -> Node:
@@ -98,25 +98,25 @@ class Network:
         """
         is_silent = not node.is_answering or self.random.random() < SILENT_SHARE
         if is_silent or node.base != UNIT:
-            h = heal_reliability(node.base, node.since, time, CRYNUX)
+            reliability = heal_reliability(node.base, node.since, time, CRYNUX)
             cause = ReliabilityCause.TIMED_OUT if is_silent else ReliabilityCause.SUCCEEDED
-            node.base = change_reliability(cause, h, CRYNUX)
+            node.base = change_reliability(cause, reliability, CRYNUX)
             node.since = time
         return None if is_silent else node.speed * self.random.uniform(0.7, 1.3)
 
     def run_group(self, time: int) -> None:
         """Let three nodes run a task, and score them by rank unless none of them answers."""
-        members: list[Node] = []
+        group_nodes: list[Node] = []
         for _ in range(3):
-            members.append(self.draw(time, members))
-        answers = [(self.run_task(node, time), node) for node in members]
-        ranked = sorted(
+            group_nodes.append(self.draw(time, group_nodes))
+        answers = [(self.run_task(node, time), node) for node in group_nodes]
+        ranked_answers = sorted(
             (answer_seconds, id(node), node)
             for answer_seconds, node in answers
             if answer_seconds is not None
         )
-        ranks = {id(node): rank for rank, (_, _, node) in enumerate(ranked, start=1)}
-        for node in members if ranked else ():
+        ranks = {id(node): rank for rank, (_, _, node) in enumerate(ranked_answers, start=1)}
+        for node in group_nodes if ranked_answers else ():
             rank = ranks.get(id(node))
             self.apply_score(
                 node,
@@ -146,12 +146,12 @@ def create_network(nodes: int, floor: str) -> Network:
     random = Random(1)  # noqa: S311 - repeatable, no secret
     network = Network(Weighting(weight_floor=parse_fraction("floor", floor)), random)
     nodes_per_share = nodes // FAULTY_GROUP_DIVISOR
-    kinds = [
+    node_kinds = [
         *["new"] * nodes_per_share,
         *["once good"] * nodes_per_share,
         *["unlucky"] * nodes_per_share,
     ]
-    for kind in [*kinds, *["honest"] * (nodes - len(kinds))]:
+    for kind in [*node_kinds, *["honest"] * (nodes - len(node_kinds))]:
         # A few nodes have a large stake, and most a small one.
         stake = min(MAX_STAKE, random.paretovariate(1.2))
         score = compute_stake_score(int(stake * UNIT), MAX_STAKE * UNIT)
@@ -189,21 +189,21 @@ def simulate_floor(arguments: argparse.Namespace, floor: str) -> str:
         for kind in ("new", "once good", "unlucky")
     )
     jobs_per_day = arguments.nodes * JOBS_PER_NODE
-    wasted = 0.0
+    wasted_share = 0.0
     for job in range(arguments.days * jobs_per_day):
-        time = job * DAY // jobs_per_day
+        start_time = job * DAY // jobs_per_day
         if network.random.random() < arguments.groups:
-            network.run_group(time)
+            network.run_group(start_time)
         else:
-            network.run_task(network.draw(time, []), time)
+            network.run_task(network.draw(start_time, []), start_time)
         if job == jobs_per_day:
-            wasted = sum(node.drawn for node in new) / network.draws
+            wasted_share = sum(node.drawn for node in new) / network.draws
         if job % jobs_per_day == 0 and all(
             node.kicked_out_at is not None for node in (*new, *good)
         ):
             break
     recovered_count = sum(len(node.pool) == CRYNUX.pool_size for node in unlucky)
-    line = f"{floor:6}{_format_group(new)}{wasted:8.2%}{_format_group(good):>25}"
+    line = f"{floor:6}{_format_group(new)}{wasted_share:8.2%}{_format_group(good):>25}"
     return f"{line}{recovered_count:14} of {len(unlucky)}"
 
 

@@ -80,9 +80,9 @@ def iterate_windows(logs_per_window: int, *, journal: bool = False) -> Iterator[
     event_source = iterate_events()
     while True:
         logs = [next(event_source) for _ in range(logs_per_window)]
-        numbers = range(logs[0].at.block, logs[-1].at.block + 1)
+        block_numbers = range(logs[0].at.block, logs[-1].at.block + 1)
         if journal:
-            for number in numbers:
+            for number in block_numbers:
                 fold.fold_block(
                     number, [event for event in logs if event.at.block == number], journal=True
                 )
@@ -90,7 +90,7 @@ def iterate_windows(logs_per_window: int, *, journal: bool = False) -> Iterator[
             fold.fold_events(logs)
         yield FoldedWindow(
             [_build_log(event) for event in logs],
-            [build_block_ref(number) for number in numbers],
+            [build_block_ref(number) for number in block_numbers],
             fold.drain_changes(),
         )
 
@@ -143,7 +143,7 @@ def _iterate_group_events(
 
 
 def _build_log(event: DomainEvent) -> Log:
-    kind = type(event).__name__
+    event_name = type(event).__name__
     is_creation = isinstance(event, TaskCreated)
     return Log(
         block=event.at.block,
@@ -153,7 +153,11 @@ def _build_log(event: DomainEvent) -> Log:
         tx_hash=Hash(build_hash("x", event.at.block * 1000 + event.at.tx)),
         index=event.at.log,
         address=CONTRACT,
-        topics=(build_hash(kind, 0), build_hash("t", event.at.log), build_hash("n", event.at.tx)),
+        topics=(
+            build_hash(event_name, 0),
+            build_hash("t", event.at.log),
+            build_hash("n", event.at.tx),
+        ),
         # The log of a task's creation contains the requirements, about half a kilobyte; others are
         # small.
         data="0x" + build_hash("d", event.at.log)[2:] * (18 if is_creation else 1),

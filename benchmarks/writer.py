@@ -81,9 +81,11 @@ def main() -> int:
     history = prepare_history(arguments.events, arguments.each)
     print(f"{history.logs:,} events in {len(history.windows)} transactions; {describe_load()}")
     with tempfile.TemporaryDirectory() as folder_name:
-        file = Path(folder_name, "oracle.db")
-        cost = write_history(f"sqlite:///{file}", history, lambda: file.stat().st_size)
-    is_reached = print_result("sqlite", cost, history.logs)
+        database_path = Path(folder_name, "oracle.db")
+        write_cost = write_history(
+            f"sqlite:///{database_path}", history, lambda: database_path.stat().st_size
+        )
+    is_reached = print_result("sqlite", write_cost, history.logs)
     programs = find_server_programs() if arguments.postgresql else None
     if programs is not None:
         with (
@@ -92,8 +94,8 @@ def main() -> int:
         ):
             server.create("ours", "template0")
             url = server.url("ours")
-            cost = write_history(url, history, lambda: measure_database_size(url))
-        print_result("postgresql", cost, history.logs)
+            write_cost = write_history(url, history, lambda: measure_database_size(url))
+        print_result("postgresql", write_cost, history.logs)
     return 0 if is_reached else MISSED_EXIT_CODE
 
 
@@ -163,13 +165,15 @@ def write_history(url: str, history: PreparedHistory, size_bytes: Callable[[], i
                 cursor=cursor,
                 clock=time.perf_counter,
             )
-        seconds = time.perf_counter() - start
+        elapsed_seconds = time.perf_counter() - start
         cpu = time.process_time() - cpu_start
         with store.read_transaction() as uow:
             assert uow.logs.count() == history.logs
             assert uow.anomalies.count() == 0
             print(f"  digest of the projections {uow.projections.compute_digest()[:16]}")
-    return WriteCost(seconds, cpu, (memory_mb, get_resident_mb()), size_bytes() - size_before)
+    return WriteCost(
+        elapsed_seconds, cpu, (memory_mb, get_resident_mb()), size_bytes() - size_before
+    )
 
 
 def measure_database_size(url: str) -> int:

@@ -39,7 +39,7 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
         InputError: the port is in use, or Anvil cannot be installed.
     """
     with tempfile.TemporaryDirectory(prefix="qos-oracle-anvil-") as cache_folder:
-        command = [
+        anvil_command = [
             *(str(find_or_install_anvil()), "--host", "127.0.0.1", "--port", str(port)),
             *("--accounts", str(accounts), "--chain-id", str(CHAIN_ID)),
             *("--timestamp", str(start_time), "--no-mining", "--order", "fees"),
@@ -49,7 +49,7 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             *("--slots-in-an-epoch", "1"),
         ]
         with subprocess.Popen(  # noqa: S603 - the binary that we found ourselves
-            command,
+            anvil_command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -118,11 +118,11 @@ class LocalChain:
         Raises:
             FatalError: the chain rejects a call; the message names the method and the reason.
         """
-        body = [
+        batch = [
             {"jsonrpc": "2.0", "id": request_id, "method": call[0], "params": list(call[1:])}
             for request_id, call in enumerate(calls)
         ]
-        responses = self._post_json(body)
+        responses = self._post_json(batch)
         for response in responses:
             if "error" in response:
                 method = calls[response["id"]][0]
@@ -136,10 +136,10 @@ class LocalChain:
         higher fee comes first; transactions with equal fees keep the order in which they were
         sent.
         """
-        calls = [("eth_sendTransaction", transaction) for transaction in transactions]
+        send_requests = [("eth_sendTransaction", transaction) for transaction in transactions]
         # Anvil runs the calls of a batch concurrently and might mine before it has added a
         # transaction of the same batch. JSON-RPC does not allow an empty batch.
-        transaction_hashes = self.make_batch_request(calls) if calls else []
+        transaction_hashes = self.make_batch_request(send_requests) if send_requests else []
         self.make_batch_request([("evm_setNextBlockTimestamp", timestamp), ("evm_mine",)])
         return [str(transaction_hash) for transaction_hash in transaction_hashes]
 

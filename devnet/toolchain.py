@@ -46,8 +46,8 @@ def find_or_install_anvil() -> Path:
 
 
 def _get_binary_path(folder: Path) -> Path:
-    name = "anvil.exe" if platform.system() == "Windows" else "anvil"
-    return folder / "node_modules" / _get_platform_package() / "bin" / name
+    binary_name = "anvil.exe" if platform.system() == "Windows" else "anvil"
+    return folder / "node_modules" / _get_platform_package() / "bin" / binary_name
 
 
 def _get_platform_package() -> str:

@@ -48,8 +48,8 @@ class NodeProbe:
 
         At most `max_concurrent` nodes are probed at the same time.
         """
-        answers = self._pool.map(_probe_node, self._clients.values())
-        return dict(zip(self._clients, answers, strict=True))
+        probe_answers = self._pool.map(_probe_node, self._clients.values())
+        return dict(zip(self._clients, probe_answers, strict=True))
 
     def close(self) -> None:
         """Close the connections and the thread pool without waiting for running probes."""
@@ -119,14 +119,14 @@ class ChainCheck:
     def check_nodes(self) -> None:
         """Probe all nodes once, and apply their answers."""
         try:
-            answers = self._probe.probe_nodes()
+            probe_answers = self._probe.probe_nodes()
         except RuntimeError:
             # The pool was closed just before this round could start.
             if self._stopped.is_set():
                 return
             raise
         if not self._stopped.is_set():
-            self._service.apply_probe_answers(self._chain, answers)
+            self._service.apply_probe_answers(self._chain, probe_answers)
 
     def _run_rounds(self) -> None:
         while not self._stopped.is_set():

@@ -75,17 +75,19 @@ class DrawSeeds:
             if ended_epoch is not None and ended_epoch.end <= now
         ]
         self._past = [*self._past, *ended_epochs][-_MAX_SHOWN:]
-        following = self._following
-        if following is None or following.end <= now:
-            following = self._create_epoch(now)
-        self._current, self._counter = following, 0
-        self._following = self._create_epoch(following.end)
-        return following
+        next_epoch = self._following
+        if next_epoch is None or next_epoch.end <= now:
+            next_epoch = self._create_epoch(now)
+        self._current, self._counter = next_epoch, 0
+        self._following = self._create_epoch(next_epoch.end)
+        return next_epoch
 
     def list_ended_and_open_epochs(self, now: int) -> tuple[list[DrawEpoch], list[DrawEpoch]]:
         """Return two lists: ended epochs, whose seeds may be revealed, and the other epochs."""
-        current = self.get_or_create_epoch(now)
-        open_epochs = [current] if self._following is None else [current, self._following]
+        current_epoch = self.get_or_create_epoch(now)
+        open_epochs = (
+            [current_epoch] if self._following is None else [current_epoch, self._following]
+        )
         return list(self._past), open_epochs
 
     def _create_epoch(self, start: int) -> DrawEpoch:

@@ -115,20 +115,20 @@ class GatewayApp:
 
     async def _call_route(self, route: _Route, body: bytes) -> _Response:
         try:
-            result = route.call(self._calls, body)
+            call_result = route.call(self._calls, body)
         except BodyError as error:
             return _build_error_response(400, error.build_payload())
         except (TooManyRecordsError, NoCandidatePassesError) as error:
             return _build_error_response(*_STATUS_BY_ERROR[type(error)])
-        if isinstance(result, bytes):
-            return _Response(200, result, (_TEXT_HEADER,))
-        if isinstance(result, AcceptedBatch):
-            is_stored = await _wait_until_stored(result.stored)
-            payload = msgspec.json.encode({**result.payload, "stored": is_stored})
+        if isinstance(call_result, bytes):
+            return _Response(200, call_result, (_TEXT_HEADER,))
+        if isinstance(call_result, AcceptedBatch):
+            is_stored = await _wait_until_stored(call_result.stored)
+            payload = msgspec.json.encode({**call_result.payload, "stored": is_stored})
             return _Response(200 if is_stored else 202, payload)
-        if isinstance(result, NotReadyResponse):
-            return _Response(503, msgspec.json.encode(result.payload))
-        return _Response(200, msgspec.json.encode(result))
+        if isinstance(call_result, NotReadyResponse):
+            return _Response(503, msgspec.json.encode(call_result.payload))
+        return _Response(200, msgspec.json.encode(call_result))
 
     def _is_authorized(self, scope: Scope) -> bool:
         """Return whether the request has the right token, compared in constant time."""
@@ -163,11 +163,11 @@ async def _read_body(receive: Receive) -> bytes | None:
 
     The listener limits the size of the body.
     """
-    parts = []
+    body_parts = []
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             return None
-        parts.append(message.get("body", b""))
+        body_parts.append(message.get("body", b""))
         if not message.get("more_body", False):
-            return b"".join(parts)
+            return b"".join(body_parts)

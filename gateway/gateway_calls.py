@@ -43,12 +43,12 @@ class GatewayCalls:
     def record_outcomes(self, body: bytes) -> AcceptedBatch:
         """Add a batch of outcomes to the statistics. If an outcome is invalid, none is added."""
         service = self._service
-        counts = service.record_outcomes(
+        outcome_counts = service.record_outcomes(
             parse_outcomes(body, self._clock(), service.rules.max_ahead_ms)
         )
-        for label, count in zip(counts._fields, counts, strict=True):
+        for label, count in zip(outcome_counts._fields, outcome_counts, strict=True):
             gateway_metrics.OUTCOMES.labels(label).inc(count)
-        return AcceptedBatch(counts._asdict(), service.create_stored_future())
+        return AcceptedBatch(outcome_counts._asdict(), service.create_stored_future())
 
     def select_nodes(self, body: bytes) -> dict[str, object]:
         """Draw nodes for a relay of a session."""
@@ -113,9 +113,9 @@ class GatewayCalls:
 
     def list_epochs(self, _body: bytes) -> dict[str, object]:
         """Return the seeds of ended epochs, and the commitments of all epochs."""
-        past, open_epochs = self._service.list_ended_and_open_epochs()
+        ended_epochs, open_epochs = self._service.list_ended_and_open_epochs()
         epochs_with_seeds = [
-            (ended_epoch, {"seed": ended_epoch.seed.hex()}) for ended_epoch in past
+            (ended_epoch, {"seed": ended_epoch.seed.hex()}) for ended_epoch in ended_epochs
         ]
         epochs_with_seeds += [(open_epoch, {}) for open_epoch in open_epochs]
         return {

@@ -45,8 +45,8 @@ def run_gateway(config: _ConfigOption = _DEFAULT_CONFIG) -> None:
         logging_setup.configure_logging(gateway_config.log.format, gateway_config.log.level)
         token = read_token(gateway_config.gateway)
         with serve_gateway(gateway_config, token, stop) as address:
-            log = get_logger()
-            log.info("gateway_started", version=__version__, address=address)
+            logger = get_logger()
+            logger.info("gateway_started", version=__version__, address=address)
             stop.event.wait()
         get_logger().info("process_stopped", by=stop.reason)
 

@@ -80,12 +80,12 @@ class PolicySection(Section):
         """
         if self.profile == "portal_api_head":
             return GatewayRules(params=PORTAL_API_HEAD, ranking_ms=self.ranking_ms)
-        params = ArticleParameters(
+        article_parameters = ArticleParameters(
             window_ms=self.window_ms,
             out_ms_per_failure=self.out_ms_per_failure,
             out_cap_ms=self.out_cap_ms,
         )
-        return GatewayRules(params=params, ranking_ms=self.ranking_ms)
+        return GatewayRules(params=article_parameters, ranking_ms=self.ranking_ms)
 
 
 class StakesSection(Section):
@@ -134,12 +134,12 @@ class GatewayConfig(Section):
         return "GatewayConfig(...)"
 
     def build_check_rules(self, chain: str) -> CheckRules:
-        section = self.checks[chain]
+        check_section = self.checks[chain]
         return CheckRules(
-            chain_id=section.chain_id,
-            allowance=section.allowance,
-            needs_stake=section.stake == "daemon",
-            unchecked=section.unchecked,
+            chain_id=check_section.chain_id,
+            allowance=check_section.allowance,
+            needs_stake=check_section.stake == "daemon",
+            unchecked=check_section.unchecked,
             allows_degraded_draw=self.policy.fallback == "all",
         )
 
@@ -181,17 +181,17 @@ def read_token(section: GatewaySection, environ: Mapping[str, str] = os.environ)
     Raises:
         InputError: the token is missing or too short, or other users can read its file.
     """
-    path = section.token_file
-    source = TOKEN_VARIABLE if path is None else str(path)
+    token_path = section.token_file
+    source = TOKEN_VARIABLE if token_path is None else str(token_path)
     try:
-        if path is None:
+        if token_path is None:
             token = environ.get(TOKEN_VARIABLE, "")
         else:
-            check_private_file_mode(path)
-            token = path.read_text("utf-8").strip()
+            check_private_file_mode(token_path)
+            token = token_path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise InputError(f"gateway.token_file: {path}: {reason}") from None
+        raise InputError(f"gateway.token_file: {token_path}: {reason}") from None
     if (
         len(token) < MIN_TOKEN_LENGTH
         or not token.isascii()

@@ -72,25 +72,25 @@ class GatewayRecords:
         Raises:
             TooManyRecordsError: no outcome was counted.
         """
-        batch = outcomes if isinstance(outcomes, list) else list(outcomes)
-        self._check_capacity(batch, now)
+        outcome_batch = outcomes if isinstance(outcomes, list) else list(outcomes)
+        self._check_capacity(outcome_batch, now)
         window_start = now - self._rules.window_ms
         count_outcome = self.record_accepted_outcome
         late_count = repeated_count = 0
-        accepted: list[ReportedOutcome] = []
-        for reported in batch:
+        accepted_outcomes: list[ReportedOutcome] = []
+        for reported in outcome_batch:
             time_ms = reported.outcome.t_ms
             if time_ms <= window_start:
                 late_count += 1
             elif reported.id is not None and self._test_and_set_outcome_id(reported.id, now):
                 repeated_count += 1
             else:
-                dated = reported if time_ms <= now else _with_time(reported, now)
-                count_outcome(dated)
-                accepted.append(dated)
-        self._batches.append((now + self._rules.window_ms, len(accepted)))
-        self._live_outcomes += len(accepted)
-        return OutcomeCounts(len(accepted), repeated_count, late_count), accepted
+                dated_outcome = reported if time_ms <= now else _with_time(reported, now)
+                count_outcome(dated_outcome)
+                accepted_outcomes.append(dated_outcome)
+        self._batches.append((now + self._rules.window_ms, len(accepted_outcomes)))
+        self._live_outcomes += len(accepted_outcomes)
+        return OutcomeCounts(len(accepted_outcomes), repeated_count, late_count), accepted_outcomes
 
     def record_accepted_outcome(self, reported: ReportedOutcome) -> None:
         """Record one accepted outcome, either new or restored after a restart."""
@@ -98,8 +98,8 @@ class GatewayRecords:
         self._last_seen_by_node[outcome.node] = outcome.t_ms
         self._selector.record_outcome(outcome)
         if outcome.kind in SESSION_ENDING_KINDS:
-            key = outcome.chain, reported.session, outcome.node
-            self._session_exclusions[key] = outcome.t_ms + self._rules.session_exclusion_ms
+            session_key = outcome.chain, reported.session, outcome.node
+            self._session_exclusions[session_key] = outcome.t_ms + self._rules.session_exclusion_ms
 
     def record_passed_check(self, chain: str, node: str, time_ms: int) -> None:
         """Mark a node as healthy after a passed check."""
@@ -136,11 +136,13 @@ class GatewayRecords:
         self, chain: str, candidates: Iterable[str], reason_by_node: dict[str, str], now: int
     ) -> Ranking:
         """Rank the candidates without an exclusion reason, and update their failure flags."""
-        nodes = [Address(node) for node in candidates]
+        candidate_addresses = [Address(node) for node in candidates]
         reasons = {Address(node): reason for node, reason in reason_by_node.items()}
-        ranking = self._selector.rank_nodes(chain, nodes, now, reasons)
+        ranking = self._selector.rank_nodes(chain, candidate_addresses, now, reasons)
         if chain in self._selector.chains:
-            self._selector.update_failure_flags(chain, frozenset(nodes) - reasons.keys(), now)
+            self._selector.update_failure_flags(
+                chain, frozenset(candidate_addresses) - reasons.keys(), now
+            )
         return ranking
 
     def _test_and_set_outcome_id(self, outcome_id: str, now: int) -> bool:
@@ -186,9 +188,11 @@ class GatewayRecords:
         self._session_exclusions = {
             key: until for key, until in self._session_exclusions.items() if now < until
         }
-        oldest_kept = now - self._rules.retention_ms
+        oldest_kept_ms = now - self._rules.retention_ms
         for node in [
-            node for node, last_seen in self._last_seen_by_node.items() if last_seen <= oldest_kept
+            node
+            for node, last_seen in self._last_seen_by_node.items()
+            if last_seen <= oldest_kept_ms
         ]:
             del self._last_seen_by_node[node]
             self._selector.reset_node(node)

@@ -38,9 +38,9 @@ class GatewayRules:
     def __post_init__(self) -> None:
         may_be_zero = {"ranking_ms", "max_ahead_ms"}
         for name in self.__slots__:
-            value = getattr(self, name)
+            rule_value = getattr(self, name)
             minimum = 0 if name in may_be_zero else 1
-            if isinstance(value, int) and value < minimum:
+            if isinstance(rule_value, int) and rule_value < minimum:
                 raise ValueError(f"{name}: must be at least {minimum}")
 
     @property

@@ -95,7 +95,7 @@ class NodeChecks:
         )
         height_faults = find_out_of_sync_nodes(heights, rules.allowance)
         for node, answer in answers.items():
-            state = replace(
+            checked_node = replace(
                 self.nodes.get(node, CheckedNode()),
                 at=now,
                 chain_id=answer.chain_id,
@@ -103,7 +103,7 @@ class NodeChecks:
                 best=max_height,
             )
             self.nodes[node] = _with_check_result(
-                state, _find_check_fault(answer, height_faults.get(Address(node)), rules)
+                checked_node, _find_check_fault(answer, height_faults.get(Address(node)), rules)
             )
         return [node for node in answers if now < self.nodes[node].sync_until]
 
@@ -118,12 +118,12 @@ class NodeChecks:
 
     def find_exclusion_reason(self, node: str, now: int) -> str | None:
         """Return why a node is excluded, or None if the node is a candidate."""
-        state = self.nodes.get(node, CheckedNode())
+        checked_node = self.nodes.get(node, CheckedNode())
         if self.rules.needs_stake and not self.get_stake_state(node):
             return _STAKE_UNKNOWN if self.staked_nodes is None else _NOT_STAKED
-        if state.fault is not None:
-            return state.fault
-        if now < min(state.chain_until, state.sync_until):
+        if checked_node.fault is not None:
+            return checked_node.fault
+        if now < min(checked_node.chain_until, checked_node.sync_until):
             return None
         return None if self.rules.unchecked is UncheckedPolicy.ALLOW else "unchecked"
 

@@ -94,9 +94,9 @@ class RecordWriter:
         """
         future: Future[bool] = Future()
         with self._lock:
-            is_stored = self._next_unstored >= self._next_number
-            if is_stored or not self._thread.is_alive():
-                future.set_result(is_stored)
+            is_all_stored = self._next_unstored >= self._next_number
+            if is_all_stored or not self._thread.is_alive():
+                future.set_result(is_all_stored)
                 return future
             self._waiting_futures.append((self._next_number, future))
         self._wake.set()
@@ -177,8 +177,8 @@ class RecordWriter:
     def _write_batch(self) -> bool:
         """Write one batch of rows; return whether it was full, so that more may be queued."""
         with self._lock:
-            size = min(len(self._outcomes), _MAX_BATCH_ROWS)
-            outcomes = [self._outcomes.popleft() for _ in range(size)]
+            row_count = min(len(self._outcomes), _MAX_BATCH_ROWS)
+            outcomes = [self._outcomes.popleft() for _ in range(row_count)]
             epochs, self._epochs = self._epochs, []
             checks, self._checks = self._checks, {}
         if not (outcomes or epochs or checks or self._is_prune_due()):
@@ -195,7 +195,7 @@ class RecordWriter:
                 self._next_unstored = outcomes[-1].number + 1
         self._resolve_stored_futures()
         gateway_metrics.UNWRITTEN.set(len(self._outcomes))
-        return size == _MAX_BATCH_ROWS
+        return row_count == _MAX_BATCH_ROWS
 
     def _resolve_stored_futures(self, *, is_over: bool = False) -> None:
         """Set the futures of stored outcomes to True and, if `is_over`, all others to False."""

@@ -84,9 +84,11 @@ def parse_outcomes(body: bytes, now_ms: int, ahead_ms: int) -> list[ReportedOutc
     Raises:
         BodyError: the batch is invalid; the error names the row and the field.
     """
-    rows = _decode_body(_OUTCOMES, body).outcomes
+    outcome_rows = _decode_body(_OUTCOMES, body).outcomes
     max_time_ms = now_ms + ahead_ms
-    return [_parse_outcome_row(number, row, max_time_ms) for number, row in enumerate(rows)]
+    return [
+        _parse_outcome_row(number, row, max_time_ms) for number, row in enumerate(outcome_rows)
+    ]
 
 
 def parse_select_body(body: bytes) -> SelectBody:
@@ -155,15 +157,19 @@ def _decode_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 def _build_located_error(body_type: Any, body: bytes, message: str) -> BodyError:  # noqa: ANN401  a type
     """Return an error that names the invalid field, and the row if the body has rows."""
     try:
-        decoded = msgspec.json.decode(body)
+        decoded_body = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return BodyError("the request body is not valid JSON")
-    rows = decoded.get("outcomes") if isinstance(decoded, dict) else None
-    if body_type is OutcomesBody and isinstance(rows, list) and len(rows) <= MAX_ROWS:
-        for number, row in enumerate(rows):
+    outcome_rows = decoded_body.get("outcomes") if isinstance(decoded_body, dict) else None
+    if (
+        body_type is OutcomesBody
+        and isinstance(outcome_rows, list)
+        and len(outcome_rows) <= MAX_ROWS
+    ):
+        for number, row in enumerate(outcome_rows):
             if not _is_valid(row, OutcomeRow):
                 return BodyError(message, row=number, field=_find_faulty_field(row, OutcomeRow))
-    return BodyError(message, field=_find_faulty_field(decoded, body_type))
+    return BodyError(message, field=_find_faulty_field(decoded_body, body_type))
 
 
 def _find_faulty_field(decoded: object, struct_type: Any) -> str | None:  # noqa: ANN401  a type
@@ -173,18 +179,18 @@ def _find_faulty_field(decoded: object, struct_type: Any) -> str | None:  # noqa
         struct_field.encode_name: struct_field
         for struct_field in msgspec.structs.fields(struct_type)
     }
-    unknown = [name for name in decoded if name not in fields]
-    missing = [
+    unknown_names = [name for name in decoded if name not in fields]
+    missing_names = [
         name
         for name, required_field in fields.items()
         if required_field.required and name not in decoded
     ]
-    wrong = [
+    invalid_names = [
         name
         for name, typed_field in fields.items()
         if name in decoded and not _is_valid(decoded[name], typed_field.type)
     ]
-    return next(iter([*unknown, *missing, *wrong]), None)
+    return next(iter([*unknown_names, *missing_names, *invalid_names]), None)
 
 
 def _is_valid(decoded: object, expected_type: Any) -> bool:  # noqa: ANN401  a type

@@ -74,10 +74,10 @@ class SelectionService:
             TooManyRecordsError: no outcome was counted.
         """
         with self._lock:
-            counts = self._selector.record_outcomes(outcomes, self._read_clock())
+            outcome_counts = self._selector.record_outcomes(outcomes, self._read_clock())
         if any(reported.outcome.kind is OutcomeKind.MISCONFIGURED for reported in outcomes):
             self.request_checks()
-        return counts
+        return outcome_counts
 
     def create_stored_future(self) -> "Future[bool]":
         """Return a future that becomes True once all outcomes counted so far are stored."""

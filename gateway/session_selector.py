@@ -49,8 +49,8 @@ class SessionRanking:
     @property
     def id(self) -> str:
         """The SHA-256 of a line with `as_of` and a line `<tickets> <node>` for each node."""
-        lines = [str(self.as_of), *(f"{tickets} {node}" for node, tickets in self.chances)]
-        return sha256("\n".join(lines).encode()).hexdigest()
+        id_lines = [str(self.as_of), *(f"{tickets} {node}" for node, tickets in self.chances)]
+        return sha256("\n".join(id_lines).encode()).hexdigest()
 
     def as_degraded(self) -> "SessionRanking":
         """Return the same ranking marked as degraded, because no node passed the checks."""
@@ -62,13 +62,15 @@ class SessionRanking:
         If none of the other nodes has tickets, each of them gets one, because drawing a node that
         may fail is better than drawing none.
         """
-        remaining = tuple(pair for pair in self.chances if pair[0] not in excluded)
-        if remaining:
-            tickets = _accumulate_tickets(remaining)
-            return replace(self, chances=remaining, cumulative_tickets=tickets)
-        remaining = tuple((row.node, 1) for row in self.ranking.rows if row.node not in excluded)
-        tickets = _accumulate_tickets(remaining)
-        return replace(self, chances=remaining, cumulative_tickets=tickets, degraded=True)
+        remaining_chances = tuple(pair for pair in self.chances if pair[0] not in excluded)
+        if remaining_chances:
+            tickets = _accumulate_tickets(remaining_chances)
+            return replace(self, chances=remaining_chances, cumulative_tickets=tickets)
+        remaining_chances = tuple(
+            (row.node, 1) for row in self.ranking.rows if row.node not in excluded
+        )
+        tickets = _accumulate_tickets(remaining_chances)
+        return replace(self, chances=remaining_chances, cumulative_tickets=tickets, degraded=True)
 
     def get_ticket_holder(self, value: bytes) -> str:
         """Return the node that holds the ticket drawn by `value`; the ranking must not be empty.
@@ -155,10 +157,10 @@ class SessionSelector:
         Raises:
             TooManyRecordsError: no outcome was counted.
         """
-        counts, stored = self.records.record_outcomes(outcomes, now)
-        if stored:
-            self._hooks.on_outcomes(stored, now)
-        return counts
+        outcome_counts, stored_outcomes = self.records.record_outcomes(outcomes, now)
+        if stored_outcomes:
+            self._hooks.on_outcomes(stored_outcomes, now)
+        return outcome_counts
 
     def record_passed_checks(self, chain: str, nodes: Iterable[str], now: int) -> None:
         """Mark nodes as healthy again after a passed check."""
@@ -176,15 +178,15 @@ class SessionSelector:
             NoCandidatePassesError: no candidate passes its checks, and the rules forbid a degraded
                 draw.
         """
-        key = request[:3]
-        cached_ranking = self._rankings.get(key)
+        cache_key = request[:3]
+        cached_ranking = self._rankings.get(cache_key)
         if cached_ranking is not None and 0 <= now - cached_ranking.as_of < self.rules.ranking_ms:
             return cached_ranking
         new_ranking = self._rank_candidates(request, now)
         if self.rules.ranking_ms:
             # A later request can recompute the oldest ranking, so it may be dropped.
-            self._rankings.pop(key, None)
-            self._rankings[key] = new_ranking
+            self._rankings.pop(cache_key, None)
+            self._rankings[cache_key] = new_ranking
             if len(self._rankings) > self.rules.max_rankings:
                 del self._rankings[next(iter(self._rankings))]
         return new_ranking
@@ -203,36 +205,47 @@ class SessionSelector:
         if not ranking.chances:
             return NodeSelection([], ranking, [], epoch, counter)
         value = epoch.compute_draw_value(request.session, counter)
-        nodes = [ranking.get_ticket_holder(value)]
-        values = [value]
-        while len(nodes) < request.max_nodes:
-            remaining = ranking.without_nodes({*request.exclude, *nodes})
-            if not remaining.chances:
+        drawn_nodes = [ranking.get_ticket_holder(value)]
+        drawn_values = [value]
+        while len(drawn_nodes) < request.max_nodes:
+            remaining_ranking = ranking.without_nodes({*request.exclude, *drawn_nodes})
+            if not remaining_ranking.chances:
                 break
-            values.append(epoch.compute_draw_value(request.session, counter + len(nodes)))
-            nodes.append(remaining.get_ticket_holder(values[-1]))
-        return NodeSelection(nodes, ranking, values, epoch, counter)
+            drawn_values.append(
+                epoch.compute_draw_value(request.session, counter + len(drawn_nodes))
+            )
+            drawn_nodes.append(remaining_ranking.get_ticket_holder(drawn_values[-1]))
+        return NodeSelection(drawn_nodes, ranking, drawn_values, epoch, counter)
 
     def _rank_candidates(self, request: SelectionRequest, now: int) -> SessionRanking:
         chain, session, candidates = request[:3]
         records = self.records
         checks = self.checks.get(chain)
-        left_out = {
+        reason_by_excluded_node = {
             node: "session_ended"
             for node in candidates
             if records.has_session_ended(chain, session, node, now)
         }
-        remaining = [node for node in candidates if node not in left_out]
-        reason_by_node = {} if checks is None else checks.find_exclusion_reasons(remaining, now)
-        is_all_failing = bool(remaining) and len(reason_by_node) == len(set(remaining))
+        remaining_candidates = [node for node in candidates if node not in reason_by_excluded_node]
+        reason_by_node = (
+            {} if checks is None else checks.find_exclusion_reasons(remaining_candidates, now)
+        )
+        is_all_failing = bool(remaining_candidates) and len(reason_by_node) == len(
+            set(remaining_candidates)
+        )
         if is_all_failing and checks is not None:
             # A degraded draw ignores the checks, but never draws nodes without a stake.
             reason_by_node = {
                 node: reason for node, reason in reason_by_node.items() if reason in UNSTAKED
             }
-            if not checks.rules.allows_degraded_draw or len(reason_by_node) == len(set(remaining)):
+            if not checks.rules.allows_degraded_draw or len(reason_by_node) == len(
+                set(remaining_candidates)
+            ):
                 raise NoCandidatePassesError
         session_ranking = build_session_ranking(
-            records.rank_candidates(chain, candidates, left_out | reason_by_node, now), now
+            records.rank_candidates(
+                chain, candidates, reason_by_excluded_node | reason_by_node, now
+            ),
+            now,
         )
         return session_ranking.as_degraded() if is_all_failing else session_ranking

@@ -37,7 +37,9 @@ def format_program_command(*arguments: object) -> str:
     program = Path(sys.argv[0]).absolute()
     if program.name != _PROGRAM:
         command = [sys.executable, "-m", "oracle"]
-    elif (on_path := shutil.which(_PROGRAM)) and Path(on_path).samefile(program):
+    elif (installed_program := shutil.which(_PROGRAM)) and Path(installed_program).samefile(
+        program
+    ):
         command = [_PROGRAM]
     else:
         command = [str(program)]
@@ -50,9 +52,11 @@ def format_install_command(extra: str) -> str:
     The command names the packages instead of the extra, because qos-oracle itself is not on a
     package index. The same command works for a checkout and for a wheel.
     """
-    marker = f"extra == '{extra}'"
+    extra_marker = f"extra == '{extra}'"
     requirements = [
         requirement.replace('"', "'").partition(";") for requirement in requires(_PROGRAM) or ()
     ]
-    packages = [name.strip() for name, _, condition in requirements if condition.strip() == marker]
-    return shlex.join([sys.executable, "-m", "pip", "install", *packages])
+    extra_packages = [
+        name.strip() for name, _, condition in requirements if condition.strip() == extra_marker
+    ]
+    return shlex.join([sys.executable, "-m", "pip", "install", *extra_packages])

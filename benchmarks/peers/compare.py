@@ -292,31 +292,34 @@ def measure_indexers(
     indexers: Sequence[Indexer], chain_url: str, rounds: int, processors: int, event_count: int
 ) -> dict[str, list[Cost]]:
     """Run the indexers in turn, and return the costs by name; a peer that fails is left out."""
-    prefix = ["taskset", "-c", _PROCESSORS[processors]]
+    taskset_command = ["taskset", "-c", _PROCESSORS[processors]]
     costs_by_name: dict[str, list[Cost]] = defaultdict(list)
     failed_names = set()
     with tempfile.TemporaryDirectory() as folder:
         # Not counted, because it compiles the modules, which an installation has already done.
-        run_qos_oracle(MODES[0], chain_url, Path(folder), prefix)
+        run_qos_oracle(MODES[0], chain_url, Path(folder), taskset_command)
     for _ in range(rounds):
         for indexer in indexers:
             if indexer.name in failed_names:
                 continue
             try:
                 with tempfile.TemporaryDirectory() as folder:
-                    cost = indexer.run(chain_url, Path(folder), prefix)
+                    indexing_cost = indexer.run(chain_url, Path(folder), taskset_command)
             except PeerUnavailableError as error:
                 print(f"{indexer.name}: left out: {error}", flush=True)
                 failed_names.add(indexer.name)
                 continue
-            if cost.events != event_count:
-                print(f"{indexer.name}: left out: it stored {cost.events:,} events", flush=True)
+            if indexing_cost.events != event_count:
+                print(
+                    f"{indexer.name}: left out: it stored {indexing_cost.events:,} events",
+                    flush=True,
+                )
                 failed_names.add(indexer.name)
                 continue
-            costs_by_name[indexer.name].append(cost)
+            costs_by_name[indexer.name].append(indexing_cost)
             print(
-                f"{processors} processors, {indexer.name}: {cost.seconds:.1f} s, "
-                f"CPU {cost.cpu_seconds:.1f} s",
+                f"{processors} processors, {indexer.name}: {indexing_cost.seconds:.1f} s, "
+                f"CPU {indexing_cost.cpu_seconds:.1f} s",
                 flush=True,
             )
     return costs_by_name

@@ -57,8 +57,8 @@ def install_npm_project(project: Path) -> Path:
 
 def _is_installed(folder: Path, lock: Path) -> bool:
     """Return whether an environment was completed with this lock file."""
-    marker = folder / "installed"
-    return marker.exists() and marker.read_bytes() == lock.read_bytes()
+    marker_path = folder / "installed"
+    return marker_path.exists() and marker_path.read_bytes() == lock.read_bytes()
 
 
 def run_installer(command: list[str | Path]) -> None:
@@ -67,11 +67,12 @@ def run_installer(command: list[str | Path]) -> None:
     Raises:
         PeerUnavailableError: it failed; the message has its first line about an error.
     """
-    completed = subprocess.run(command, capture_output=True, text=True, check=False)
-    if completed.returncode != 0:
+    completed_process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if completed_process.returncode != 0:
         lines = [
             line
-            for line in completed.stdout.splitlines() + completed.stderr.splitlines()
+            for line in completed_process.stdout.splitlines()
+            + completed_process.stderr.splitlines()
             if "rror" in line
         ]
         raise PeerUnavailableError(f"it does not install: {(lines or ['unknown'])[0].strip()}")

@@ -146,10 +146,12 @@ def _print_daemon_diagnostics(configuration: Path) -> None:
     """
     for command in (("status",), ("kickout", "list"), ("outbox", "list")):
         arguments = [sys.executable, "-m", "oracle", *command, "--config", str(configuration)]
-        completed = subprocess.run(arguments, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
-        typer.echo(f"{' '.join(command)}:\n{completed.stdout}{completed.stderr}", err=True)
-    lines = configuration.with_name("daemon.log").read_text("utf-8").splitlines()
-    warnings = [line for line in lines if '"level": "info"' not in line]
+        completed_process = subprocess.run(arguments, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
+        typer.echo(
+            f"{' '.join(command)}:\n{completed_process.stdout}{completed_process.stderr}", err=True
+        )
+    log_lines = configuration.with_name("daemon.log").read_text("utf-8").splitlines()
+    warnings = [line for line in log_lines if '"level": "info"' not in line]
     typer.echo(
         "\n".join(["warnings in the daemon's log:", *warnings[-_MAX_SHOWN_WARNINGS:]]), err=True
     )

@@ -32,17 +32,19 @@ def iter_event_lines(
         block = chain.make_request("eth_getBlockByNumber", hex(block_number), True)
         receipts = chain.make_request("eth_getBlockReceipts", hex(block_number))
         logs = [_parse_log(log, block) for receipt in receipts for log in receipt["logs"]]
-        pairs = zip(block["transactions"], receipts, strict=True)
+        transactions_with_receipts = zip(block["transactions"], receipts, strict=True)
         calls = [
-            _parse_call(*pair, block) for pair in pairs if pair[0]["to"] in contracts.values()
+            _parse_call(*pair, block)
+            for pair in transactions_with_receipts
+            if pair[0]["to"] in contracts.values()
         ]
-        decoded = reader.decode_rows(logs, calls)
-        if decoded.dead_letters:
+        decoded_events = reader.decode_rows(logs, calls)
+        if decoded_events.dead_letters:
             raise FatalError(
-                f"{profile}: cannot decode {decoded.dead_letters[0].name}: "
-                f"{decoded.dead_letters[0].error}"
+                f"{profile}: cannot decode {decoded_events.dead_letters[0].name}: "
+                f"{decoded_events.dead_letters[0].error}"
             )
-        for event in decoded.events:
+        for event in decoded_events.events:
             yield event_to_json(event)
 
 

@@ -189,12 +189,15 @@ class CommitTraffic:
             disclosed = [part for part in job.assignments if part.disclosed_at is not None]
             if len(disclosed) == _NODES_PER_TASK:
                 job.is_uploaded = True
-                first = min(
+                earliest_disclosure = min(
                     disclosed,
                     key=lambda assignment: (assignment.disclosed_at, assignment.committed_at or 0),
                 )
                 yield self._build_node_transaction(
-                    first, "reportResultsUploaded", job.task_number, first.round_number
+                    earliest_disclosure,
+                    "reportResultsUploaded",
+                    job.task_number,
+                    earliest_disclosure.round_number,
                 )
 
     def _build_cancellations(self, block_number: int) -> Iterator[Transaction]:
@@ -215,8 +218,8 @@ class CommitTraffic:
     def _build_node_transaction(
         self, part: CommitAssignment, function_name: str, *arguments: object
     ) -> Transaction:
-        account = self._network.nodes[part.node.name]
-        return self._network.build_transaction(account, "Task", function_name, *arguments)
+        node_address = self._network.nodes[part.node.name]
+        return self._network.build_transaction(node_address, "Task", function_name, *arguments)
 
     def _build_creator_transaction(
         self, function_name: str, *arguments: object, value: int = 0

@@ -163,7 +163,7 @@ def _deploy_contracts(
     qos_address = deploy_contract("testing/CrynuxQos", *qos_numbers)
     node_address = deploy_contract(node, qos_address)
     task_address = deploy_contract(task, node_address, qos_address, *task_numbers)
-    names = [node_role.name for node_role in DEMO_NODES]
+    node_names = [node_role.name for node_role in DEMO_NODES]
     network = CrynuxNetwork(
         chain=chain,
         profile=profile,
@@ -172,7 +172,7 @@ def _deploy_contracts(
         owner=owner,
         creators=tuple(accounts[account_index] for account_index in CREATOR_ACCOUNT_INDICES),
         relay=relay,
-        nodes=dict(zip(names, accounts[_FIXED_ACCOUNTS:-_EXTRA_CREATORS], strict=True)),
+        nodes=dict(zip(node_names, accounts[_FIXED_ACCOUNTS:-_EXTRA_CREATORS], strict=True)),
     )
     network.mine_transactions(
         clock,
@@ -187,9 +187,14 @@ def _deploy_contracts(
 
 def _build_join_transaction(network: CrynuxNetwork, node_index: int) -> dict[str, str]:
     node = DEMO_NODES[node_index]
-    hardware: tuple[object, ...] = (node.gpu_name, node.gpu_vram)
+    gpu_arguments: tuple[object, ...] = (node.gpu_name, node.gpu_vram)
     if network.profile == VSS:
-        hardware = (*hardware, VERSION, derive_public_key(_FIXED_ACCOUNTS + node_index), [MODEL])
+        gpu_arguments = (
+            *gpu_arguments,
+            VERSION,
+            derive_public_key(_FIXED_ACCOUNTS + node_index),
+            [MODEL],
+        )
     return network.build_transaction(
-        network.nodes[node.name], "Node", "join", *hardware, value=STAKE
+        network.nodes[node.name], "Node", "join", *gpu_arguments, value=STAKE
     )

@@ -156,9 +156,11 @@ class CrynuxShow:
         faults += self._list_kickout_faults(nodes)
         if len(nodes) < len(DEMO_NODES):
             faults.append(f"the daemon knows only {len(nodes)} of {len(DEMO_NODES)} nodes")
-        put_out_in = fetch_kickout_result(self._network, self._hopeless_address).transactions
+        kickout_transactions = fetch_kickout_result(
+            self._network, self._hopeless_address
+        ).transactions
         profile = self._network.profile
-        return CrynuxSummary(profile, loop.head, len(lines), nodes, put_out_in, faults)
+        return CrynuxSummary(profile, loop.head, len(lines), nodes, kickout_transactions, faults)
 
     def _verify_proof(self, node: Address) -> bool | None:
         """Verify the proof of a node in the last round on chain, and return the result.
@@ -234,26 +236,26 @@ def start_crynux_demo(
         reporting = (
             deploy_oracle_and_adapter(network, clock, rules, folder) if profile == VSS else None
         )
-        path = folder / "demo.toml"
-        write_crynux_configuration(path, network, reporting)
-        configuration = read_config(path)
+        config_path = folder / "demo.toml"
+        write_crynux_configuration(config_path, network, reporting)
+        configuration = read_config(config_path)
         store = Store.open(configuration.database.url, create=True)
         stack.callback(store.close)
         raise_if_stopped(options.stop)
-        parts = {node.name: node.role for node in DEMO_NODES}
-        snapshot_reader = SnapshotReader(store, network, rules, parts)
-        no_sender = Account(CHAIN_ID, ZERO_ADDRESS)
-        loop = BlockLoop(chain, clock, screen, snapshot_reader, no_sender, options.stop)
+        role_by_node = {node.name: node.role for node in DEMO_NODES}
+        snapshot_reader = SnapshotReader(store, network, rules, role_by_node)
+        unused_account = Account(CHAIN_ID, ZERO_ADDRESS)
+        loop = BlockLoop(chain, clock, screen, snapshot_reader, unused_account, options.stop)
         pages = stack.enter_context(
             serve_demo_pages(
-                path, lambda: loop.head, lambda: clock.now, lambda: screen.current_phase
+                config_path, lambda: loop.head, lambda: clock.now, lambda: screen.current_phase
             )
         )
         screen.show_pages_url(pages)
         run_options = () if reporting is None else ("--publish",)
         screen.print_line(" ".join(("starting the daemon: qos-oracle run", *run_options)))
         daemon_process = stack.enter_context(
-            run_daemon(path, folder / "daemon.log", options.program, run_options)
+            run_daemon(config_path, folder / "daemon.log", options.program, run_options)
         )
         show = CrynuxShow(network, create_traffic(network, _SEED), loop, pages, reporting)
         yield (
@@ -262,7 +264,7 @@ def start_crynux_demo(
             {
                 "pages": f"{pages}/",
                 "chain": chain.url,
-                "try": format_program_command("nodes", "--config", path),
+                "try": format_program_command("nodes", "--config", config_path),
             },
         )
 
@@ -287,11 +289,11 @@ def create_traffic(network: CrynuxNetwork, seed: int) -> CrynuxTraffic:
 
 def build_settings(network: CrynuxNetwork, folder: Path) -> dict[str, dict[str, object]]:
     """Return the settings of a daemon with its files in `folder` that sends no transactions."""
-    rules = get_rule_set_name(network.profile)
+    rule_set_name = get_rule_set_name(network.profile)
     return {
         "database": {"url": f"sqlite:///{folder / 'oracle.sqlite'}"},
         "chain": {"endpoints": [network.chain.url]},
         "network": {"profile": network.profile, "contracts": network.profile_contracts},
-        "rules": {"set": rules, "change": RULE_CHANGES[rules]},
+        "rules": {"set": rule_set_name, "change": RULE_CHANGES[rule_set_name]},
         **build_port_settings(),
     }

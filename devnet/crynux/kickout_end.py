@@ -48,12 +48,12 @@ def deploy_adapter(network: CrynuxNetwork, clock: ChainClock, oracle: Address) -
     (receipt,) = network.chain.mine_and_check_receipts(
         clock.advance(), [{"from": owner, "data": code, "gas": _GAS}]
     )
-    adapter = Address(str(receipt["contractAddress"]).lower())
-    change = build_role_change(target, adapter, contracts)
+    adapter_address = Address(str(receipt["contractAddress"]).lower())
+    change = build_role_change(target, adapter_address, contracts)
     network.mine_transactions(
         clock, [{"from": owner, "to": change.to, "data": change.calldata, "gas": _GAS}]
     )
-    return adapter
+    return adapter_address
 
 
 def fetch_kickout_result(network: CrynuxNetwork, node: Address) -> NetworkKickoutResult:

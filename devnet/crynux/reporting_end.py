@@ -74,8 +74,8 @@ def deploy_oracle_and_adapter(
     (receipt,) = network.chain.mine_and_check_receipts(
         clock.advance(), [{"from": owner, "data": setup.creation_code, "gas": _GAS}]
     )
-    oracle = Address(str(receipt["contractAddress"]).lower())
-    adapter = deploy_adapter(network, clock, oracle)
+    oracle_address = Address(str(receipt["contractAddress"]).lower())
+    adapter = deploy_adapter(network, clock, oracle_address)
     if adapter != setup.target:
         raise FatalError(
             f"the adapter was deployed at {adapter} instead of {setup.target}; this is a bug"
@@ -88,7 +88,7 @@ def deploy_oracle_and_adapter(
         "gas": hex(21_000),
     }
     network.mine_transactions(clock, [funding_transaction])
-    return ReportingSetup(oracle, adapter, keys)
+    return ReportingSetup(oracle_address, adapter, keys)
 
 
 def _build_oracle_setup(

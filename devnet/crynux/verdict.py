@@ -62,12 +62,12 @@ def compare_nodes_with_replay(
     Raises:
         FatalError: the daemon's command or the replay fails.
     """
-    page = json.loads(_run_oracle("nodes", "--json", "--config", str(configuration)))
+    node_page = json.loads(_run_oracle("nodes", "--json", "--config", str(configuration)))
     block_time = int(
         network.chain.make_request("eth_getBlockByNumber", "latest", False)["timestamp"], 16
     )
     replayed_by_node = _replay_events(lines, network.profile, block_time)
-    return [_compare_node(network, row, replayed_by_node) for row in page["nodes"]]
+    return [_compare_node(network, row, replayed_by_node) for row in node_page["nodes"]]
 
 
 def _compare_node(
@@ -97,11 +97,18 @@ def fetch_event_lines(network: CrynuxNetwork) -> list[str]:
 
 def _replay_events(lines: list[str], profile: str, block_time: int) -> dict[str, dict[str, Any]]:
     """Return the rows that `qos-oracle replay` prints as of `block_time`, by node address."""
-    rules = get_rule_set_name(profile)
-    changes = [f"--set={name}={text}" for name, text in RULE_CHANGES[rules].items()]
+    rule_set_name = get_rule_set_name(profile)
+    changes = [f"--set={name}={text}" for name, text in RULE_CHANGES[rule_set_name].items()]
     events_text = "\n".join(lines) + "\n"
     output = _run_oracle(
-        "replay", "-", "--rules", rules, *changes, "--at", str(block_time), stdin_text=events_text
+        "replay",
+        "-",
+        "--rules",
+        rule_set_name,
+        *changes,
+        "--at",
+        str(block_time),
+        stdin_text=events_text,
     )
     return {row["node"]: row for row in json.loads(output)["nodes"]}
 
@@ -116,10 +123,10 @@ def _run_python(arguments: list[str], stdin_text: str = "") -> str:
     Raises:
         FatalError: the process failed; the message is the last line of its output.
     """
-    completed = subprocess.run(  # noqa: S603 - ourselves
+    completed_process = subprocess.run(  # noqa: S603 - ourselves
         [sys.executable, *arguments], input=stdin_text, capture_output=True, text=True, check=False
     )
-    if completed.returncode:
-        last_line = (completed.stderr.strip().splitlines() or ["no output"])[-1]
+    if completed_process.returncode:
+        last_line = (completed_process.stderr.strip().splitlines() or ["no output"])[-1]
         raise FatalError(f"{arguments[1]} {arguments[2]} failed: {last_line}")
-    return completed.stdout
+    return completed_process.stdout

@@ -54,8 +54,8 @@ class VssJob:
     @property
     def is_running(self) -> bool:
         """Whether a node has started the task and has neither answered nor aborted it."""
-        ended = self.answered_at is not None or self.aborted_at is not None
-        return self.started_at is not None and not ended
+        has_ended = self.answered_at is not None or self.aborted_at is not None
+        return self.started_at is not None and not has_ended
 
 
 @dataclass(slots=True)
@@ -177,10 +177,10 @@ class VssTraffic:
                 continue
             if job.answer_due_at <= block_number:
                 job.answered_at = block_number
-                account = self._network.nodes[job.node.name]
+                node_address = self._network.nodes[job.node.name]
                 result = hashlib.sha256(group.guid).digest()
                 yield self._network.build_transaction(
-                    account, "VSSTask", "submitTaskScore", job.id, result
+                    node_address, "VSSTask", "submitTaskScore", job.id, result
                 )
 
     def _build_aborts(self, block_number: int) -> Iterator[Transaction]:
@@ -189,9 +189,9 @@ class VssTraffic:
             if job.started_at is None or job.aborted_at is not None or group.is_fully_answered:
                 continue
             is_waited_for = job.answered_at is None and job.answer_due_at is not None
-            is_over = (block_number - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT_SECONDS
+            is_timed_out = (block_number - job.started_at) * BLOCK_SECONDS > TASK_TIMEOUT_SECONDS
             if (
-                is_over
+                is_timed_out
                 and not is_waited_for
                 and (job.answered_at is None or group.has_aborted_member)
             ):
@@ -206,10 +206,10 @@ class VssTraffic:
                 and group.validated_at is None
             ):
                 group.validated_at = block_number
-                ids = [job.id for job in group.jobs]
+                job_ids = [job.id for job in group.jobs]
                 key = derive_public_key(CREATOR_ACCOUNT_INDICES[group.creator_index])
                 yield self._build_creator_transaction(
-                    group, "validateTaskGroup", *ids, group.guid, _PROOF, key
+                    group, "validateTaskGroup", *job_ids, group.guid, _PROOF, key
                 )
 
     def _build_result_upload_reports(self) -> Iterator[Transaction]:
@@ -222,13 +222,13 @@ class VssTraffic:
     def _build_pauses_and_resumes(self) -> Iterator[Transaction]:
         """Yield the pauses and resumptions of nodes that are away for some waves."""
         for node in DEMO_NODES:
-            account = self._network.nodes[node.name]
+            node_address = self._network.nodes[node.name]
             if node.name in self.kicked_out_names:
                 continue
             if self.wave in node.away_waves and self.wave - 1 not in node.away_waves:
-                yield self._network.build_transaction(account, "Node", "pause")
+                yield self._network.build_transaction(node_address, "Node", "pause")
             if self.wave not in node.away_waves and self.wave - 1 in node.away_waves:
-                yield self._network.build_transaction(account, "Node", "resume")
+                yield self._network.build_transaction(node_address, "Node", "resume")
 
     def _build_task_orders(self) -> Iterator[Transaction]:
         for group_index in range(_GROUPS_PER_WAVE):

@@ -128,5 +128,7 @@ class ContestTracker:
         )
         keys = [task.contract_key for task in group.tasks]
         arguments = (honest_task.group, keys, honest_task.result)
-        account = self._stage.nodes[name]
-        return self._stage.build_transaction(account, "TaskNetwork", "settleContest", *arguments)
+        node_address = self._stage.nodes[name]
+        return self._stage.build_transaction(
+            node_address, "TaskNetwork", "settleContest", *arguments
+        )

@@ -55,10 +55,10 @@ class DemoDaemon:
 
     def raise_if_ended(self) -> None:
         """Raise FatalError with the last log line if the daemon has ended unexpectedly."""
-        if (code := self._process.poll()) is not None:
-            lines = self._log_path.read_text("utf-8", "replace").strip().splitlines()
-            last_line = lines[-1] if lines else "no output"
-            raise FatalError(f"the daemon ended with exit code {code}: {last_line}")
+        if (exit_code := self._process.poll()) is not None:
+            log_lines = self._log_path.read_text("utf-8", "replace").strip().splitlines()
+            last_line = log_lines[-1] if log_lines else "no output"
+            raise FatalError(f"the daemon ended with exit code {exit_code}: {last_line}")
 
     def stop(self) -> int:
         """Stop the daemon with SIGTERM, as systemd does, and return its exit code.
@@ -111,11 +111,11 @@ def write_configuration(
     shipped_settings = {
         name: keys for name, keys in read_demo_settings().items() if name not in omitted_sections
     }
-    sections = {name: dict(keys) for name, keys in shipped_settings.items()}
+    settings_by_section = {name: dict(keys) for name, keys in shipped_settings.items()}
     for name, keys in settings.items():
-        sections.setdefault(name, {}).update(keys)
+        settings_by_section.setdefault(name, {}).update(keys)
     lines = ["# Generated for one run; only valid for the local chain of that run."]
-    for name, keys in sections.items():
+    for name, keys in settings_by_section.items():
         lines += ["", f"[{name}]"]
         lines += [f"{key} = {_format_toml_value(value)}" for key, value in keys.items()]
     # The file may contain a database password, so only the owner may read it.
@@ -133,8 +133,10 @@ def read_demo_settings() -> SettingsBySection:
 
 def _format_toml_value(value: object) -> str:
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{key} = {_format_toml_value(item)}" for key, item in value.items())
-        return f"{{ {inner} }}"
+        table_items = ", ".join(
+            f"{key} = {_format_toml_value(item)}" for key, item in value.items()
+        )
+        return f"{{ {table_items} }}"
     # Strings, numbers, booleans and lists are written in TOML as in JSON.
     return json.dumps(str(value) if isinstance(value, Path) else value)
 
@@ -159,7 +161,9 @@ def serve_demo_pages(
 
     with open_records(read_config(configuration)) as records:
         reader = open_reader(records.config)
-        app = open_read_api(records, reader, get_head, clock=get_chain_time, get_phase=get_phase)
-        section = records.config.api
-        with serve_app(app, section, section.port) as address:
+        read_api = open_read_api(
+            records, reader, get_head, clock=get_chain_time, get_phase=get_phase
+        )
+        api_section = records.config.api
+        with serve_app(read_api, api_section, api_section.port) as address:
             yield address

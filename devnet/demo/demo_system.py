@@ -87,9 +87,9 @@ class DemoSystem:
         """The settings that differ from the shipped configuration of the demo."""
         if self.name == CRYNUX_SYSTEM.name:
             return {}
-        rules: dict[str, object] = {"set": self.name, "change": self.changes}
+        rules_settings: dict[str, object] = {"set": self.name, "change": self.changes}
         settings: dict[str, dict[str, object]] = {
-            "rules": rules,
+            "rules": rules_settings,
             "dispatch": {"policy": self.name},
         }
         if self.has_probes:

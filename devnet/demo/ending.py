@@ -185,18 +185,18 @@ class DemoSummary:
 
 def withdraw_stake_and_simulate_rejoin(stage: Stage, clock: ChainClock) -> KickoutOnChain:
     """Withdraw the kicked-out node's stake, simulate its re-join, and return the kickout."""
-    node = stage.nodes[HOPELESS.name]
-    accused_in = _find_kick_transaction(stage, "KickAccused", node)
-    executed_in = _find_kick_transaction(stage, "KickExecuted", node)
+    hopeless_address = stage.nodes[HOPELESS.name]
+    accused_in = _find_kick_transaction(stage, "KickAccused", hopeless_address)
+    executed_in = _find_kick_transaction(stage, "KickExecuted", hopeless_address)
     kicked_out_logs = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "NodeKickedOut")
     if executed_in is not None:
         stage.chain.mine(
-            clock.advance(), [stage.build_transaction(node, "TaskNetwork", "withdraw")]
+            clock.advance(), [stage.build_transaction(hopeless_address, "TaskNetwork", "withdraw")]
         )
     withdrawn_amounts = [
         int(log["data"], 16)
         for log in _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "Withdrawn")
-        if log["topics"][1].endswith(node[2:])
+        if log["topics"][1].endswith(hopeless_address[2:])
     ]
     return KickoutOnChain(
         accused_in=accused_in,
@@ -211,11 +211,11 @@ def withdraw_stake_and_simulate_rejoin(stage: Stage, clock: ChainClock) -> Kicko
 
 def fetch_contest(stage: Stage) -> ContestOnChain:
     """Return the contest with its second group and the slashed stake, from the chain's logs."""
-    liar = stage.nodes[DARWIN.name]
+    liar_address = stage.nodes[DARWIN.name]
     slash_logs = [
         log
         for log in _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "NodeSlashed")
-        if log["topics"][1].endswith(liar[2:])
+        if log["topics"][1].endswith(liar_address[2:])
     ]
     revalidation_hashes = {
         log["transactionHash"]
@@ -242,7 +242,7 @@ def compare_hot_set_with_leaves(
         FatalError: the API does not respond, or cannot prove a node.
     """
     newest_round = 0
-    readable, wrong = [], []
+    readable_names, wrong_names = [], []
     for comparison in verification.nodes:
         node = comparison.node
         last_proof = fetch_node_proof(api_url, node, verification.round)
@@ -254,14 +254,16 @@ def compare_hot_set_with_leaves(
             continue
         newest_round = max(newest_round, word_round)
         name = stage.get_node_name(node)
-        proof = fetch_node_proof(api_url, node, word_round)
-        expected_lane = 0 if proof is None or proof.is_absent else proof.leaf.lane
+        round_proof = fetch_node_proof(api_url, node, word_round)
+        expected_lane = (
+            0 if round_proof is None or round_proof.is_absent else round_proof.leaf.lane
+        )
         if _call_hot_set(stage, "laneAt", seat) != (expected_lane,):
-            wrong.append(name)
+            wrong_names.append(name)
         is_known, *_ = _call_hot_set(stage, "scoreOf", node)
         if is_known:
-            readable.append(name)
-    return HotSetOnChain(newest_round, readable, wrong)
+            readable_names.append(name)
+    return HotSetOnChain(newest_round, readable_names, wrong_names)
 
 
 def fetch_burst_incident(stage: Stage, api_url: str) -> BurstInApi:
@@ -271,9 +273,11 @@ def fetch_burst_incident(stage: Stage, api_url: str) -> BurstInApi:
         FatalError: the API does not respond.
     """
     creator = stage.failing_creator
-    timeouts = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "TaskTimedOut")
+    timeout_logs = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "TaskTimedOut")
     created = _fetch_event_logs(stage.chain, stage.network, "TaskNetwork", "TaskCreated")
-    own_keys = {log["topics"][1] for log in created if log["topics"][2].endswith(creator[2:])}
+    creator_task_keys = {
+        log["topics"][1] for log in created if log["topics"][2].endswith(creator[2:])
+    }
     incidents = [
         incident
         for incident in fetch_api_json(f"{api_url}/v1/incidents")["incidents"]
@@ -286,7 +290,7 @@ def fetch_burst_incident(stage: Stage, api_url: str) -> BurstInApi:
     return BurstInApi(
         is_found=bool(incidents),
         is_over=all(incident["over_time"] is not None for incident in incidents),
-        timeouts=sum(log["topics"][1] in own_keys for log in timeouts),
+        timeouts=sum(log["topics"][1] in creator_task_keys for log in timeout_logs),
         marked=sum(
             mark["incident"] in numbers for history in histories for mark in history["marks"]
         ),
@@ -295,8 +299,8 @@ def fetch_burst_incident(stage: Stage, api_url: str) -> BurstInApi:
 
 def _call_hot_set(stage: Stage, view: str, *arguments: object) -> tuple[Any, ...]:
     call = {"to": stage.hot_set, "data": encode_call("roots/QoSWords", view, *arguments)}
-    result = stage.chain.make_request("eth_call", call, "latest")
-    return decode_result("roots/QoSWords", view, result)
+    result_hex = stage.chain.make_request("eth_call", call, "latest")
+    return decode_result("roots/QoSWords", view, result_hex)
 
 
 def verify_draws(configuration: Path) -> DrawAgreement:
@@ -306,13 +310,13 @@ def verify_draws(configuration: Path) -> DrawAgreement:
         FatalError: the draws could not be verified.
     """
     arguments = ["select", "--verify", "all", "--json", "--config", str(configuration)]
-    completed = subprocess.run(  # noqa: S603 - ourselves
+    completed_process = subprocess.run(  # noqa: S603 - ourselves
         [sys.executable, "-m", "oracle", *arguments], capture_output=True, text=True, check=False
     )
-    if not completed.stdout:
-        raise FatalError(f"the draws cannot be verified: {completed.stderr.strip()}")
-    result = json.loads(completed.stdout)
-    return DrawAgreement(result["started"], result["agree"])
+    if not completed_process.stdout:
+        raise FatalError(f"the draws cannot be verified: {completed_process.stderr.strip()}")
+    verification = json.loads(completed_process.stdout)
+    return DrawAgreement(verification["started"], verification["agree"])
 
 
 def build_summary(
@@ -359,11 +363,11 @@ def build_summary(
 
 
 def _build_contract_reading(stage: Stage, comparison: ScoreComparison) -> ContractReading:
-    selectable, qos = comparison.in_leaf
+    is_selectable, qos = comparison.in_leaf
     return ContractReading(
         stage.get_node_name(comparison.node),
         comparison.node,
-        selectable,
+        is_selectable,
         qos,
         comparison.is_proven,
         comparison.is_equal,
@@ -411,11 +415,11 @@ def _fetch_event_logs(
 
 def _simulate_rejoin(stage: Stage) -> str:
     """Simulate a new join of the kicked-out node, and return the error name or `accepted`."""
-    hardware = (HOPELESS.gpu_name, HOPELESS.gpu_vram, *VERSION, [MODEL])
+    gpu_and_models = (HOPELESS.gpu_name, HOPELESS.gpu_vram, *VERSION, [MODEL])
     call = {
         "from": stage.nodes[HOPELESS.name],
         "to": stage.network,
-        "data": encode_call("TaskNetwork", "join", *hardware),
+        "data": encode_call("TaskNetwork", "join", *gpu_and_models),
         "value": hex(STAKE),
         "gas": GAS,
     }

@@ -105,14 +105,14 @@ def verify_proof_on_chain(
     )
     call = {"to": _PROBE_ADDRESS, "data": encode_call(_PROBE, function_name, *arguments)}
     code = {_PROBE_ADDRESS: {"code": load_artifact(_PROBE)["deployedBytecode"]}}
-    result = chain.make_request("eth_call", call, "latest", code)
-    (is_proven,) = decode_result(_PROBE, function_name, result)
-    return bool(is_proven) and (proof.is_absent or proof.leaf.node == node)
+    result_hex = chain.make_request("eth_call", call, "latest", code)
+    (is_verified,) = decode_result(_PROBE, function_name, result_hex)
+    return bool(is_verified) and (proof.is_absent or proof.leaf.node == node)
 
 
 def _parse_proof(detail: dict[str, Any]) -> ServedProof:
     summary = detail["summary"]
-    numbers = ("round", "as_of", "node_count", "open_count", "total_weight")
+    integer_fields = ("round", "as_of", "node_count", "open_count", "total_weight")
     return ServedProof(
         is_absent=detail["is_absent"],
         leaf=NodeLeaf.decode(bytes.fromhex(detail["leaf"]["encoded"][2:])),
@@ -120,6 +120,6 @@ def _parse_proof(detail: dict[str, Any]) -> ServedProof:
         summary=RoundSummary(
             summary["chain_id"],
             Address(summary["oracle"]),
-            *(int(summary[number]) for number in numbers),
+            *(int(summary[number]) for number in integer_fields),
         ),
     )

@@ -114,14 +114,14 @@ class Objector:
                 self._accept_objection(configuration)
 
     def _record_verdict(self, node_view: dict[str, Any]) -> None:
-        newest = node_view["objections"][0]
+        newest_objection = node_view["objections"][0]
         on_chain = node_view["kickout"]["on_chain"]
-        answer = newest["answer"]
+        answer = newest_objection["answer"]
         self.outcome = replace(
             self.outcome,
-            verdict=newest["verdict"],
-            finding=newest["finding"],
-            transaction=newest["at"]["transaction"],
+            verdict=newest_objection["verdict"],
+            finding=newest_objection["finding"],
+            transaction=newest_objection["at"]["transaction"],
             refused=None,
             is_accepted=None if answer is None else answer["is_accepted"],
             is_accused=on_chain is not None,
@@ -130,14 +130,16 @@ class Objector:
     def _accept_objection(self, configuration: Path) -> None:
         """Accept the objection as an operator does, in a separate process."""
         arguments = ["objection", "answer", self._node, "--accept", "--reason", _ANSWER]
-        completed = subprocess.run(  # noqa: S603 - ourselves
+        completed_process = subprocess.run(  # noqa: S603 - ourselves
             [sys.executable, "-m", "oracle", *arguments, "--config", str(configuration)],
             capture_output=True,
             text=True,
             check=False,
         )
-        if completed.returncode:
-            raise FatalError(f"the objection cannot be answered: {completed.stderr.strip()}")
+        if completed_process.returncode:
+            raise FatalError(
+                f"the objection cannot be answered: {completed_process.stderr.strip()}"
+            )
 
     def _post_objection(self, due_since: int, seq: int, deadline: int) -> None:
         text = _TEXT_BY_NAME[self.outcome.name]
@@ -162,8 +164,8 @@ class Objector:
             self._objected_to = due_since
         else:
             # The kickout may no longer be due; the next block tries again.
-            refused = str(answer.get("detail", status))
-            self.outcome = replace(self.outcome, refused=refused)
+            refusal_text = str(answer.get("detail", status))
+            self.outcome = replace(self.outcome, refused=refusal_text)
 
 
 def create_objectors(

@@ -114,8 +114,8 @@ class DemoShow:
         traffic, loop = self._traffic, self._loop
         remaining_contest_blocks = _MAX_CONTEST_BLOCKS
         while not (self._is_hopeless_node_kicked_out() and self._has_all_objection_decisions()):
-            may_order = traffic.wave + 1 < options.waves
-            if traffic.is_idle and not may_order:
+            can_order_tasks = traffic.wave + 1 < options.waves
+            if traffic.is_idle and not can_order_tasks:
                 if not traffic.has_open_contest or not remaining_contest_blocks:
                     return
                 remaining_contest_blocks -= 1
@@ -123,7 +123,7 @@ class DemoShow:
             for objector in self._objectors:
                 objector.advance_objection(due_nodes, daemon_process.configuration)
             transactions = [
-                *traffic.build_next_transactions(loop.head, may_order=may_order),
+                *traffic.build_next_transactions(loop.head, may_order=can_order_tasks),
                 *self._stranger.build_next_transactions(due_nodes),
             ]
             loop.mine_next_block(transactions, daemon_process, options.block_seconds)
@@ -132,7 +132,7 @@ class DemoShow:
         self, daemon_process: DemoDaemon, options: DemoOptions
     ) -> DemoSummary:
         """Withdraw the stake, wait for the last report, then verify and summarise."""
-        kickout = withdraw_stake_and_simulate_rejoin(self._stage, self._clock)
+        kickout_result = withdraw_stake_and_simulate_rejoin(self._stage, self._clock)
         contest = fetch_contest(self._stage)
         loop = self._loop
         last_act_block = int(self._stage.chain.make_request("eth_blockNumber"), 16)
@@ -151,15 +151,17 @@ class DemoShow:
         hot_set = compare_hot_set_with_leaves(stage, verification, self._api_url)
         # The burst of timeouts ends long before the kickout, so if there is a kickout, there must
         # be an incident.
-        has_burst = options.system.has_burst and kickout.executed_in is not None
+        has_burst = options.system.has_burst and kickout_result.executed_in is not None
         burst = fetch_burst_incident(stage, self._api_url) if has_burst else None
-        objections = [] if kickout.executed_in is None else self._list_objections()
-        results = (kickout, contest, hot_set, burst)
+        objections = [] if kickout_result.executed_in is None else self._list_objections()
+        results = (kickout_result, contest, hot_set, burst)
         summary = build_summary(
             stage, self._clock, verification, draws, results, objections=objections
         )
-        if options.may_end_early and kickout.executed_in is None:
-            faults = [fault for fault in summary.faults if fault not in kickout.list_faults()]
+        if options.may_end_early and kickout_result.executed_in is None:
+            faults = [
+                fault for fault in summary.faults if fault not in kickout_result.list_faults()
+            ]
             return replace(summary, faults=faults, kickout_played=False)
         return summary
 
@@ -181,8 +183,10 @@ class DemoShow:
     def _is_hopeless_node_kicked_out(self) -> bool:
         snapshot = self._loop.snapshot
         kicks = () if snapshot is None else snapshot.kicks
-        node = self._stage.nodes[HOPELESS.name]
-        return any(kick.node == node and kick.state is KickState.EXPELLED for kick in kicks)
+        hopeless_address = self._stage.nodes[HOPELESS.name]
+        return any(
+            kick.node == hopeless_address and kick.state is KickState.EXPELLED for kick in kicks
+        )
 
 
 @contextmanager
@@ -223,25 +227,25 @@ def start_demo(
     """
     with ExitStack() as stack:
         folder, chain = stack.enter_context(start_demo_chain(screen, options))
-        path, stage, clock = _set_up_network(folder, chain, screen, options)
-        configuration = read_config(path)
+        config_path, stage, clock = _set_up_network(folder, chain, screen, options)
+        configuration = read_config(config_path)
         store = Store.open(configuration.database.url, create=True)
         stack.callback(store.close)
         raise_if_stopped(options.stop)
         system = options.system
-        parts = {node.name: node.role for node in system.nodes}
-        snapshot_reader = SnapshotReader(store, stage, system.rules, parts)
+        role_by_node = {node.name: node.role for node in system.nodes}
+        snapshot_reader = SnapshotReader(store, stage, system.rules, role_by_node)
         dispatcher = Account(CHAIN_ID, stage.dispatcher)
         loop = BlockLoop(chain, clock, screen, snapshot_reader, dispatcher, options.stop)
         pages = stack.enter_context(
             serve_demo_pages(
-                path, lambda: loop.head, lambda: clock.now, lambda: screen.current_phase
+                config_path, lambda: loop.head, lambda: clock.now, lambda: screen.current_phase
             )
         )
         screen.show_pages_url(pages)
         screen.print_line("starting the daemon: qos-oracle run --publish --dispatch")
         daemon_process = stack.enter_context(
-            run_daemon(path, folder / "daemon.log", options.program)
+            run_daemon(config_path, folder / "daemon.log", options.program)
         )
         web_url = f"http://{configuration.web.host}:{configuration.web.port}"
         addresses = {
@@ -250,7 +254,9 @@ def start_demo(
             "chain": chain.url,
             "api": f"{pages}/v1/network",
             "metrics": f"{web_url}/metrics",
-            "try": format_program_command("explain", stage.nodes[HOPELESS.name], "--config", path),
+            "try": format_program_command(
+                "explain", stage.nodes[HOPELESS.name], "--config", config_path
+            ),
         }
         yield (
             DemoShow(stage, clock, loop, DemoTraffic(stage, _SEED, system), pages, system),
@@ -280,13 +286,13 @@ def _set_up_network(
     screen.print_line(
         f"{len(system.nodes)} nodes joined, each with a stake of {STAKE // ETHER} ether"
     )
-    path = folder / "demo.toml"
+    config_path = folder / "demo.toml"
     endpoint_url = options.wrap_endpoint(chain.url) if options.wrap_endpoint else chain.url
     settings = build_run_settings(folder, stage, keys, endpoint=endpoint_url)
     objections = {"address": stage.objections, "accept_posts": True}
     settings |= {"objections": objections, **system.settings, **build_port_settings()}
-    write_configuration(path, settings)
-    return path, stage, clock
+    write_configuration(config_path, settings)
+    return config_path, stage, clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,8 +308,8 @@ def create_keys(folder: Path) -> dict[str, DemoKey]:
     """Create a key for each role of the daemon in a folder, and return the keys by role."""
     keys = {}
     for role in ("signer", "transmitter", "dispatcher"):
-        files = (folder / f"{role}.json", folder / f"{role}.password")
-        keys[role] = DemoKey(*files, create_keystore(*files, iterations=_KEY_ITERATIONS))
+        key_files = (folder / f"{role}.json", folder / f"{role}.password")
+        keys[role] = DemoKey(*key_files, create_keystore(*key_files, iterations=_KEY_ITERATIONS))
     return keys
 
 

@@ -109,9 +109,9 @@ class SnapshotReader:
             sent_calls = (
                 uow.outbox.intents.list_in_states(dispatcher, _SENT_STATES) if drawn_seeds else []
             )
-        begun_seeds = {(call.request.as_of_block, call.request.as_of_hash) for call in sent_calls}
+        sent_seeds = {(call.request.as_of_block, call.request.as_of_hash) for call in sent_calls}
         is_folded = cursor is not None and cursor.number >= head
-        return not is_folded or bool(unsent_calls) or not drawn_seeds <= begun_seeds
+        return not is_folded or bool(unsent_calls) or not drawn_seeds <= sent_seeds
 
     def list_nodes_due_for_kickout(self) -> tuple[Address, ...]:
         """Return the nodes whose kickout is due at the daemon's last processed block."""
@@ -204,12 +204,12 @@ def _load_second_groups(uow: UnitOfWork) -> tuple[tuple[Address, ...], ...]:
 
 def _load_reported_block(uow: UnitOfWork) -> int:
     final_states = (ReportState.LANDED, ReportState.SKIPPED)
-    blocks = [
+    reported_blocks = [
         record.report.as_of.number
         for record in uow.reports.list_newest()
         if record.state in final_states
     ]
-    return max(blocks, default=-1)
+    return max(reported_blocks, default=-1)
 
 
 def _format_chain_score(lane: int) -> str:

@@ -139,7 +139,7 @@ def deploy_demo_network(
     )
     timelock, oracle, hot_set = _deploy_oracle(chain, clock, admin, roles, (network, system))
     objections = _deploy_contract(chain, clock, admin, build_objections_creation_code(oracle))
-    names = [node.name for node in DEMO_NODES]
+    node_names = [node.name for node in DEMO_NODES]
     stage = Stage(
         chain,
         network,
@@ -149,7 +149,7 @@ def deploy_demo_network(
         timelock,
         roles.dispatcher,
         (creator, *accounts[_FIRST_EXTRA_CREATOR:-3]),
-        dict(zip(names, accounts[_FIXED_ACCOUNTS:_FIRST_EXTRA_CREATOR], strict=True)),
+        dict(zip(node_names, accounts[_FIXED_ACCOUNTS:_FIRST_EXTRA_CREATOR], strict=True)),
         failing_creator=accounts[-3],
         stranger=accounts[-2],
         large_creator=accounts[-1],
@@ -235,9 +235,11 @@ def _build_oracle_setup(
 
 def _build_join_transaction(stage: Stage, node: DemoNode) -> dict[str, str]:
     models = [MODEL] if node.has_model else []
-    hardware = (node.gpu_name, node.gpu_vram, *VERSION, models)
-    account = stage.nodes[node.name]
-    return stage.build_transaction(account, "TaskNetwork", "join", *hardware, value=STAKE)
+    gpu_and_models = (node.gpu_name, node.gpu_vram, *VERSION, models)
+    node_address = stage.nodes[node.name]
+    return stage.build_transaction(
+        node_address, "TaskNetwork", "join", *gpu_and_models, value=STAKE
+    )
 
 
 def _deploy_contract(chain: LocalChain, clock: ChainClock, sender: Address, code: str) -> Address:

@@ -63,10 +63,10 @@ class Stranger:
         (head,) = decode_result(
             CONTRACT, "head", self._stage.chain.make_request("eth_call", head_call, "latest")
         )
-        last_round = head[0]
+        previous_round = head[0]
         deadline = time.monotonic() + _MAX_WAIT_SECONDS
-        while last_round and time.monotonic() < deadline:
-            proof = fetch_node_proof(self._api_url, node, last_round)
+        while previous_round and time.monotonic() < deadline:
+            proof = fetch_node_proof(self._api_url, node, previous_round)
             if proof is not None:
                 return proof
             # The API serves the proof once the daemon has indexed the round's block.

@@ -145,8 +145,8 @@ class DemoTraffic:
 
     def _find_task(self, log: Mapping[str, Any]) -> DemoTask | None:
         contract_key = bytes.fromhex(log["topics"][1][2:])
-        jobs = (task for group in self._list_open_groups() for task in group.tasks)
-        return next((task for task in jobs if task.contract_key == contract_key), None)
+        open_tasks = (task for group in self._list_open_groups() for task in group.tasks)
+        return next((task for task in open_tasks if task.contract_key == contract_key), None)
 
     def _handle_task_created(self, log: Mapping[str, Any]) -> None:
         """Record a task that the dispatcher created, and add it to its group if it has one."""
@@ -194,20 +194,20 @@ class DemoTraffic:
             ):
                 continue
             task.is_committed = True
-            account = self._stage.nodes[task.node.name]
+            node_address = self._stage.nodes[task.node.name]
             if task.group is None:
                 task.is_revealed = True
                 yield self._stage.build_transaction(
-                    account,
+                    node_address,
                     "TaskNetwork",
                     "submitResult",
                     task.contract_key,
                     task.commitment_hash,
                 )
                 continue
-            commitment = compute_commitment(task.contract_key, account, task.commitment_hash)
+            commitment = compute_commitment(task.contract_key, node_address, task.commitment_hash)
             yield self._stage.build_transaction(
-                account, "TaskNetwork", "commitAnswer", task.contract_key, commitment
+                node_address, "TaskNetwork", "commitAnswer", task.contract_key, commitment
             )
 
     def _build_download_completions(self) -> Iterator[Transaction]:
@@ -224,9 +224,9 @@ class DemoTraffic:
                     continue
                 task.is_revealed = True
                 reveal_arguments = (task.contract_key, task.commitment_hash, SALT)
-                account = self._stage.nodes[task.node.name]
+                node_address = self._stage.nodes[task.node.name]
                 yield self._stage.build_transaction(
-                    account, "TaskNetwork", "revealAnswer", *reveal_arguments
+                    node_address, "TaskNetwork", "revealAnswer", *reveal_arguments
                 )
 
     def _sample_reveal_delay(self, task: DemoTask) -> int:
@@ -259,11 +259,11 @@ class DemoTraffic:
     def _build_pauses_and_resumes(self) -> Iterator[Transaction]:
         """Yield the pauses and resumptions of nodes that are away for some waves."""
         for node in self._system.nodes:
-            account = self._stage.nodes[node.name]
+            node_address = self._stage.nodes[node.name]
             if self.wave in node.away_waves and self.wave - 1 not in node.away_waves:
-                yield self._stage.build_transaction(account, "TaskNetwork", "pause")
+                yield self._stage.build_transaction(node_address, "TaskNetwork", "pause")
             if self.wave not in node.away_waves and self.wave - 1 in node.away_waves:
-                yield self._stage.build_transaction(account, "TaskNetwork", "resume")
+                yield self._stage.build_transaction(node_address, "TaskNetwork", "resume")
 
     def _build_task_orders(self) -> Iterator[Transaction]:
         creators, orders = self._stage.creators, self._system.orders
@@ -273,7 +273,7 @@ class DemoTraffic:
             orders = any_node_orders[:BURST_GROUPS]
         for group_index, order in enumerate(orders):
             group = DemoGroup(_derive_id("group", self.wave, group_index, 0))
-            ids = [
+            task_ids = [
                 _derive_id("task", self.wave, group_index, member_index)
                 for member_index in range(GROUP_SIZE)
             ]
@@ -282,11 +282,11 @@ class DemoTraffic:
                 if order.min_vram
                 else creators[(self.wave + group_index) % len(creators)]
             )
-            group_key, *keys = self._fetch_contract_keys(creator, [group.id, *ids])
-            result = _compute_result(ids[0])
+            group_key, *keys = self._fetch_contract_keys(creator, [group.id, *task_ids])
+            result = _compute_result(task_ids[0])
             group.tasks = [
                 DemoTask(id_, key, creator, result, group_key)
-                for id_, key in zip(ids, keys, strict=True)
+                for id_, key in zip(task_ids, keys, strict=True)
             ]
             self._groups.append(group)
             for task in group.tasks:
@@ -325,8 +325,8 @@ class DemoTraffic:
 
 def compute_commitment(task: bytes, node: Address, answer: bytes) -> bytes:
     """Return a node's commitment to an answer; `SALT` opens the commitment."""
-    fields = (task, bytes.fromhex(node[2:].rjust(64, "0")), answer, SALT)
-    return bytes(keccak(b"".join(fields)))
+    committed_fields = (task, bytes.fromhex(node[2:].rjust(64, "0")), answer, SALT)
+    return bytes(keccak(b"".join(committed_fields)))
 
 
 def _compute_result(group_id: bytes) -> bytes:
@@ -338,11 +338,21 @@ def _compute_result(group_id: bytes) -> bytes:
 
 
 def _build_order_struct(id_: bytes, group: bytes, order: GroupOrder) -> tuple[object, ...]:
-    gpu = (order.min_vram, "", 0)
-    return (id_, group, GROUP_SIZE, order.task_kind, *gpu, [MODEL], *VERSION, 1, TASK_TIMEOUT)
+    gpu_requirement = (order.min_vram, "", 0)
+    return (
+        id_,
+        group,
+        GROUP_SIZE,
+        order.task_kind,
+        *gpu_requirement,
+        [MODEL],
+        *VERSION,
+        1,
+        TASK_TIMEOUT,
+    )
 
 
 def _derive_id(kind: str, wave: int, group_index: int, member_index: int) -> bytes:
     """Return a 32-byte id; the ids of a group's members differ only in the last byte."""
-    prefix = hashlib.sha256(f"{kind} {wave} {group_index}".encode()).digest()[:31]
-    return prefix + bytes([member_index])
+    id_prefix = hashlib.sha256(f"{kind} {wave} {group_index}".encode()).digest()[:31]
+    return id_prefix + bytes([member_index])

@@ -102,19 +102,19 @@ def verify_scores(
         if not round_logs:
             raise FatalError("the oracle contract has not accepted any round")
         round_number = int(round_logs[-1]["topics"][1], 16)
-        as_of = int(round_logs[-1]["data"][2:66], 16)
+        as_of_block = int(round_logs[-1]["data"][2:66], 16)
         block_time = int(
-            chain.make_request("eth_getBlockByNumber", hex(as_of), False)["timestamp"], 16
+            chain.make_request("eth_getBlockByNumber", hex(as_of_block), False)["timestamp"], 16
         )
         reader = EventReader.from_profile("reference", {"TaskNetwork": network}, None)
         events = reader.decode_rows(
             [_parse_log(log) for log in _fetch_logs(chain, network)], []
         ).events
         replayed = _replay_events([event_to_json(event) for event in events], block_time, system)
-        nodes = tuple(
+        verified_nodes = tuple(
             _verify_node_score(chain, oracle, (api_url, round_number), node) for node in replayed
         )
-        return ScoreVerification(round_number, as_of, len(events), nodes)
+        return ScoreVerification(round_number, as_of_block, len(events), verified_nodes)
     finally:
         chain.close()
 
@@ -132,10 +132,10 @@ def run_verification(
     """
     arguments = [url, *contracts, api_url, system.name]
     command = [sys.executable, "-m", "devnet.demo.verify", *arguments]
-    completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
-    if completed.returncode:
-        raise FatalError(f"the verification failed: {_get_last_line(completed.stderr)}")
-    return ScoreVerification.from_json(completed.stdout)
+    completed_process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
+    if completed_process.returncode:
+        raise FatalError(f"the verification failed: {_get_last_line(completed_process.stderr)}")
+    return ScoreVerification.from_json(completed_process.stdout)
 
 
 def _fetch_logs(chain: LocalChain, address: Address, *topics: str) -> list[dict[str, Any]]:
@@ -172,10 +172,10 @@ def _replay_events(
         events_path.write_text("\n".join(lines) + "\n", "utf-8")
         arguments = ["replay", str(events_path), "--at", str(block_time), *system.replay_options]
         command = [sys.executable, "-m", "oracle", *arguments]
-        completed = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
-    if completed.returncode:
-        raise FatalError(f"qos-oracle replay failed: {_get_last_line(completed.stderr)}")
-    nodes: list[dict[str, Any]] = json.loads(completed.stdout)["nodes"]
+        completed_process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ourselves
+    if completed_process.returncode:
+        raise FatalError(f"qos-oracle replay failed: {_get_last_line(completed_process.stderr)}")
+    nodes: list[dict[str, Any]] = json.loads(completed_process.stdout)["nodes"]
     return nodes
 
 
@@ -218,13 +218,13 @@ def main(arguments: Sequence[str]) -> int:
     """Print the verification as JSON; return 1 with a one-line message if it fails."""
     url, network, oracle, api_url, system = arguments
     try:
-        verdict = verify_scores(
+        verification = verify_scores(
             url, (Address(network), Address(oracle)), api_url, DEMO_SYSTEMS[system]
         )
     except FatalError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(verdict.to_json() + "\n")
+    sys.stdout.write(verification.to_json() + "\n")
     return 0
 
 

@@ -63,12 +63,12 @@ class FakeEndpoint(ABC):
 
     def handle_post(self, body: bytes) -> HttpResponse:
         try:
-            payload = msgspec.json.decode(body)
+            request_json = msgspec.json.decode(body)
         except msgspec.DecodeError:
             return _encode_http_response(
                 _build_error_response(None, FakeRpcError(_PARSE_ERROR, "parse error"))
             )
-        calls = payload if isinstance(payload, list) else [payload]
+        calls = request_json if isinstance(request_json, list) else [request_json]
         if not calls or not all(isinstance(call, dict) and "method" in call for call in calls):
             return _encode_http_response(
                 _build_error_response(None, FakeRpcError(_INVALID_REQUEST, "invalid request"))
@@ -90,7 +90,7 @@ class FakeEndpoint(ABC):
             for call, result in zip(calls, results, strict=True)
         ]
         return _encode_with_faults(
-            faults, requests, responses if isinstance(payload, list) else responses[0]
+            faults, requests, responses if isinstance(request_json, list) else responses[0]
         )
 
     def _parse_request(self, call: dict[str, Any]) -> FakeRequest:

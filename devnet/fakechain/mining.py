@@ -104,18 +104,18 @@ class MinedBlock(Block):
     def _compute_roots(self) -> tuple[bytes, bytes]:
         if not self._txs:
             return EMPTY_ROOT, EMPTY_ROOT
-        cumulative_gas, leaves = 0, []
+        cumulative_gas, receipt_leaves = 0, []
         for tx, bloom_bits in zip(self._txs, self._blooms, strict=True):
             cumulative_gas += tx.gas_used
             logs = [encode_log_hex(log.address, log.topics, log.data) for log in tx.emitted_logs]
-            outcome = "01" if tx.succeeded else "80"
-            leaves.append(
+            status_byte = "01" if tx.succeeded else "80"
+            receipt_leaves.append(
                 encode_receipt_leaf(
-                    tx.tx_type, outcome, cumulative_gas, f"{bloom_bits:0512x}", logs
+                    tx.tx_type, status_byte, cumulative_gas, f"{bloom_bits:0512x}", logs
                 )
             )
         self.gas_used = cumulative_gas
-        return compute_trie_root(self._raw_txs), compute_trie_root(leaves)
+        return compute_trie_root(self._raw_txs), compute_trie_root(receipt_leaves)
 
     gas_used = 0
 
@@ -294,16 +294,16 @@ def _sign_tx(tx: Tx, chain_id: int) -> tuple[int, int, int]:
     """
     fields = _encode_unsigned_fields(tx, chain_id)
     if tx.tx_type == LEGACY:
-        content = encode_rlp_list([*fields, encode_int(chain_id), EMPTY_STRING, EMPTY_STRING])
-        parity, r, s = sign_bytes(tx.sender, content)
+        unsigned_rlp = encode_rlp_list([*fields, encode_int(chain_id), EMPTY_STRING, EMPTY_STRING])
+        parity, r, s = sign_bytes(tx.sender, unsigned_rlp)
         return 35 + 2 * chain_id + parity, r, s
     return sign_bytes(tx.sender, bytes([tx.tx_type]) + encode_rlp_list(fields))
 
 
 def _encode_signed_tx(tx: Tx, chain_id: int) -> bytes:
-    signature = map(encode_int, _sign_tx(tx, chain_id))
-    content = encode_rlp_list([*_encode_unsigned_fields(tx, chain_id), *signature])
-    return bytes([tx.tx_type]) + content if tx.tx_type else content
+    signature_fields = map(encode_int, _sign_tx(tx, chain_id))
+    signed_rlp = encode_rlp_list([*_encode_unsigned_fields(tx, chain_id), *signature_fields])
+    return bytes([tx.tx_type]) + signed_rlp if tx.tx_type else signed_rlp
 
 
 def _compute_contract_address(tx: Tx) -> str:

@@ -181,16 +181,16 @@ class Provider(FakeEndpoint):
         return self._check_not_pruned(block).receipts
 
     def _get_transaction(self, tx_hash: str) -> Json | None:
-        placement = self._find_transaction(tx_hash)
-        if placement is None:
+        block_and_index = self._find_transaction(tx_hash)
+        if block_and_index is None:
             return None
-        return self._check_not_pruned(placement[0]).transactions[placement[1]]
+        return self._check_not_pruned(block_and_index[0]).transactions[block_and_index[1]]
 
     def _get_transaction_receipt(self, tx_hash: str) -> Json | None:
-        placement = self._find_transaction(tx_hash)
-        if placement is None:
+        block_and_index = self._find_transaction(tx_hash)
+        if block_and_index is None:
             return None
-        return self._check_not_pruned(placement[0]).receipts[placement[1]]
+        return self._check_not_pruned(block_and_index[0]).receipts[block_and_index[1]]
 
     def _get_logs(self, filter_json: Json) -> list[Json]:
         log_filter = FakeLogFilter.parse(filter_json)

@@ -115,13 +115,13 @@ def _read_request_body(request_stream: BinaryIO) -> bytes | None:
     request_line = request_stream.readline(_MAX_LINE_BYTES)
     if not request_line:
         return None
-    size = 0
-    while (header := request_stream.readline(_MAX_LINE_BYTES)) not in {b"\r\n", b"\n", b""}:
-        name, _, value = header.partition(b":")
+    content_length = 0
+    while (header_line := request_stream.readline(_MAX_LINE_BYTES)) not in {b"\r\n", b"\n", b""}:
+        name, _, value = header_line.partition(b":")
         if name.strip().lower() == b"content-length":
-            size = int(value)
-    body = request_stream.read(size)
-    if len(body) < size:
+            content_length = int(value)
+    body = request_stream.read(content_length)
+    if len(body) < content_length:
         return None
     return body if request_line.startswith(b"POST ") else b""
 

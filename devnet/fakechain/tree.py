@@ -116,12 +116,12 @@ class BlockTree:
 
 def get_branch(block: Block) -> list[Block]:
     """Return the chain from the first block up to `block`."""
-    blocks: list[Block] = []
-    current: Block | None = block
-    while current is not None:
-        blocks.append(current)
-        current = current.parent
-    return blocks[::-1]
+    branch_blocks: list[Block] = []
+    current_block: Block | None = block
+    while current_block is not None:
+        branch_blocks.append(current_block)
+        current_block = current_block.parent
+    return branch_blocks[::-1]
 
 
 class BranchView:
@@ -137,13 +137,15 @@ class BranchView:
     def switch_to(self, head: Block) -> list[Block]:
         """Switch to the branch of another head, and return the new blocks in ascending order."""
         new_blocks: list[Block] = []
-        current: Block | None = head
-        while current is not None and not self.contains(current):
-            new_blocks.append(current)
-            current = current.parent
+        current_block: Block | None = head
+        while current_block is not None and not self.contains(current_block):
+            new_blocks.append(current_block)
+            current_block = current_block.parent
         new_blocks.reverse()
         # Replaced, not changed, because other threads may be reading the list.
-        common_branch = self._branch[: current.number + 1] if current is not None else []
+        common_branch = (
+            self._branch[: current_block.number + 1] if current_block is not None else []
+        )
         if len(common_branch) < len(self._branch):
             self._branch = common_branch
         for block in new_blocks:

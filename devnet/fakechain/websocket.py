@@ -55,12 +55,12 @@ class PushServer:
         if self.is_silent:
             return
         with self._lock:
-            heads = self._reorder_header(header)
-            for head in heads * (2 if self.sends_twice else 1):
+            headers_to_push = self._reorder_header(header)
+            for head in headers_to_push * (2 if self.sends_twice else 1):
                 send(head)
             if self.remaining_heads is None:
                 return
-            self.remaining_heads -= len(heads)
+            self.remaining_heads -= len(headers_to_push)
             is_exhausted = self.remaining_heads <= 0
         if is_exhausted:
             self.remaining_heads = None
@@ -72,9 +72,9 @@ class PushServer:
         self._held_headers.append(header)
         if len(self._held_headers) == 1:
             return []
-        heads = self._held_headers[::-1]
+        held_headers = self._held_headers[::-1]
         self._held_headers.clear()
-        return heads
+        return held_headers
 
 
 @contextmanager

@@ -111,13 +111,13 @@ def build_aborted_row(
     task: TaskKey, issuer: Address, status: TaskState, reason: AbortCode
 ) -> RowBody:
     """Return the row of an aborted task, which names the task's issuer but not its node."""
-    args = {
+    row_arguments = {
         "task_id_commitment": task,
         "abort_issuer": to_relay_address(issuer),
         "last_status": int(status),
         "abort_reason": int(reason),
     }
-    return RowBody("TaskEndAborted", to_relay_address(issuer), task, args)
+    return RowBody("TaskEndAborted", to_relay_address(issuer), task, row_arguments)
 
 
 def build_node_row(row_type: str, node: Address, network: str, **extra_args: object) -> RowBody:
@@ -130,8 +130,8 @@ def build_node_row(row_type: str, node: Address, network: str, **extra_args: obj
 def build_kickout_row(node: Address, task: TaskKey, network: str) -> RowBody:
     """Return the row of a kickout, including the task that caused it."""
     node_text = to_relay_address(node)
-    args = {"node_address": node_text, "task_id_commitment": task, "network": network}
-    return RowBody("NodeKickedOut", node_text, task, args)
+    row_arguments = {"node_address": node_text, "task_id_commitment": task, "network": network}
+    return RowBody("NodeKickedOut", node_text, task, row_arguments)
 
 
 def hash_result(result: str) -> str:

@@ -89,18 +89,20 @@ class RelayBooks:
 
     def record_timeout(self, node: Address, at_time: float) -> None:
         """Record a timeout, which lowers the node's reliability H."""
-        previous = self.get_state(node, at_time)
-        health = previous.health * (
-            _FIRST_PENALTY_FACTOR if previous.health >= _FIRST_PENALTY_MIN else _PENALTY_FACTOR
+        previous_state = self.get_state(node, at_time)
+        health = previous_state.health * (
+            _FIRST_PENALTY_FACTOR
+            if previous_state.health >= _FIRST_PENALTY_MIN
+            else _PENALTY_FACTOR
         )
-        excluded = health < _EXCLUDED_BELOW or previous.is_excluded_at(at_time)
+        excluded = health < _EXCLUDED_BELOW or previous_state.is_excluded_at(at_time)
         self._append_state(node, at_time, health=health, excluded=excluded)
 
     def record_success(self, node: Address, at_time: float) -> None:
         """Record a success, which raises the node's reliability H."""
-        previous = self.get_state(node, at_time)
-        health = min(1.0, previous.health + _SUCCESS_BOOST)
-        excluded = previous.is_excluded_at(at_time) and health < _READMITTED_FROM
+        previous_state = self.get_state(node, at_time)
+        health = min(1.0, previous_state.health + _SUCCESS_BOOST)
+        excluded = previous_state.is_excluded_at(at_time) and health < _READMITTED_FROM
         self._append_state(node, at_time, health=health, excluded=excluded)
 
     def reset_pools_to_mean(self, at_time: float) -> None:
@@ -116,8 +118,8 @@ class RelayBooks:
         return replace(last_state, time=time, health=last_state.compute_reliability(time))
 
     def _append_state(self, node: Address, time: float, **changes: object) -> None:
-        current = self.get_state(node, time)
-        self.book_by_node[node].states.append(replace(current, **changes))  # type: ignore[arg-type]  # fields of a NodeState
+        current_state = self.get_state(node, time)
+        self.book_by_node[node].states.append(replace(current_state, **changes))  # type: ignore[arg-type]  # fields of a NodeState
 
 
 def _compute_long_term_score(pool: list[int]) -> float:

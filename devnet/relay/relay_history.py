@@ -119,14 +119,14 @@ class RelayHistory:
         )
         rows = self.list_rows(at_time)
         started = sum(row.type == "TaskStarted" for row in rows)
-        running = sum(self._is_node_busy(node, at_time) for node in self.book_by_node)
-        return {"all_nodes": members, "total_tasks": started, "running_tasks": running}
+        running_count = sum(self._is_node_busy(node, at_time) for node in self.book_by_node)
+        return {"all_nodes": members, "total_tasks": started, "running_tasks": running_count}
 
     def _build_node_stats(
         self, node: Address, node_state: NodeState, max_stake: int, at_time: float
     ) -> dict[str, Any]:
-        health = node_state.compute_reliability(at_time)
-        quality = node_state.long_term * health
+        reliability = node_state.compute_reliability(at_time)
+        quality = node_state.long_term * reliability
         stake_score = math.sqrt(node_state.stake / max_stake) if max_stake else 0.0
         score_sum = stake_score + quality
         is_selectable = (
@@ -192,8 +192,8 @@ class RelayRecord:
 
     def list_rows(self, at_time: float) -> list[PublishedRow]:
         """Return the rows that were recorded up to a time, ordered by id."""
-        committed = [timed_row.row for timed_row in self.rows if timed_row.time <= at_time]
-        return sorted(committed, key=lambda row: row.id)
+        visible_rows = [timed_row.row for timed_row in self.rows if timed_row.time <= at_time]
+        return sorted(visible_rows, key=lambda row: row.id)
 
     def list_nodes(self, at_time: float) -> list[dict[str, Any]]:
         """Return the figures of every node in the last response that was recorded up to a time."""
@@ -215,8 +215,12 @@ class RelayRecord:
         row_types = [row.type for row in self.list_rows(at_time)]
         started = row_types.count("TaskStarted")
         ended = sum(row_type.startswith("TaskEnd") for row_type in row_types)
-        members = row_types.count("NodeJoin") - row_types.count("NodeQuit")
-        return {"all_nodes": members, "total_tasks": started, "running_tasks": started - ended}
+        member_count = row_types.count("NodeJoin") - row_types.count("NodeQuit")
+        return {
+            "all_nodes": member_count,
+            "total_tasks": started,
+            "running_tasks": started - ended,
+        }
 
 
 def parse_record(lines: Iterable[str]) -> RelayRecord:

@@ -57,10 +57,10 @@ class RelayGroup:
 
     def list_answered_tasks_by_speed(self) -> list[RelayTask]:
         """Return the tasks that were answered, the fastest first."""
-        answered = [
+        seconds_and_tasks = [
             (task.elapsed_seconds, task) for task in self.tasks if task.elapsed_seconds is not None
         ]
-        return [task for _, task in sorted(answered, key=lambda pair: pair[0])]
+        return [task for _, task in sorted(seconds_and_tasks, key=lambda pair: pair[0])]
 
 
 def decide_outcomes(finishers: Sequence[RelayTask]) -> list[GroupOutcome] | None:

@@ -131,26 +131,26 @@ class RelayShow:
                 ]
             watch.adopt_witness_times(settled_rows)
             rows = [watch.rows[row_id] for row_id in sorted(watch.rows)]
-            times = dict(watch.time_by_row)
+            time_by_row = dict(watch.time_by_row)
             audit_by_node = {
                 audited_node.node: audited_node
                 for audited_node in audit_relay(watch, RowContradictions()).nodes
             }
-        recomputed = derive_figures_from_rows(rows, times).nodes
-        nodes = []
+        recomputed_nodes = derive_figures_from_rows(rows, time_by_row).nodes
+        node_readings = []
         for address, role in self.history.node_by_address.items():
             audit = audit_by_node[address]
             stored_node = node_by_address.get(address)
             is_equal = stored_node is not None and self._matches_rows(
-                stored_node, recomputed[address]
+                stored_node, recomputed_nodes[address]
             )
-            lowest, highest = recomputed[address].compute_long_term_score_bounds()
-            nodes.append(
+            lowest, highest = recomputed_nodes[address].compute_long_term_score_bounds()
+            node_readings.append(
                 RelayNodeComparison(
                     name=role.name,
                     node=address,
                     status="unknown" if stored_node is None else get_status(stored_node),
-                    long_term=recomputed[address].compute_long_term_score(),
+                    long_term=recomputed_nodes[address].compute_long_term_score(),
                     lowest=lowest,
                     highest=highest,
                     relays=self.history.book_by_node[address].states[-1].long_term,
@@ -164,32 +164,32 @@ class RelayShow:
             )
         faults = [
             f"{reading.name}: the daemon's state differs from the relay's rows"
-            for reading in nodes
+            for reading in node_readings
             if not reading.equal
         ]
         faults += [
             f"{reading.name}: the relay's Q_long {reading.relays:.4f} is not between "
             f"{reading.lowest:.4f} and {reading.highest:.4f}"
-            for reading in nodes
+            for reading in node_readings
             if not reading.is_within_bound
         ]
         faults += [
             f"{reading.name}: the result of the audit is: {reading.audit}"
-            for reading in nodes
+            for reading in node_readings
             if reading.audit == Verdict.DIFFERS.value
         ]
-        if not any(reading.audit == Verdict.AGREES.value for reading in nodes):
+        if not any(reading.audit == Verdict.AGREES.value for reading in node_readings):
             faults.append("the audit could not confirm the figures of any node")
         head = int(self.network.chain.make_request("eth_blockNumber"), 16)
-        return RelaySummary(len(rows), head, nodes, faults)
+        return RelaySummary(len(rows), head, node_readings, faults)
 
     def _matches_rows(self, stored_node: Node, recomputed_node: DerivedNode) -> bool:
         """Return whether a stored node matches rows, stake on chain, and H in the books."""
-        stakes = {
+        stake_by_node = {
             self.network.address_by_name[node.name]: node.stake
             for node in self.network.relay_nodes
         }
-        relay_health = (
+        relay_reliability = (
             self.history.book_by_node[stored_node.address]
             .states[-1]
             .compute_reliability(self._read_wall_clock())
@@ -197,8 +197,8 @@ class RelayShow:
         return (
             list(stored_node.pool) == list(recomputed_node.state.pool)
             and get_status(stored_node) == get_status(recomputed_node.state)
-            and stored_node.stake == stakes[stored_node.address]
-            and abs(self._compute_reliability(stored_node) - relay_health)
+            and stored_node.stake == stake_by_node[stored_node.address]
+            and abs(self._compute_reliability(stored_node) - relay_reliability)
             <= _MAX_HEALTH_DIFFERENCE
         )
 
@@ -238,14 +238,14 @@ def start_relay_demo(
         screen.print_line(
             f"serving a stand-in of the relay: {url}, which will publish {len(history.rows)} rows"
         )
-        path = folder / "demo.toml"
-        write_configuration(path, _build_settings(network, url, folder), _OMITTED_SECTIONS)
-        store = Store.open(read_config(path).database.url, create=True)
+        config_path = folder / "demo.toml"
+        write_configuration(config_path, _build_settings(network, url, folder), _OMITTED_SECTIONS)
+        store = Store.open(read_config(config_path).database.url, create=True)
         stack.callback(store.close)
         raise_if_stopped(options.stop)
         screen.print_line("starting the daemon: qos-oracle run")
         daemon_process = stack.enter_context(
-            run_daemon(path, folder / "daemon.log", options.program, ())
+            run_daemon(config_path, folder / "daemon.log", options.program, ())
         )
         yield RelayShow(network, history, url, store, screen, options), daemon_process
 

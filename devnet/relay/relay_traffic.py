@@ -63,9 +63,11 @@ class TrafficPlan:
 
 def generate_history(plan: TrafficPlan) -> RelayHistory:
     """Generate a history; the same plan produces the same rows, figures and lies."""
-    play = _TrafficSimulation(plan)
-    play.run()
-    return RelayHistory(tuple(play.rows), play.books.book_by_node, play.node_by_address)
+    simulation = _TrafficSimulation(plan)
+    simulation.run()
+    return RelayHistory(
+        tuple(simulation.rows), simulation.books.book_by_node, simulation.node_by_address
+    )
 
 
 def derive_node_address(name: str) -> Address:

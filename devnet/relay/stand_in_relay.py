@@ -134,18 +134,18 @@ class StandInRelay:
         self.requested_paths.append(target)
         if self.faults.is_on(RelayFault.SILENT):
             return _build_response(500, {"message": "invalid connection"})
-        parts = urlsplit(target)
-        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        response = self._route_request(parts.path, query)
+        url_parts = urlsplit(target)
+        query = {name: values[-1] for name, values in parse_qs(url_parts.query).items()}
+        response = self._route_request(url_parts.path, query)
         if self.faults.is_on(RelayFault.CUT):
             return response._replace(body=response.body[: len(response.body) // 2])
         return response
 
     def _route_request(self, path: str, query: _Query) -> RelayResponse:
-        handler = _PATHS.get(path)
+        path_handler = _PATHS.get(path)
         try:
-            if handler is not None:
-                return handler(self, query)
+            if path_handler is not None:
+                return path_handler(self, query)
             if path.startswith(_NODE_PATH) and path.count("/") == _NODE_PATH.count("/"):
                 node = path.removeprefix(_NODE_PATH)
                 return _build_success_response(self.source.get_node(node, self.clock()))

@@ -101,8 +101,11 @@ class Finding:
     @property
     def gain_range(self) -> tuple[int, int]:
         """The minimum and maximum gain of a single run."""
-        pairs = zip(self.attacks, self.baselines, strict=True)
-        gains = [_compute_gain([attack_run], [baseline_run]) for attack_run, baseline_run in pairs]
+        attacked_and_baseline = zip(self.attacks, self.baselines, strict=True)
+        gains = [
+            _compute_gain([attack_run], [baseline_run])
+            for attack_run, baseline_run in attacked_and_baseline
+        ]
         return min(gains), max(gains)
 
     @property
@@ -125,8 +128,10 @@ class Finding:
     @property
     def harm(self) -> int:
         """The profit that honest nodes lost, as a share of their fees in the baseline."""
-        fees = sum(result.get_owner_result(HONEST_OWNER).money.earned for result in self.baselines)
-        return compute_ratio(self._honest_loss, fees)
+        baseline_fees = sum(
+            result.get_owner_result(HONEST_OWNER).money.earned for result in self.baselines
+        )
+        return compute_ratio(self._honest_loss, baseline_fees)
 
     @property
     def failure_rate_increase(self) -> int:
@@ -211,8 +216,10 @@ class Finding:
 
 
 def _compute_gain(attacks: Sequence[LoopResult], baselines: Sequence[LoopResult]) -> int:
-    fees = sum(result.get_owner_result(ATTACKER).money.earned for result in baselines)
-    return compute_ratio(_sum_profit(attacks, ATTACKER) - _sum_profit(baselines, ATTACKER), fees)
+    baseline_fees = sum(result.get_owner_result(ATTACKER).money.earned for result in baselines)
+    return compute_ratio(
+        _sum_profit(attacks, ATTACKER) - _sum_profit(baselines, ATTACKER), baseline_fees
+    )
 
 
 def _sum_attacker_starts(results: Sequence[LoopResult]) -> int:
@@ -262,16 +269,18 @@ def simulate_attacks(
         ValueError: a system cannot be simulated in the closed loop.
         FatalError: a worker process ended before its work was done.
     """
-    pairs = [(column, strategy) for column in columns for strategy in plan.strategies]
+    columns_and_strategies = [
+        (column, strategy) for column in columns for strategy in plan.strategies
+    ]
     # Several strategies share a baseline; `dict.fromkeys` drops equal jobs, so each runs once.
     jobs = dict.fromkeys(
         job
-        for column_and_strategy in pairs
+        for column_and_strategy in columns_and_strategies
         for job in chain(*_build_attack_and_baseline_jobs(*column_and_strategy, plan))
     )
     result_by_job = dict(zip(jobs, run_jobs(list(jobs), plan.jobs, on_progress), strict=True))
     findings = []
-    for column, strategy in pairs:
+    for column, strategy in columns_and_strategies:
         attack_jobs, baseline_jobs = _build_attack_and_baseline_jobs(column, strategy, plan)
         findings.append(
             Finding(

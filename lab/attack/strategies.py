@@ -178,9 +178,9 @@ def _build_shared_gpu_participants(plan: LoopPlan) -> Participants:
 
 
 def _build_big_stake_participants(plan: LoopPlan) -> Participants:
-    typical = build_average_attacker_role(plan)
-    big_node = replace(typical, stake=plan.economics.least_stake * _BIG_STAKE_FACTOR)
-    return _build_participants(plan, [big_node, *[typical] * (OWN_NODES - 1)])
+    average_role = build_average_attacker_role(plan)
+    big_node = replace(average_role, stake=plan.economics.least_stake * _BIG_STAKE_FACTOR)
+    return _build_participants(plan, [big_node, *[average_role] * (OWN_NODES - 1)])
 
 
 def _make_slow_gpu_builder(

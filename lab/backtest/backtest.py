@@ -81,11 +81,11 @@ def compare_systems_on_history(
         chosen_starts=sample_start_numbers(history.start_count, plan.max_starts, plan.seed),
         instants=_choose_instants(history, plan.instant_count),
     )
-    total = history.folded_count * len(columns)
+    total_events = history.folded_count * len(columns)
     measurements = measure_all_columns(
         columns,
         MeasurementTask(history, measurement_plan, plan.max_processes),
-        lambda event_count: on_progress("folding", event_count, total),
+        lambda event_count: on_progress("folding", event_count, total_events),
     )
     results = [summarize_system(*pair) for pair in zip(columns, measurements, strict=True)]
     return Comparison(
@@ -98,6 +98,6 @@ def _choose_instants(history: History, count: int) -> tuple[int, ...]:
     from_time, to_time = history.from_time, history.to_time
     if not count:
         return ()
-    steps = max(1, count - 1)
-    instants = {from_time + (to_time - from_time) * step // steps for step in range(count)}
+    step_count = max(1, count - 1)
+    instants = {from_time + (to_time - from_time) * step // step_count for step in range(count)}
     return tuple(sorted(instants | {to_time}))

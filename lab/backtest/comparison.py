@@ -143,15 +143,15 @@ def summarize_system(column: SystemColumn, measured: Measurement) -> SystemResul
 
 
 def _compute_final_ranks(measured: Measurement) -> dict[Address, FinalRank]:
-    scored = {
+    score_by_node = {
         final_state.node: final_state.score
         for final_state in measured.nodes
         if final_state.score is not None
     }
-    ranks = compute_ranks(list(scored.values()))
+    ranks = compute_ranks(list(score_by_node.values()))
     return {
         node: FinalRank(score, rank)
-        for (node, score), rank in zip(scored.items(), ranks, strict=True)
+        for (node, score), rank in zip(score_by_node.items(), ranks, strict=True)
     }
 
 

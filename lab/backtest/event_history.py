@@ -98,12 +98,12 @@ def write_history(
     last_event: DomainEvent | None = None
     with path.open("wb") as stream:
         while chunk := list(islice(selected_events, EVENTS_PER_CHUNK)):
-            counted = [event for event in chunk if event.at.block >= min_block]
-            if counted and first_event is None:
-                first_event = counted[0]
+            counted_events = [event for event in chunk if event.at.block >= min_block]
+            if counted_events and first_event is None:
+                first_event = counted_events[0]
             last_event = chunk[-1]
-            event_count += len(counted)
-            start_count += sum(isinstance(event, TaskStarted) for event in counted)
+            event_count += len(counted_events)
+            start_count += sum(isinstance(event, TaskStarted) for event in counted_events)
             pickle.dump(chunk, stream, protocol=pickle.HIGHEST_PROTOCOL)
             folded_count += len(chunk)
             on_progress(folded_count)

@@ -31,8 +31,8 @@ class HistoryRange:
 
         `until` is None if the interval has no end. The result is 0 if block times decrease.
         """
-        end = self.to_time if until is None else min(until, self.to_time)
-        return max(0, end - max(since, self.from_time))
+        end_time = self.to_time if until is None else min(until, self.to_time)
+        return max(0, end_time - max(since, self.from_time))
 
 
 def compute_exclusion_end(node: Node, time: int, rules: Rules) -> int:
@@ -111,13 +111,13 @@ class ExclusionTracker:
 def _build_exclusion_interval(
     address: Address, exclusion: _OpenExclusion, end_time: int, history_range: HistoryRange
 ) -> ExclusionInterval:
-    until = end_time if end_time <= history_range.to_time else None
+    ended_at = end_time if end_time <= history_range.to_time else None
     return ExclusionInterval(
         node=address,
         block=exclusion.start_block,
         since=exclusion.start_time,
-        until=until,
-        seconds=history_range.count_overlap_seconds(exclusion.start_time, until),
+        until=ended_at,
+        seconds=history_range.count_overlap_seconds(exclusion.start_time, ended_at),
         began_before=exclusion.start_block < history_range.first_block,
     )
 

@@ -31,9 +31,9 @@ def compute_scores_by_rules(
     nodes: Mapping[Address, Node], time: int, rules: Rules
 ) -> dict[Address, int]:
     """Return each member's QoS (or combined score under legacy rules), in units of 10^-18."""
-    peers = compute_population_maxima(nodes.values(), time, rules)
+    population_maxima = compute_population_maxima(nodes.values(), time, rules)
     scores = {
-        address: compute_node_qos(node, time, rules, peers)
+        address: compute_node_qos(node, time, rules, population_maxima)
         for address, node in nodes.items()
         if node.membership is Membership.MEMBER
     }
@@ -227,12 +227,12 @@ class _MeasurementRun:
         history_range = HistoryRange(
             self.history.first_block, self.history.from_time, self.history.to_time
         )
-        is_judged = self.column.has_rules
+        is_judged_by_rules = self.column.has_rules
         return Measurement(
             nodes=self._build_final_states(),
             present_nodes=present,
             intervals=self.exclusions.list_intervals(history_range),
-            kickouts=self.kickouts.list_intervals(history_range) if is_judged else (),
+            kickouts=self.kickouts.list_intervals(history_range) if is_judged_by_rules else (),
             kicks=self.kickouts.list_network_kickouts(history_range),
             spread=spread,
             scores_over_time={

@@ -23,15 +23,15 @@ def compute_gini(amounts: Sequence[int]) -> int | None:
     The coefficient is 0 if all amounts are equal. It has its maximum, (n - 1)/n, if only one of n
     amounts is not 0.
     """
-    count = len(amounts)
-    total = sum(amounts)
-    if not total:
+    amount_count = len(amounts)
+    total_amount = sum(amounts)
+    if not total_amount:
         return None
-    weighted = sum(
-        (2 * position - count - 1) * amount
+    weighted_sum = sum(
+        (2 * position - amount_count - 1) * amount
         for position, amount in enumerate(sorted(amounts), start=1)
     )
-    return weighted * UNIT // (count * total)
+    return weighted_sum * UNIT // (amount_count * total_amount)
 
 
 def compute_lorenz_curve(amounts: Sequence[int]) -> list[int]:
@@ -39,7 +39,7 @@ def compute_lorenz_curve(amounts: Sequence[int]) -> list[int]:
 
     The list is empty if the sum of the amounts is 0.
     """
-    total = sum(amounts)
-    if not total:
+    total_amount = sum(amounts)
+    if not total_amount:
         return []
-    return [amount * UNIT // total for amount in accumulate(sorted(amounts), initial=0)]
+    return [amount * UNIT // total_amount for amount in accumulate(sorted(amounts), initial=0)]

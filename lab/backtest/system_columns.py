@@ -193,9 +193,11 @@ class SystemBase:
         if not self.has_rules:
             return ()
         is_legacy = self.name.partition(_POLICY_SEPARATOR)[0] == _LEGACY
-        values = self.custom_rules or ({_LEGACY: {}} if is_legacy else {})
-        idle = RULES_IGNORED_BY_LEGACY if values.get(_LEGACY) is not None else ()
-        return tuple(name for name in get_changeable_rules(values) if name not in idle)
+        rule_values = self.custom_rules or ({_LEGACY: {}} if is_legacy else {})
+        ignored_rules = RULES_IGNORED_BY_LEGACY if rule_values.get(_LEGACY) is not None else ()
+        return tuple(
+            name for name in get_changeable_rules(rule_values) if name not in ignored_rules
+        )
 
     @property
     def changeable_keys(self) -> tuple[str, ...]:
@@ -229,9 +231,9 @@ def build_columns(
     columns = [_build_column(base, settings) for base in bases]
     if grid is not None:
         columns += _build_grid_columns(grid, settings)
-    names = [column.name for column in columns]
-    for name in names:
-        if names.count(name) > 1:
+    column_names = [column.name for column in columns]
+    for name in column_names:
+        if column_names.count(name) > 1:
             raise ValueError(f"{name} is compared twice; remove one of the two")
     if len(columns) > MAX_COLUMNS:
         raise ValueError(
@@ -243,9 +245,9 @@ def build_columns(
 def _check_bases_and_settings(
     bases: Sequence[SystemBase], all_bases: Sequence[SystemBase], settings: Sequence[Setting]
 ) -> None:
-    names = [base.full_name for base in bases]
-    for name in names:
-        if names.count(name) > 1:
+    base_names = [base.full_name for base in bases]
+    for name in base_names:
+        if base_names.count(name) > 1:
             raise ValueError(
                 f"--rules: {name} is given twice; to compare it with a changed copy, use "
                 f'--rules "{name} KEY=VALUE"'
@@ -339,56 +341,58 @@ def parse_grid(text: str, find_base: Callable[[str], SystemBase], *, is_toml: bo
     for key in grid_object:
         if key not in _GRID_KEYS:
             raise ValueError(f"{key}: no such key; expected rules and set")
-    names = grid_object.get("rules")
-    names = [names] if isinstance(names, str) else names
+    rules_names = grid_object.get("rules")
+    rules_names = [rules_names] if isinstance(rules_names, str) else rules_names
     if (
-        not isinstance(names, list)
-        or not names
-        or not all(isinstance(name, str) for name in names)
+        not isinstance(rules_names, list)
+        or not rules_names
+        or not all(isinstance(name, str) for name in rules_names)
     ):
         raise ValueError("rules: expected a system (its name or its file) or a list of systems")
-    if len(set(names)) < len(names):
+    if len(set(rules_names)) < len(rules_names):
         raise ValueError("rules: a system is given twice")
     values_by_key = grid_object.get("set")
     if not isinstance(values_by_key, dict) or not values_by_key:
         raise ValueError("set: must list the values to try for at least one rule")
     values_by_rule = _flatten_keys(values_by_key)
     return Grid(
-        [find_base(name) for name in names],
+        [find_base(name) for name in rules_names],
         {rule: _parse_values(rule, values_by_rule[rule]) for rule in values_by_rule},
     )
 
 
 def _parse_object(text: str, *, is_toml: bool) -> Mapping[str, Any]:
     try:
-        parsed = tomllib.loads(text) if is_toml else json.loads(text)
+        parsed_object = tomllib.loads(text) if is_toml else json.loads(text)
     except ValueError as error:
         raise ValueError(f"invalid {'TOML' if is_toml else 'JSON'}: {error}") from None
     except RecursionError:
         raise ValueError("the content is nested too deeply") from None
-    if not isinstance(parsed, dict):
+    if not isinstance(parsed_object, dict):
         raise ValueError("expected an object with the keys rules and set")  # noqa: TRY004 - the text is at fault
-    return parsed
+    return parsed_object
 
 
 def _flatten_keys(values_by_key: Mapping[str, Any]) -> dict[str, Any]:
     """Convert nested tables to dotted names; TOML parses `legacy.vram_weight` as a table."""
-    flat: dict[str, Any] = {}
+    flat_values: dict[str, Any] = {}
     for key, value in values_by_key.items():
         if isinstance(value, dict):
-            flat |= {f"{key}.{inner_key}": inner_value for inner_key, inner_value in value.items()}
+            flat_values |= {
+                f"{key}.{inner_key}": inner_value for inner_key, inner_value in value.items()
+            }
         else:
-            flat[key] = value
-    return flat
+            flat_values[key] = value
+    return flat_values
 
 
 def _parse_values(key: str, values: object) -> list[str]:
     if not isinstance(values, list) or not values:
         raise ValueError(f"set.{key}: must be a list of values to try")
-    texts = [_format_value(key, value) for value in values]
-    if len(set(texts)) < len(texts):
+    value_texts = [_format_value(key, value) for value in values]
+    if len(set(value_texts)) < len(value_texts):
         raise ValueError(f"set.{key}: a value is given twice")
-    return texts
+    return value_texts
 
 
 def _format_value(key: str, value: object) -> str:

@@ -154,23 +154,25 @@ class TaskSpreadMeter:
             self.candidate_weights.update_node(node)
 
     def _add_expected_tasks(self, weights: list[tuple[Address, int]]) -> None:
-        total = sum(weight for _, weight in weights)
+        total_weight = sum(weight for _, weight in weights)
         if not weights:
             self._unplaced_count += 1
-        elif not total:
+        elif not total_weight:
             # If all weights are 0, all candidates are equally likely
             # (docs/reference/scoring-rules.md#selection-weight).
-            total = len(weights)
+            total_weight = len(weights)
             weights = [(node, 1) for node, _ in weights]
         for node, weight in weights:
             if weight:
-                self._expected[node] = self._expected.get(node, 0) + weight * CHANCE_UNIT // total
+                self._expected[node] = (
+                    self._expected.get(node, 0) + weight * CHANCE_UNIT // total_weight
+                )
 
     def _list_reserved_nodes(self, task: Task) -> frozenset[Address]:
         """Return the nodes that run a part of the task or had another task of its group."""
-        runners = {run.node for run in task.runs}
+        running_nodes = {run.node for run in task.runs}
         group_nodes = self._nodes_by_group.get(task.group, ()) if task.group is not None else ()
-        return frozenset(runners.union(group_nodes))
+        return frozenset(running_nodes.union(group_nodes))
 
     def _record_group_node(self, task: Task, event: TaskStarted) -> None:
         if task.group is not None and self.candidate_weights is not None:

@@ -82,8 +82,10 @@ def _measure_in_parallel(
     context = get_context("spawn")
     # Folded events per column. The last entry is set to 1 to stop the workers.
     folded_counts = context.Array("Q", len(columns) + 1)
-    workers = min(task.max_processes, len(columns))
-    with ProcessPoolExecutor(workers, context, _initialize_worker, (folded_counts, task)) as pool:
+    worker_count = min(task.max_processes, len(columns))
+    with ProcessPoolExecutor(
+        worker_count, context, _initialize_worker, (folded_counts, task)
+    ) as pool:
         with ignore_interrupts():
             futures = [
                 pool.submit(_measure_in_worker, column_index, column)
@@ -119,11 +121,11 @@ def ignore_interrupts() -> Iterator[None]:
 
 def _wait_for_results(futures: Sequence[Future[Measurement]], on_tick: Callable[[], None]) -> None:
     """Wait for all futures, and raise the exception of the first one that fails."""
-    waiting: set[Future[Measurement]] = set(futures)
-    while waiting:
-        done, waiting = wait(waiting, timeout=_PROGRESS_SECONDS)
+    unfinished_futures: set[Future[Measurement]] = set(futures)
+    while unfinished_futures:
+        finished_futures, unfinished_futures = wait(unfinished_futures, timeout=_PROGRESS_SECONDS)
         on_tick()
-        for future in done:
+        for future in finished_futures:
             future.result()
 
 

@@ -123,14 +123,16 @@ class Economics:
             ValueError: a parameter does not exist, or its value is invalid; the message names it.
         """
         type_by_field = {field.name: field.type for field in fields(self)}
-        values: dict[str, Any] = {}
+        changed_values: dict[str, Any] = {}
         for name, text in changes.items():
             if name not in type_by_field:
                 raise ValueError(
                     f"{name}: no such parameter (available: {', '.join(type_by_field)})"
                 )
-            values[name] = _parse_value(name, text.strip(), is_boolean=type_by_field[name] is bool)
-        return replace(self, **values)
+            changed_values[name] = _parse_value(
+                name, text.strip(), is_boolean=type_by_field[name] is bool
+            )
+        return replace(self, **changed_values)
 
 
 def _parse_value(name: str, text: str, *, is_boolean: bool) -> int:

@@ -109,10 +109,10 @@ def build_application_creator(plan: LoopPlan) -> CreatorRole:
     """Return the creator role of the honest applications, which cause the plan's load."""
 
     def draw_shape(random_stream: RandomStream, economics: Economics) -> OrderShape:
-        members = GROUP_SIZE if random_stream.draw_below(100) < plan.groups else 1
+        member_count = GROUP_SIZE if random_stream.draw_below(100) < plan.groups else 1
         size = random_stream.draw_between(*_SIZE_RANGE)
         fee = economics.compute_min_fee(size) * random_stream.draw_between(*_FEE_RANGE) // 100
-        return OrderShape(members, size, size, economics.compute_min_timeout(size), fee)
+        return OrderShape(member_count, size, size, economics.compute_min_timeout(size), fee)
 
     # The mean gap is the work of an average order (in milliseconds), divided by the number of
     # nodes and by their load.
@@ -136,15 +136,17 @@ def build_mixed_participants(plan: LoopPlan) -> Participants:
     """
     nodes = []
     random_stream = RandomStream(plan.seed, "kinds")
-    order = sorted(range(plan.nodes), key=lambda _: random_stream.draw_below(_SORT_KEY_BOUND))
+    random_order = sorted(
+        range(plan.nodes), key=lambda _: random_stream.draw_below(_SORT_KEY_BOUND)
+    )
     for node_index, role in enumerate(build_honest_node_roles(plan)):
-        percentile = order[node_index] * 100 // plan.nodes
+        percentile = random_order[node_index] * 100 // plan.nodes
         if percentile < _CARELESS_PERCENT:
             nodes.append(replace(role, failures=_CARELESS_FAILURES, kind="careless"))
         elif percentile < _CARELESS_PERCENT + _SLOW_PERCENT:
             nodes.append(replace(role, speed=role.speed * _SLOW_FACTOR, kind="slow"))
         elif percentile < _CARELESS_PERCENT + _SLOW_PERCENT + _STOPPING_PERCENT:
-            stops_at = _estimate_duration(plan) // 5 if order[node_index] % 2 else 0
+            stops_at = _estimate_duration(plan) // 5 if random_order[node_index] % 2 else 0
             nodes.append(replace(role, stops_at=stops_at, kind="stopped"))
         else:
             nodes.append(role)
@@ -153,7 +155,10 @@ def build_mixed_participants(plan: LoopPlan) -> Participants:
 
 def _estimate_duration(plan: LoopPlan) -> int:
     """Return the estimated duration of a loop, in seconds."""
-    per_order = 100 + 2 * plan.groups
+    work_per_order = 100 + 2 * plan.groups
     return (
-        plan.tasks * 100 * build_application_creator(plan).gap_milliseconds // (per_order * 1000)
+        plan.tasks
+        * 100
+        * build_application_creator(plan).gap_milliseconds
+        // (work_per_order * 1000)
     )

@@ -92,7 +92,7 @@ def finalize_loop(state: LoopState) -> LoopResult:
     intervals = state.exclusions.list_intervals(history_range)
     kickout_delays, stay_durations = _collect_kickout_delays_and_stays(state)
     counts = state.counts
-    key = (HONEST_OWNER, GOOD_KIND)
+    owner_and_kind = (HONEST_OWNER, GOOD_KIND)
     _charge_hosting(state)
     return LoopResult(
         seconds=state.now - LOOP_START_TIME,
@@ -104,9 +104,9 @@ def finalize_loop(state: LoopState) -> LoopResult:
             interval.seconds for interval in intervals if interval.node in good_addresses
         ),
         present_seconds=sum(node.present_seconds for node in good_nodes),
-        kicked_good_nodes=counts.kicked[key],
-        slashed_good_nodes=counts.slashed[key],
-        held_good_kickouts=counts.held[key],
+        kicked_good_nodes=counts.kicked[owner_and_kind],
+        slashed_good_nodes=counts.slashed[owner_and_kind],
+        held_good_kickouts=counts.held[owner_and_kind],
         gini=compute_gini([node.start_count for node in good_nodes]) or 0,
         wasted=counts.wasted,
         anomalies=counts.anomalies,
@@ -129,9 +129,9 @@ def _charge_hosting(state: LoopState) -> None:
     period_by_gpu: dict[tuple[str, int, int], tuple[int, int]] = {}
     for node in state.all_nodes:
         key = (node.role.owner, node.gpu, node.role.cost)
-        until = state.now if node.removed_at is None else node.removed_at
-        first_time, last_time = period_by_gpu.get(key, (node.first_joined_at, until))
-        period_by_gpu[key] = min(first_time, node.first_joined_at), max(last_time, until)
+        hosted_until = state.now if node.removed_at is None else node.removed_at
+        first_time, last_time = period_by_gpu.get(key, (node.first_joined_at, hosted_until))
+        period_by_gpu[key] = min(first_time, node.first_joined_at), max(last_time, hosted_until)
     for (owner, _, cost), (first_time, last_time) in period_by_gpu.items():
         state.get_income_and_expenses(owner).hosting += (
             state.economics.compute_hosting_cost(last_time - first_time) * cost // 1000

@@ -114,9 +114,9 @@ class Goal:
         The distance is the weighted mean of the measures, each divided by its value for the first
         system. The first system is therefore at distance 1.
         """
-        total = sum(self.weights.values())
-        parts = (
+        total_weight = sum(self.weights.values())
+        weighted_ratios = (
             weight * MEASURES[name](measures) * UNIT // max(1, MEASURES[name](first_measures))
             for name, weight in self.weights.items()
         )
-        return sum(parts) // total
+        return sum(weighted_ratios) // total_weight

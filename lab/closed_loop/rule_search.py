@@ -111,12 +111,12 @@ def search_rules(
             {}, start_measures, search_plan.goal.compute_distance(start_measures, start_measures)
         )
     }
-    best = trials[_make_trial_key({})]
+    best_trial = trials[_make_trial_key({})]
     is_better = True
     while is_better and len(trials) < search_plan.max_trials:
         is_better = False
         for name, values in search_plan.values.items():
-            candidate_changes = [{**best.changes, name: value} for value in values]
+            candidate_changes = [{**best_trial.changes, name: value} for value in values]
             new_changes = [
                 trial_changes
                 for trial_changes in candidate_changes
@@ -132,11 +132,11 @@ def search_rules(
                 distance = search_plan.goal.compute_distance(measures, start_measures)
                 trials[_make_trial_key(tried_changes)] = Trial(tried_changes, measures, distance)
             on_progress(len(trials), search_plan.max_trials)
-            nearest = min(trials.values(), key=lambda trial: trial.distance)
-            if nearest.distance < best.distance:
-                best, is_better = nearest, True
+            nearest_trial = min(trials.values(), key=lambda trial: trial.distance)
+            if nearest_trial.distance < best_trial.distance:
+                best_trial, is_better = nearest_trial, True
     return SearchResult(
-        tuple(trials.values()), best, _measure_on_other_seeds(search_plan, plan, best)
+        tuple(trials.values()), best_trial, _measure_on_other_seeds(search_plan, plan, best_trial)
     )
 
 

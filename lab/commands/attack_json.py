@@ -26,9 +26,11 @@ def build_findings_json(findings: Sequence[Finding], plan: AttackPlan) -> JsonOb
             "runs": plan.runs,
             "limit": plan.limit,
             "network": {
-                field.name: encode_int(value) if type(value) is int else value
+                field.name: encode_int(parameter_value)
+                if type(parameter_value) is int
+                else parameter_value
                 for field in fields(loop.economics)
-                if (value := getattr(loop.economics, field.name)) is not None
+                if (parameter_value := getattr(loop.economics, field.name)) is not None
             },
         },
         "findings": [_build_finding_json(finding, plan.limit) for finding in findings],

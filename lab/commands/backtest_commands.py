@@ -166,8 +166,8 @@ def backtest(  # noqa: PLR0913 - a command line's options are its parameters
     for note in notes:
         typer.echo(f"note: {note}", err=True)
     if closed_loop:
-        history = {"--events": events, "--from": first, "--to": last, "--html": html}
-        reject_history_options([name for name, value in history.items() if value])
+        history_options = {"--events": events, "--from": first, "--to": last, "--html": html}
+        reject_history_options([name for name, value in history_options.items() if value])
         plan = ComparisonPlan(
             build_loop_plan(nodes, tasks, seed, network), runs, choose_process_count(jobs)
         )

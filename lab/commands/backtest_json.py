@@ -15,20 +15,22 @@ JsonObject = dict[str, Any]
 
 def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonObject:
     """Return the JSON object of a comparison; `notes` are messages for the user."""
-    sides = comparison.results
+    results = comparison.results
     return {
         "history": _build_history_json(comparison),
-        "systems": [_build_system_json(system_result) for system_result in sides],
+        "systems": [_build_system_json(system_result) for system_result in results],
         "rank_correlation": {
             result.column.name: {
                 other_result.column.name: format_exact_fraction(
                     comparison.compute_rank_correlation(result, other_result)
                 )
-                for other_result in sides
+                for other_result in results
             }
-            for result in sides
+            for result in results
         },
-        "nodes": [_build_node_json(final_state, sides) for final_state in sides[0].measured.nodes],
+        "nodes": [
+            _build_node_json(final_state, results) for final_state in results[0].measured.nodes
+        ],
         "kicks": [
             {
                 "node": kick.node,
@@ -36,11 +38,11 @@ def build_comparison_json(comparison: Comparison, notes: Sequence[str]) -> JsonO
                 "time": encode_int(kick.time),
                 "due": {
                     system_result.column.name: system_result.measured.kicks[kick_index].was_due
-                    for system_result in sides
+                    for system_result in results
                     if system_result.column.has_rules
                 },
             }
-            for kick_index, kick in enumerate(sides[0].measured.kicks)
+            for kick_index, kick in enumerate(results[0].measured.kicks)
         ],
         "notes": list(notes),
     }
@@ -63,8 +65,8 @@ def _build_history_json(comparison: Comparison) -> JsonObject:
 
 
 def _build_system_json(result: SystemResult) -> JsonObject:
-    column, spread, totals = result.column, result.measured.spread, result.exclusion
-    answer: JsonObject = {
+    column, spread, exclusion_totals = result.column, result.measured.spread, result.exclusion
+    system_json: JsonObject = {
         "name": column.name,
         "rules": json.loads(column.rules.to_json()) if column.has_rules else None,
         "policy": column.policy,
@@ -77,19 +79,19 @@ def _build_system_json(result: SystemResult) -> JsonObject:
         "kickouts": None,
     }
     if column.has_rules:
-        answer["exclusion"] = {
-            "nodes": totals.node_count,
-            "intervals": totals.interval_count,
-            "total_seconds": encode_int(totals.total_seconds),
-            "longest_seconds": encode_int(totals.longest_seconds),
+        system_json["exclusion"] = {
+            "nodes": exclusion_totals.node_count,
+            "intervals": exclusion_totals.interval_count,
+            "total_seconds": encode_int(exclusion_totals.total_seconds),
+            "longest_seconds": encode_int(exclusion_totals.longest_seconds),
         }
-        answer["intervals"] = [
+        system_json["intervals"] = [
             _build_interval_json(interval) for interval in result.measured.intervals
         ]
-        answer["kickouts"] = [
+        system_json["kickouts"] = [
             _build_kickout_json(due_interval) for due_interval in result.measured.kickouts
         ]
-    return answer
+    return system_json
 
 
 def _build_interval_json(interval: ExclusionInterval) -> JsonObject:

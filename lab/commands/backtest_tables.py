@@ -84,15 +84,15 @@ def _iter_total_cells(result: SystemResult) -> Iterator[str]:
 
 
 def _print_nodes(comparison: Comparison) -> None:
-    sides = comparison.results
-    digits = _DIGITS_BY_SYSTEM_COUNT[len(sides)]
+    results = comparison.results
+    digits = _DIGITS_BY_SYSTEM_COUNT[len(results)]
     nodes = _list_best_nodes(comparison)
     typer.echo("\nFinal scores and ranks")
-    names = _choose_column_names(sides, TABLE_WIDTH - _ADDRESS_WIDTH, digits + _RANK_WIDTH)
+    names = _choose_column_names(results, TABLE_WIDTH - _ADDRESS_WIDTH, digits + _RANK_WIDTH)
     print_table(
         ("node", *names),
         [
-            (node, *(_format_final_rank(result, node, digits) for result in sides))
+            (node, *(_format_final_rank(result, node, digits) for result in results))
             for node in nodes
         ],
     )
@@ -179,10 +179,12 @@ def _print_due_kickouts(comparison: Comparison) -> None:
     ]
     if not kickouts:
         return
-    shown = kickouts[:_MAX_INTERVALS]
+    shown_kickouts = kickouts[:_MAX_INTERVALS]
     typer.echo("\nKickouts due")
     names = _choose_system_names(
-        comparison.results, {system_index for system_index, _ in shown}, _KICKOUT_NAME_WIDTH
+        comparison.results,
+        {system_index for system_index, _ in shown_kickouts},
+        _KICKOUT_NAME_WIDTH,
     )
     print_table(
         ("system", "node", "block", "time", "kicked out"),
@@ -194,11 +196,11 @@ def _print_due_kickouts(comparison: Comparison) -> None:
                 format_time_to_second(interval.time),
                 _format_kickout_outcome(interval),
             )
-            for system_index, interval in shown
+            for system_index, interval in shown_kickouts
         ],
         ("system", "kicked out"),
     )
-    _print_omitted_count(len(kickouts), len(shown))
+    _print_omitted_count(len(kickouts), len(shown_kickouts))
 
 
 def _choose_system_names(
@@ -228,10 +230,12 @@ def _print_exclusion_intervals(comparison: Comparison) -> None:
     if not intervals:
         return
     intervals.sort(key=lambda indexed_interval: -indexed_interval[1].seconds)
-    shown = intervals[:_MAX_INTERVALS]
+    shown_intervals = intervals[:_MAX_INTERVALS]
     typer.echo("\nExclusion intervals, the longest first")
     names = _choose_system_names(
-        comparison.results, {system_index for system_index, _ in shown}, _INTERVAL_NAME_WIDTH
+        comparison.results,
+        {system_index for system_index, _ in shown_intervals},
+        _INTERVAL_NAME_WIDTH,
     )
     rows = [
         (
@@ -240,10 +244,10 @@ def _print_exclusion_intervals(comparison: Comparison) -> None:
             format_time_to_second(interval.since),
             "ongoing" if interval.until is None else format_duration(interval.seconds),
         )
-        for system_index, interval in shown
+        for system_index, interval in shown_intervals
     ]
     print_table(("system", "node", "from", "for"), rows, ("system",))
-    _print_omitted_count(len(intervals), len(shown))
+    _print_omitted_count(len(intervals), len(shown_intervals))
 
 
 def _print_omitted_count(count: int, shown_count: int) -> None:

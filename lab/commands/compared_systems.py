@@ -128,16 +128,16 @@ def resolve_base(option: str, base_text: str) -> SystemBase:
     Raises:
         InputError: the system does not exist, or a change is invalid.
     """
-    parts = base_text.split()
+    words = base_text.split()
     # A file name may contain spaces, and equals signs in every word but the last.
     change_count = next(
-        (position for position, part in enumerate(reversed(parts)) if "=" not in part), len(parts)
+        (position for position, part in enumerate(reversed(words)) if "=" not in part), len(words)
     )
     if not change_count or Path(base_text).is_file():
         return _resolve_unchanged_base(option, base_text)
-    basis = _resolve_unchanged_base(option, base_text.rsplit(maxsplit=change_count)[0])
+    unchanged_base = _resolve_unchanged_base(option, base_text.rsplit(maxsplit=change_count)[0])
     try:
-        return basis.with_changes(parts[-change_count:])
+        return unchanged_base.with_changes(words[-change_count:])
     except ValueError as error:
         raise InputError(f"{option}: {error}") from None
 

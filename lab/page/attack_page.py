@@ -16,15 +16,16 @@ _MARK_COUNT = 6
 
 
 def render_attack_page(findings: Sequence[Finding], plan: AttackPlan) -> str:
-    names = list(dict.fromkeys(finding.column.name for finding in findings))
+    column_names = list(dict.fromkeys(finding.column.name for finding in findings))
     findings_by_system = {
-        name: [finding for finding in findings if finding.column.name == name] for name in names
+        name: [finding for finding in findings if finding.column.name == name]
+        for name in column_names
     }
     return render_page(
         "attack.html",
         plan=plan,
-        gain=_build_figure(findings, names[:MAX_SYSTEMS], lambda finding: finding.gain),
-        harm=_build_figure(findings, names[:MAX_SYSTEMS], lambda finding: finding.harm),
+        gain=_build_figure(findings, column_names[:MAX_SYSTEMS], lambda finding: finding.gain),
+        harm=_build_figure(findings, column_names[:MAX_SYSTEMS], lambda finding: finding.harm),
         findings={
             name: tables.build_finding_table(system_findings, plan.limit)
             for name, system_findings in findings_by_system.items()

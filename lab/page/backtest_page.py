@@ -48,8 +48,12 @@ def _build_figures(
     def draw_figure(
         nodes: Sequence[Address], limit: int, draw_plot: Callable[[Sequence[Address]], Plot]
     ) -> Figure | None:
-        shown = nodes[:limit]
-        return Figure(draw_plot(shown), systems, len(shown), len(nodes)) if nodes else None
+        shown_nodes = nodes[:limit]
+        return (
+            Figure(draw_plot(shown_nodes), systems, len(shown_nodes), len(nodes))
+            if nodes
+            else None
+        )
 
     def draw_scores(nodes: Sequence[Address]) -> Plot:
         return plots.plot_final_scores(results, _sort_nodes_by_rank(comparison, nodes))
@@ -59,12 +63,16 @@ def _build_figures(
             results, _sort_nodes_by_rank(comparison, nodes), comparison.instants
         )
 
-    disputed = _sort_nodes_by_disagreement(comparison)
-    shifted = _sort_nodes_by_share_change(comparison, results) if comparison.judged else []
+    nodes_by_disagreement = _sort_nodes_by_disagreement(comparison)
+    nodes_by_share_change = (
+        _sort_nodes_by_share_change(comparison, results) if comparison.judged else []
+    )
     return {
-        "final_scores": draw_figure(disputed, _MAX_BAR_NODES, draw_scores),
+        "final_scores": draw_figure(nodes_by_disagreement, _MAX_BAR_NODES, draw_scores),
         "courses": draw_figure(
-            disputed if comparison.instants else [], _MAX_PANEL_NODES, draw_scores_over_time
+            nodes_by_disagreement if comparison.instants else [],
+            _MAX_PANEL_NODES,
+            draw_scores_over_time,
         ),
         "exclusions": draw_figure(
             _sort_nodes_by_exclusion(results),
@@ -72,10 +80,14 @@ def _build_figures(
             lambda nodes: plots.plot_exclusions(results, nodes, comparison.history),
         ),
         "shares": draw_figure(
-            shifted, _MAX_BAR_NODES, lambda nodes: plots.plot_task_shares(results, nodes)
+            nodes_by_share_change,
+            _MAX_BAR_NODES,
+            lambda nodes: plots.plot_task_shares(results, nodes),
         ),
         "lorenz": draw_figure(
-            shifted, len(shifted), lambda _: plots.plot_lorenz_curves(comparison, results)
+            nodes_by_share_change,
+            len(nodes_by_share_change),
+            lambda _: plots.plot_lorenz_curves(comparison, results),
         ),
     }
 
@@ -91,8 +103,8 @@ def _sort_nodes_by_disagreement(comparison: Comparison) -> list[Address]:
         ]
         return min(scores) - max(scores)
 
-    scored = {node for result in comparison.results for node in result.final_ranks}
-    return sorted(sorted(scored), key=compute_agreement)
+    scored_nodes = {node for result in comparison.results for node in result.final_ranks}
+    return sorted(sorted(scored_nodes), key=compute_agreement)
 
 
 def _sort_nodes_by_rank(comparison: Comparison, nodes: Iterable[Address]) -> list[Address]:
@@ -107,13 +119,13 @@ def _sort_nodes_by_rank(comparison: Comparison, nodes: Iterable[Address]) -> lis
 
 def _sort_nodes_by_exclusion(results: Sequence[SystemResult]) -> list[Address]:
     """Return the nodes that were excluded or due for a kickout, the longest excluded first."""
-    totals: dict[Address, int] = {}
+    total_by_node: dict[Address, int] = {}
     for result in results:
         for interval in result.measured.intervals:
-            totals[interval.node] = totals.get(interval.node, 0) + interval.seconds
+            total_by_node[interval.node] = total_by_node.get(interval.node, 0) + interval.seconds
         for due_interval in result.measured.kickouts:
-            totals.setdefault(due_interval.node, 0)
-    return sorted(sorted(totals), key=lambda node: -totals[node])
+            total_by_node.setdefault(due_interval.node, 0)
+    return sorted(sorted(total_by_node), key=lambda node: -total_by_node[node])
 
 
 def _sort_nodes_by_share_change(

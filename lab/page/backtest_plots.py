@@ -124,8 +124,8 @@ def plot_exclusions(
     ]
     start, end = history.from_time, history.to_time
     title = "Exclusions and kickouts due over time, by node and system"
-    names = [*map(shorten_address, nodes)]
-    rows = RowPlot.create(title, names, len(systems_with_rules), (start, end))
+    short_addresses = [*map(shorten_address, nodes)]
+    rows = RowPlot.create(title, short_addresses, len(systems_with_rules), (start, end))
     rows.add_ticks(
         {
             mark: format_axis_time(mark, end - start)
@@ -135,24 +135,26 @@ def plot_exclusions(
     for row, node in enumerate(nodes):
         for lane, (number, result) in enumerate(systems_with_rules):
             row_and_lane = (row, lane)
-            series = f"s{number}"
+            css_class = f"s{number}"
             name = f"{node}, {result.column.name}"
             for interval in result.list_exclusion_intervals(node):
                 until = (
                     "the end" if interval.until is None else format_time_to_second(interval.until)
                 )
-                span = (
+                span_text = (
                     f"{format_time_to_second(interval.since)} to {until}, "
                     f"{format_duration(interval.seconds)}"
                 )
-                times = (interval.since, end if interval.until is None else interval.until)
-                rows.add_bar(row_and_lane, times, series, f"{name}: excluded from {span}")
+                bar_times = (interval.since, end if interval.until is None else interval.until)
+                rows.add_bar(
+                    row_and_lane, bar_times, css_class, f"{name}: excluded from {span_text}"
+                )
             for due_interval in result.list_kickout_due_intervals(node):
                 tooltip = (
                     f"{name}: kickout due from block {due_interval.block}, "
                     f"{format_time_to_second(due_interval.time)}"
                 )
-                rows.add_diamond(row_and_lane, due_interval.time, series, tooltip)
+                rows.add_diamond(row_and_lane, due_interval.time, css_class, tooltip)
     return rows.plot
 
 
@@ -175,8 +177,8 @@ def plot_task_shares(results: Sequence[SystemResult], nodes: Sequence[Address]) 
             if expected is not None:
                 # Shift the dots slightly up or down, so that equal values are all visible.
                 y = rows.compute_lane_top(row, 0) + 4.5 + (number - (len(results) - 1) / 2) * 2.5
-                share = format_fraction(expected, 6)
-                tooltip = f"{node}, {result.column.name}: an expected share of {share}"
+                expected_text = format_fraction(expected, 6)
+                tooltip = f"{node}, {result.column.name}: an expected share of {expected_text}"
                 rows.plot.dots.append(
                     Dot(rows.axis.compute_pixel(expected), y, f"s{number}", tooltip)
                 )
@@ -215,12 +217,12 @@ def plot_lorenz_curves(comparison: Comparison, results: Sequence[SystemResult]) 
         tasks.append((result.column.name, f"s{number}", expected))
     for name, series, counts in tasks:
         curve = compute_lorenz_curve(counts)
-        last = len(curve) - 1
-        if last > 0:
-            point_indices = [*range(0, last, max(1, last // _MAX_POINTS)), last]
+        last_index = len(curve) - 1
+        if last_index > 0:
+            point_indices = [*range(0, last_index, max(1, last_index // _MAX_POINTS)), last_index]
             points = [
                 (
-                    x_axis.compute_pixel(point_index * UNIT // last),
+                    x_axis.compute_pixel(point_index * UNIT // last_index),
                     y_axis.compute_pixel(curve[point_index]),
                 )
                 for point_index in point_indices

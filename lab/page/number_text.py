@@ -67,5 +67,5 @@ def format_time_to_second(seconds: int) -> str:
 def format_duration(seconds: int) -> str:
     """Format a duration, for example `2 d 03:04:05`."""
     days, day_seconds = divmod(seconds, _DAY_SECONDS)
-    clock = f"{day_seconds // 3600:02d}:{day_seconds // 60 % 60:02d}:{day_seconds % 60:02d}"
-    return f"{days} d {clock}" if days else clock
+    clock_text = f"{day_seconds // 3600:02d}:{day_seconds // 60 % 60:02d}:{day_seconds % 60:02d}"
+    return f"{days} d {clock_text}" if days else clock_text

@@ -56,11 +56,11 @@ def format_history_extent(history: History) -> str:
 
     The phrase fits into the middle of a sentence.
     """
-    span = format_duration(max(0, history.to_time - history.from_time))
+    duration_text = format_duration(max(0, history.to_time - history.from_time))
     return (
         f"{history.event_count:,} events in blocks {history.first_block} to "
         f"{history.last_block}, {format_time_to_second(history.from_time)} to "
-        f"{format_time_to_second(history.to_time)} UTC ({span})"
+        f"{format_time_to_second(history.to_time)} UTC ({duration_text})"
     )
 
 
@@ -105,13 +105,13 @@ def build_total_table(comparison: Comparison) -> Table:
 
 def _iter_total_cells(result: SystemResult) -> Iterator[str]:
     if result.column.has_rules:
-        totals = result.exclusion
+        exclusion_totals = result.exclusion
         yield from (
-            f"{totals.node_count:,}",
-            f"{totals.interval_count:,}",
-            format_duration(totals.total_seconds),
+            f"{exclusion_totals.node_count:,}",
+            f"{exclusion_totals.interval_count:,}",
+            format_duration(exclusion_totals.total_seconds),
         )
-        yield format_duration(totals.longest_seconds)
+        yield format_duration(exclusion_totals.longest_seconds)
         due_intervals = result.measured.kickouts
         yield f"{len(due_intervals):,}"
         yield f"{sum(interval.kicked_block is not None for interval in due_intervals):,}"
@@ -204,12 +204,12 @@ def build_node_table(comparison: Comparison) -> Table:
     ]  # fmt: skip
     rows = []
     for final_state in first_result.measured.nodes:
-        memory = "" if final_state.gpu_vram is None else f"{final_state.gpu_vram} GB"
+        memory_text = "" if final_state.gpu_vram is None else f"{final_state.gpu_vram} GB"
         rows.append(
             (
                 final_state.node,
                 final_state.status.replace("_", " "),
-                f"{final_state.gpu_name or ''} {memory}".strip() or NO_VALUE,
+                f"{final_state.gpu_name or ''} {memory_text}".strip() or NO_VALUE,
                 *(_format_final_rank(result, final_state.node) for result in comparison.results),
                 str(first_result.get_started_task_count(final_state.node)),
                 format_fraction(first_result.compute_actual_share(final_state.node), 6),

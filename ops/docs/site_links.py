@@ -18,31 +18,35 @@ _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files outside of docs/ that pages link to."""
-    pending = [
+    pending_pages = [
         Path(file.abs_src_path) for file in files.documentation_pages() if file.abs_src_path
     ]
-    visited = set(pending)
-    while pending:
-        source = pending.pop()
-        for link in _LINK.findall(source.read_text("utf-8")):
-            target = (source.parent / link).resolve()
-            is_in_repository = target.is_relative_to(ROOT) and target.is_file()
-            if is_in_repository and target not in visited and not target.is_relative_to(DOCS):
-                visited.add(target)
-                files.append(_create_site_file(config, target))
-                pending += [target] if target.suffix == ".md" else []
+    visited_pages = set(pending_pages)
+    while pending_pages:
+        source_page = pending_pages.pop()
+        for link in _LINK.findall(source_page.read_text("utf-8")):
+            target_page = (source_page.parent / link).resolve()
+            is_in_repository = target_page.is_relative_to(ROOT) and target_page.is_file()
+            if (
+                is_in_repository
+                and target_page not in visited_pages
+                and not target_page.is_relative_to(DOCS)
+            ):
+                visited_pages.add(target_page)
+                files.append(_create_site_file(config, target_page))
+                pending_pages += [target_page] if target_page.suffix == ".md" else []
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Rewrite the links of a page so that they lead to their targets on the site."""
-    source = Path(page.file.abs_src_path or "")
+    source_page = Path(page.file.abs_src_path or "")
 
     def rewrite_link(match: re.Match[str]) -> str:
-        target = (source.parent / match[1]).resolve()
-        if not target.is_relative_to(ROOT) or not target.is_file():
+        target_page = (source_page.parent / match[1]).resolve()
+        if not target_page.is_relative_to(ROOT) or not target_page.is_file():
             return match[1]
-        return _get_relative_link(Path(page.file.src_uri).parent, target)
+        return _get_relative_link(Path(page.file.src_uri).parent, target_page)
 
     return _LINK.sub(rewrite_link, markdown)
 

@@ -20,7 +20,7 @@ def _expand_folders(entry: object, docs: Path) -> object:
     if isinstance(entry, dict):
         return {title: _expand_folders(item, docs) for title, item in entry.items()}
     if isinstance(entry, str) and entry.endswith("/"):
-        names = sorted(path.name for path in (docs / entry).glob("*.md"))
-        names.sort(key=lambda name: name != "README.md")
-        return [f"{entry}{name}" for name in names]
+        page_names = sorted(path.name for path in (docs / entry).glob("*.md"))
+        page_names.sort(key=lambda name: name != "README.md")
+        return [f"{entry}{name}" for name in page_names]
     return entry

@@ -18,9 +18,9 @@ class _ExactLengthBytesEncoder(BytesEncoder):
     @override
     def validate_value(self, value: object) -> None:
         super().validate_value(value)  # type: ignore[no-untyped-call]
-        length = self.value_bit_size // 8  # type: ignore[operator]
-        if isinstance(value, bytes | bytearray) and len(value) != length:
-            self.invalidate_value(value, msg=f"has {len(value)} bytes; expected {length}")
+        byte_count = self.value_bit_size // 8  # type: ignore[operator]
+        if isinstance(value, bytes | bytearray) and len(value) != byte_count:
+            self.invalidate_value(value, msg=f"has {len(value)} bytes; expected {byte_count}")
 
 
 def build_strict_codec() -> ABICodec:

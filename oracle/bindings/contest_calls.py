@@ -76,10 +76,10 @@ def fetch_min_task_fee(pool_view: PoolView, network: Address, task: Task) -> int
         TransientError: no endpoint responds.
     """
     kind = 0 if task.kind is None else tuple(TaskKind).index(task.kind)
-    data = encode_call(CONTRACT, "leastFee", kind, task.size or 1)
-    result = pool_view.request("eth_call", {"to": network, "data": data}, "latest")
+    calldata = encode_call(CONTRACT, "leastFee", kind, task.size or 1)
+    result_hex = pool_view.request("eth_call", {"to": network, "data": calldata}, "latest")
     with expect_response_format(f"leastFee of a TaskNetwork at {network}"):
-        return int(decode_result(CONTRACT, "leastFee", str(result))[0])
+        return int(decode_result(CONTRACT, "leastFee", str(result_hex))[0])
 
 
 def fetch_contest_end(
@@ -122,10 +122,10 @@ def _fetch_struct(
     pool_view: PoolView, network: Address, block_tag: str, function: str, *arguments: object
 ) -> dict[str, Any]:
     """Call a view that returns a struct, and return the struct's fields by name."""
-    data = encode_call(CONTRACT, function, *arguments)
-    result = pool_view.request("eth_call", {"to": network, "data": data}, block_tag)
+    calldata = encode_call(CONTRACT, function, *arguments)
+    result_hex = pool_view.request("eth_call", {"to": network, "data": calldata}, block_tag)
     with expect_response_format(f"{function} of a TaskNetwork at {network}"):
-        (values,) = decode_result(CONTRACT, function, str(result))
+        (values,) = decode_result(CONTRACT, function, str(result_hex))
         return dict(zip(_get_struct_field_names(function), values, strict=True))
 
 

@@ -32,18 +32,18 @@ def verify_contract_signature(
     """
     calldata = _encode_call(digest, signature)
     gas = CHECK_GAS + _TRANSACTION_GAS + _CALLDATA_BYTE_GAS * len(calldata)
-    call = {"to": account, "data": "0x" + calldata.hex(), "gas": hex(gas)}
+    eth_call_params = {"to": account, "data": "0x" + calldata.hex(), "gas": hex(gas)}
 
     def call_account(endpoint: EndpointCaller) -> bool | None:
         if not endpoint.serves_chain(chain_id):
             raise TransientError(f"{endpoint.name} does not serve chain {chain_id}")
         try:
-            result = endpoint.request("eth_call", call, "latest")
+            result_hex = endpoint.request("eth_call", eth_call_params, "latest")
         except RevertError:
             return False
-        if result == "0x":
+        if result_hex == "0x":
             return None
-        return isinstance(result, str) and result[: len(_VALID)].lower() == _VALID
+        return isinstance(result_hex, str) and result_hex[: len(_VALID)].lower() == _VALID
 
     return pool_view.read_from_first(call_account)
 

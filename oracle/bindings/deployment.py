@@ -215,11 +215,13 @@ def plan_deployment(
     try:
         gas_hex = pool_view.request("eth_estimateGas", {"from": sender, "data": code})
     except RevertError as error:
-        reason = decode_refusal(error.data) if error.data else error.message
-        raise InputError(f"the contract's constructor rejects the arguments: {reason}") from None
+        revert_reason = decode_refusal(error.data) if error.data else error.message
+        raise InputError(
+            f"the contract's constructor rejects the arguments: {revert_reason}"
+        ) from None
     with expect_response_format("an estimate of gas"):
-        estimate = parse_quantity(gas_hex)
-    return _build_plan(pool_view, code, sender, fees, add_gas_margin(estimate))
+        gas_estimate = parse_quantity(gas_hex)
+    return _build_plan(pool_view, code, sender, fees, add_gas_margin(gas_estimate))
 
 
 def plan_dependent_deployment(
@@ -234,8 +236,8 @@ def plan_dependent_deployment(
         InputError: the gas price is above the configured cap.
         TransientError: no endpoint responds.
     """
-    creation_bytes = len(code) // 2 - 1
-    gas_limit = _BASE_CREATION_GAS + creation_bytes * (_STORED_BYTE_GAS + _CALLDATA_BYTE_GAS)
+    code_byte_count = len(code) // 2 - 1
+    gas_limit = _BASE_CREATION_GAS + code_byte_count * (_STORED_BYTE_GAS + _CALLDATA_BYTE_GAS)
     return _build_plan(pool_view, code, sender, fees, gas_limit)
 
 

@@ -249,11 +249,11 @@ def _fetch_view_address(
 ) -> Address:
     """Return the address that a view of the kick target returns."""
     artifact = target.artifact or target.network_artifact or ""
-    result = rpc_caller.request(
+    result_hex = rpc_caller.request(
         "eth_call", {"to": address, "data": encode_call(artifact, view)}, "latest"
     )
     with expect_response_format(f"{view} of {address}"):
-        return Address(str(decode_result(artifact, view, result)[0]).lower())
+        return Address(str(decode_result(artifact, view, result_hex)[0]).lower())
 
 
 def _fetch_revert_reason(

@@ -127,10 +127,10 @@ def build_adapter_creation_code(
         raise InputError(
             f"{target.name}: has no adapter, because the network itself executes kickouts"
         )
-    missing = [name for name in target.required_addresses if name not in address_by_name]
-    if missing:
+    missing_names = [name for name in target.required_addresses if name not in address_by_name]
+    if missing_names:
         raise InputError(
-            f"{target.name}: these contract addresses are missing: {', '.join(missing)}"
+            f"{target.name}: these contract addresses are missing: {', '.join(missing_names)}"
         )
     return build_creation_code(
         target.artifact,
@@ -169,5 +169,7 @@ def build_role_change(
 
 def encode_call_with_addresses(signature: str, *addresses: str) -> str:
     """Return the `0x` calldata of a function whose arguments are all addresses."""
-    arguments = "".join(address.lower().removeprefix("0x").rjust(64, "0") for address in addresses)
-    return "0x" + keccak(signature.encode())[:4].hex() + arguments
+    padded_addresses = "".join(
+        address.lower().removeprefix("0x").rjust(64, "0") for address in addresses
+    )
+    return "0x" + keccak(signature.encode())[:4].hex() + padded_addresses

@@ -71,7 +71,7 @@ def find_words_contract_mismatches(
     oracle_configuration: RootsConfiguration,
 ) -> list[ContractMismatch]:
     """Return every mismatch that makes a QoSWords contract unfit for an oracle's consumers."""
-    defaults = WordsSetup()
+    default_setup = WordsSetup()
     mismatches = [
         ContractMismatch(f"{subject} of the words", str(expected), str(actual))
         for subject, expected, actual in (
@@ -85,10 +85,12 @@ def find_words_contract_mismatches(
         )
         if expected != actual
     ]
-    if words_configuration.fall_share > defaults.fall_share:
+    if words_configuration.fall_share > default_setup.fall_share:
         share = str(words_configuration.fall_share)
         mismatches.append(
-            ContractMismatch("FALL_SHARE of the words", f"at most {defaults.fall_share}", share)
+            ContractMismatch(
+                "FALL_SHARE of the words", f"at most {default_setup.fall_share}", share
+            )
         )
     return mismatches
 
@@ -212,12 +214,12 @@ def _find_kick_bucket_weaknesses(
     name: str, kick_limits: ContractKickLimits
 ) -> Iterator[ContractMismatch]:
     if kick_limits.bucket_most > MAX_BUCKET:
-        size = str(kick_limits.bucket_most)
-        yield ContractMismatch(f"{name}.bucket_most", f"at most {MAX_BUCKET}", size)
+        bucket_size = str(kick_limits.bucket_most)
+        yield ContractMismatch(f"{name}.bucket_most", f"at most {MAX_BUCKET}", bucket_size)
     daily_kicks = kick_limits.bucket_per_frame * _DAY / max(kick_limits.bucket_frame, 1)
     if daily_kicks > MAX_DAILY_KICKS:
-        expected = f"at most {MAX_DAILY_KICKS} kickouts a day"
-        yield ContractMismatch(f"{name}.bucket_per_frame", expected, f"{daily_kicks:g}")
+        expected_range = f"at most {MAX_DAILY_KICKS} kickouts a day"
+        yield ContractMismatch(f"{name}.bucket_per_frame", expected_range, f"{daily_kicks:g}")
 
 
 def _find_unbounded_limits(
@@ -226,11 +228,15 @@ def _find_unbounded_limits(
     """Yield each limit that exceeds its bound, because a stolen quorum could then do more harm."""
     for limit_field in fields(bounds):
         bound = getattr(bounds, limit_field.name)
-        value = getattr(limits, limit_field.name)
-        if limit_field.name in _MIN_BOUND_LIMITS and value < bound:
-            yield ContractMismatch(f"{name}.{limit_field.name}", f"at least {bound}", str(value))
-        if limit_field.name in _MAX_BOUND_LIMITS and value > bound:
-            yield ContractMismatch(f"{name}.{limit_field.name}", f"at most {bound}", str(value))
+        limit_value = getattr(limits, limit_field.name)
+        if limit_field.name in _MIN_BOUND_LIMITS and limit_value < bound:
+            yield ContractMismatch(
+                f"{name}.{limit_field.name}", f"at least {bound}", str(limit_value)
+            )
+        if limit_field.name in _MAX_BOUND_LIMITS and limit_value > bound:
+            yield ContractMismatch(
+                f"{name}.{limit_field.name}", f"at most {bound}", str(limit_value)
+            )
 
 
 def _find_score_age_weaknesses(
@@ -247,17 +253,17 @@ def _find_score_age_weaknesses(
         ("tightest", configuration.tightest),
     ):
         if limits.max_age_seconds < min_age:
-            expected = (
+            expected_age = (
                 f"at least {min_age} s, the longer of oracle.heartbeat_seconds and LAG + 1 "
                 f"({lag_rounds + 1}) periods"
             )
             yield ContractMismatch(
-                f"{name}.max_age_seconds", expected, f"{limits.max_age_seconds} s"
+                f"{name}.max_age_seconds", expected_age, f"{limits.max_age_seconds} s"
             )
     if kept_rounds * period < max_age:
         expected_rounds = -(-max_age // period)
-        expected = f"at least {expected_rounds}, the rounds in limits.max_age_seconds"
-        yield ContractMismatch("KEPT", expected, str(kept_rounds))
+        expected_age = f"at least {expected_rounds}, the rounds in limits.max_age_seconds"
+        yield ContractMismatch("KEPT", expected_age, str(kept_rounds))
 
 
 def _find_tightest_limit_weaknesses(

@@ -97,9 +97,11 @@ def compute_probe_task_keys(calldata: str, creator: Address) -> list[TaskKey]:
     """Return the keys of the tasks that a `probe` call creates, in the order of its nodes."""
     arguments = decode_arguments(CONTRACT, "probe", calldata)
     first_id = int.from_bytes(arguments["order"][0])
-    owner = bytes.fromhex(creator[2:].rjust(2 * _WORD_BYTES, "0"))
-    ids = [(first_id + index).to_bytes(_WORD_BYTES) for index in range(len(arguments["nodes"]))]
-    return [TaskKey("0x" + keccak(owner + task_id).hex()) for task_id in ids]
+    padded_creator = bytes.fromhex(creator[2:].rjust(2 * _WORD_BYTES, "0"))
+    task_ids = [
+        (first_id + index).to_bytes(_WORD_BYTES) for index in range(len(arguments["nodes"]))
+    ]
+    return [TaskKey("0x" + keccak(padded_creator + task_id).hex()) for task_id in task_ids]
 
 
 def encode_validate_task_call(key: TaskKey) -> str:
@@ -120,5 +122,5 @@ def encode_time_out_task_call(key: TaskKey) -> str:
 def encode_validate_group_call(calldata: str, creator: Address) -> str:
     """Return the calldata that makes the contract compare the answers of a system task."""
     keys = [bytes.fromhex(key[2:]) for key in compute_probe_task_keys(calldata, creator)]
-    group = decode_arguments(CONTRACT, "probe", calldata)["order"][1]
-    return encode_call(CONTRACT, "validateGroup", group, keys)
+    group_id = decode_arguments(CONTRACT, "probe", calldata)["order"][1]
+    return encode_call(CONTRACT, "validateGroup", group_id, keys)

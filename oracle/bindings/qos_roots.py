@@ -197,11 +197,11 @@ class RootsContract:
         block = fetch_newest_block(self._pool_view)
         call = {"to": self.address, "data": encode_call(CONTRACT, "rootOf", round_number)}
         try:
-            result = self._pool_view.request("eth_call", call, hex(block.number))
+            result_hex = self._pool_view.request("eth_call", call, hex(block.number))
         except RevertError:
             return block, None
         with expect_response_format(f"rootOf of a QoSRoots at {self.address}"):
-            root = decode_hash_result(decode_result(CONTRACT, "rootOf", str(result)))
+            root = decode_hash_result(decode_result(CONTRACT, "rootOf", str(result_hex)))
         return block, root
 
     def fetch_configuration(self) -> RootsConfiguration:
@@ -310,6 +310,6 @@ def encode_retry_kick_call(node: Address) -> str:
 
 def build_leaf_values(leaf: NodeLeaf) -> LeafValues:
     """Return a node's leaf as the values of the contract's struct `NodeLeaf`."""
-    encoded = leaf.encode()
-    fields = encoded[2 * _WORD_BYTES : 3 * _WORD_BYTES]
-    return leaf.node, leaf.next_node, int.from_bytes(fields), leaf.pool_hash
+    encoded_leaf = leaf.encode()
+    packed_fields = encoded_leaf[2 * _WORD_BYTES : 3 * _WORD_BYTES]
+    return leaf.node, leaf.next_node, int.from_bytes(packed_fields), leaf.pool_hash

@@ -147,8 +147,8 @@ def _decode_seat(result: "Json | CallRefusedError") -> int | None:
         return None
     if isinstance(result, CallRefusedError):
         raise result
-    (seat,) = decode_result(CONTRACT, "indexOf", str(result))
-    return int(seat)
+    (seat_index,) = decode_result(CONTRACT, "indexOf", str(result))
+    return int(seat_index)
 
 
 def find_outdated_words(
@@ -200,10 +200,12 @@ def _find_cheapest_runs(
     whole_cost = _CALL_COST_WORDS + count
     if count == 1:
         return whole_cost, [(first, 1)]
-    half = count // 2
-    split = bisect_left(indexes, first + half)
-    left_cost, left_runs = _find_cheapest_runs(indexes[:split], first, half)
-    right_cost, right_runs = _find_cheapest_runs(indexes[split:], first + half, half)
+    half_count = count // 2
+    split_index = bisect_left(indexes, first + half_count)
+    left_cost, left_runs = _find_cheapest_runs(indexes[:split_index], first, half_count)
+    right_cost, right_runs = _find_cheapest_runs(
+        indexes[split_index:], first + half_count, half_count
+    )
     if whole_cost <= left_cost + right_cost:
         return whole_cost, [(first, count)]
     return left_cost + right_cost, left_runs + right_runs
@@ -221,5 +223,5 @@ def encode_bind_seats_call(proofs: Sequence[NodeProof]) -> str:
 
     The proofs are of the round that is LAG rounds older than the last round.
     """
-    leaves = [build_leaf_values(proof.leaf) for proof in proofs]
-    return encode_call(CONTRACT, "bind", leaves, [proof.hashes for proof in proofs])
+    leaf_values = [build_leaf_values(proof.leaf) for proof in proofs]
+    return encode_call(CONTRACT, "bind", leaf_values, [proof.hashes for proof in proofs])

@@ -125,13 +125,13 @@ def check_dispatcher_key(pool_view: PoolView, network: Address, dispatcher: Addr
 def _fetch_dispatcher(pool_view: PoolView, network: Address) -> str:
     call = {"to": network, "data": encode_call(CONTRACT, "dispatcher")}
     try:
-        result = pool_view.request("eth_call", call, "latest")
+        result_hex = pool_view.request("eth_call", call, "latest")
     except RevertError:
         raise TransientError(
             f"the contract at {network} does not look like a TaskNetwork"
         ) from None
     with expect_response_format(f"a TaskNetwork at {network}"):
-        (address,) = decode_result(CONTRACT, "dispatcher", result)
+        (address,) = decode_result(CONTRACT, "dispatcher", result_hex)
         return str(address).lower()
 
 

@@ -87,8 +87,8 @@ def fetch_timelock_delay(pool_view: PoolView, admin: Address) -> int | None:
     """
     call = {"to": admin, "data": encode_call(TIMELOCK, "getMinDelay")}
     try:
-        result = pool_view.request("eth_call", call, "latest")
-        (delay,) = decode_result(TIMELOCK, "getMinDelay", str(result))
+        result_hex = pool_view.request("eth_call", call, "latest")
+        (delay,) = decode_result(TIMELOCK, "getMinDelay", str(result_hex))
     except (RevertError, ValueError, AttributeError):
         return None
     return int(delay)
@@ -144,11 +144,11 @@ class TimelockRoles:
         name_by_account = {ZERO_ADDRESS: "anyone", self.timelock: "itself"}
         role_texts = []
         for role in ROLE_ID_BY_NAME:
-            names = [
+            account_names = [
                 name_by_account.get(account, account)
                 for account in self.get_accounts_with_role(role)
             ]
-            role_texts.append(f"{role} {', '.join(names) or 'nobody'}")
+            role_texts.append(f"{role} {', '.join(account_names) or 'nobody'}")
         return f"roles of the timelock: {'; '.join(role_texts)}"
 
 
@@ -183,11 +183,11 @@ def _fetch_granted_roles(
 ) -> set[RoleHolder]:
     """Return every role that was granted since `start_block`, including revoked roles."""
     with expect_response_format("the number of the newest block"):
-        head = parse_quantity(endpoint.request("eth_blockNumber"))
-    granted: set[RoleHolder] = set()
+        head_number = parse_quantity(endpoint.request("eth_blockNumber"))
+    role_holders: set[RoleHolder] = set()
     first_block, max_blocks = start_block, _MAX_BLOCKS
-    while first_block <= head:
-        last_block = min(head, first_block + max_blocks - 1)
+    while first_block <= head_number:
+        last_block = min(head_number, first_block + max_blocks - 1)
         block_range = {"fromBlock": hex(first_block), "toBlock": hex(last_block)}
         try:
             logs = endpoint.request(
@@ -200,9 +200,11 @@ def _fetch_granted_roles(
             max_blocks = (last_block - first_block + 1) // 2
             continue
         with expect_response_format("logs of the timelock"):
-            granted |= {holder for log in logs if (holder := _decode_role_holder(log)) is not None}
+            role_holders |= {
+                holder for log in logs if (holder := _decode_role_holder(log)) is not None
+            }
         first_block = last_block + 1
-    return granted
+    return role_holders
 
 
 def _decode_role_holder(log: Json) -> RoleHolder | None:
@@ -223,7 +225,7 @@ def _fetch_current_role_holders(
 
 
 def _has_role(endpoint: EndpointCaller, timelock: Address, holder: RoleHolder) -> bool:
-    data = encode_call(TIMELOCK, "hasRole", ROLE_ID_BY_NAME[holder.role], holder.account)
-    result = endpoint.request("eth_call", {"to": timelock, "data": data}, "latest")
+    calldata = encode_call(TIMELOCK, "hasRole", ROLE_ID_BY_NAME[holder.role], holder.account)
+    result_hex = endpoint.request("eth_call", {"to": timelock, "data": calldata}, "latest")
     with expect_response_format("the result of hasRole"):
-        return bool(decode_result(TIMELOCK, "hasRole", result)[0])
+        return bool(decode_result(TIMELOCK, "hasRole", result_hex)[0])

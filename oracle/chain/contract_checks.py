@@ -58,13 +58,13 @@ def verify_contract_code(endpoint: Endpoint, reader: EventReader) -> None:
                 if _is_topic_in_runtime_code(reader, event_topic)
             ]
         )
-        missing = [
+        missing_topics = [
             topic
             for topic in expected_topics
             if _format_push_operand(topic) not in str(code).lower()
         ]
-        if missing:
-            names = ", ".join(sorted(map(reader.get_event_name, missing)))
+        if missing_topics:
+            names = ", ".join(sorted(map(reader.get_event_name, missing_topics)))
             raise WrongContractError(
                 f"{location}: the contract's code does not emit {names}; it is a different "
                 "contract or version"
@@ -78,10 +78,10 @@ def _is_topic_in_runtime_code(reader: EventReader, topic: str) -> bool:
 
 def _format_push_operand(topic: str) -> str:
     """Return the topic's hex digits without leading zero bytes, as in a PUSH instruction."""
-    digits = topic[2:]
-    while digits.startswith("00"):
-        digits = digits[2:]
-    return digits
+    hex_digits = topic[2:]
+    while hex_digits.startswith("00"):
+        hex_digits = hex_digits[2:]
+    return hex_digits
 
 
 _WORD = 64
@@ -116,10 +116,10 @@ def fetch_contract_counters(
             selector = load_abi(abi_path).functions[function].selector
             params.append([{"to": address, "data": selector}, {"blockHash": block_hash}])
     try:
-        answers = endpoint.client.call_batch("eth_call", params, str) if params else []
+        counter_results = endpoint.client.call_batch("eth_call", params, str) if params else []
         return {
             name: _parse_first_word(endpoint.name, answer)
-            for name, answer in zip(names, answers, strict=True)
+            for name, answer in zip(names, counter_results, strict=True)
         }
     except RpcError as error:
         if error.kind not in _UNSUPPORTED_CALL_ERRORS:

@@ -62,12 +62,16 @@ class StallDetector:
 
     def observe_head(self, latest: BlockRef, older_block: BlockRef, now: float) -> None:
         """Record the newest block as of `now`; `older_block` is used to compute the block time."""
-        previous = self._newest_number or older_block
-        if latest.hash != previous.hash:
-            if latest.number > previous.number:
-                block_seconds = (latest.time - previous.time) / (latest.number - previous.number)
-                mean = self.block_seconds or block_seconds
-                self.block_seconds = max(0.0, mean + _NEWEST_WEIGHT * (block_seconds - mean))
+        previous_head = self._newest_number or older_block
+        if latest.hash != previous_head.hash:
+            if latest.number > previous_head.number:
+                block_seconds = (latest.time - previous_head.time) / (
+                    latest.number - previous_head.number
+                )
+                mean_block_seconds = self.block_seconds or block_seconds
+                self.block_seconds = max(
+                    0.0, mean_block_seconds + _NEWEST_WEIGHT * (block_seconds - mean_block_seconds)
+                )
             self._newest_number, self._stalled_seconds = latest, 0.0
         else:
             self._stalled_seconds += min(_MAX_COUNTED_SECONDS, max(0.0, now - self._checked_at))
@@ -228,17 +232,17 @@ class HeadTracker:
 
         No endpoint has a new block, so the chain has stalled or has become shorter.
         """
-        best = max(
+        best_heads = max(
             heads_of_lagging.values(), key=lambda lagging_heads: lagging_heads.latest.number
         )
         self._endpoints.clear_failures(
             endpoint
             for endpoint, heads in heads_of_lagging.items()
-            if heads.latest.number == best.latest.number
+            if heads.latest.number == best_heads.latest.number
         )
-        self._all_stalled = best.latest.number <= self._newest_number
+        self._all_stalled = best_heads.latest.number <= self._newest_number
         self._moved_at = self._clock()
-        return best
+        return best_heads
 
     def _record_heads(self, heads: Heads) -> Heads:
         now = self._clock()
@@ -256,9 +260,9 @@ class HeadTracker:
         if len(self._endpoints) == 1:
             return False
         is_stalled = self._clock() - self._moved_at > STANDSTILL_SECONDS
-        is_first = self._newest_number < 0
+        is_first_fetch = self._newest_number < 0
         return (
-            is_first
+            is_first_fetch
             or newest_block < self._newest_number
             or (newest_block == self._newest_number and is_stalled)
         )
@@ -291,13 +295,13 @@ class HeadClaims:
         claimed_number = heads.latest.number
         if claimed_number <= self._known_number + MAX_UNCHECKED_BLOCKS:
             return None
-        witness = self._fetch_lower_head(heads)
-        if witness is None:
+        lower_witness = self._fetch_lower_head(heads)
+        if lower_witness is None:
             return None
-        lower_number = witness.head.number
+        lower_number = lower_witness.head.number
         is_confirmed = claimed_number <= lower_number + MAX_UNCHECKED_BLOCKS
         if not is_confirmed and not self._shows_blocks_above(heads, lower_number):
-            return witness
+            return lower_witness
         self._known_number = max(self._known_number, min(claimed_number, lower_number))
         return None
 
@@ -306,8 +310,12 @@ class HeadClaims:
 
         Blocks up to the latest block of `heads` could not be read.
         """
-        witness = self._fetch_lower_head(heads)
-        return None if witness is None or witness.head.number >= heads.latest.number else witness
+        lower_witness = self._fetch_lower_head(heads)
+        return (
+            None
+            if lower_witness is None or lower_witness.head.number >= heads.latest.number
+            else lower_witness
+        )
 
     def _fetch_lower_head(self, heads: Heads) -> Witness | None:
         """Return the other witness with the highest head, or None if it is below known blocks."""

@@ -52,21 +52,21 @@ def determine_final_block(
     if previous_final is not None and final_height <= previous_final.number:
         return previous_final
     is_tagged_block = finalized is not None and finalized.number == final_height
-    candidate = (
+    candidate_block = (
         finalized
         if is_tagged_block and finalized is not None
         else fetch_block_at_or_below(endpoint, final_height)
     )
     max_timestamp = latest.time - finality.seconds
-    if finality.seconds and candidate.time > max_timestamp:
-        candidate = _find_last_block_before_time(
-            endpoint, previous_final, candidate, max_timestamp
+    if finality.seconds and candidate_block.time > max_timestamp:
+        candidate_block = _find_last_block_before_time(
+            endpoint, previous_final, candidate_block, max_timestamp
         )
     # If the chain skipped heights, the candidate may be below the requested height, and even below
     # `previous_final`.
-    if previous_final is not None and candidate.number < previous_final.number:
+    if previous_final is not None and candidate_block.number < previous_final.number:
         return previous_final
-    return candidate
+    return candidate_block
 
 
 def _find_last_block_before_time(
@@ -236,12 +236,12 @@ def _confirm_latest_block(
 
 def _advance_finalized_block(endpoint: Endpoint, finalized: BlockRef | None) -> BlockRef | None:
     """Return the highest finalized block that the endpoint has returned so far."""
-    previous = endpoint.finalized
+    previous_finalized = endpoint.finalized
     if finalized is None:
         return None
-    if previous is not None and finalized.number < previous.number:
+    if previous_finalized is not None and finalized.number < previous_finalized.number:
         metrics.FINAL_BACKWARDS.labels(endpoint.name).inc()
-        return previous
+        return previous_finalized
     endpoint.finalized = finalized
     return finalized
 

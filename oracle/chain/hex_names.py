@@ -82,10 +82,10 @@ def format_account_id(chain_id: int, address: Address) -> str:
 
 def format_checksum_address(address: Address) -> str:
     """Return an address in the mixed case of its EIP-55 checksum."""
-    digits = address[2:]
-    nibbles = keccak(digits.encode()).hex()
+    hex_digits = address[2:]
+    hash_digits = keccak(hex_digits.encode()).hex()
     checksummed_digits = (
         digit.upper() if int(nibble, 16) >= _MIN_UPPER_CASE_NIBBLE else digit
-        for digit, nibble in zip(digits, nibbles, strict=False)
+        for digit, nibble in zip(hex_digits, hash_digits, strict=False)
     )
     return "0x" + "".join(checksummed_digits)

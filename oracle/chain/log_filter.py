@@ -39,8 +39,8 @@ class LogFilter:
     def __post_init__(self) -> None:
         addresses = tuple(sorted(self.addresses))
         topics = tuple(sorted(self.topics))
-        pairs = tuple(product(addresses, topics))
-        object.__setattr__(self, "native_filter", (addresses, topics, pairs))
+        address_topic_pairs = tuple(product(addresses, topics))
+        object.__setattr__(self, "native_filter", (addresses, topics, address_topic_pairs))
 
     def build_range_params(self, blocks: BlockRange) -> list[object]:
         """Return the `eth_getLogs` parameters for a block range."""
@@ -137,8 +137,8 @@ def _convert_hex_to_lower_case(responses: Sequence[LogResponse]) -> None:
 
 def _are_lower_case_hex(texts: Sequence[str]) -> bool:
     """Return whether all texts are lower-case `0x` hex."""
-    remaining = "".join(texts).encode().translate(None, b"0123456789abcdef")
-    return remaining == b"x" * len(texts)
+    non_hex_bytes = "".join(texts).encode().translate(None, b"0123456789abcdef")
+    return non_hex_bytes == b"x" * len(texts)
 
 
 def _parse_logs(responses: Sequence[LogResponse]) -> list[Log]:

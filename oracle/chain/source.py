@@ -131,8 +131,8 @@ class ChainSource:
                 return another hash than `known_hash`.
         """
         if known_hash is None:
-            genesis = self.fetch_header(0)
-            shown_hashes = [] if genesis is None else [genesis.hash]
+            genesis_header = self.fetch_header(0)
+            shown_hashes = [] if genesis_header is None else [genesis_header.hash]
         else:
             shown_hashes = [
                 witness.block.hash
@@ -174,10 +174,10 @@ class ChainSource:
 
         Return False if no other endpoint has a lower head that may be the real head of the chain.
         """
-        witness = self._head_claims.find_readable_head(heads)
-        if witness is None:
+        readable_head = self._head_claims.find_readable_head(heads)
+        if readable_head is None:
             return False
-        self._reject_head(heads, witness)
+        self._reject_head(heads, readable_head)
         return True
 
     def _reject_head(self, heads: Heads, witness: Witness) -> None:
@@ -235,8 +235,8 @@ class ChainSource:
             self._read_ahead_queue.discard_pending()
             if max_blocks is not None:
                 blocks = blocks.take_first(max_blocks)
-            part = self._window_source.limit_range(blocks, with_headers=True)
-            window = self._window_source.fetch_window(part, with_headers=True)
+            range_to_fetch = self._window_source.limit_range(blocks, with_headers=True)
+            window = self._window_source.fetch_window(range_to_fetch, with_headers=True)
         else:
             is_worth_workers = len(blocks) >= self._min_worker_blocks
             window = self._read_ahead_queue.take_window(
@@ -270,16 +270,18 @@ class ChainSource:
             return self._window_source.fetch_verified_window(
                 blocks, level, endpoint, excluded_endpoint
             )
-        queue = self._reverification_queues.get((level, endpoint))
+        reverification_queue = self._reverification_queues.get((level, endpoint))
         if self._read_ahead_queue.workers is not None and len(blocks) >= self._min_worker_blocks:
-            queue = queue or build_verification_queue(
+            reverification_queue = reverification_queue or build_verification_queue(
                 self._read_ahead_queue.workers, level, endpoint
             )
-            self._reverification_queues[level, endpoint] = queue
-        if queue is not None:
-            return queue.take_window(blocks, max_blocks, prefer_workers=True)
-        part = blocks.take_first(max_blocks)
-        return self._window_source.fetch_verified_window(part, level, endpoint, excluded_endpoint)
+            self._reverification_queues[level, endpoint] = reverification_queue
+        if reverification_queue is not None:
+            return reverification_queue.take_window(blocks, max_blocks, prefer_workers=True)
+        range_to_fetch = blocks.take_first(max_blocks)
+        return self._window_source.fetch_verified_window(
+            range_to_fetch, level, endpoint, excluded_endpoint
+        )
 
     def fetch_witnesses(
         self,

@@ -52,10 +52,10 @@ def _collect_chain_proof_failures(
     endpoints: EndpointPool, grace_seconds: float
 ) -> dict[Endpoint, RpcError]:
     """Return the endpoints that could not be proven to be on the chain, with their errors."""
-    slots = BoundedSemaphore(_MAX_CONCURRENT)
+    check_slots = BoundedSemaphore(_MAX_CONCURRENT)
 
     def prove_endpoint_chain(endpoint: Endpoint) -> None:
-        with slots:
+        with check_slots:
             endpoints.prove_chain(endpoint)
 
     future_by_endpoint = {
@@ -65,21 +65,23 @@ def _collect_chain_proof_failures(
         )
         for endpoint in endpoints
     }
-    waiting = set(future_by_endpoint.values())
-    while waiting:
-        finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-        if any(finished_future.exception() is None for finished_future in finished):
-            wait(waiting, grace_seconds)
+    unfinished_futures = set(future_by_endpoint.values())
+    while unfinished_futures:
+        finished_futures, unfinished_futures = wait(
+            unfinished_futures, return_when=FIRST_COMPLETED
+        )
+        if any(finished_future.exception() is None for finished_future in finished_futures):
+            wait(unfinished_futures, grace_seconds)
             break
-    failures: dict[Endpoint, RpcError] = {}
+    failure_by_endpoint: dict[Endpoint, RpcError] = {}
     for endpoint, future in future_by_endpoint.items():
         if not future.done():
-            failures[endpoint] = RpcTimeoutError(endpoint.name, "answer")
+            failure_by_endpoint[endpoint] = RpcTimeoutError(endpoint.name, "answer")
         elif isinstance(error := future.exception(), RpcError):
-            failures[endpoint] = error
+            failure_by_endpoint[endpoint] = error
         elif error is not None:
             raise error
-    return failures
+    return failure_by_endpoint
 
 
 def _build_unavailable_error(endpoints: EndpointPool, failures: list[RpcError]) -> TransientError:

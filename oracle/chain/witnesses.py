@@ -58,16 +58,16 @@ class WitnessFetcher:
     ) -> list[Witness]:
         """Return the witnesses of a height; see `ChainSource.fetch_witnesses`."""
         witnesses = []
-        skipped = {excluded_endpoint, *self._endpoints.get_quarantine_reasons()}
+        skipped_endpoints = {excluded_endpoint, *self._endpoints.get_quarantine_reasons()}
         if skip_slow_endpoints and len(self._endpoints) > 1:
-            skipped |= {
+            skipped_endpoints |= {
                 endpoint.name
                 for endpoint in self._endpoints
                 if self._is_slow(endpoint)
                 or endpoint.health.rate_limiter.get_blocked_seconds() > 0
             }
         for endpoint in self._endpoints:
-            if endpoint.name in skipped:
+            if endpoint.name in skipped_endpoints:
                 continue
             started_at = self._clock()
             try:
@@ -85,15 +85,15 @@ class WitnessFetcher:
         self, number: int, excluded_endpoint: str, is_deep_enough: DepthCheck
     ) -> Witness | None:
         """Return a second witness of a height; see `ChainSource.fetch_second_witness`."""
-        lagging: Witness | None = None
+        lagging_witness: Witness | None = None
         for witness in self._iterate_other_witnesses(excluded_endpoint, number):
             if witness.block is None:
                 continue
             if is_deep_enough(witness.block, witness.head):
                 return witness
-            if lagging is None or witness.head.number > lagging.head.number:
-                lagging = witness
-        return lagging
+            if lagging_witness is None or witness.head.number > lagging_witness.head.number:
+                lagging_witness = witness
+        return lagging_witness
 
     def fetch_highest_head(self, excluded_endpoint: str, sufficient_number: int) -> Witness | None:
         """Return the witness with the highest head, or None if no witness answers.
@@ -101,13 +101,13 @@ class WitnessFetcher:
         Endpoints of the same witness as `excluded_endpoint` are left out. The others are queried
         in turn until one has reached `sufficient_number`.
         """
-        highest: Witness | None = None
+        highest_witness: Witness | None = None
         for witness in self._iterate_other_witnesses(excluded_endpoint, "latest"):
-            if highest is None or witness.head.number > highest.head.number:
-                highest = witness
+            if highest_witness is None or witness.head.number > highest_witness.head.number:
+                highest_witness = witness
             if witness.head.number >= sufficient_number:
                 break
-        return highest
+        return highest_witness
 
     def _iterate_other_witnesses(
         self, excluded_endpoint: str, height_or_tag: int | str
@@ -143,9 +143,9 @@ class WitnessFetcher:
     def _mark_slow(self, endpoint: Endpoint, elapsed_seconds: float) -> None:
         """Exclude an endpoint from routine comparisons if its response took too long."""
         if elapsed_seconds > _SLOW_SECONDS:
-            until = self._clock() + _compute_backoff_seconds(elapsed_seconds)
+            slow_until = self._clock() + _compute_backoff_seconds(elapsed_seconds)
             self._slow_until[endpoint.name] = max(
-                until, self._slow_until.get(endpoint.name, until)
+                slow_until, self._slow_until.get(endpoint.name, slow_until)
             )
 
     def _is_slow(self, endpoint: Endpoint) -> bool:

@@ -25,12 +25,12 @@ def list_breaking_changes(
     If `previous_version` is None, the changes of all versions are returned. A version without
     breaking changes is left out.
     """
-    changes = {}
+    changes_by_version = {}
     for version, section in releases.items():
         if version == previous_version:
             break
         _, _, text = section.partition(f"\n{_BREAKING_HEADING}\n")
-        items = re.split(r"^- ", text.partition("\n### ")[0], flags=re.MULTILINE)[1:]
-        if items:
-            changes[version] = [" ".join(item.split()) for item in items]
-    return changes
+        change_texts = re.split(r"^- ", text.partition("\n### ")[0], flags=re.MULTILINE)[1:]
+        if change_texts:
+            changes_by_version[version] = [" ".join(item.split()) for item in change_texts]
+    return changes_by_version

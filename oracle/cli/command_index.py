@@ -265,9 +265,9 @@ class CommandIndex(TyperGroup):
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        resolved = super().resolve_command(ctx, args)
+        resolved_command = super().resolve_command(ctx, args)
         _log_to_stderr()
-        return resolved
+        return resolved_command
 
 
 def _log_to_stderr() -> None:

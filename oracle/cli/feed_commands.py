@@ -69,10 +69,10 @@ def list_faults(
             else "feed.url is not set: no feed is configured"
         )
     for issue in faults:
-        state = "OPEN" if issue.accepted_at is None else "accepted"
+        state_text = "OPEN" if issue.accepted_at is None else "accepted"
         found_time = format_block_time(issue.found_at)
         typer.echo(
-            f"{state} {issue.kind} at row {issue.row} of stream {issue.stream}, {found_time}"
+            f"{state_text} {issue.kind} at row {issue.row} of stream {issue.stream}, {found_time}"
         )
         typer.echo(f"  {issue.detail}")
 

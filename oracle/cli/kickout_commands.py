@@ -256,7 +256,7 @@ def _run_kickout_command(
     `command` is the name of the command, the action to confirm, and the function that plans the
     call.
     """
-    name, action, plan_node_call = command
+    command_name, action, plan_node_call = command
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         get_oracle_address(index.config)
         case = _get_kickout_case(index, node)
@@ -266,11 +266,11 @@ def _run_kickout_command(
 
         with open_reporter_on_checked_chain(index) as reporter:
             if not (yes or dry_run):
-                check_call_can_be_sent(reporter, f"kickout {name}", plan)
+                check_call_can_be_sent(reporter, f"kickout {command_name}", plan)
             if confirm_action(f"{action} {case.node}", yes=yes, dry_run=dry_run):
                 steps = [
                     f"{step.action} {step.detail}"
-                    for step in plan_and_send_call(reporter, f"kickout {name}", plan)
+                    for step in plan_and_send_call(reporter, f"kickout {command_name}", plan)
                 ]
             else:
                 steps = [describe_dry_run(reporter, plan, "the call would be planned and sent")]
@@ -366,9 +366,9 @@ def _build_result(
     reporter: Reporter, case: KickoutCase, steps: Sequence[str], *, dry_run: bool
 ) -> KickoutResult:
     with reporter.index.store.read_transaction() as uow:
-        (entry,) = build_kickout_case_entries(uow, [case])
+        (case_entry,) = build_kickout_case_entries(uow, [case])
     return KickoutResult(
-        **dict(entry),
+        **dict(case_entry),
         dry_run=dry_run,
         steps=list(steps),
     )
@@ -382,9 +382,9 @@ def _print_kickout_result(result: KickoutResult, *, as_json: bool) -> None:
     if as_json:
         print_model(result)
         return
-    names = KickoutResult.model_fields if result.dry_run else ("node", "steps")
-    width = max(map(len, names)) + 2
-    for name in names:
+    shown_fields = KickoutResult.model_fields if result.dry_run else ("node", "steps")
+    width = max(map(len, shown_fields)) + 2
+    for name in shown_fields:
         for line in _format_value(getattr(result, name)):
             typer.echo(f"{name:<{width}}{line}")
 

@@ -86,9 +86,9 @@ def plan_manual_execution(context: KickoutContext, node: Address, heads: Heads) 
             "`qos-oracle kickout clear` ends the accusation"
         )
     contract_status = context.quorum.fetch_contract_status()
-    pending_text = "; ".join(_iterate_unmet_conditions(accusation, contract_status))
-    if pending_text:
-        raise InputError(f"{node}: the kickout cannot be executed yet: {pending_text}")
+    unmet_conditions_text = "; ".join(_iterate_unmet_conditions(accusation, contract_status))
+    if unmet_conditions_text:
+        raise InputError(f"{node}: the kickout cannot be executed yet: {unmet_conditions_text}")
     step = plan_execution(context, case, last_round, contract_status)
     return step or _raise_not_planned_error(context, node)
 
@@ -148,9 +148,9 @@ def _iterate_unmet_conditions(
 ) -> Iterator[str]:
     now, head = contract_status.block.time, contract_status.head
     if now < accusation.ready_at:
-        left = accusation.ready_at - now
+        seconds_left = accusation.ready_at - now
         deadline = format_block_time(accusation.ready_at)
-        yield f"the vetoer has until {deadline}, {left} s of chain time from now"
+        yield f"the vetoer has until {deadline}, {seconds_left} s of chain time from now"
     executable_round = accusation.round + contract_status.limits.kick_rounds
     if head.round < executable_round:
         yield f"round {executable_round} must be accepted first, the newest is {head.round}"

@@ -215,14 +215,14 @@ def _open_closed_standard_files() -> None:
 
 def _replace_stdout() -> None:
     """Replace `sys.stdout` with a stream that records its own write errors."""
-    output = sys.stdout
-    output.flush()
-    raw = OutputFile(output.fileno(), "wb", closefd=False)
+    original_stdout = sys.stdout
+    original_stdout.flush()
+    raw_output = OutputFile(original_stdout.fileno(), "wb", closefd=False)
     sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(raw),
-        encoding=output.encoding,
-        errors=output.errors,
-        line_buffering=output.isatty() or bool(os.environ.get("PYTHONUNBUFFERED")),
+        io.BufferedWriter(raw_output),
+        encoding=original_stdout.encoding,
+        errors=original_stdout.errors,
+        line_buffering=original_stdout.isatty() or bool(os.environ.get("PYTHONUNBUFFERED")),
     )
 
 

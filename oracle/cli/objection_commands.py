@@ -129,9 +129,11 @@ def answer(
         statement = AnswerStatement(
             newest.node, newest.due_since, is_accepted, reason.strip(), int(unix_seconds())
         )
-        unsigned = ObjectionAnswer(*astuple(statement))
+        unsigned_answer = ObjectionAnswer(*astuple(statement))
         answered = (
-            unsigned if dry_run else sign_objection_answer(records.config, statement, unsigned)
+            unsigned_answer
+            if dry_run
+            else sign_objection_answer(records.config, statement, unsigned_answer)
         )
         if not dry_run:
             # No lease is needed: a running daemon waits for this answer, but only reads answers.
@@ -217,28 +219,28 @@ def sign(  # noqa: PLR0913  a command line's options are its parameters
 
     Nothing is sent without --send. Any account may send the call; the node itself needs no ether.
     """
-    settings = load_config(config)
-    contract = _get_objections_address(settings)
-    number = _parse_objection_reason(reason)
+    loaded_config = load_config(config)
+    contract = _get_objections_address(loaded_config)
+    reason_number = _parse_objection_reason(reason)
     if len(explanation.encode()) > MAX_WORDS_BYTES:
         raise InputError(
             f"--text: {len(explanation.encode())} bytes; the maximum is {MAX_WORDS_BYTES}"
         )
     signer = KeySigner.open(keystore, password_file)
-    with open_checked_chain(settings) as chain:
+    with open_checked_chain(loaded_config) as chain:
         head = chain.fetch_heads().latest
-        pool_view = open_report_account(settings, chain).pool_view
+        pool_view = open_report_account(loaded_config, chain).pool_view
         seq = ObjectionsContract(pool_view, contract).fetch_next_objection_seq(
             signer.address, head
         )
     statement = ObjectionStatement(
-        signer.address, due_since, number, explanation, seq, head.time + valid_seconds
+        signer.address, due_since, reason_number, explanation, seq, head.time + valid_seconds
     )
-    signature = signer.sign_objection(statement, Domain(settings.chain.id, contract))
+    signature = signer.sign_objection(statement, Domain(loaded_config.chain.id, contract))
     signed = SignedObjectionAnswer(
         node=statement.node,
         due_since=due_since,
-        reason=number.option,
+        reason=reason_number.option,
         text=explanation,
         seq=seq,
         deadline=statement.deadline,
@@ -267,9 +269,9 @@ def post_objection(url: str, signed: SignedObjectionAnswer) -> None:
         InputError: the reporter refuses the objection, or `url` does not lead to a read API.
         TransientError: there is no response.
     """
-    name = redact_url(url, ("http", "https"), "--send")
+    redacted_url = redact_url(url, ("http", "https"), "--send")
     http = BoundedHttp(
-        f"{url.rstrip('/')}/v1/objections", name=name, max_bytes=_MAX_RESPONSE_BYTES
+        f"{url.rstrip('/')}/v1/objections", name=redacted_url, max_bytes=_MAX_RESPONSE_BYTES
     )
     try:
         response = http.post(signed.model_dump_json().encode(), *_POST_SECONDS)
@@ -281,7 +283,7 @@ def post_objection(url: str, signed: SignedObjectionAnswer) -> None:
         detail = str(json.loads(response.body)["detail"])
     except (ValueError, KeyError, TypeError):
         detail = f"HTTP status {response.status}; --send takes the address of a read API"
-    raise InputError(f"{name}: the objection was refused: {sanitize_text(detail)}")
+    raise InputError(f"{redacted_url}: the objection was refused: {sanitize_text(detail)}")
 
 
 @contextmanager

@@ -174,8 +174,10 @@ def bump(
             detail = replacement.fee_text
             if not dry_run:
                 detail = send_fee_bump(context, replacement, heads).detail
-    change = _build_replacement_result("bumped", intent, replacement, detail, dry_run=dry_run)
-    _print_outbox_change(change, as_json=as_json)
+    outbox_change = _build_replacement_result(
+        "bumped", intent, replacement, detail, dry_run=dry_run
+    )
+    _print_outbox_change(outbox_change, as_json=as_json)
 
 
 def cancel(
@@ -199,7 +201,7 @@ def cancel(
             raise InputError(_format_intent_refusal(intent, "cancelled"))
         _reject_replaced_intent(records, intent)
         confirm_action(f"cancel intent {intent.id} irreversibly", yes=yes, dry_run=dry_run)
-        change = OutboxChange(
+        outbox_change = OutboxChange(
             did="cancelled", dry_run=dry_run, intent=intent.id, nonce=intent.nonce
         )
         if intent.state is not IntentState.LIVE:
@@ -215,12 +217,16 @@ def cancel(
                 context,
                 chain,
             ):
-                no_op = prepare_noop_replacement(context, intent.id)
-                detail = f"a no-op at nonce {intent.nonce}, {no_op.fee_text}"
+                noop_replacement = prepare_noop_replacement(context, intent.id)
+                detail = f"a no-op at nonce {intent.nonce}, {noop_replacement.fee_text}"
                 if not dry_run:
-                    detail = replace_with_noop(context, no_op, chain.fetch_heads()).detail
-            change = _build_replacement_result("cancelled", intent, no_op, detail, dry_run=dry_run)
-    _print_outbox_change(change, as_json=as_json)
+                    detail = replace_with_noop(
+                        context, noop_replacement, chain.fetch_heads()
+                    ).detail
+            outbox_change = _build_replacement_result(
+                "cancelled", intent, noop_replacement, detail, dry_run=dry_run
+            )
+    _print_outbox_change(outbox_change, as_json=as_json)
 
 
 @contextmanager

@@ -89,16 +89,18 @@ def _format_field(name: str, value: object) -> str:
 
 def _format_journal_entries(entries: Sequence[JournalLine]) -> str:
     """Return one line for consecutive journal entries with equal content."""
-    first = entries[0]
-    last = entries[-1]
-    actor_note = "" if first.actor is None else f"by {first.actor}"
-    detail = " ".join(part for part in (first.detail, actor_note) if part)
+    first_entry = entries[0]
+    last_entry = entries[-1]
+    actor_note = "" if first_entry.actor is None else f"by {first_entry.actor}"
+    detail = " ".join(part for part in (first_entry.detail, actor_note) if part)
     count_text = _COUNT_WORDS.get(len(entries), f"{len(entries)} times")
     repeat_note = (
-        "" if len(entries) == 1 else f" ({count_text}, until {format_utc(last.at, _TIME_FORMAT)})"
+        ""
+        if len(entries) == 1
+        else f" ({count_text}, until {format_utc(last_entry.at, _TIME_FORMAT)})"
     )
-    entry_text = f"{first.event:<{_EVENT_WIDTH}} {detail}".rstrip()
-    return f"{format_utc(first.at, _TIME_FORMAT)}  {entry_text}{repeat_note}"
+    entry_text = f"{first_entry.event:<{_EVENT_WIDTH}} {detail}".rstrip()
+    return f"{format_utc(first_entry.at, _TIME_FORMAT)}  {entry_text}{repeat_note}"
 
 
 def _format_attempt(attempt: AttemptView) -> str:
@@ -198,9 +200,9 @@ def list_intents(
         raise InputError(f"--kind {kind}: unknown kind; expected one of: {_KINDS}")
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:
         intents = uow.outbox.intents.list_newest(limit, state, kind)
-        paused = uow.outbox.accounts.get_pause_by_account()
+        pause_by_account = uow.outbox.accounts.get_pause_by_account()
         sent_states = [load_sent_state(uow, intent) for intent in intents]
-    for account, pause in paused.items():
+    for account, pause in pause_by_account.items():
         typer.echo(
             f"{account.address} sends nothing: {pause.reason} ({pause.kind.value}): "
             f"{format_resume_action(account, pause)}",
@@ -208,8 +210,13 @@ def list_intents(
         )
     now = int(unix_seconds())
     if as_json:
-        pairs = zip(intents, sent_states, strict=True)
-        print_model([build_intent_view(intent, sent_state, now) for intent, sent_state in pairs])
+        intents_with_states = zip(intents, sent_states, strict=True)
+        print_model(
+            [
+                build_intent_view(intent, sent_state, now)
+                for intent, sent_state in intents_with_states
+            ]
+        )
         return
     show_intents(zip(intents, sent_states, strict=True), now)
 
@@ -227,16 +234,16 @@ def show_call(
         journal = uow.outbox.journal.list_for_intent(intent.id)
         sent_state = load_sent_state(uow, intent)
         view = build_intent_view(intent, sent_state, int(unix_seconds()))
-        answer = build_intent_detail(view, _find_drawn_node(uow, intent), journal)
+        intent_detail = build_intent_detail(view, _find_drawn_node(uow, intent), journal)
     if as_json:
-        print_model(answer)
+        print_model(intent_detail)
     else:
-        show_intent(answer)
+        show_intent(intent_detail)
 
 
 def _find_drawn_node(uow: UnitOfWork, intent: Intent) -> str | None:
     """Return the node drawn for the task that a call starts, or None if no node was drawn."""
     task = parse_task_key(intent)
-    seed = intent.request.as_of_hash
+    seed_hash = intent.request.as_of_hash
     draws = [] if task is None else uow.draws.list_for_task(TaskKey(task))
-    return next((draw.node for draw in draws if draw.seed_hash == seed), None)
+    return next((draw.node for draw in draws if draw.seed_hash == seed_hash), None)

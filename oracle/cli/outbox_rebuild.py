@@ -99,7 +99,7 @@ def rebuild(
             with hold_command_lease(index.store, _COMMAND) as epoch:
                 get_checked_chain(index)
                 store_or_check_database_identity(index)
-                answers = [
+                rebuilt_accounts = [
                     rebuild_account(account_context, quorum)
                     for account_context, quorum in _open_configured_accounts(index, epoch)
                 ]
@@ -107,12 +107,12 @@ def rebuild(
             warn_if_leased(index.store)
             get_checked_chain(index)
             check_database_identity(index)
-            answers = [
+            rebuilt_accounts = [
                 rebuild_account(account_context, quorum)
                 for account_context, quorum in _open_configured_accounts(index, 0)
             ]
     if as_json:
-        print_model(answers)
+        print_model(rebuilt_accounts)
 
 
 def _open_configured_accounts(
@@ -154,40 +154,40 @@ def _rebuild_account(
     With `dry_run` nothing is stored.
     """
     if not context.sender_account.has_payer:
-        signer_history = None if quorum is None else build_signing_embargo(quorum)
-        if quorum is not None and signer_history is not None and not dry_run:
-            store_signing_embargo(quorum, signer_history, get_actor())
+        signing_embargo = None if quorum is None else build_signing_embargo(quorum)
+        if quorum is not None and signing_embargo is not None and not dry_run:
+            store_signing_embargo(quorum, signing_embargo, get_actor())
         if show_result:
-            _show_signing_embargo(signer_history, dry_run=dry_run)
-        return _add_signing_embargo(RebuiltAccount(dry_run=dry_run), signer_history)
-    findings = plan_outbox_rebuild(context, blocks)
-    may_have_lost_statements = quorum is not None and findings.may_have_lost_calls
-    signer_history = (
+            _show_signing_embargo(signing_embargo, dry_run=dry_run)
+        return _add_signing_embargo(RebuiltAccount(dry_run=dry_run), signing_embargo)
+    rebuild_plan = plan_outbox_rebuild(context, blocks)
+    may_have_lost_statements = quorum is not None and rebuild_plan.may_have_lost_calls
+    signing_embargo = (
         build_signing_embargo(quorum) if quorum is not None and may_have_lost_statements else None
     )
-    if not findings.is_empty and not dry_run:
+    if not rebuild_plan.is_empty and not dry_run:
         rebuild_outbox(
-            context, findings, get_actor(), build_embargo_writer(quorum, signer_history)
+            context, rebuild_plan, get_actor(), build_embargo_writer(quorum, signing_embargo)
         )
     pause = _load_pause_text(context)
     if show_result:
-        _show_rebuild_plan(findings, signer_history, dry_run=dry_run)
-        _warn_if_paused(findings.account, pause)
-    answer = RebuiltAccount(
+        _show_rebuild_plan(rebuild_plan, signing_embargo, dry_run=dry_run)
+        _warn_if_paused(rebuild_plan.account, pause)
+    rebuilt_account = RebuiltAccount(
         dry_run=dry_run,
-        address=findings.account.address,
-        known_next_nonce=findings.next_nonce,
-        mined=findings.mined,
-        pending=findings.pending,
-        next_nonce=max(findings.next_nonce or 0, findings.nonces.stop),
-        rebuilt=tuple(_build_rebuilt_nonce(findings, nonce) for nonce in findings.nonces),
-        dropped=tuple(findings.dropped),
+        address=rebuild_plan.account.address,
+        known_next_nonce=rebuild_plan.next_nonce,
+        mined=rebuild_plan.mined,
+        pending=rebuild_plan.pending,
+        next_nonce=max(rebuild_plan.next_nonce or 0, rebuild_plan.nonces.stop),
+        rebuilt=tuple(_build_rebuilt_nonce(rebuild_plan, nonce) for nonce in rebuild_plan.nonces),
+        dropped=tuple(rebuild_plan.dropped),
         nonces_ahead=tuple(
-            _build_rebuilt_nonce(findings, nonce) for nonce in findings.nonces_ahead
+            _build_rebuilt_nonce(rebuild_plan, nonce) for nonce in rebuild_plan.nonces_ahead
         ),
         paused=pause,
     )
-    return _add_signing_embargo(answer, signer_history)
+    return _add_signing_embargo(rebuilt_account, signing_embargo)
 
 
 def _load_pause_text(context: AccountContext) -> str | None:
@@ -268,23 +268,23 @@ def _format_nonce_range_row(rebuild_plan: RebuildPlan, nonce_range: range) -> li
 
     --json lists every nonce.
     """
-    cells = [_format_nonce_row(rebuild_plan, nonce) for nonce in nonce_range]
-    blocks = [int(block) for _, _, block, _ in cells if block]
+    nonce_cells = [_format_nonce_row(rebuild_plan, nonce) for nonce in nonce_range]
+    blocks = [int(block) for _, _, block, _ in nonce_cells if block]
     block_text = _format_range(range(min(blocks), max(blocks) + 1)) if blocks else ""
-    outcomes = Counter(outcome for *_, outcome in cells)
-    outcome_text = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+    outcome_counts = Counter(outcome for *_, outcome in nonce_cells)
+    outcome_text = ", ".join(f"{count} {outcome}" for outcome, count in outcome_counts.items())
     return [_format_range(nonce_range), f"{len(nonce_range)} nonces", block_text, outcome_text]
 
 
 def group_into_ranges(numbers: Sequence[int]) -> list[range]:
     """Group ascending numbers into ranges of consecutive numbers."""
-    ranges: list[range] = []
+    number_ranges: list[range] = []
     for number in numbers:
-        if ranges and ranges[-1].stop == number:
-            ranges[-1] = range(ranges[-1].start, number + 1)
+        if number_ranges and number_ranges[-1].stop == number:
+            number_ranges[-1] = range(number_ranges[-1].start, number + 1)
         else:
-            ranges.append(range(number, number + 1))
-    return ranges
+            number_ranges.append(range(number, number + 1))
+    return number_ranges
 
 
 def _format_range(number_range: range) -> str:

@@ -234,11 +234,13 @@ def list_queue(  # noqa: PLR0913 - a command line's options are its parameters
     with open_source(events, config) as source:
         choice = choose_queue_system(policy, source)
         if source.config is not None:
-            section = source.config.dispatch
-            fixed_seconds = _add_configured_durations(fixed_seconds, section.fixed_seconds)
-            unit_seconds = _add_configured_durations(unit_seconds, section.unit_seconds)
-            if tasks_per_member is None and section.queue_alpha is not None:
-                tasks_per_member = Fraction(section.queue_alpha)
+            dispatch_section = source.config.dispatch
+            fixed_seconds = _add_configured_durations(
+                fixed_seconds, dispatch_section.fixed_seconds
+            )
+            unit_seconds = _add_configured_durations(unit_seconds, dispatch_section.unit_seconds)
+            if tasks_per_member is None and dispatch_section.queue_alpha is not None:
+                tasks_per_member = Fraction(dispatch_section.queue_alpha)
         pricing = _build_pricing(fixed_seconds, unit_seconds)
         snapshot = source.take_snapshot(SnapshotQuery(choice.rules, at_time))
     node_address = None if node is None else find_address([*snapshot.nodes], "node", node)

@@ -143,11 +143,11 @@ def _print_report_detail(detail: ReportDetail, *, has_shares: bool) -> None:
         return
     # Only legacy rules have incentive shares.
     column_count = 5 if has_shares else 4
-    titles = ("seat", "node", "before", "score", "incentive share")[:column_count]
+    column_titles = ("seat", "node", "before", "score", "incentive share")[:column_count]
     print_table(
-        titles,
+        column_titles,
         (_format_lane_row(lane)[:column_count] for lane in detail.lanes),
-        left_columns=titles[2:],
+        left_columns=column_titles[2:],
     )
 
 

@@ -163,8 +163,10 @@ def _explain_no_pushable_report(due_cuts: list[ReportHeader], contract_status: R
         cut.period: find_missed_reason(cut, contract_status, contract_status.block)
         for cut in due_cuts
     }
-    live = next((period for period, miss_reason in reasons.items() if miss_reason is None), None)
-    if live is None:
+    live_period = next(
+        (period for period, miss_reason in reasons.items() if miss_reason is None), None
+    )
+    if live_period is None:
         last = due_cuts[-1].period
         return (
             "no report can be pushed: no due report can still be accepted (the newest, of "
@@ -172,7 +174,7 @@ def _explain_no_pushable_report(due_cuts: list[ReportHeader], contract_status: R
             "cut the next report"
         )
     return (
-        f"no report is scheduled; the first due report, of period {live}, waits until the "
+        f"no report is scheduled; the first due report, of period {live_period}, waits until the "
         "acceptance of the last round is folded, or for a submission window that was observed "
         "from its start"
     )
@@ -188,8 +190,12 @@ def _describe_push_dry_run(reporter: Reporter, due_report: Report) -> str:
     )
     context = open_reporter_contexts(reporter, 0, unix_seconds).reporting
     with reporter.index.store.read_transaction() as uow:
-        stored = uow.reports.get(due_report.period)
-        is_signed = stored is None or stored.digest is not None or not reporter.account.has_signer
+        stored_report = uow.reports.get(due_report.period)
+        is_signed = (
+            stored_report is None
+            or stored_report.digest is not None
+            or not reporter.account.has_signer
+        )
         hold_reason = None if is_signed else find_hold_reason(context, uow, due_report)
     return description if hold_reason is None else f"it would be held: {hold_reason}"
 
@@ -208,8 +214,8 @@ def _find_due_report_hold(
 def _plan_and_sign_report(contexts: ReporterContexts, heads: Heads) -> StepResult | None:
     """Sign the report, collect signatures, plan the push, and return the last step."""
     last_step = None
-    while (step := plan_push(contexts.reporting, heads)) is not None:
-        last_step = step
-        if step.intent_id is not None:
+    while (push_step := plan_push(contexts.reporting, heads)) is not None:
+        last_step = push_step
+        if push_step.intent_id is not None:
             break
     return last_step

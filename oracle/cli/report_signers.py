@@ -50,13 +50,13 @@ def show_signers(
     Reads the signers from the contract, and requests the statement of every peer in `[reporters]`.
     Exit code 1 if a statement differs.
     """
-    settings = load_config(config)
-    get_oracle_address(settings)
-    with open_records(settings) as records, open_checked_chain(settings) as chain:
-        account = open_report_account(settings, chain)
+    loaded_config = load_config(config)
+    get_oracle_address(loaded_config)
+    with open_records(loaded_config) as records, open_checked_chain(loaded_config) as chain:
+        account = open_report_account(loaded_config, chain)
         status = RootsContract(account.pool_view, account.domain.contract).fetch_status()
         number = round_number or status.head.round + 1
-        comparison = _compare_round_statements(settings, records.store, status, number)
+        comparison = _compare_round_statements(loaded_config, records.store, status, number)
     if as_json:
         print_model(comparison)
     else:
@@ -68,22 +68,24 @@ def show_signers(
 def _compare_round_statements(
     config: Config, store: Store, status: RootsStatus, number: int
 ) -> RoundSignatures:
-    statements, silent = _collect_round_statements(config, store, number)
+    statements, silent_peers = _collect_round_statements(config, store, number)
     signers_by_digest = defaultdict[Hash, set[Address]](set)
     for _, statement in statements:
         if statement.signer in status.signers:
             signers_by_digest[statement.digest].add(statement.signer)
     # On a tie, the digest of this reporter wins, because it comes first.
-    agreed = max(signers_by_digest, key=lambda key: len(signers_by_digest[key]), default=None)
+    agreed_digest = max(
+        signers_by_digest, key=lambda key: len(signers_by_digest[key]), default=None
+    )
     known_signers = {statement.signer for _, statement in statements}
     return RoundSignatures(
         round=number,
         is_accepted=number <= status.head.round,
         quorum=status.head.quorum,
-        agreeing=0 if agreed is None else len(signers_by_digest[agreed]),
+        agreeing=0 if agreed_digest is None else len(signers_by_digest[agreed_digest]),
         signatures=[
-            *(_build_entry(name, entry, status, agreed) for name, entry in statements),
-            *silent,
+            *(_build_entry(name, entry, status, agreed_digest) for name, entry in statements),
+            *silent_peers,
             *(
                 _build_silent_entry("", SignatureState.NOT_SIGNED, signer)
                 for signer in status.signers
@@ -99,11 +101,13 @@ def _collect_round_statements(
     """Return each reporter's newest statement, and an entry for each reporter without any."""
     contract = get_oracle_address(config)
     with store.read_transaction() as uow:
-        own = uow.statements.list_for_round(contract, number)
-        received = uow.peer_statements.list_for_round(contract, number)
-    live = [statement for statement in own if statement.expiry_reason is None]
-    statements = [(_OWN_NAME, live[0])] if live else []
-    silent = [] if live else [_build_silent_entry(_OWN_NAME, SignatureState.NOT_SIGNED)]
+        own_statements = uow.statements.list_for_round(contract, number)
+        received_statements = uow.peer_statements.list_for_round(contract, number)
+    live_statements = [
+        statement for statement in own_statements if statement.expiry_reason is None
+    ]
+    statements = [(_OWN_NAME, live_statements[0])] if live_statements else []
+    silent = [] if live_statements else [_build_silent_entry(_OWN_NAME, SignatureState.NOT_SIGNED)]
     for name, result, messages in _fetch_peer_messages(config, number):
         newest_by_signer = {
             message.signer: (name, build_signed_statement(message))
@@ -115,7 +119,7 @@ def _collect_round_statements(
         if not newest_by_signer:
             silent.append(_build_silent_entry(name, _STATE_BY_RESULT[result]))
     known_signers = {statement.signer for _, statement in statements}
-    received_by_signer = {entry.signer: entry for entry in reversed(received)}
+    received_by_signer = {entry.signer: entry for entry in reversed(received_statements)}
     statements += [
         (_STORED_NAME, statement)
         for signer, statement in received_by_signer.items()
@@ -127,11 +131,15 @@ def _collect_round_statements(
 def _fetch_peer_messages(
     config: Config, number: int
 ) -> list[tuple[str, PeerResult, list[ReportMessage]]]:
-    section = config.reporters
+    reporters_section = config.reporters
     with ExitStack() as stack:
         peers = [
-            stack.enter_context(closing(Peer(url, section.timeout_seconds, section.http_access)))
-            for url in section.peers
+            stack.enter_context(
+                closing(
+                    Peer(url, reporters_section.timeout_seconds, reporters_section.http_access)
+                )
+            )
+            for url in reporters_section.peers
         ]
         if not peers:
             return []

@@ -86,24 +86,24 @@ def run(
         raise InputError("--once and --standby: mutually exclusive; give one")
 
     def run_until_stopped(stop: StopSignal) -> None:
-        settings = read_config(config)
+        loaded_config = read_config(config)
         logging_setup.configure_logging(
-            "json" if as_json else settings.log.format, settings.log.level
+            "json" if as_json else loaded_config.log.format, loaded_config.log.level
         )
         warn_if_native_code_ignored()
         enabled_sends = SendPermissions(
-            reports=settings.oracle.publish if publish is None else publish,
-            starts=(settings.dispatch.enabled and publish is not False)
+            reports=loaded_config.oracle.publish if publish is None else publish,
+            starts=(loaded_config.dispatch.enabled and publish is not False)
             if dispatch is None
             else dispatch,
         )
         if enabled_sends.reports or enabled_sends.starts:
-            check_feed_publishing_allowed(settings)
-        with export_traces(settings.tracing.endpoint):
+            check_feed_publishing_allowed(loaded_config)
+        with export_traces(loaded_config.tracing.endpoint):
             if not once:
-                run_daemon(settings, enabled_sends, stop, is_standby=standby)
+                run_daemon(loaded_config, enabled_sends, stop, is_standby=standby)
                 return
-            cursor = run_to_head(settings, enabled_sends, stop)
+            cursor = run_to_head(loaded_config, enabled_sends, stop)
         if as_json:
             print_model(_build_run_result(cursor, enabled_sends))
 

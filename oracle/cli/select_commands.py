@@ -83,8 +83,8 @@ def _show_selection(result: SelectionResult, draws: int | None) -> None:
     as_of = "" if result.as_of is None else f", {result.as_of.to_text()}"
     typer.echo(f"policy {result.policy} (version {result.version}), rules {result.rules}{as_of}")
     if result.changed:
-        numbers = ", ".join(f"{name}={text}" for name, text in result.changed.items())
-        typer.echo(fill(f"changed: {numbers}", TABLE_WIDTH, break_on_hyphens=False))
+        changed_parameters = ", ".join(f"{name}={text}" for name, text in result.changed.items())
+        typer.echo(fill(f"changed: {changed_parameters}", TABLE_WIDTH, break_on_hyphens=False))
     candidates = [entry for entry in result.nodes if entry.candidate]
     candidates.sort(key=lambda entry: (-(entry.chance or 0), entry.node))
     non_candidates = [entry for entry in result.nodes if not entry.candidate]
@@ -121,8 +121,10 @@ def _format_requirements(task: TaskRequirements) -> str:
             f"GPU {sanitize_text(task.required_gpu)} with {task.required_gpu_vram or 0} GB"
         ]
     if task.models:
-        names = ", ".join(sanitize_text(model) for model in task.models[:_MAX_MODELS])
-        requirements.append(f"models {names}" + (" …" if len(task.models) > _MAX_MODELS else ""))
+        model_names = ", ".join(sanitize_text(model) for model in task.models[:_MAX_MODELS])
+        requirements.append(
+            f"models {model_names}" + (" …" if len(task.models) > _MAX_MODELS else "")
+        )
     if task.version is not None:
         requirements.append("version " + ".".join(map(str, task.version)))
     if task.kind is not None:
@@ -162,14 +164,15 @@ def _build_probability_columns(
     If there are too many columns, a single text column has all parts of the weight; --json
     contains everything.
     """
-    names = list(dict.fromkeys(name for entry in entries for name in entry.parts))
-    if _REASON_PART in names:
+    part_names = list(dict.fromkeys(name for entry in entries for name in entry.parts))
+    if _REASON_PART in part_names:
         return [_REASON_PART], [
             (sanitize_text(entry.parts[_REASON_PART], _MAX_REASON_LENGTH),) for entry in entries
         ]
-    if len(names) <= _MAX_PARTS:
-        return names, [
-            [_shorten_fraction(entry.parts.get(name, "-")) for name in names] for entry in entries
+    if len(part_names) <= _MAX_PARTS:
+        return part_names, [
+            [_shorten_fraction(entry.parts.get(name, "-")) for name in part_names]
+            for entry in entries
         ]
     return [_PARTS_COLUMN], [
         (
@@ -184,8 +187,8 @@ def _build_probability_columns(
 
 def _shorten_fraction(text: str) -> str:
     """Shorten a decimal fraction, and leave any other text unchanged."""
-    integer_part, dot, digits = text.partition(".")
-    is_fraction = dot and integer_part.isdigit() and digits.isdigit()
+    integer_part, decimal_point, digits = text.partition(".")
+    is_fraction = decimal_point and integer_part.isdigit() and digits.isdigit()
     return text[:_FRACTION_LENGTH] if is_fraction else sanitize_text(text)
 
 
@@ -337,26 +340,26 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     task_request = _read_task_file(task)
     seed_bytes = _parse_seed(seed, draws)
     with open_source(events, config) as source:
-        choice = choose_system(policy, parse_key_values("--set", changes), source)
-        follower = choice.policy.create_follower()
+        system_choice = choose_system(policy, parse_key_values("--set", changes), source)
+        follower = system_choice.policy.create_follower()
         snapshot = source.take_snapshot(
             SnapshotQuery(
-                choice.rules,
+                system_choice.rules,
                 at_time,
-                follower if choice.needs_history else None,
+                follower if system_choice.needs_history else None,
                 task_request.group,
             )
         )
         node_choice = run_selection(
             snapshot,
-            choice.policy,
+            system_choice.policy,
             follower,
-            build_task(task_request, choice.rules),
+            build_task(task_request, system_choice.rules),
             seed_bytes,
             draws,
         )
     selection = build_selection_summary(
-        node_choice, snapshot.rules.name, find_changed_parameters(choice)
+        node_choice, snapshot.rules.name, find_changed_parameters(system_choice)
     )
     result = SelectionResult(as_of=build_snapshot_time(snapshot), **dict(selection))
     if as_json:
@@ -373,13 +376,15 @@ def _check_verify_is_sole_option(*option_values: object) -> None:
 def _verify_and_print_draws(config: Path, task: str, *, as_json: bool) -> None:
     with open_folded_records(load_config(config)) as records, open_index(records) as index:
         with index.store.read_transaction() as uow:
-            key = None if task == _ALL_TASKS else find_task(uow, task)
+            task_key = None if task == _ALL_TASKS else find_task(uow, task)
         settings = index.dispatch_settings
         if settings is None:
             raise InputError("dispatch.start_block: required; without it no nodes are drawn")
         check_inputs = (get_checked_chain(index), index.store, index.reader, settings)
         check: DrawCheckAnswer | AllDrawsAnswer = (
-            verify_all_draws(*check_inputs) if key is None else verify_draw(*check_inputs, key)
+            verify_all_draws(*check_inputs)
+            if task_key is None
+            else verify_draw(*check_inputs, task_key)
         )
     if as_json:
         print_model(check)

@@ -36,8 +36,8 @@ def serve(config: ConfigOption = DEFAULT_CONFIG) -> None:
         with open_folded_records(load_config(config)) as records:
             read_api = open_read_api(records, open_reader(records.config), lambda: None)
             tune_garbage_collection()
-            section = records.config.api
-            with serve_app(read_api, section, section.port) as listen_address:
+            api_section = records.config.api
+            with serve_app(read_api, api_section, api_section.port) as listen_address:
                 get_logger().info("read_api_started", version=__version__, api=listen_address)
                 stop.event.wait()
             get_logger().info("process_stopped", by=stop.reason)

@@ -130,16 +130,16 @@ def _check_database_is_unused(url: str) -> bool:
 def _build_result(
     url: str, backup: Path, *, replaced: str | None = None, dry_run: bool = False
 ) -> DatabaseBackup:
-    block = None
+    folded_block = None
     if not dry_run and inspect_schema(url).age is SchemaAge.CURRENT:
         with Store(parse_database_url(url)) as store, store.read_transaction() as uow:
             cursor = uow.cursor.get()
-        block = None if cursor is None else cursor.number
+        folded_block = None if cursor is None else cursor.number
     return DatabaseBackup(
         backup=str(backup),
         bytes=backup.stat().st_size,
         database=format_database_name(parse_database_url(url)),
-        block=block,
+        block=folded_block,
         replaced=replaced,
         dry_run=dry_run,
     )

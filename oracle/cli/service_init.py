@@ -112,22 +112,26 @@ def init_service(
     program_files = dict(_RENDERERS[kind]())
     operator_files = _render_operator_files(kind)
     _warn_if_unit_cannot_see_program(kind)
-    kept = [name for name in operator_files if (folder / name).exists()]
-    written = [*program_files, *(name for name in operator_files if name not in kept)]
+    kept_names = [name for name in operator_files if (folder / name).exists()]
+    written_names = [*program_files, *(name for name in operator_files if name not in kept_names)]
     if not dry_run:
-        contents = {**operator_files, **program_files}
-        for name in written:
-            mode = _OWNER_ONLY if name == ".env" else _READABLE
-            _write_file(folder / name, contents[name], mode)
+        content_by_name = {**operator_files, **program_files}
+        for name in written_names:
+            file_mode = _OWNER_ONLY if name == ".env" else _READABLE
+            _write_file(folder / name, content_by_name[name], file_mode)
         if kind is ServiceKind.COMPOSE:
             # The mount point of key files. Docker would create a missing one with the owner root.
             (folder / "keys").mkdir(mode=0o700, exist_ok=True)
     if as_json:
-        print_model(ServiceFolder(folder=str(folder), written=written, kept=kept, dry_run=dry_run))
+        print_model(
+            ServiceFolder(
+                folder=str(folder), written=written_names, kept=kept_names, dry_run=dry_run
+            )
+        )
         return
-    for name in written:
+    for name in written_names:
         typer.echo(f"{'would write' if dry_run else 'wrote'} {folder / name}")
-    for name in kept:
+    for name in kept_names:
         typer.echo(f"kept your {folder / name}")
     if not dry_run:
         _print_next_steps(folder, kind)
@@ -175,8 +179,8 @@ def _render_compose_files() -> Iterator[tuple[str, str]]:
 
 def _render_systemd_unit() -> Iterator[tuple[str, str]]:
     text = find_shipped_path(f"ops/systemd/{_UNIT}").read_text("utf-8")
-    mark = _format_header_comment(f"{_UNIT}.d/override.conf")
-    yield _UNIT, mark + text.replace(_UNIT_PROGRAM, _find_program())
+    header_comment = _format_header_comment(f"{_UNIT}.d/override.conf")
+    yield _UNIT, header_comment + text.replace(_UNIT_PROGRAM, _find_program())
 
 
 def _find_program() -> str:
@@ -221,10 +225,10 @@ def _render_operator_files(kind: ServiceKind) -> dict[str, str]:
         return {f"{_UNIT}.d/override.conf": _UNIT_OVERRIDE}
     if kind is ServiceKind.KUBERNETES:
         return {"kustomization.yaml": _KUSTOMIZATION}
-    names = ("POSTGRES_PASSWORD", "GRAFANA_PASSWORD")
+    password_names = ("POSTGRES_PASSWORD", "GRAFANA_PASSWORD")
     return {
         "compose.override.yaml": _COMPOSE_OVERRIDE,
-        ".env": "".join(f"{name}={secrets.token_urlsafe(24)}\n" for name in names),
+        ".env": "".join(f"{name}={secrets.token_urlsafe(24)}\n" for name in password_names),
         _RECEIVERS: find_shipped_path(_RECEIVERS).read_text("utf-8"),
     }
 

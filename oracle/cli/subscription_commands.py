@@ -72,21 +72,21 @@ def end_subscription(
         raise InputError("--reason: must not be empty")
     # No lease is needed, because owners end subscriptions while the daemon runs, too.
     with open_records(load_config(config)) as records, records.store.transaction() as uow:
-        entry = uow.subscriptions.get(subscription_id)
-        if entry is None or entry.state is SubscriptionState.ENDED:
+        stored_subscription = uow.subscriptions.get(subscription_id)
+        if stored_subscription is None or stored_subscription.state is SubscriptionState.ENDED:
             raise InputError(
                 f"{subscription_id}: no active subscription has this id; see "
                 "`qos-oracle subscription list`"
             )
         if not dry_run:
-            text = f"ended by the operator: {reason.strip()}"
-            uow.subscriptions.end(entry.id, text, int(unix_seconds()))
-        ended = uow.subscriptions.get(subscription_id) or entry
+            end_reason = f"ended by the operator: {reason.strip()}"
+            uow.subscriptions.end(stored_subscription.id, end_reason, int(unix_seconds()))
+        ended_subscription = uow.subscriptions.get(subscription_id) or stored_subscription
     if as_json:
-        print_model(build_subscription_entry(ended))
+        print_model(build_subscription_entry(ended_subscription))
         return
     verb = "would be" if dry_run else "is"
-    typer.echo(f"subscription {ended.id} of {ended.node} {verb} ended")
+    typer.echo(f"subscription {ended_subscription.id} of {ended_subscription.node} {verb} ended")
 
 
 def _build_cells(entry: SubscriptionEntry) -> tuple[str, ...]:

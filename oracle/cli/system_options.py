@@ -245,11 +245,11 @@ def _get_configured_rule_changes(rule_set_name: str, source: InputSource) -> Map
 
 def find_changed_parameters(choice: SystemChoice) -> dict[str, str]:
     """Return the rule values and policy parameters that differ from the published values."""
-    published = format_policy_parameters(get_policy(choice.policy.name))
+    published_parameters = format_policy_parameters(get_policy(choice.policy.name))
     policy_numbers = format_policy_parameters(choice.policy).items()
     return {
         **compute_rule_changes(choice.rules),
-        **{name: text for name, text in policy_numbers if published[name] != text},
+        **{name: text for name, text in policy_numbers if published_parameters[name] != text},
     }
 
 

@@ -58,9 +58,9 @@ class CapabilityCache:
 
         The value expires after `seconds`, or never if `seconds` is None.
         """
-        expires = None if seconds is None else int(self.clock() + seconds)
+        expiry_time = None if seconds is None else int(self.clock() + seconds)
         with self._lock:
-            self._unstored[endpoint, key] = value, expires
+            self._unstored[endpoint, key] = value, expiry_time
 
     def store_endpoint_facts(self, epoch: int) -> int:
         """Write the new values to the database, and return their number.
@@ -109,22 +109,33 @@ def open_chain(
     need these facts.
     """
     endpoint_facts = endpoint_facts or CapabilityCache(None, unix_seconds)
-    settings = config.chain
-    max_bytes = settings.max_response_mib * 2**20
+    chain_section = config.chain
+    max_bytes = chain_section.max_response_mib * 2**20
     pool = EndpointPool.from_urls(
-        settings.endpoints, settings.id, max_bytes=max_bytes, providers=settings.providers
+        chain_section.endpoints,
+        chain_section.id,
+        max_bytes=max_bytes,
+        providers=chain_section.providers,
     )
     with closing(
         ChainSource(
-            pool, reader, settings.finality_depth, finality_seconds=settings.finality_seconds
+            pool,
+            reader,
+            chain_section.finality_depth,
+            finality_seconds=chain_section.finality_seconds,
         )
     ) as chain:
         chain.configure_verification(
             build_verification_policy(config.verify), Calibration(capability_store=endpoint_facts)
         )
-        if settings.checkpoint_block is not None and settings.checkpoint_hash is not None:
-            checkpoint = Hash(settings.checkpoint_hash)
-            chain.add_checkpoint(settings.checkpoint_block, checkpoint, "[chain] checkpoint_hash")
+        if (
+            chain_section.checkpoint_block is not None
+            and chain_section.checkpoint_hash is not None
+        ):
+            checkpoint = Hash(chain_section.checkpoint_hash)
+            chain.add_checkpoint(
+                chain_section.checkpoint_block, checkpoint, "[chain] checkpoint_hash"
+            )
         reload_quarantined_endpoints(chain, endpoint_facts.store)
         yield chain
 
@@ -185,9 +196,9 @@ def reopen_endpoints(config: Config, chain: ChainSource) -> Iterator[EndpointPoo
     The new endpoints have no recorded failures, so each of them is contacted and reports its own
     errors. Endpoints that were proven wrong stay excluded.
     """
-    settings = config.chain
+    chain_section = config.chain
     opened_pool = EndpointPool.from_urls(
-        settings.endpoints, settings.id, providers=settings.providers
+        chain_section.endpoints, chain_section.id, providers=chain_section.providers
     )
     with closing(opened_pool) as pool:
         pool.endpoint_list.sync_proven_wrong_endpoints(chain.get_proven_wrong_endpoints())

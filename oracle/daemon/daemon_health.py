@@ -204,9 +204,9 @@ class DaemonHealth:
         if self.is_stalled:
             findings.append(HealthFinding(Condition.STALLED, "no endpoint shows a new block"))
         if self._answered_at is not None:
-            age = self.liveness.clock() - self._answered_at
-            if age > READY_WITHIN_SECONDS:
-                reasons = "".join(
+            heads_age = self.liveness.clock() - self._answered_at
+            if heads_age > READY_WITHIN_SECONDS:
+                endpoint_states = "".join(
                     f"; {view.endpoint}: {view.state}"
                     for view in self.endpoints
                     if view.state != "ok"
@@ -214,7 +214,7 @@ class DaemonHealth:
                 findings.append(
                     HealthFinding(
                         Condition.NO_ENDPOINT,
-                        f"no endpoint has shown the head for {age:.0f} s{reasons}",
+                        f"no endpoint has shown the head for {heads_age:.0f} s{endpoint_states}",
                     )
                 )
         return findings
@@ -261,10 +261,10 @@ class DaemonHealth:
         )
         if len(views) < 2:  # noqa: PLR2004  no other endpoint to compare with
             return ""
-        second, leader = views[-2].head or 0, views[-1].head or 0
-        if leader - second <= READY_WITHIN_BLOCKS:
+        second_height, leader_height = views[-2].head or 0, views[-1].head or 0
+        if leader_height - second_height <= READY_WITHIN_BLOCKS:
             return ""
-        return f"; only {views[-1].endpoint} shows a block above {second}"
+        return f"; only {views[-1].endpoint} shows a block above {second_height}"
 
 
 def record_window_metrics(window: CommittedWindow) -> None:

@@ -76,56 +76,60 @@ class FeedJobs:
     def poll_feed(self) -> TickFacts:
         """Request new rows from the feed, or store the rows that arrived."""
         try:
-            answer = self._fetch_new_rows()
-            facts = None if answer is None else self._store_new_rows(answer)
+            feed_poll = self._fetch_new_rows()
+            tick_facts = None if feed_poll is None else self._store_new_rows(feed_poll)
         except TransientError:
             indexer_metrics.FEED_POLLS.labels("failed").inc()
             self._has_more_rows = False
             raise
         finally:
             self.update_health()
-        return facts
+        return tick_facts
 
     def _fetch_new_rows(self) -> FeedPoll | None:
-        settings = self.records.config.feed
+        feed_section = self.records.config.feed
         if not self._poll_call.is_pending:
             is_early = (
                 self._polled_at is not None
-                and self.clock() - self._polled_at < settings.poll_seconds
+                and self.clock() - self._polled_at < feed_section.poll_seconds
             )
             if is_early and not self._has_more_rows and self.max_wait_seconds is not None:
                 return None
             start_id = get_next_poll_start_id(
-                self.records.store, settings, is_continuation=self._has_more_rows
+                self.records.store, feed_section, is_continuation=self._has_more_rows
             )
             if start_id is None:
                 return None
             self._polled_at = self.clock()
-            self._poll_call.start(lambda: self.feed.poll(start_id, settings.page_rows), "feed")
+            self._poll_call.start(lambda: self.feed.poll(start_id, feed_section.page_rows), "feed")
         return _take_finished_poll(self._poll_call, self.max_wait_seconds)
 
     def _store_new_rows(self, poll: FeedPoll) -> TickFacts:
-        intake = ingest_poll_response(
+        poll_result = ingest_poll_response(
             self.records.store, poll, self.records.config.feed, self.wall_clock()
         )
-        if intake is None:
+        if poll_result is None:
             return None
         self._has_more_rows = not poll.is_complete
-        self._has_seen_end = poll.is_complete or (self._has_seen_end and not intake.row_count)
+        self._has_seen_end = poll.is_complete or (self._has_seen_end and not poll_result.row_count)
         indexer_metrics.FEED_POLLS.labels("taken").inc()
-        indexer_metrics.FEED_ROWS.inc(intake.row_count)
+        indexer_metrics.FEED_ROWS.inc(poll_result.row_count)
         indexer_metrics.FEED_UNKNOWN_ROWS.inc(
-            sum(map(has_unknown_kind, poll.rows[-intake.row_count :]))
+            sum(map(has_unknown_kind, poll.rows[-poll_result.row_count :]))
         )
-        self._log_faults(intake.faults)
+        self._log_faults(poll_result.faults)
         if not (
-            intake.row_count
-            or intake.settled_count
-            or intake.faults
+            poll_result.row_count
+            or poll_result.settled_count
+            or poll_result.faults
             or self._has_possible_unread_rows
         ):
             return None
-        return {"did": "read the feed", "rows": intake.row_count, "settled": intake.settled_count}
+        return {
+            "did": "read the feed",
+            "rows": poll_result.row_count,
+            "settled": poll_result.settled_count,
+        }
 
     @property
     def _has_possible_unread_rows(self) -> bool:
@@ -150,8 +154,12 @@ class FeedJobs:
             call.start(
                 lambda: self.feed.poll(start_id, settings.page_rows, _REREAD_PAGES), "feed again"
             )
-        answer = _take_finished_poll(call, self.max_wait_seconds)
-        return () if answer is None else ingest_reread_response(self.records.store, answer)
+        finished_poll = _take_finished_poll(call, self.max_wait_seconds)
+        return (
+            ()
+            if finished_poll is None
+            else ingest_reread_response(self.records.store, finished_poll)
+        )
 
     def _compare_second_feed(self, cursor: FeedCursor) -> tuple[FeedFault, ...]:
         second, call = self.second_feed, self._compare_call
@@ -162,15 +170,17 @@ class FeedJobs:
                 return ()
             page_rows = self.records.config.feed.page_rows
             call.start(lambda: second.poll(cursor.compared_id, page_rows, 1), "second feed")
-        answer = _take_finished_poll(call, self.max_wait_seconds)
-        if answer is None:
+        finished_poll = _take_finished_poll(call, self.max_wait_seconds)
+        if finished_poll is None:
             return ()
-        return compare_with_second_feed(self.records.store, answer, second.name)
+        return compare_with_second_feed(self.records.store, finished_poll, second.name)
 
     def _log_faults(self, faults: tuple[FeedFault, ...] | list[FeedFault]) -> None:
         for fault in faults:
-            log = get_logger()
-            log.error("feed_fault_detected", kind=fault.kind, row=fault.row, detail=fault.detail)
+            logger = get_logger()
+            logger.error(
+                "feed_fault_detected", kind=fault.kind, row=fault.row, detail=fault.detail
+            )
 
     def update_health(self) -> None:
         """Update `/metrics` and `/readyz` with the state of the feed."""
@@ -211,9 +221,9 @@ def open_feed_jobs(
 
     `exit_stack` closes the feeds.
     """
-    section = records.config.feed
-    first_client = _build_feed_client(section, "url")
-    second_client = _build_feed_client(section, "compare_url")
+    feed_section = records.config.feed
+    first_client = _build_feed_client(feed_section, "url")
+    second_client = _build_feed_client(feed_section, "compare_url")
     for client in (first_client, second_client):
         if client is not None:
             exit_stack.callback(client.close)

@@ -67,8 +67,8 @@ class HealthReporter:
     def evaluate_health(self) -> None:
         """Evaluate health for the metrics; store it if it changed or the last report is old."""
         health = self.daemon_health.build_report()
-        disk = self.store.data_directory
-        low_disk = None if disk is None else find_low_disk_space(disk)
+        data_directory = self.store.data_directory
+        low_disk = None if data_directory is None else find_low_disk_space(data_directory)
         if low_disk is not None:
             health = HealthReport.from_findings([*health.findings, low_disk])
         service_metrics.publish_health_metrics(health)
@@ -127,8 +127,10 @@ def describe_downtime(last_report: ReportedHealth) -> str | None:
     """Return the length and the cause of the downtime, or None after an orderly restart."""
     if last_report.failure is None and last_report.age_seconds < _RESTART_SECONDS:
         return None
-    reason = last_report.failure or ("it was stopped" if last_report.ended_at else "it was killed")
-    return f"{format_duration(int(last_report.age_seconds))}: {reason}"
+    end_reason = last_report.failure or (
+        "it was stopped" if last_report.ended_at else "it was killed"
+    )
+    return f"{format_duration(int(last_report.age_seconds))}: {end_reason}"
 
 
 @contextmanager
@@ -153,8 +155,8 @@ def report_daemon_health(
     finally:
         failure = failure or lease_failure()
         is_orderly_end = failure is None or isinstance(failure, typer.Exit)
-        text = str(failure) if isinstance(failure, OracleError) else repr(failure)
-        reporter.record_daemon_end(None if is_orderly_end else text)
+        failure_text = str(failure) if isinstance(failure, OracleError) else repr(failure)
+        reporter.record_daemon_end(None if is_orderly_end else failure_text)
 
 
 @contextmanager
@@ -167,7 +169,7 @@ def report_to_systemd(
     worker is stuck, or the process gets no processor time, no keep-alive is sent, and systemd
     kills the process after `WatchdogSec`.
     """
-    stopped = threading.Event()
+    stop_event = threading.Event()
     watchdog_seconds = _read_watchdog_seconds(environment)
     _send_systemd_state("READY=1", environment)
 
@@ -175,18 +177,18 @@ def report_to_systemd(
         while True:
             if stuck_reason() is None:
                 _send_systemd_state("WATCHDOG=1", environment)
-            if stopped.wait(interval_seconds):
+            if stop_event.wait(interval_seconds):
                 return
 
     if watchdog_seconds is not None:
-        arguments = (watchdog_seconds / _PINGS_PER_PERIOD,)
+        thread_arguments = (watchdog_seconds / _PINGS_PER_PERIOD,)
         threading.Thread(
-            target=send_keep_alives, args=arguments, name="watchdog", daemon=True
+            target=send_keep_alives, args=thread_arguments, name="watchdog", daemon=True
         ).start()
     try:
         yield
     finally:
-        stopped.set()
+        stop_event.set()
         _send_systemd_state("STOPPING=1", environment)
 
 

@@ -79,11 +79,11 @@ class IndexJob:
         if not self._is_at_head():
             return
         self._is_switch_checked = True
-        reason = self.switcher.switch_rules_if_due()
-        if reason is None:
+        refusal_reason = self.switcher.switch_rules_if_due()
+        if refusal_reason is None:
             self.health.clear_condition(Condition.RULES_NOT_FOLLOWED)
         else:
-            self.health.set_condition(Condition.RULES_NOT_FOLLOWED, reason)
+            self.health.set_condition(Condition.RULES_NOT_FOLLOWED, refusal_reason)
 
     def _is_at_head(self) -> bool:
         """Return whether the index is close enough to the head to build reports."""
@@ -122,14 +122,14 @@ class IndexJob:
                 None if maintenance.scope_backfill.is_complete else find_first_unread_block(uow)
             )
             refusal = get_refusal(uow)
-            unconfirmed = get_confirmation_obstacle(uow)
+            confirmation_obstacle = get_confirmation_obstacle(uow)
         health.refusal_reason = None if refusal is None else refusal.reason
         REFUSED.set(refusal is not None)
         unconfirmed_since = self.ingest.unconfirmed_since
         now = self.ingest.clock()
         is_late = unconfirmed_since is not None and now - unconfirmed_since > UNCONFIRMED_SECONDS
-        if unconfirmed is not None and is_late:
-            health.set_condition(Condition.WAITING_WITNESS, unconfirmed)
+        if confirmation_obstacle is not None and is_late:
+            health.set_condition(Condition.WAITING_WITNESS, confirmation_obstacle)
         else:
             health.clear_condition(Condition.WAITING_WITNESS)
         health.unsure_reason = (

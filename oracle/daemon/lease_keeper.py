@@ -220,7 +220,7 @@ class LeaseKeeper:
             wait_seconds = RENEW_SECONDS if self._try_renew_lease() else _AGAIN_SECONDS
 
     def _try_renew_lease(self) -> bool:
-        started_at = time.monotonic()
+        renewal_started_at = time.monotonic()
         try:
             renew_held_lease(self._store, self._epoch)
         except TransientError as error:
@@ -231,7 +231,7 @@ class LeaseKeeper:
         except FatalError as error:
             self._stop_with_failure(error)
             return False
-        self._renewed_at, self._renewal_error = started_at, _NO_ANSWER
+        self._renewed_at, self._renewal_error = renewal_started_at, _NO_ANSWER
         return True
 
     def _watch_renewals(self) -> None:
@@ -347,7 +347,7 @@ def get_holder_state(holder: str | None) -> HolderState:
     if suffix is None or suffix[3] != _read_namespace_digest():
         return HolderState.UNKNOWN
     pid = int(suffix[1])
-    start_ticks = int(suffix[2])
+    expected_start_ticks = int(suffix[2])
     try:
         # Signal 0 only tests whether the process exists. Unlike /proc, which may be mounted from
         # another PID namespace, the test always uses the namespace of this process.
@@ -361,7 +361,7 @@ def get_holder_state(holder: str | None) -> HolderState:
     if process_stat is None:
         return HolderState.UNKNOWN
     process_state, actual_start_ticks = process_stat
-    if actual_start_ticks != start_ticks:
+    if actual_start_ticks != expected_start_ticks:
         return HolderState.GONE
     if process_state in _DEAD_STATES and _has_single_thread(pid):
         return HolderState.GONE
@@ -377,7 +377,7 @@ def _read_namespace_digest() -> str | None:
         if str((_PROC / "self").readlink()) != str(os.getpid()):
             # /proc is mounted from another process namespace.
             return None
-        parts = [
+        identity_parts = [
             socket.gethostname(),
             _BOOT.read_text("ascii").strip(),
             *(
@@ -387,7 +387,7 @@ def _read_namespace_digest() -> str | None:
         ]
     except OSError:
         return None
-    return sha256("\n".join(parts).encode()).hexdigest()[:_DIGEST_DIGITS]
+    return sha256("\n".join(identity_parts).encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
 def _read_process_stat(pid: int) -> tuple[str, int] | None:

@@ -111,17 +111,19 @@ def run_to_head(config: Config, permissions: SendPermissions, stop: StopSignal) 
 
 
 def _run_to_head(config: Config, permissions: SendPermissions, stop: StopSignal) -> Cursor | None:
-    patience = EndpointRetryWaiter(stop)
+    retry_waiter = EndpointRetryWaiter(stop)
     with ExitStack() as exit_stack:
         process = DaemonProcess(config, permissions, stop, exit_stack)
-        index = wait_for_index(process, open_existing_records(process), patience.run_with_retries)
+        index = wait_for_index(
+            process, open_existing_records(process), retry_waiter.run_with_retries
+        )
         stop.exit_if_signalled()
         if index is None:
             return None
         open_key = make_key_opener(index.config)
         get_reporter = make_reporter_opener(process, index, open_key)
         with hold_lease(index.store, RUN_COMMAND) as epoch:
-            senders = patience.run_with_retries(
+            senders = retry_waiter.run_with_retries(
                 lambda: prepare_senders(process, index, epoch, open_key, get_reporter)
             )
             jobs = open_jobs(index, epoch, senders, process.health, exit_stack, stop.event.wait)

@@ -116,22 +116,22 @@ class MaintenanceJobs:
     def backfill_index_scope(self) -> TickFacts:
         """Reread the next blocks that were indexed with another configuration or version."""
         index = self.index
-        result = backfill_next_gap(
+        backfill_result = backfill_next_gap(
             index.chain,
             index.store,
             index.folder,
             self.scope_backfill,
             self._build_rebuild_options(),
         )
-        return None if result is None else _describe_backfill(result)
+        return None if backfill_result is None else _describe_backfill(backfill_result)
 
     def reread_blocks(self) -> TickFacts:
         """Reread the next blocks that can be verified at a higher level."""
         index = self.index
-        result = reread_next_window(
+        reread_result = reread_next_window(
             index.chain, index.store, index.folder, self.rereader, self._build_rebuild_options()
         )
-        return None if result is None else _describe_reread(result)
+        return None if reread_result is None else _describe_reread(reread_result)
 
     def find_unreportable_state_reason(self) -> str | None:
         """Return why no report may be based on the folded state yet, or None if it may."""
@@ -193,14 +193,14 @@ class MaintenanceJobs:
         if not self.auditor.should_run(is_caught_up=is_urgent):
             return None
         try:
-            result = audit_next_window(
+            audit_result = audit_next_window(
                 index.chain, index.store, index.folder, self.auditor, self._build_rebuild_options()
             )
         except TransientError as error:
             integrity_metrics.AUDITS.labels("unanswered").inc()
             self._backoff_until = self.ingest.clock() + _BACKOFF_SECONDS
             return {"did": "put off the audit", "reason": str(error)}
-        return None if result is None else _describe_audit(result)
+        return None if audit_result is None else _describe_audit(audit_result)
 
     def _get_min_audit_blocks(self) -> int:
         """Return the minimum number of new blocks for an audit by a second endpoint.
@@ -270,10 +270,10 @@ class MaintenanceJobs:
             self._next_count_at = self.ingest.clock() + _COUNTERS_PERIOD_SECONDS
         chain, store, heads = self.index.chain, self.index.store, self.ingest.heads
         try:
-            comparison = compare_contract_counters(chain, store, heads, self.counters)
+            counter_comparison = compare_contract_counters(chain, store, heads, self.counters)
         except TransientError as error:
             return {"did": "compared no counters", "reason": str(error)}
-        return None if comparison is None else _describe_comparison(comparison)
+        return None if counter_comparison is None else _describe_comparison(counter_comparison)
 
     def _build_rebuild_options(self) -> RebuildOptions:
         return RebuildOptions(
@@ -288,38 +288,38 @@ class MaintenanceJobs:
 
 
 def _describe_backfill(result: ScopeBackfillResult) -> Mapping[str, object]:
-    facts: dict[str, object] = {"did": "repaired", "why": result.reason}
+    tick_facts: dict[str, object] = {"did": "repaired", "why": result.reason}
     if result.blocks is not None:
-        facts |= {
+        tick_facts |= {
             "blocks": f"{result.blocks.first}..{result.blocks.last}",
             "rows": result.row_count,
         }
-        facts["left"] = result.blocks_left
+        tick_facts["left"] = result.blocks_left
     if result.rebuilt is not None:
-        facts |= {
+        tick_facts |= {
             "did": "folded again",
             "logs": result.rebuilt.log_count,
             "same": result.rebuilt.is_same,
         }
         # Before anything is sent, log the periods whose reports would now turn out differently.
-        facts["differing"] = list(result.rebuilt.differing)
-    return facts
+        tick_facts["differing"] = list(result.rebuilt.differing)
+    return tick_facts
 
 
 def _describe_reread(result: RereadResult) -> Mapping[str, object]:
-    facts: dict[str, object] = {
+    tick_facts: dict[str, object] = {
         "did": "read again",
         "blocks": f"{result.blocks.first}..{result.blocks.last}",
         "level": result.level.name.lower(),
         "left": result.blocks_left,
     }
     if result.row_count:
-        facts |= {"rows": result.row_count, "repaired": result.repaired is not None}
-    return facts
+        tick_facts |= {"rows": result.row_count, "repaired": result.repaired is not None}
+    return tick_facts
 
 
 def _describe_audit(result: AuditResult) -> Mapping[str, object]:
-    facts: dict[str, object] = {
+    tick_facts: dict[str, object] = {
         "did": "audited",
         "blocks": f"{result.blocks.first}..{result.blocks.last}",
         "giver": result.source_endpoint,
@@ -327,15 +327,15 @@ def _describe_audit(result: AuditResult) -> Mapping[str, object]:
         "result": result.outcome,
     }
     if result.difference:
-        facts |= {
+        tick_facts |= {
             "missing": len(result.difference.missing_rows),
             "extra": len(result.difference.extra_rows),
             "other": len(result.difference.changed_rows),
             "at_fault": result.at_fault or "unknown",
         }
     if result.unsettled_blocks:
-        facts["unproven_blocks"] = len(result.unsettled_blocks)
-    return facts
+        tick_facts["unproven_blocks"] = len(result.unsettled_blocks)
+    return tick_facts
 
 
 def _describe_comparison(comparison: CounterComparison) -> Mapping[str, object]:

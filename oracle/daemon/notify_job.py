@@ -92,16 +92,16 @@ def open_notification_targets(
 
 def _open_target(section: NotifySection, clock: Callable[[], float]) -> Target:
     nodes = frozenset(Address(node) for node in section.nodes)
-    choice = NoticeFilter(frozenset(section.kinds), nodes)
+    notice_filter = NoticeFilter(frozenset(section.kinds), nodes)
     if section.secret_file is None:
-        return AppriseTarget(section.name, choice, section.url)
+        return AppriseTarget(section.name, notice_filter, section.url)
     secret = read_secret_file(section.secret_file).strip()
     if len(secret) < _MIN_SECRET_LENGTH:
         raise InputError(
             f"{section.secret_file}: the secret is too short; expected at least "
             f"{_MIN_SECRET_LENGTH} characters"
         )
-    address = WebhookEndpoint(
+    webhook_endpoint = WebhookEndpoint(
         section.url, secret.encode(), section.timeout_seconds, section.allow_private
     )
-    return Webhook(section.name, choice, address, clock)
+    return Webhook(section.name, notice_filter, webhook_endpoint, clock)

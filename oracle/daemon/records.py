@@ -55,8 +55,8 @@ def open_records(config: Config, *, create: bool = False) -> Iterator[Records]:
         with store.read_transaction() as uow:
             _check_configured_identity(uow, config)
             switched_rules = find_replacement_rules(uow, configured_rules)
-        section = config.rules.with_switched_rules(switched_rules)
-        opened_config = config.model_copy(update={"rules": section})
+        rules_section = config.rules.with_switched_rules(switched_rules)
+        opened_config = config.model_copy(update={"rules": rules_section})
         yield Records(opened_config, switched_rules or configured_rules, store)
 
 
@@ -66,13 +66,13 @@ def _check_configured_identity(uow: UnitOfWork, config: Config) -> None:
     With another contract, for example, no stored log would be decoded, and the output of a command
     would be empty.
     """
-    stored = uow.identity.get()
-    if stored is not None:
+    stored_identity = uow.identity.get()
+    if stored_identity is not None:
         contracts, oracle = get_configured_contracts(config)
         chain = config.chain
         uow.identity.check(
             replace(
-                stored,
+                stored_identity,
                 chain_id=chain.id,
                 contracts=contracts,
                 oracle=oracle,

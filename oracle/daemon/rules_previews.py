@@ -94,31 +94,31 @@ def update_previews(
     if not other_rules or cursor is None or cursor.final_number is None:
         return []
     last_block = min(cursor.final_number, cursor.number)
-    now = _fold_shadow_rules(store, stage, records.rules, last_block)
-    time = _get_block_time(store, now, last_block)
+    current_fold = _fold_shadow_rules(store, stage, records.rules, last_block)
+    time = _get_block_time(store, current_fold, last_block)
     for other_set in other_rules:
-        then = _fold_shadow_rules(store, stage, other_set.rules, last_block)
+        preview_fold = _fold_shadow_rules(store, stage, other_set.rules, last_block)
         with store.read_transaction() as uow:
             if get_refold_count(uow) != refold_count:
                 return []
-        stage.save(then, refold_count)
+        stage.save(preview_fold, refold_count)
         preview = compute_rules_preview(
-            _get_folded_nodes(now),
-            _get_folded_nodes(then),
+            _get_folded_nodes(current_fold),
+            _get_folded_nodes(preview_fold),
             last_block,
             time,
             records.dispatch_settings,
         )
         write_file_atomically(build_preview_path(folder, other_set.rules), encode_preview(preview))
-    stage.save(now, refold_count)
+    stage.save(current_fold, refold_count)
     return list(iterate_previews(folder, records.rules, other_rules))
 
 
 def _delete_other_previews(folder: Path, other_rules: list[OtherRules]) -> None:
     """Delete the previews of rules that are neither announced nor configured as shadow rules."""
-    kept = {build_preview_path(folder, other_set.rules) for other_set in other_rules}
+    kept_paths = {build_preview_path(folder, other_set.rules) for other_set in other_rules}
     for path in folder.glob("*.json"):
-        if path not in kept:
+        if path not in kept_paths:
             path.unlink(missing_ok=True)
 
 
@@ -126,8 +126,8 @@ def _fold_shadow_rules(
     store: Store, stage: ShadowStage, rules: Rules, last_block: int
 ) -> ShadowFold:
     with store.read_transaction() as uow:
-        shadow = stage.load(uow, rules, last_block)
-    return advance_shadow_fold(store, stage.reader, shadow, last_block)
+        shadow_fold = stage.load(uow, rules, last_block)
+    return advance_shadow_fold(store, stage.reader, shadow_fold, last_block)
 
 
 def _get_block_time(store: Store, shadow: ShadowFold, block: int) -> int:
@@ -166,11 +166,11 @@ def run_preview_worker() -> None:
     """Update the previews with the settings that are sent to stdin."""
     # The parent process handles SIGINT and closes the stdin of this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    content = read_frame(sys.stdin.buffer, MAX_FRAME_BYTES)
-    if content is None:
+    request_frame = read_frame(sys.stdin.buffer, MAX_FRAME_BYTES)
+    if request_frame is None:
         return
     Thread(target=_exit_on_stdin_eof, name="parent watch", daemon=True).start()
-    config: Config = pickle.loads(content)  # noqa: S301  # sent by the parent process
+    config: Config = pickle.loads(request_frame)  # noqa: S301  # sent by the parent process
     for secret in iter_secret_url_parts(iter_secret_values(config)):
         register_secret(secret)
     os.nice(_NICENESS)
@@ -179,8 +179,8 @@ def run_preview_worker() -> None:
             update_previews(records, open_reader(config))
     except Exception as error:  # noqa: BLE001  the default traceback would contain secrets
         is_expected = isinstance(error, OracleError | OSError)
-        text = str(error) if is_expected else "".join(traceback.format_exception(error))
-        sys.stderr.write(redact_secrets(f"rules preview: {text}\n"))
+        error_text = str(error) if is_expected else "".join(traceback.format_exception(error))
+        sys.stderr.write(redact_secrets(f"rules preview: {error_text}\n"))
         sys.exit(1)
 
 

@@ -74,7 +74,7 @@ class RulesSwitcher:
             progress=lambda _block, _last: self.mark_progress(), lease_epoch=self.epoch
         )
         try:
-            result = switch_rules(index.store, index.reader, switch, options)
+            switch_result = switch_rules(index.store, index.reader, switch, options)
         except (RulesSwitchRefusedError, IncompleteLogsError) as error:
             self._refusal = in_force.rules_hash, f"rules {in_force.rules_hash}: {error}"
             get_logger().error("rules_switch_failed", rules=in_force.rules_hash, reason=str(error))
@@ -82,8 +82,8 @@ class RulesSwitcher:
         get_logger().warning(
             "rules_switched",
             rules=in_force.rules_hash,
-            block=result.last_block,
-            logs=result.log_count,
+            block=switch_result.last_block,
+            logs=switch_result.log_count,
         )
         raise RulesSwitchedError(f"switched to rules {in_force.rules_hash}")
 
@@ -116,9 +116,9 @@ class RulesSwitcher:
         final_number = None if cursor is None else cursor.final_number
         if cursor is not None and final_number is not None:
             stage = ShadowStage(folder, index.reader)
-            preview = stage.load(uow, rules, min(final_number, cursor.number))
-            if preview.block >= 0:
-                return preview
+            shadow_fold = stage.load(uow, rules, min(final_number, cursor.number))
+            if shadow_fold.block >= 0:
+                return shadow_fold
         raise RulesSwitchRefusedError(
             "there is no preview of the new rules to compare with; stop the daemon, set [rules], "
             "and run `qos-oracle resync rebuild`"
@@ -133,16 +133,16 @@ def get_known_rules(index: Index, uow: UnitOfWork, rules_hash: Hash) -> Rules:
             them.
     """
     config = index.config
-    candidates = [uow.rule_sets.find_rules(entry.sha256) for entry in uow.rule_sets.list_all()]
+    stored_rules = [uow.rule_sets.find_rules(entry.sha256) for entry in uow.rule_sets.list_all()]
     text = find_rules_text(rules_hash, "", config.rules.announced_folder)
     if text is not None:
         try:
-            candidates.append(parse_rules_text(text))
+            stored_rules.append(parse_rules_text(text))
         except ValueError as error:
             raise RulesSwitchRefusedError(
                 f"this version cannot read them ({error}); upgrade the program"
             ) from error
-    for rules in candidates:
+    for rules in stored_rules:
         if rules is None:
             continue
         settings = build_report_settings(config.oracle, rules)

@@ -137,8 +137,8 @@ def acquire_lease_or_wait(
         if previous_state is None:
             get_logger().info("standby_started", **addresses)
         else:
-            reason = f"{previous_state.holder} may be dead; its lease has not expired yet"
-            get_logger().warning("waiting_for_lease_expiry", **addresses, reason=reason)
+            wait_reason = f"{previous_state.holder} may be dead; its lease has not expired yet"
+            get_logger().warning("waiting_for_lease_expiry", **addresses, reason=wait_reason)
         return _wait_for_lease(process, index, previous_state)
 
 
@@ -356,8 +356,8 @@ def log_daemon_started(process: DaemonProcess, epoch: int, addresses: Mapping[st
 @contextmanager
 def wake_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
     """Run the index job at each new head of `[chain] websocket`, if one is configured."""
-    url = index.config.chain.websocket
-    if url is None:
+    websocket_url = index.config.chain.websocket
+    if websocket_url is None:
         yield
         return
     from oracle.rpc.new_heads import (  # noqa: PLC0415  imports websockets; most daemons use none
@@ -367,7 +367,7 @@ def wake_on_new_heads(index: Index, waker: Waker) -> Iterator[None]:
 
     tracker = index.chain.tracker
     new_heads = NewHeadSubscription(
-        url,
+        websocket_url,
         lambda: waker.wake_job("index"),
         lambda: PolledHead(tracker.newest_number, tracker.block_seconds),
         time.monotonic,

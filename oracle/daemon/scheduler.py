@@ -92,10 +92,10 @@ class JobLiveness:
         """Return why the worker counts as stuck, or None while it makes progress."""
         if not self._max_silence_by_job or self._progressed_at is None:
             return None
-        seconds = self.clock() - self._progressed_at
-        if seconds <= STUCK_SECONDS:
+        silent_seconds = self.clock() - self._progressed_at
+        if silent_seconds <= STUCK_SECONDS:
             return None
-        return f"the daemon's worker has made no progress for {seconds:.0f} s"
+        return f"the daemon's worker has made no progress for {silent_seconds:.0f} s"
 
     def record_failure(self, name: str, reason: str) -> int:
         """Record a failed tick that is retried; return the number of consecutive failures."""
@@ -161,12 +161,12 @@ class Timetable:
         with self._changed:
             while not self._is_closed:
                 now = self._clock()
-                name = min(self._due_at, key=self._due_at.__getitem__)
-                if self._due_at[name] <= now:
-                    job = self._jobs[name]
-                    self._due_at[name] = now + job.every_seconds
+                job_name = min(self._due_at, key=self._due_at.__getitem__)
+                if self._due_at[job_name] <= now:
+                    job = self._jobs[job_name]
+                    self._due_at[job_name] = now + job.every_seconds
                     return job
-                self._changed.wait(self._due_at[name] - now)
+                self._changed.wait(self._due_at[job_name] - now)
         return None
 
 
@@ -244,9 +244,9 @@ def run_until_idle(
 
     def run_tick(job: Job) -> bool:
         ticked_at[job.name] = clock()
-        facts = run_measured_tick(job)
-        _log_completed_tick(job, facts)
-        return facts is not None
+        tick_facts = run_measured_tick(job)
+        _log_completed_tick(job, tick_facts)
+        return tick_facts is not None
 
     def run_job_until_idle(job: Job) -> bool:
         has_worked = False
@@ -266,17 +266,17 @@ def run_until_idle(
 def _run_job_tick(job: Job, liveness: JobLiveness) -> float | None:
     """Run one tick; return the seconds until the next tick, or None for the job's period."""
     try:
-        facts = run_measured_tick(job)
+        tick_facts = run_measured_tick(job)
     except TransientError as error:
         metrics.STEP_FAILURES.labels(job.name).inc()
         _log_failed_tick(job, str(error), liveness.record_failure(job.name, str(error)))
         return None
     finally:
         liveness.mark_tick(job.name)
-    if failure_count := liveness.record_success(job.name):
-        get_logger().info("step_recovered", step=job.name, failures=failure_count)
-    _log_completed_tick(job, facts)
-    if facts is not None:
+    if previous_failures := liveness.record_success(job.name):
+        get_logger().info("step_recovered", step=job.name, failures=previous_failures)
+    _log_completed_tick(job, tick_facts)
+    if tick_facts is not None:
         # There may be more work, so the next tick is due at once.
         return 0.0
     return None if job.estimate_wait is None else job.estimate_wait()
@@ -290,13 +290,13 @@ def run_measured_tick(job: Job) -> TickFacts:
     with start_span(f"{job.name} step") as tick_span:
         started_at = time.perf_counter()
         try:
-            facts = job.tick()
-            tick_span.record_result(facts)
+            tick_facts = job.tick()
+            tick_span.record_result(tick_facts)
         finally:
-            seconds = time.perf_counter() - started_at
-            metrics.STEP_SECONDS.labels(job.name).observe(seconds, tick_span.build_exemplar())
+            tick_seconds = time.perf_counter() - started_at
+            metrics.STEP_SECONDS.labels(job.name).observe(tick_seconds, tick_span.build_exemplar())
     metrics.STEP_DONE.labels(job.name).set_to_current_time()
-    return facts
+    return tick_facts
 
 
 def _log_completed_tick(job: Job, facts: TickFacts) -> None:
@@ -365,10 +365,10 @@ def wrap_jobs_with_waits(jobs: Sequence[Job], stop: StopSignal) -> list[Job]:
 def _wrap_job_with_waits(job: Job, retry_waiter: EndpointRetryWaiter) -> Job:
     def tick() -> TickFacts:
         try:
-            facts = job.tick()
+            tick_facts = job.tick()
         except TransientError as error:
             return {"did": "waited", "seconds": retry_waiter.wait_for_endpoint(error)}
         retry_waiter.reset_wait()
-        return facts
+        return tick_facts
 
     return replace(job, tick=tick)

@@ -202,8 +202,8 @@ def open_results_folder(config: Config) -> ResultsFolder | None:
     Raises:
         InputError: the folder is missing or unreadable.
     """
-    path = config.dispatch.results_folder
-    return None if path is None else ResultsFolder.open_folder(path)
+    results_path = config.dispatch.results_folder
+    return None if results_path is None else ResultsFolder.open_folder(results_path)
 
 
 @contextmanager

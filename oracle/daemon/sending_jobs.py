@@ -150,5 +150,5 @@ def describe_step_result(step: StepResult | None) -> TickFacts:
     """Return the log fields of a step, or None if there was no step."""
     if step is None:
         return None
-    facts = {"did": step.action, "intent": step.intent_id, "detail": step.detail}
-    return {name: fact for name, fact in facts.items() if fact not in {None, ""}}
+    tick_facts = {"did": step.action, "intent": step.intent_id, "detail": step.detail}
+    return {name: fact for name, fact in tick_facts.items() if fact not in {None, ""}}

@@ -83,10 +83,10 @@ class StatisticsJob:
         if abs(offset) <= MAX_CLOCK_OFFSET_SECONDS:
             self.health.clear_condition(Condition.WRONG_CLOCK)
             return
-        side = "ahead of" if offset > 0 else "behind"
+        direction = "ahead of" if offset > 0 else "behind"
         self.health.set_condition(
             Condition.WRONG_CLOCK,
-            f"this machine's clock is {abs(offset):.0f} s {side} that of every endpoint",
+            f"this machine's clock is {abs(offset):.0f} s {direction} that of every endpoint",
         )
 
     def _update_announced_rules(self) -> None:

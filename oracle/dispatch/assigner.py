@@ -191,9 +191,9 @@ class DrawHook(BlockHook):
         if block.number == self.first_block:
             # The active draws were made with the earlier settings, which end at this block.
             _void_draws(uow, [draw.task for draw in uow.draws.list_active()], block.number)
-        step = self._drawer.draw_at_block(view, block)
-        _void_draws(uow, step.ended_draws, block.number)
-        for draw_number, draw in enumerate(step.new_draws):
+        draw_step = self._drawer.draw_at_block(view, block)
+        _void_draws(uow, draw_step.ended_draws, block.number)
+        for draw_number, draw in enumerate(draw_step.new_draws):
             uow.draws.add(
                 StoredDraw(
                     task=draw.task,
@@ -207,7 +207,7 @@ class DrawHook(BlockHook):
                     number_in_block=draw_number,
                 )
             )
-        plan_model_downloads(uow, self._drawer, block, step.ended_draws)
+        plan_model_downloads(uow, self._drawer, block, draw_step.ended_draws)
         uow.bookmarks.set(_THROUGH_BOOKMARK, str(block.number))
 
     @override

@@ -87,28 +87,30 @@ def _load_next_contested_groups(
 
     The groups of a block are never split over two steps.
     """
-    groups = uow.results.list_with_unaccepted_tasks(first, last, _MAX_PER_STEP)
-    if len(groups) < _MAX_PER_STEP:
-        return groups, last
-    newest_block = groups[-1].closed_at.block
+    contested_results = uow.results.list_with_unaccepted_tasks(first, last, _MAX_PER_STEP)
+    if len(contested_results) < _MAX_PER_STEP:
+        return contested_results, last
+    newest_block = contested_results[-1].closed_at.block
     if newest_block == first:
         return uow.results.list_with_unaccepted_tasks(first, first), first
-    return [group for group in groups if group.closed_at.block < newest_block], newest_block - 1
+    return [
+        group for group in contested_results if group.closed_at.block < newest_block
+    ], newest_block - 1
 
 
 def _build_requests(
     context: DispatchContext, groups: Sequence[GroupResult], now: int
 ) -> list[CallRequest]:
     """Return a settlement call for each group whose stakes are held by the contract."""
-    endpoints = context.account_context.get_synced_pool_view()
-    network = context.account_context.sender_account.domain.contract
+    synced_pool_view = context.account_context.get_synced_pool_view()
+    task_network = context.account_context.sender_account.domain.contract
     requests = []
     for result in groups:
         if result.time < now - _MAX_AGE_SECONDS:
             continue
         # The last second of the contest's window in block time, or None if the group is not
         # contested.
-        window_end = fetch_contest_end(endpoints, network, result.group)
+        window_end = fetch_contest_end(synced_pool_view, task_network, result.group)
         if window_end is None:
             continue
         tasks = tuple(member.task for member in result.members)
@@ -116,7 +118,7 @@ def _build_requests(
         requests.append(
             CallRequest(
                 account=context.account_context.account,
-                contract=network,
+                contract=task_network,
                 kind=SETTLE_CONTEST,
                 # A group can be contested only once, so this key is unique in the outbox.
                 dedup_key=f"{SETTLE_CONTEST}:{subject}",
@@ -145,5 +147,5 @@ class SettleContestCall(CallKind):
         name = "" if result.refusal is None else result.refusal.name
         if name == "NotContested":
             return Decision.end(IntentState.SUPERSEDED, SETTLED_REASON)
-        until = heads.latest.time + _RETRY_SECONDS
-        return Decision.wait_until(until, (name or "unknown", result.reason))
+        retry_at = heads.latest.time + _RETRY_SECONDS
+        return Decision.wait_until(retry_at, (name or "unknown", result.reason))

@@ -209,9 +209,9 @@ def _plan_queue_notices_and_drops(
         queue_view.items, AssignmentPlan(active_draws, frozenset()), cursor.number
     )
     capacity = _compute_queue_capacity(uow, settings) if queue else 0
-    overflow = [entry.task for entry in reversed(queue[capacity:])]
+    overflow_tasks = [entry.task for entry in reversed(queue[capacity:])]
     dropped_keys: set[TaskKey] = set()
-    for drop in queue_view.find_queue_drops(overflow):
+    for drop in queue_view.find_queue_drops(overflow_tasks):
         if active_draws.keys().isdisjoint(drop.tasks):
             dropped_keys.update(drop.tasks)
             subject = f"task={drop.tasks[0]}" if drop.group is None else f"group={drop.group}"
@@ -254,8 +254,8 @@ def _build_non_start_calldata(planned_call: PlannedCall) -> str:
 def _build_start_calldata(planned_call: PlannedCall, heads: Heads) -> str:
     first_draw = planned_call.draws[0]
     nodes = [draw.node for draw in planned_call.draws]
-    is_old = heads.latest.number - first_draw.seed_block > _SEED_CHECK_BLOCKS
-    if is_old and first_draw.seed_block <= heads.final.number:
+    is_seed_too_old = heads.latest.number - first_draw.seed_block > _SEED_CHECK_BLOCKS
+    if is_seed_too_old and first_draw.seed_block <= heads.final.number:
         if planned_call.kind == START_GROUP:
             return encode_start_group_call(planned_call.tasks, nodes)
         return encode_start_task_call(first_draw.task, first_draw.node)

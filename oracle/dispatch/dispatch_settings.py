@@ -52,7 +52,7 @@ class DispatchSettings:
     @property
     def fingerprint(self) -> str:
         """Return a fingerprint of all settings that decide which nodes are drawn."""
-        values = {
+        fingerprint_fields = {
             "start_block": self.start_block,
             "rules": hashlib.sha256(self.rules.to_json().encode()).hexdigest(),
             "policy": self.policy,
@@ -61,7 +61,7 @@ class DispatchSettings:
             "fixed_seconds": _format_seconds(self.pricing.fixed_seconds),
             "unit_seconds": _format_seconds(self.pricing.unit_seconds),
         }
-        return json.dumps(values, sort_keys=True)
+        return json.dumps(fingerprint_fields, sort_keys=True)
 
 
 def _format_seconds(seconds_by_kind: Mapping[TaskKind, Fraction]) -> dict[str, str]:

@@ -122,8 +122,10 @@ class PocketPool:
         """Draw one node by tickets; candidates are sorted by address, as in every draw."""
         network = replace(self.network, reserved=reserved)
         ranking = self.follower.rank_candidates(item.task, network)
-        candidates = sorted((row.node, row.chances) for row in ranking.rows)
-        return DrawResult(draw_nodes(candidates, seed, 1), candidates if self.explains else ())
+        sorted_candidates = sorted((row.node, row.chances) for row in ranking.rows)
+        return DrawResult(
+            draw_nodes(sorted_candidates, seed, 1), sorted_candidates if self.explains else ()
+        )
 
     def has_candidates(self, item: QueueItem, reserved: AbstractSet[Address]) -> bool:
         """Return whether any free node is eligible, because every eligible node can be drawn."""
@@ -205,11 +207,11 @@ class BlockDrawer:
             )
         queue = self._update_queue(view)
         if queue or self.plan.active_draws:
-            step = compute_next_plan(self.plan, block, queue, self._update_pool(view, block))
+            draw_step = compute_next_plan(self.plan, block, queue, self._update_pool(view, block))
         else:
-            step = PlanStep(EMPTY_PLAN, (), ())
-        self.plan, self.block_number = step.plan, block.number
-        return step
+            draw_step = PlanStep(EMPTY_PLAN, (), ())
+        self.plan, self.block_number = draw_step.plan, block.number
+        return draw_step
 
     def iter_free_nodes(self, time: int) -> Iterator[Node]:
         """Yield the nodes that are free at `time`.
@@ -285,13 +287,13 @@ class QueueView:
         """
         groups = collect_tasks_by_group(self.group_tasks)
         if self.settings.legacy_policy is not None:
-            unstartable = find_unstartable_tasks(self.waiting_tasks, self.group_tasks)
+            unstartable_tasks = find_unstartable_tasks(self.waiting_tasks, self.group_tasks)
         else:
             dead_groups = {group for group, tasks in groups.items() if is_group_unstartable(tasks)}
-            unstartable = [task for task in self.waiting_tasks if task.group in dead_groups]
+            unstartable_tasks = [task for task in self.waiting_tasks if task.group in dead_groups]
         drops = (
             find_queue_drop(task, () if task.group is None else groups[task.group])
-            for task in (*unstartable, *overflow)
+            for task in (*unstartable_tasks, *overflow)
         )
         return list(dict.fromkeys(drop for drop in drops if drop is not None))
 
@@ -304,5 +306,5 @@ def load_queue_view(view: NetworkView, settings: DispatchSettings) -> QueueView:
 
 
 def _select_queue_builder(settings: DispatchSettings) -> QueueBuilder:
-    builder = build_queue if settings.legacy_policy is None else build_trio_queue
-    return partial(builder, value_of=settings.pricing.compute_value)
+    build_queue_items = build_queue if settings.legacy_policy is None else build_trio_queue
+    return partial(build_queue_items, value_of=settings.pricing.compute_value)

@@ -105,13 +105,13 @@ class ProbeWindowHook(BlockHook):
     ) -> None:
         if self._settings is not None:
             seconds = self._settings.window_seconds
-            values = (
+            bookmark_values = (
                 self._settings.get_window_number(block.time),
                 seconds,
                 block.number,
                 block.hash,
             )
-            uow.bookmarks.set(_WINDOW_BOOKMARK, " ".join(map(str, values)))
+            uow.bookmarks.set(_WINDOW_BOOKMARK, " ".join(map(str, bookmark_values)))
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor: int, stamp: Stamp) -> None:
@@ -125,8 +125,8 @@ def get_open_window(uow: UnitOfWork, settings: ProbeSettings, time: int) -> Prob
     bookmark = uow.bookmarks.get(_WINDOW_BOOKMARK)
     if bookmark is None:
         return None
-    number, seconds, _, seed = bookmark.split()
-    window = ProbeWindow(int(number), int(seconds), Hash(seed))
+    number, seconds, _, seed_hash = bookmark.split()
+    window = ProbeWindow(int(number), int(seconds), Hash(seed_hash))
     is_open = window.number == settings.get_window_number(time)
     return window if is_open and window.seconds == settings.window_seconds else None
 
@@ -159,9 +159,9 @@ class ProbeState:
             for node in self.uow.nodes.list_idle_since(window.start)
         ):
             return []
-        reserved = busy_nodes | set(load_active_draws(self.uow).values())
+        reserved_nodes = busy_nodes | set(load_active_draws(self.uow).values())
         probes = select_due_probes(
-            (node for node in self.uow.nodes.iterate_all() if node.address not in reserved),
+            (node for node in self.uow.nodes.iterate_all() if node.address not in reserved_nodes),
             window,
             self.time,
             self.rules,
@@ -185,13 +185,14 @@ class ProbeState:
         if window is None or call.request.period != window.number:
             return False
         nodes = decode_probe_nodes(call.request.calldata)
-        rows = self.uow.nodes.get_many(nodes)
+        node_by_address = self.uow.nodes.get_many(nodes)
         drawn_nodes = set(load_active_draws(self.uow).values())
         are_available = all(
-            node in rows and self._is_available_for_probe(rows[node], drawn_nodes)
+            node in node_by_address
+            and self._is_available_for_probe(node_by_address[node], drawn_nodes)
             for node in nodes
         )
-        return are_available and is_idle_in_window(rows[nodes[0]], window)
+        return are_available and is_idle_in_window(node_by_address[nodes[0]], window)
 
     def _is_available_for_probe(self, node: Node, drawn_nodes: set[Address]) -> bool:
         return (
@@ -223,8 +224,8 @@ def find_due_end_calls(
     for call in calls:
         if _is_call_effective(call):
             keys = compute_probe_task_keys(_get_calldata(call), creator)
-            rows = uow.tasks.get_many(keys)
-            tasks = [rows[key] for key in keys if key in rows]
+            task_by_key = uow.tasks.get_many(keys)
+            tasks = [task_by_key[key] for key in keys if key in task_by_key]
             if len(tasks) == len(keys):
                 calldata_by_subject.update(_iter_due_end_calls(call, tasks, creator, time))
     return calldata_by_subject

@@ -121,9 +121,9 @@ class Redrawer:
             if self._view.is_idle and not self._drawer.plan.active_draws:
                 self._drawer.skip_to_block(last)
                 return
-            block = self._headers.get_header(number)
-            if block is not None:
-                yield from self._drawer.draw_at_block(self._view, block).new_draws
+            header = self._headers.get_header(number)
+            if header is not None:
+                yield from self._drawer.draw_at_block(self._view, header).new_draws
 
 
 class WorkingSetView:

@@ -37,11 +37,11 @@ class ResultsFolder:
         Raises:
             InputError: the folder is missing, not a folder, or unreadable.
         """
-        setting = f"dispatch.results_folder: {path}"
+        setting_text = f"dispatch.results_folder: {path}"
         if not path.is_dir():
-            raise InputError(f"{setting}: no such folder; create it, or remove the setting")
+            raise InputError(f"{setting_text}: no such folder; create it, or remove the setting")
         if not os.access(path, os.R_OK | os.X_OK):
-            raise InputError(f"{setting}: permission denied; let the daemon's user read it")
+            raise InputError(f"{setting_text}: permission denied; let the daemon's user read it")
         return cls(path)
 
     def read_results(self, tasks: Iterable[TaskKey]) -> Iterator[Hash]:
@@ -54,17 +54,17 @@ class ResultsFolder:
     def _read_result(self, path: Path) -> Hash | None:
         try:
             with path.open("rb") as stream:
-                text = stream.read(_MAX_BYTES).decode("ascii", "replace").strip().lower()
+                result_text = stream.read(_MAX_BYTES).decode("ascii", "replace").strip().lower()
         except FileNotFoundError:
             return None
         except OSError as error:
             self._log_unreadable_result(path, error.strerror or "cannot be read")
             return None
-        if _HASH.fullmatch(text) is None:
+        if _HASH.fullmatch(result_text) is None:
             self._log_unreadable_result(path, "expected a hash: 0x and 64 hex digits")
             return None
         self._logged.pop(path, None)
-        return Hash(text)
+        return Hash(result_text)
 
     def _log_unreadable_result(self, path: Path, reason: str) -> None:
         if self._logged.get(path) == reason:

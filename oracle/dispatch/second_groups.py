@@ -126,12 +126,12 @@ def is_group_start_still_due(uow: UnitOfWork, call: Intent, rules: Rules, cursor
     if cursor.number - (request.as_of_block or 0) > MAX_DRAW_AGE_BLOCKS:
         return False
     nodes = decode_probe_nodes(request.calldata)
-    rows = uow.nodes.get_many(nodes)
+    node_by_address = uow.nodes.get_many(nodes)
     drawn_nodes = set(load_active_draws(uow).values())
     return all(
-        node in rows
+        node in node_by_address
         and node not in drawn_nodes
-        and find_unavailability_reason(rows[node], cursor.time, rules) is None
+        and find_unavailability_reason(node_by_address[node], cursor.time, rules) is None
         for node in nodes
     )
 
@@ -146,32 +146,32 @@ def _iter_planned_second_groups(
     ordered_subjects |= {
         subject for kind, subject in find_held_subjects(uow, account) if kind == SECOND_GROUP
     }
-    unordered = [
+    unordered_contests = [
         contest for contest in contests if contest.request.subject not in ordered_subjects
     ]
-    if cursor is None or not unordered:
+    if cursor is None or not unordered_contests:
         return
-    reserved = set(load_active_draws(uow).values())
+    reserved_nodes = set(load_active_draws(uow).values())
     for call in uow.outbox.intents.list_in_states(account, UNFINISHED_STATES):
         if call.request.kind in {PROBE, SECOND_GROUP}:
-            reserved.update(decode_probe_nodes(call.request.calldata))
+            reserved_nodes.update(decode_probe_nodes(call.request.calldata))
     rules = context.settings.rules
-    idle = [
+    idle_nodes = [
         node
         for node in uow.nodes.iterate_all()
         if find_unavailability_reason(node, cursor.time, rules) is None
     ]
-    for contest in unordered:
+    for contest in unordered_contests:
         group, keys = decode_settle_contest_call(contest.request.calldata)
         rows = uow.tasks.get_many(keys)
         tasks = [rows[key] for key in keys if key in rows]
         if len(tasks) < len(keys) or not _has_order_hash_fields(tasks[0]):
             continue
-        ineligible = reserved | {task.node for task in tasks if task.node is not None}
-        candidates = [node for node in idle if node.address not in ineligible]
+        ineligible_nodes = reserved_nodes | {task.node for task in tasks if task.node is not None}
+        candidates = [node for node in idle_nodes if node.address not in ineligible_nodes]
         nodes = choose_nodes(candidates, tasks[0], len(keys), group + cursor.hash)
         if nodes:
-            reserved.update(nodes)
+            reserved_nodes.update(nodes)
             window_end = (contest.request.not_before or 0) - 1
             yield PlannedSecondGroup(group, tasks[0], nodes, window_end)
 
@@ -182,16 +182,16 @@ def choose_nodes(idle: Iterable[Node], task: Task, count: int, seed: str) -> tup
     Nodes with the task's models on disk are preferred.
     """
     requirement = build_requirement(task)
-    candidates = [node for node in idle if find_misfit_reason(node, requirement) is None]
-    candidates.sort(
+    fitting_nodes = [node for node in idle if find_misfit_reason(node, requirement) is None]
+    fitting_nodes.sort(
         key=lambda node: (
             not set(requirement.models).issubset(node.models),
             sha256(f"{seed}{node.address}".encode()).digest(),
         )
     )
-    if len(candidates) < count:
+    if len(fitting_nodes) < count:
         return ()
-    return tuple(node.address for node in candidates[:count])
+    return tuple(node.address for node in fitting_nodes[:count])
 
 
 def _is_second_group_ordered(call: Intent) -> bool:
@@ -225,13 +225,13 @@ def _build_end_requests(
 def _build_start_request(
     context: DispatchContext, cursor: Cursor, planned_group: PlannedSecondGroup
 ) -> CallRequest:
-    endpoints = context.account_context.get_synced_pool_view()
-    network = context.account_context.sender_account.domain.contract
+    synced_pool_view = context.account_context.get_synced_pool_view()
+    task_network = context.account_context.sender_account.domain.contract
     subject = f"group={planned_group.group}"
-    fee = fetch_min_task_fee(endpoints, network, planned_group.task)
+    fee = fetch_min_task_fee(synced_pool_view, task_network, planned_group.task)
     return CallRequest(
         account=context.account_context.account,
-        contract=network,
+        contract=task_network,
         kind=SECOND_GROUP,
         dedup_key=f"{SECOND_GROUP}:{subject}",
         calldata=encode_second_group_call(
@@ -263,22 +263,22 @@ def plan_decided_contest_settlements(context: DispatchContext, heads: Heads) -> 
         if cursor is None:
             return None
         contests = list(_find_contests_with_second_group(uow, context, cursor.time))
-    settled, decided = _classify_contests(context, heads, contests)
+    settled_contests, decided_contests = _classify_contests(context, heads, contests)
     context.checked_at[SETTLE_CONTEST] = cursor.hash
-    if not settled and not decided:
+    if not settled_contests and not decided_contests:
         return None
     stamp = context.account_context.stamp
     with context.account_context.write_transaction() as uow:
-        for call in settled:
+        for call in settled_contests:
             uow.outbox.intents.end_unsent_intent(
                 call, IntentState.SUPERSEDED, SETTLED_REASON, stamp
             )
-        for call, request in decided:
+        for call, request in decided_contests:
             uow.outbox.intents.end_unsent_intent(
                 call, IntentState.SUPERSEDED, DECIDED_REASON, stamp
             )
             uow.outbox.intents.add(request, stamp)
-    calls = [*settled, *(call for call, _ in decided)]
+    calls = [*settled_contests, *(call for call, _ in decided_contests)]
     return StepResult(
         "contests decided", calls[0].id, format_name_counts([SETTLE_CONTEST] * len(calls))
     )
@@ -308,25 +308,27 @@ def _classify_contests(
     accepts for the verdict is known. A decided contest is returned with the call that replaces the
     waiting call.
     """
-    endpoints = context.account_context.get_synced_pool_view()
-    network = context.account_context.sender_account.domain.contract
-    block = hex(heads.final.number)
-    settled, decided = [], []
+    synced_pool_view = context.account_context.get_synced_pool_view()
+    task_network = context.account_context.sender_account.domain.contract
+    block_tag = hex(heads.final.number)
+    settled_contests, decided_contests = [], []
     for contest in contests:
         key, _ = decode_settle_contest_call(contest.request.calldata)
-        group = fetch_group_record(endpoints, network, key, block)
+        group = fetch_group_record(synced_pool_view, task_network, key, block_tag)
         if group.is_settled:
-            settled.append(contest)
+            settled_contests.append(contest)
         elif group.is_contested and group.peer is not None:
-            second_group = fetch_group_record(endpoints, network, group.peer, block)
+            second_group = fetch_group_record(
+                synced_pool_view, task_network, group.peer, block_tag
+            )
             result = (
                 _find_accepted_result(context, contest, group.peer, second_group.verdict)
                 if second_group.has_compared_answers
                 else None
             )
             if result is not None:
-                decided.append((contest, _build_request(contest.request, result)))
-    return settled, decided
+                decided_contests.append((contest, _build_request(contest.request, result)))
+    return settled_contests, decided_contests
 
 
 def _find_accepted_result(

@@ -123,21 +123,23 @@ def merge_adjacent_intervals(
 
     A merged interval has the newest `audited_at` of its parts.
     """
-    pending: CoverageInterval | None = None
+    merged_interval: CoverageInterval | None = None
     for interval in sorted_intervals:
-        if pending is not None and _build_merge_key(interval) == _build_merge_key(pending):
-            audited_at = max(pending.audited_at or 0, interval.audited_at or 0)
-            pending = replace(
-                pending,
+        if merged_interval is not None and _build_merge_key(interval) == _build_merge_key(
+            merged_interval
+        ):
+            audited_at = max(merged_interval.audited_at or 0, interval.audited_at or 0)
+            merged_interval = replace(
+                merged_interval,
                 last=interval.last,
                 audited_at=None if interval.audited_by is None else audited_at,
             )
             continue
-        if pending is not None:
-            yield pending
-        pending = interval
-    if pending is not None:
-        yield pending
+        if merged_interval is not None:
+            yield merged_interval
+        merged_interval = interval
+    if merged_interval is not None:
+        yield merged_interval
 
 
 def _build_merge_key(interval: CoverageInterval) -> tuple[VerificationLevel, str, str | None]:

@@ -49,9 +49,9 @@ class FeedRow:
     @cached_property
     def hash(self) -> Hash:
         """The SHA-256 of the values that the source sent; readers compare rows by this hash."""
-        values = [self.id, self.kind, self.node, self.task, self.args]
-        text = json.dumps(values, separators=(",", ":"))
-        return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
+        hashed_values = [self.id, self.kind, self.node, self.task, self.args]
+        row_json = json.dumps(hashed_values, separators=(",", ":"))
+        return Hash("0x" + hashlib.sha256(row_json.encode()).hexdigest())
 
     @property
     def position(self) -> Position:

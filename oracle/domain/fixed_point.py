@@ -24,12 +24,12 @@ def compute_decay_table(tau_seconds: int) -> tuple[int, ...]:
     """Return exp(-2^k/tau) for k from 0 to 20, in units of 2^-128 and rounded down."""
     # A context of its own, because the current one may round differently.
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
-    table = []
+    decay_factors = []
     for k in range(DECAY_BITS):
         exponent = context.divide(Decimal(-(1 << k)), Decimal(tau_seconds))
         factor = context.multiply(Decimal(ONE), context.exp(exponent))
-        table.append(int(factor))
-    return tuple(table)
+        decay_factors.append(int(factor))
+    return tuple(decay_factors)
 
 
 @cache
@@ -44,13 +44,13 @@ def compute_decay(seconds: int, tau_seconds: int) -> int:
         return ONE
     if seconds >> DECAY_BITS:
         return 0
-    remaining = _compute_decays_by_second(tau_seconds)[seconds & (1 << _SHORT_BITS) - 1]
+    decay_factor = _compute_decays_by_second(tau_seconds)[seconds & (1 << _SHORT_BITS) - 1]
     if seconds >> _SHORT_BITS:
-        factors = compute_decay_table(tau_seconds)
+        decay_table = compute_decay_table(tau_seconds)
         for k in range(_SHORT_BITS, seconds.bit_length()):
             if seconds >> k & 1:
-                remaining = remaining * factors[k] >> _ONE_BITS
-    return remaining
+                decay_factor = decay_factor * decay_table[k] >> _ONE_BITS
+    return decay_factor
 
 
 @cache
@@ -93,5 +93,5 @@ def format_decimal(value: int, digits: int = 18) -> str:
 
     For example, 0.29999 is `0.2999` with four decimals, so that it never looks like 0.3.
     """
-    text = f"{value // UNIT}.{value % UNIT:018d}"
-    return text[: len(text) - 18 + digits]
+    decimal_text = f"{value // UNIT}.{value % UNIT:018d}"
+    return decimal_text[: len(decimal_text) - 18 + digits]

@@ -122,15 +122,15 @@ class EndTotals:
 
     def add(self, node: Address, ends: int, timeouts: int) -> None:
         """Add ended tasks of a node, or remove them if the numbers are negative."""
-        pair = self.pair_by_node.get(node)
-        if pair is None:
-            pair = self.pair_by_node[node] = [0, 0]
-        ends_before, timeouts_before = pair
+        end_counts = self.pair_by_node.get(node)
+        if end_counts is None:
+            end_counts = self.pair_by_node[node] = [0, 0]
+        ends_before, timeouts_before = end_counts
         ends_after = ends_before + ends
         timeouts_after = timeouts_before + timeouts
         self.ends += ends
         if ends_after:
-            pair[0], pair[1] = ends_after, timeouts_after
+            end_counts[0], end_counts[1] = ends_after, timeouts_after
         else:
             del self.pair_by_node[node]
         if timeouts:
@@ -172,9 +172,9 @@ class EndWindow:
         self.all_ends.add(node, ends, timeouts)
         has_answered = totals.has_answered(node)
         if has_answered is not had_answered:
-            count = self._answered_creators.get(node, 0) + (1 if has_answered else -1)
-            self._answered_creators[node] = count
-            if not count:
+            answered_count = self._answered_creators.get(node, 0) + (1 if has_answered else -1)
+            self._answered_creators[node] = answered_count
+            if not answered_count:
                 del self._answered_creators[node]
         if timeouts:
             self._update_failed_creators(creator, node, totals)
@@ -214,13 +214,13 @@ class EndWindow:
 
         The worst creator is the creator with the most timeouts.
         """
-        largest = max(
+        worst_creator = max(
             self.ends_by_creator, key=lambda key: (self.ends_by_creator[key].timeouts, key or "")
         )
         pair_by_node = self.all_ends.pair_by_node
         only_largest = sum(
             0 < timeouts == pair_by_node[node][1]
-            for node, (_, timeouts) in self.ends_by_creator[largest].pair_by_node.items()
+            for node, (_, timeouts) in self.ends_by_creator[worst_creator].pair_by_node.items()
         )
         return self.all_ends.failed_nodes - only_largest
 
@@ -340,12 +340,12 @@ class IncidentDetector:
         """Begin a minute; older minutes leave the window or the day, and old incidents end."""
         while self._window and self._window[0].minute <= minute - WINDOW_MINUTES:
             self._move_row_to_baseline(self._window.popleft())
-        oldest = minute - WINDOW_MINUTES - BASELINE_MINUTES
-        while self._baseline and self._baseline[0].minute <= oldest:
-            row = self._baseline.popleft()
-            self._baseline_ends -= row.ends
-            self._baseline_timeouts -= row.timeouts
-            self._record_minute_change(row.minute, row, is_removed=True)
+        oldest_minute = minute - WINDOW_MINUTES - BASELINE_MINUTES
+        while self._baseline and self._baseline[0].minute <= oldest_minute:
+            oldest_row = self._baseline.popleft()
+            self._baseline_ends -= oldest_row.ends
+            self._baseline_timeouts -= oldest_row.timeouts
+            self._record_minute_change(oldest_row.minute, oldest_row, is_removed=True)
         self._window.append(EndMinute(minute))
         self._record_minute_change(minute, None)
         for incident in self.open_incidents:
@@ -407,26 +407,31 @@ class IncidentDetector:
         missing_ends = max(0, _MIN_BASELINE_ENDS - self._baseline_ends)
         ends = self._baseline_ends + missing_ends
         timeouts = self._baseline_timeouts + missing_ends // _ASSUMED_TIMEOUTS
-        chance = totals.max_ends * max(timeouts, ends // _MIN_BASELINE_ENDS)
-        nodes = len(totals.pair_by_node)
-        if failed_nodes < _MIN_FAILED_NODES or nodes * chance >= failed_nodes * ends:
+        chance_numerator = totals.max_ends * max(timeouts, ends // _MIN_BASELINE_ENDS)
+        node_count = len(totals.pair_by_node)
+        if (
+            failed_nodes < _MIN_FAILED_NODES
+            or node_count * chance_numerator >= failed_nodes * ends
+        ):
             # The bound below would be at least 1, because comb(n, k) is at least (n / k)^k.
             return False
-        bound: int = comb(nodes, failed_nodes) * chance**failed_nodes * _RARITY
-        limit: int = ends**failed_nodes
-        return bound < limit
+        probability_bound: int = (
+            comb(node_count, failed_nodes) * chance_numerator**failed_nodes * _RARITY
+        )
+        probability_limit: int = ends**failed_nodes
+        return probability_bound < probability_limit
 
     def _update_confirmed_incident(self, creator: Address | None, totals: EndTotals) -> bool:
         """Raise the figures of an incident that was confirmed earlier in the current minute.
 
         Return False if there is no such incident; the caller then runs the statistical test.
         """
-        incident = self._open.get(creator)
+        open_incident = self._open.get(creator)
         minute = self._window[-1].minute
-        if incident is None or incident.until // _MINUTE_SECONDS != minute:
+        if open_incident is None or open_incident.until // _MINUTE_SECONDS != minute:
             return False
-        if totals.failed_nodes > incident.nodes or totals.timeouts > incident.timeouts:
-            self._save_incident(_raise_incident_figures(incident, totals))
+        if totals.failed_nodes > open_incident.nodes or totals.timeouts > open_incident.timeouts:
+            self._save_incident(_raise_incident_figures(open_incident, totals))
         return True
 
     def _confirm_incident(
@@ -435,12 +440,12 @@ class IncidentDetector:
         """Begin an incident, or extend the open one to the end of the current minute."""
         minute = self._window[-1].minute
         until = (minute + 1) * _MINUTE_SECONDS - 1
-        incident = self._open.get(creator)
-        if incident is None:
+        open_incident = self._open.get(creator)
+        if open_incident is None:
             self.incident_count += 1
             since = (minute + 1 - WINDOW_MINUTES) * _MINUTE_SECONDS
-            incident = Incident(self.incident_count, creator, at, time, since, until, 0, 0)
-        self._save_incident(_raise_incident_figures(incident, totals)._replace(until=until))
+            open_incident = Incident(self.incident_count, creator, at, time, since, until, 0, 0)
+        self._save_incident(_raise_incident_figures(open_incident, totals)._replace(until=until))
 
     def _save_incident(self, incident: Incident) -> None:
         images = self.images

@@ -123,25 +123,27 @@ def pack_hex(text: str) -> bytes:
 
 def unpack_hex(value: bytes) -> str:
     """Unpack data that `pack_hex` packed, and return it as `0x` hex."""
-    chunks = ["0x"]
+    hex_chunks = ["0x"]
     offset = 0
     unpacked_words = _UNPACKED_CACHE
     while offset < len(value):
-        code = value[offset]
-        next_offset = offset + 1 + (code & 31) + (code >= _TRAILING)
-        chunks.append(unpacked_words[value[offset:next_offset]])
+        packed_code = value[offset]
+        next_offset = offset + 1 + (packed_code & 31) + (packed_code >= _TRAILING)
+        hex_chunks.append(unpacked_words[value[offset:next_offset]])
         offset = next_offset
-    return "".join(chunks)
+    return "".join(hex_chunks)
 
 
 def _pack_word(word: bytes) -> bytes:
     if len(word) < _WORD:
         return bytes([_PARTIAL + len(word) - 1]) + word
-    without_leading = word.lstrip(b"\0")
-    without_trailing = word.rstrip(b"\0")
-    if len(without_leading) < _WORD and len(without_leading) <= len(without_trailing):
-        return bytes([_LEADING + len(without_leading)]) + without_leading
-    return bytes([_TRAILING + len(without_trailing) - 1]) + without_trailing
+    without_leading_zeros = word.lstrip(b"\0")
+    without_trailing_zeros = word.rstrip(b"\0")
+    if len(without_leading_zeros) < _WORD and len(without_leading_zeros) <= len(
+        without_trailing_zeros
+    ):
+        return bytes([_LEADING + len(without_leading_zeros)]) + without_leading_zeros
+    return bytes([_TRAILING + len(without_trailing_zeros) - 1]) + without_trailing_zeros
 
 
 def _unpack_word(part: bytes) -> str:
@@ -231,15 +233,15 @@ class LogTable(Sequence[Log]):
             return cls([LogPart(_collect_log_blocks(logs), list(logs.sources), logs.rows)])
         blocks = _collect_log_blocks(logs)
         sources = SourceIndexes()
-        to_bytes = bytearray.fromhex
+        decode_hex = bytearray.fromhex
         # A single list comprehension is fastest, and every log of the chain passes through here.
         rows: list[LogRow] = [
             (
                 log.block << LOG_INDEX_BITS | log.index,
                 log.tx,
                 sources[log.address, log.topics[0] if log.topics else ""],
-                to_bytes(log.tx_hash[2:]),
-                to_bytes("".join(log.topics[1:]).replace("0x", "")),
+                decode_hex(log.tx_hash[2:]),
+                decode_hex("".join(log.topics[1:]).replace("0x", "")),
                 bytearray(pack_hex(log.data)),
             )
             for log in logs

@@ -30,8 +30,8 @@ class _HotSetCall(ContractCall):
             return Decision.proceed()
         last_round = uow.rounds.find_last_provable_round()
         if last_round is None or last_round.round != call.request.round:
-            reason = f"round {call.request.round} is no longer the last one, or was struck"
-            return Decision.end(IntentState.SUPERSEDED, reason)
+            end_reason = f"round {call.request.round} is no longer the last one, or was struck"
+            return Decision.end(IntentState.SUPERSEDED, end_reason)
         if stage is CallStage.WAIT:
             return Decision.proceed()
         if not self._quorum.account_context.is_at_head(uow, heads):

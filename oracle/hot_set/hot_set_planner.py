@@ -167,17 +167,17 @@ def _plan_word_calls(
     )
     is_complete = not allowed_indexes
     yield from _plan_word_run_calls(source, allowed_indexes, "")
-    lagged = (
+    lagged_round = (
         _load_round(context, last_round.round - configuration.lag_rounds)
         if excess_indexes
         else None
     )
-    if lagged is not None:
-        outdated_lagged_indexes = lagged.find_outdated_indexes(stored_words, min_round)
+    if lagged_round is not None:
+        outdated_lagged_indexes = lagged_round.find_outdated_indexes(stored_words, min_round)
         lagged_indexes = sorted(set(excess_indexes).intersection(outdated_lagged_indexes))
         is_complete = is_complete and not lagged_indexes
         yield from _plan_word_run_calls(
-            lagged, lagged_indexes, f" of round {lagged.accepted.round}"
+            lagged_round, lagged_indexes, f" of round {lagged_round.accepted.round}"
         )
     if is_complete:
         context.progress.words_root = due_round.root
@@ -190,9 +190,9 @@ def _plan_word_run_calls(
     proofs = source.pieced_round.prove_word_runs(source.lane_words, runs)
     for (first_index, count), hashes in zip(runs, proofs, strict=True):
         run_words = source.lane_words[first_index : first_index + count]
-        padding = (0,) * (count - len(run_words))
+        zero_padding = (0,) * (count - len(run_words))
         calldata = encode_write_words_call(
-            source.accepted.round, first_index, (*run_words, *padding), hashes
+            source.accepted.round, first_index, (*run_words, *zero_padding), hashes
         )
         subject = f"words {first_index} to {first_index + count - 1}{suffix}"
         yield _PlannedCall(UPDATE_WORDS, subject, calldata)
@@ -222,20 +222,20 @@ def _plan_seat_calls(
     for first_seat in range(progress.bound_seats, step_end, _SEATS_PER_BATCH):
         seats = range(first_seat, min(first_seat + _SEATS_PER_BATCH, step_end))
         with context.account_context.store.read_transaction() as uow:
-            proofs = prove_seats(uow, context.leaf_cache, source.pieced_round, seats)
+            seat_proofs = prove_seats(uow, context.leaf_cache, source.pieced_round, seats)
         bound_seats = context.get_contract().fetch_seats(
-            [proof.address for proof in proofs], block
+            [proof.address for proof in seat_proofs], block
         )
-        unbound = [
+        unbound_proofs = [
             proof
-            for proof, bound_seat in zip(proofs, bound_seats, strict=True)
+            for proof, bound_seat in zip(seat_proofs, bound_seats, strict=True)
             if bound_seat != proof.leaf.seat
         ]
-        for start in range(0, len(unbound), _MAX_NODES_PER_CALL):
-            bind_proofs = unbound[start : start + _MAX_NODES_PER_CALL]
+        for start in range(0, len(unbound_proofs), _MAX_NODES_PER_CALL):
+            bind_proofs = unbound_proofs[start : start + _MAX_NODES_PER_CALL]
             subject = f"seats {bind_proofs[0].leaf.seat} to {bind_proofs[-1].leaf.seat}"
             yield _PlannedCall(BIND_NODES, subject, encode_bind_seats_call(bind_proofs))
-        if unbound or len(proofs) < len(seats):
+        if unbound_proofs or len(seat_proofs) < len(seats):
             return
         progress.bound_seats = seats.stop
 
@@ -315,12 +315,12 @@ def split_by_fall_limit(
     """Split words into those that add at most `max_new_falls` falls in total, and the others."""
     allowed_indexes: list[int] = []
     excess_indexes: list[int] = []
-    falls = 0
+    total_falls = 0
     for index in indexes:
         word_falls = count_falls(stored_words[index].lanes, lane_words[index], big_fall)
         # Like the contract, skip a word that would exceed the limit, and go on to the next one.
-        is_allowed = falls + word_falls <= max_new_falls
-        falls += word_falls if is_allowed else 0
+        is_allowed = total_falls + word_falls <= max_new_falls
+        total_falls += word_falls if is_allowed else 0
         (allowed_indexes if is_allowed else excess_indexes).append(index)
     return allowed_indexes, excess_indexes
 

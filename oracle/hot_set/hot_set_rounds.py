@@ -59,9 +59,11 @@ def measure_hot_set_lag(
     stored, or if no endpoint returns the words in the contract.
     """
     with store.read_transaction() as uow:
-        accepted = uow.rounds.find_last_provable_round(up_to_block=block.number)
+        accepted_round = uow.rounds.find_last_provable_round(up_to_block=block.number)
     last_round = (
-        None if accepted is None else load_hot_set_round(store, leaf_cache, accepted.round)
+        None
+        if accepted_round is None
+        else load_hot_set_round(store, leaf_cache, accepted_round.round)
     )
     if last_round is None:
         return None

@@ -95,9 +95,9 @@ def _compare_window(
 ) -> None:
     """Add the differences between the window and the stored rows to the result."""
     check_window_on_same_chain(uow, cursor, window)
-    difference = compare_window_with_database(uow, window)
+    row_diff = compare_window_with_database(uow, window)
     result.served_count += len(window.logs)
-    result.missing_logs += difference.missing_logs
-    result.missing_calls += difference.missing_calls
-    result.unserved_count += len(difference.extra_rows)
-    result.differing_count += len(difference.changed_rows)
+    result.missing_logs += row_diff.missing_logs
+    result.missing_calls += row_diff.missing_calls
+    result.unserved_count += len(row_diff.extra_rows)
+    result.differing_count += len(row_diff.changed_rows)

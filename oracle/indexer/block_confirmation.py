@@ -77,16 +77,18 @@ def confirm_block(
         _check_refused_block(fork_context, blocks)
     second_witness = fork_context.chain.fetch_second_witness(block.number, source_endpoint)
     if second_witness is None:
-        result = Confirmation.SINGLE_PROVIDER if has_single_provider else Confirmation.UNANSWERED
-        WITNESSED_WINDOWS.labels(result.name.lower()).inc()
-        return result, None
+        confirmation = (
+            Confirmation.SINGLE_PROVIDER if has_single_provider else Confirmation.UNANSWERED
+        )
+        WITNESSED_WINDOWS.labels(confirmation.name.lower()).inc()
+        return confirmation, None
     if second_witness.block is not None and second_witness.block.hash == block.hash:
         WITNESSED_WINDOWS.labels("agreed").inc()
     else:
         WITNESSED_WINDOWS.labels("disputed").inc()
         _resolve_block_conflict(fork_context, block, source_endpoint, blocks)
-    result = Confirmation.SINGLE_PROVIDER if has_single_provider else Confirmation.AGREED
-    return result, second_witness.head
+    confirmation = Confirmation.SINGLE_PROVIDER if has_single_provider else Confirmation.AGREED
+    return confirmation, second_witness.head
 
 
 def get_confirmation_obstacle(uow: UnitOfWork) -> str | None:
@@ -108,11 +110,11 @@ def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Conf
         return
     with fork_context.store.transaction() as uow:
         if is_waiting:
-            reason = (
+            unconfirmed_reason = (
                 f"no second provider confirms block {block.number}: blocks from there on are not "
                 "final, and nothing that needs final blocks is done (chain.endpoints)"
             )
-            uow.facts.set(CHAIN_FACTS_KEY, {_UNCONFIRMED_FACT: reason}, None)
+            uow.facts.set(CHAIN_FACTS_KEY, {_UNCONFIRMED_FACT: unconfirmed_reason}, None)
         else:
             uow.facts.delete(CHAIN_FACTS_KEY, _UNCONFIRMED_FACT)
         if ends_dispute and refusal is not None:
@@ -133,10 +135,10 @@ def _check_refused_block(fork_context: ForkContext, blocks: BlockRange) -> None:
         refusal = get_refusal(uow)
     if refusal is None or not _is_hash_dispute_up_to_block(refusal, blocks.last):
         return
-    supporters = _group_providers_by_hash(
+    providers_by_hash = _group_providers_by_hash(
         fork_context, fetch_hashes_by_endpoint(fork_context.chain, refusal.number)
     )
-    if max(map(len, supporters.values()), default=0) < MIN_PROVIDERS:
+    if max(map(len, providers_by_hash.values()), default=0) < MIN_PROVIDERS:
         raise store_block_refusal(fork_context.store, refusal)
 
 
@@ -160,28 +162,30 @@ def _resolve_block_conflict(
             for endpoint in hash_by_endpoint
             if hash_by_endpoint[endpoint] not in accepted_hashes
         ]
-        reason = "two other providers agree on another block"
+        conflict_reason = "two other providers agree on another block"
     else:
         wrong_endpoints = [
             endpoint
             for endpoint in hash_by_endpoint
             if not chain.has_linked_headers(endpoint, blocks)
         ]
-        reason = _INCONSISTENT_HEADERS
+        conflict_reason = _INCONSISTENT_HEADERS
     right_hashes = {
         hash_by_endpoint[endpoint] for endpoint in hash_by_endpoint.keys() - set(wrong_endpoints)
     }
     if len(right_hashes) != 1:
         raise _store_block_conflict(fork_context, block_number, hash_by_endpoint, block.hash)
     for endpoint in wrong_endpoints:
-        message = f"shows a different block {block_number}: {reason}"
-        if reason == _INCONSISTENT_HEADERS:
+        message = f"shows a different block {block_number}: {conflict_reason}"
+        if conflict_reason == _INCONSISTENT_HEADERS:
             chain.deprioritise(endpoint, message, block_number)
             chain.report_wrong_logs(endpoint, message)
         else:
             chain.quarantine(endpoint, message, (block_number, next(iter(right_hashes))))
     if source_endpoint in wrong_endpoints:
-        raise OutvotedError(f"{source_endpoint} shows a different block {block_number}: {reason}")
+        raise OutvotedError(
+            f"{source_endpoint} shows a different block {block_number}: {conflict_reason}"
+        )
 
 
 def _group_providers_by_hash(
@@ -214,8 +218,8 @@ def _store_block_conflict(
 
 def get_refusal(uow: UnitOfWork) -> BlockRefusal | None:
     """Return the stored block refusal, or None if no block is refused."""
-    text = uow.facts.get(CHAIN_FACTS_KEY, REFUSAL_FACT, 0)
-    return None if text is None else BlockRefusal.from_json(text)
+    refusal_json = uow.facts.get(CHAIN_FACTS_KEY, REFUSAL_FACT, 0)
+    return None if refusal_json is None else BlockRefusal.from_json(refusal_json)
 
 
 def store_block_refusal(store: Store, refusal: BlockRefusal) -> BlockRefusedError:

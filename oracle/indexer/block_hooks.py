@@ -133,7 +133,7 @@ def find_first_block_needing_headers(hooks: Iterable[BlockHook]) -> int | None:
 
 def group_note_numbers_by_hook(notes: Iterable[HookNote]) -> Mapping[str, Sequence[int]]:
     """Return the notes' numbers by the hook's name, for the log."""
-    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    note_numbers: defaultdict[str, list[int]] = defaultdict(list)
     for note in notes:
-        numbers[note.name].append(note.number)
-    return numbers
+        note_numbers[note.name].append(note.number)
+    return note_numbers

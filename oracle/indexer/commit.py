@@ -66,9 +66,9 @@ def commit_window(
     """
     decoded = window.decoded or folder.reader.decode_rows(window.logs, window.calls)
     started_at = clock()
-    blocks, last = window.range, window.last
+    blocks, last_block = window.range, window.last
     final_block_number = get_highest_final_block_number(heads, cursor)
-    with start_span("commit", first=blocks.first, last=blocks.last, last_hash=last.hash):
+    with start_span("commit", first=blocks.first, last=blocks.last, last_hash=last_block.hash):
         with folder.keep_cached_rows_if_current(cursor):
             with store.transaction() as uow:
                 if uow.cursor.get() != cursor:
@@ -82,21 +82,21 @@ def commit_window(
                 with start_span("fold", first=blocks.first, last=blocks.last):
                     stops = _collect_hook_stops(uow, folder, window, heads.latest.number)
                     decoded = merge_feed_events(uow, folder.reader, decoded, blocks)
-                    notes = _fold_window(uow, folder, decoded, final_block_number, stops)
+                    hook_notes = _fold_window(uow, folder, decoded, final_block_number, stops)
                 folded_at = clock()
                 new_cursor = _move_cursor(uow, folder, window, heads, cursor)
             folder.set_cached_rows_cursor(new_cursor)
             for hook in folder.hooks:
-                hook.on_committed(store, last, heads.latest.number)
+                hook.on_committed(store, last_block, heads.latest.number)
         committed_at = clock()
     return CommittedWindow(
         blocks=blocks,
-        cursor=last,
+        cursor=last_block,
         newest_number=heads.latest.number,
         final_number=final_block_number,
         log_count=len(window.logs),
         event_counts=_count_events(decoded),
-        notes=notes,
+        notes=hook_notes,
         fold_seconds=folded_at - started_at,
         commit_seconds=committed_at - folded_at,
     )
@@ -167,18 +167,18 @@ def _fold_window(
     stops: HookStops,
 ) -> tuple[HookNote, ...]:
     """Fold events, call the hooks at their blocks, and return a note of each hook's writes."""
-    notes: list[HookNote] = []
+    hook_notes: list[HookNote] = []
 
     def run_hooks(uow: UnitOfWork, contract_state: ContractState, block: BlockRef) -> None:
         for hook in stops.get_hooks_at_block(block):
-            note = hook.on_block(uow, contract_state, block, final_block_number)
-            if note is not None:
-                notes.append(note)
+            hook_note = hook.on_block(uow, contract_state, block, final_block_number)
+            if hook_note is not None:
+                hook_notes.append(hook_note)
 
     folder.fold_events(
         uow, decoded, final_number=final_block_number, stops=stops.blocks, on_stop=run_hooks
     )
-    return tuple(notes)
+    return tuple(hook_notes)
 
 
 def _collect_hook_stops(
@@ -214,5 +214,8 @@ def _move_cursor(
 
 def _count_events(decoded: DecodedEvents) -> Mapping[str, int]:
     """Return the number of events by type; types are named as in the JSON lines."""
-    kinds = Counter(map(type, [*decoded.events, *decoded.contract_events]))
-    return {_BEFORE_CAPITAL.sub("_", kind.__name__).lower(): kinds[kind] for kind in kinds}
+    event_type_counts = Counter(map(type, [*decoded.events, *decoded.contract_events]))
+    return {
+        _BEFORE_CAPITAL.sub("_", kind.__name__).lower(): event_type_counts[kind]
+        for kind in event_type_counts
+    }

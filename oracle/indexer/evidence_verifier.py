@@ -59,19 +59,19 @@ class EvidenceVerifier:
         context = RepairContext(self.chain, self.store, self.folder, self.options)
         verified_count = 0
         for blocks in _group_blocks_into_ranges(proof.unproven[:_BLOCKS_PER_TICK]):
-            verified = reverify_and_repair(context, blocks, proof.level)
-            if verified.reached_level >= proof.level and not verified.difference:
+            verify_result = reverify_and_repair(context, blocks, proof.level)
+            if verify_result.reached_level >= proof.level and not verify_result.difference:
                 verified_count += len(blocks)
         return verified_count
 
 
 def _group_blocks_into_ranges(sorted_numbers: Iterable[int]) -> Iterator[BlockRange]:
     """Yield the ranges of consecutive numbers in a sorted list of block numbers."""
-    run: list[int] = []
+    consecutive_blocks: list[int] = []
     for number in sorted_numbers:
-        if run and number != run[-1] + 1:
-            yield BlockRange(run[0], run[-1])
-            run = []
-        run.append(number)
-    if run:
-        yield BlockRange(run[0], run[-1])
+        if consecutive_blocks and number != consecutive_blocks[-1] + 1:
+            yield BlockRange(consecutive_blocks[0], consecutive_blocks[-1])
+            consecutive_blocks = []
+        consecutive_blocks.append(number)
+    if consecutive_blocks:
+        yield BlockRange(consecutive_blocks[0], consecutive_blocks[-1])

@@ -108,11 +108,11 @@ class FeedHook(BlockHook):
         for header in headers:
             if cursor is not None and header.number <= cursor.number:
                 continue
-            block_rows: list[FeedRow] = []
+            rows_with_block: list[FeedRow] = []
             while row is not None and (row.time or 0) < header.time:
-                block_rows.append(row)
+                rows_with_block.append(row)
                 row = next(rows, None)
-            uow.feed.assign_block(header.number, block_rows)
+            uow.feed.assign_block(header.number, rows_with_block)
 
     @override
     def on_rewind(self, uow: UnitOfWork, ancestor_number: int, stamp: Stamp) -> None:
@@ -143,12 +143,18 @@ class FeedHeadLimit:
         heads = chain.fetch_heads()
         if heads.latest.time <= feed_cursor.settled_to:
             return heads
-        lowest = 0 if cursor is None else cursor.number
-        newest = self._find_highest_block(chain, lowest, heads.latest, feed_cursor.settled_to)
-        self._last_newest = newest
-        safe = heads.safe if heads.safe is None or heads.safe.number <= newest.number else newest
-        final = heads.final if heads.final.number <= newest.number else newest
-        return replace(heads, latest=newest, safe=safe, final=final)
+        lowest_number = 0 if cursor is None else cursor.number
+        newest_block = self._find_highest_block(
+            chain, lowest_number, heads.latest, feed_cursor.settled_to
+        )
+        self._last_newest = newest_block
+        safe = (
+            heads.safe
+            if heads.safe is None or heads.safe.number <= newest_block.number
+            else newest_block
+        )
+        final = heads.final if heads.final.number <= newest_block.number else newest_block
+        return replace(heads, latest=newest_block, safe=safe, final=final)
 
     def _find_highest_block(
         self, chain: "ChainSource", low_number: int, upper_block: BlockRef, max_time: int
@@ -165,10 +171,10 @@ class FeedHeadLimit:
         if highest_block.time > max_time:
             raise TransientError("the feed has not reached the first block to index yet")
         while high_number - low_number > 1:
-            height = (low_number + high_number) // 2
-            middle_block = chain.fetch_header_at_or_below(height)
+            middle_number = (low_number + high_number) // 2
+            middle_block = chain.fetch_header_at_or_below(middle_number)
             if middle_block.time <= max_time:
-                highest_block, low_number = middle_block, height
+                highest_block, low_number = middle_block, middle_number
             else:
                 high_number = middle_block.number
         return highest_block

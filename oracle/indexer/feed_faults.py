@@ -61,8 +61,8 @@ def record_faults(uow: UnitOfWork, faults: Iterable[FeedFault]) -> tuple[FeedFau
 
 def format_fault(fault: FeedFault) -> str:
     """Return a line that describes a fault and the command that accepts it."""
-    argument = " --from ID" if fault.kind in STOPPING_KINDS else ""
-    command = f"qos-oracle feed accept{argument}"
+    command_argument = " --from ID" if fault.kind in STOPPING_KINDS else ""
+    command = f"qos-oracle feed accept{command_argument}"
     return f"{fault.kind} at row {fault.row}: {fault.detail}; to accept it, run `{command}`"
 
 
@@ -100,16 +100,18 @@ def compare_feed_rows(
     stored_by_id = {row.id: row for row in stored_rows}
     served_by_id = {row.id: row for row in served_rows}
     shared_ids = sorted(stored_by_id.keys() & served_by_id.keys())
-    changed = [
+    changed_rows = [
         (stored_by_id[row_id], served_by_id[row_id])
         for row_id in shared_ids
         if stored_by_id[row_id].hash != served_by_id[row_id].hash
     ]
-    missing = [
+    missing_rows = [
         stored_by_id[row_id] for row_id in sorted(stored_by_id.keys() - served_by_id.keys())
     ]
-    added = [served_by_id[row_id] for row_id in sorted(served_by_id.keys() - stored_by_id.keys())]
-    return changed, missing, added
+    added_rows = [
+        served_by_id[row_id] for row_id in sorted(served_by_id.keys() - stored_by_id.keys())
+    ]
+    return changed_rows, missing_rows, added_rows
 
 
 def accept_feed_faults(

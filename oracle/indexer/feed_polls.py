@@ -130,28 +130,28 @@ def _ingest_page(
     stored_rows = uow.feed.list_canonical_rows(
         cursor.stream, response.start_id + 1, _compute_expected_last_id(cursor, response)
     )
-    changed, missing, added = compare_feed_rows(stored_rows, rows)
+    changed_rows, missing_rows, added_rows = compare_feed_rows(stored_rows, rows)
     # The new version of a changed row is kept as evidence but not used.
-    uow.feed.append([served_row for _, served_row in changed], canonical=False)
-    faults = _build_changed_row_faults(changed, now)
+    uow.feed.append([served_row for _, served_row in changed_rows], canonical=False)
+    faults = _build_changed_row_faults(changed_rows, now)
     faults += [
         _build_row_fault(
             VANISHED, row, now, "an earlier response contained the row; this one does not"
         )
-        for row in missing
+        for row in missing_rows
     ]
     faults += [
         _build_row_fault(BAD_ROW, row, now, reason)
-        for row in added
+        for row in added_rows
         if (reason := find_unreadable_reason(row))
     ]
-    uow.feed.append(added)
-    cursor = _advance_feed_cursor(cursor, added, now)
+    uow.feed.append(added_rows)
+    cursor = _advance_feed_cursor(cursor, added_rows, now)
     if response.is_complete:
         cursor = replace(cursor, fully_polled_at=now)
     settled_count, cursor = _settle_rows(uow, cursor, settings, is_complete=response.is_complete)
     uow.feed.move_cursor(cursor, cursor.polls)
-    return PollResult(len(added), settled_count, record_faults(uow, faults))
+    return PollResult(len(added_rows), settled_count, record_faults(uow, faults))
 
 
 def _compute_expected_last_id(cursor: FeedCursor, response: FeedPoll) -> int:
@@ -165,13 +165,15 @@ def _find_continuity_fault(cursor: FeedCursor, response: FeedPoll, now: int) -> 
     """Return a fault if the stream does not continue where reading stopped, or None."""
     is_anchored = response.start_id < cursor.settled_id
     if response.newest_id is not None and response.newest_id < cursor.settled_id:
-        detail = (
+        fault_detail = (
             f"the newest row is {response.newest_id}, below the settled row {cursor.settled_id}"
         )
-        return FeedFault(WENT_BACK, cursor.stream, cursor.settled_id, now, detail)
+        return FeedFault(WENT_BACK, cursor.stream, cursor.settled_id, now, fault_detail)
     if is_anchored and response.rows and response.rows[0].id > cursor.settled_id:
-        detail = f"row {cursor.settled_id} is missing; the first row is {response.rows[0].id}"
-        return FeedFault(GAP, cursor.stream, cursor.settled_id, now, detail)
+        fault_detail = (
+            f"row {cursor.settled_id} is missing; the first row is {response.rows[0].id}"
+        )
+        return FeedFault(GAP, cursor.stream, cursor.settled_id, now, fault_detail)
     return None
 
 
@@ -215,24 +217,24 @@ def _settle_rows(
     witnessed_by_id = uow.feed.get_witness_time_by_row_id(cursor.settled_id, last_id)
     time_by_id: dict[int, int] = {}
     row_time = cursor.row_time
-    settled_to = cursor.polled_at if is_complete else cursor.settled_to
+    settled_time = cursor.polled_at if is_complete else cursor.settled_to
     for row in unsettled_rows:
         time = max(_get_row_time(row, witnessed_by_id), row_time)
         if (
             cursor.polled_at - row.seen_to < settings.settle_seconds
             or len(time_by_id) == MAX_SETTLED_ROWS
         ):
-            settled_to = time
+            settled_time = time
             break
         time_by_id[row.id] = row_time = time
     uow.feed.set_times(cursor.stream, time_by_id)
     first_unread_time = uow.feed.find_next_witness_time(cursor.highest_id)
-    settled_to = max(
-        settled_to if first_unread_time is None else min(settled_to, first_unread_time),
+    settled_time = max(
+        settled_time if first_unread_time is None else min(settled_time, first_unread_time),
         cursor.settled_to,
     )
     settled_id = max(time_by_id, default=cursor.settled_id)
-    new_cursor = replace(cursor, settled_id=settled_id, row_time=row_time, settled_to=settled_to)
+    new_cursor = replace(cursor, settled_id=settled_id, row_time=row_time, settled_to=settled_time)
     return len(time_by_id), new_cursor
 
 
@@ -271,8 +273,10 @@ def ingest_reread_response(store: Store, response: FeedPoll) -> tuple[FeedFault,
             cursor.settled_id, response.rows[-1].id if served_rows else cursor.settled_id
         )
         stored_rows = uow.feed.list_canonical_rows(cursor.stream, first_id, last_id)
-        changed, missing, late_rows = compare_feed_rows(stored_rows, served_rows)
-        uow.feed.append([*(served_row for _, served_row in changed), *late_rows], canonical=False)
+        changed_rows, missing_rows, late_rows = compare_feed_rows(stored_rows, served_rows)
+        uow.feed.append(
+            [*(served_row for _, served_row in changed_rows), *late_rows], canonical=False
+        )
         faults = [
             _build_row_fault(
                 LATE, row, now, "the row appeared after the rows up to its id were settled"
@@ -280,10 +284,10 @@ def ingest_reread_response(store: Store, response: FeedPoll) -> tuple[FeedFault,
             for row in late_rows
             if row.id > (cursor.first_id or 0)
         ]
-        faults += _build_changed_row_faults(changed, now)
+        faults += _build_changed_row_faults(changed_rows, now)
         faults += [
             _build_row_fault(VANISHED, row, now, "the feed no longer returns the row")
-            for row in missing
+            for row in missing_rows
         ]
         uow.feed.move_cursor(replace(cursor, reread_at=now), cursor.polls)
         return record_faults(uow, faults)
@@ -304,7 +308,7 @@ def compare_with_second_feed(store: Store, response: FeedPoll, name: str) -> tup
         )
         last_id = min(cursor.settled_id, response.rows[-1].id)
         stored_rows = uow.feed.list_canonical_rows(cursor.stream, response.start_id + 1, last_id)
-        changed, missing, added = compare_feed_rows(stored_rows, served_rows)
+        changed_rows, missing_rows, added_rows = compare_feed_rows(stored_rows, served_rows)
         now = cursor.polled_at
         faults = [
             _build_row_fault(
@@ -313,7 +317,7 @@ def compare_with_second_feed(store: Store, response: FeedPoll, name: str) -> tup
                 now,
                 f"hash {stored_row.hash} here, {served_row.hash} at {name}",
             )
-            for stored_row, served_row in changed
+            for stored_row, served_row in changed_rows
             if not (
                 is_corrected_abort_reason(stored_row, served_row)
                 or is_corrected_abort_reason(served_row, stored_row)
@@ -321,10 +325,10 @@ def compare_with_second_feed(store: Store, response: FeedPoll, name: str) -> tup
         ]
         faults += [
             _build_row_fault(DISAGREE, row, now, f"{name} does not have the row")
-            for row in missing
+            for row in missing_rows
         ]
         faults += [
-            _build_row_fault(DISAGREE, row, now, f"only {name} has the row") for row in added
+            _build_row_fault(DISAGREE, row, now, f"only {name} has the row") for row in added_rows
         ]
         uow.feed.move_cursor(replace(cursor, compared_id=last_id), cursor.polls)
         return record_faults(uow, faults)

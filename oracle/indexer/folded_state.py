@@ -70,8 +70,8 @@ class FoldedState:
 
 def compute_snapshot_version(reader: EventReader, rules: Rules) -> bytes:
     """Return a digest of everything, except the raw rows, that a snapshot depends on."""
-    parts = (str(FOLD_VERSION), reader.identity, rules.to_json())
-    return sha256("\n".join(parts).encode()).digest()
+    version_parts = (str(FOLD_VERSION), reader.identity, rules.to_json())
+    return sha256("\n".join(version_parts).encode()).digest()
 
 
 def fold_state_up_to(
@@ -133,21 +133,21 @@ def pack_state(state: FoldedState, first_task_block: int) -> bytes:
 
 
 def _restore_state(uow: UnitOfWork, snapshot: StateSnapshot, rules: Rules) -> FoldedState:
-    packed = decode_state(snapshot.body)
+    packed_state = decode_state(snapshot.body)
     fold = Fold(rules)
-    fold.last = packed.last
-    fold.ledger.detector = packed.detector
-    fold.ledger.nodes.update((node.address, node) for node in packed.nodes)
-    fold.ledger.tasks.update((task.key, task) for task in packed.tasks)
-    fold.ledger.groups.update((group.group, group) for group in packed.groups)
+    fold.last = packed_state.last
+    fold.ledger.detector = packed_state.detector
+    fold.ledger.nodes.update((node.address, node) for node in packed_state.nodes)
+    fold.ledger.tasks.update((task.key, task) for task in packed_state.tasks)
+    fold.ledger.groups.update((group.group, group) for group in packed_state.groups)
     contract_state = uow.rounds.load_contract_state(up_to_block=snapshot.block)
-    contract_state.kicks = {kick.node: kick for kick in packed.kicks}
+    contract_state.kicks = {kick.node: kick for kick in packed_state.kicks}
     return FoldedState(
         fold,
         contract_state,
         ScoreHistory(rules),
         snapshot.block,
-        incidents={incident.number: incident for incident in packed.detector.open_incidents},
+        incidents={incident.number: incident for incident in packed_state.detector.open_incidents},
     )
 
 
@@ -183,11 +183,11 @@ def _load_omitted_rows(
     known_tasks = {key: ledger.tasks[key] for key in task_keys & ledger.tasks.keys()}
     group_keys = collect_open_group_keys(decoded.events, known_tasks, rules)
     for group in uow.groups.get_many(group_keys - ledger.groups.keys()).values():
-        members = uow.tasks.get_many(group.tasks).values()
-        if any(task.seen_at <= snapshot_block for task in members):
+        member_tasks = uow.tasks.get_many(group.tasks).values()
+        if any(task.seen_at <= snapshot_block for task in member_tasks):
             # This group is not among the snapshot's open groups, and closed groups are never
             # reopened, so it was closed before the snapshot.
-            if not group.closed or any(task.seen_at > snapshot_block for task in members):
+            if not group.closed or any(task.seen_at > snapshot_block for task in member_tasks):
                 raise _ChangedRowError
             ledger.groups[group.group] = group
     open_groups = [ledger.groups[key] for key in group_keys & ledger.groups.keys()]

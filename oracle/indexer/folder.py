@@ -110,13 +110,15 @@ class EventFolder:
         """
         contract_state = self._load_contract_state(uow)
         self._load_rows(uow, decoded.events)
-        remaining = decoded
+        remaining_events = decoded
         for stop in stops:
-            part, remaining = _split_events_at_block(remaining, stop.number)
-            self._fold_blocks(uow, contract_state, part, final_number)
+            events_up_to_stop, remaining_events = _split_events_at_block(
+                remaining_events, stop.number
+            )
+            self._fold_blocks(uow, contract_state, events_up_to_stop, final_number)
             if on_stop is not None:
                 on_stop(uow, contract_state, stop)
-        self._fold_blocks(uow, contract_state, remaining, final_number)
+        self._fold_blocks(uow, contract_state, remaining_events, final_number)
         self._evict_finished_tasks()
 
     def _load_contract_state(self, uow: UnitOfWork) -> ContractState:

@@ -65,9 +65,9 @@ class KickoutReviewCache:
     def get_or_load_review(self, uow: UnitOfWork, node: Node) -> KickoutReview:
         """Return the cached review of a node whose kickout is due, or load the review."""
         opened_at = _get_kickout_opening(node)
-        cached = self._review_by_node.get(node.address)
-        if cached is not None and cached[0] == opened_at:
-            return cached[1]
+        cached_review = self._review_by_node.get(node.address)
+        if cached_review is not None and cached_review[0] == opened_at:
+            return cached_review[1]
         review = load_kickout_review(uow, node, self._policy)
         self._review_by_node[node.address] = opened_at, review
         return review
@@ -146,8 +146,10 @@ def _count_incident_scores(
     scores = find_unanswered_scores(entries, tasks, opened_at)
     if not scores:
         return 0
-    times = [score.time for score in scores]
-    return count_incident_scores(scores, load_incidents(min(times), max(times)), opened_at)
+    score_times = [score.time for score in scores]
+    return count_incident_scores(
+        scores, load_incidents(min(score_times), max(score_times)), opened_at
+    )
 
 
 def _has_stored_dead_letter(
@@ -168,8 +170,8 @@ def load_counted_entries(
     `opened_at` is the position at which the kickout of `node` became due. Under legacy rules, the
     window of `node` must still be the window of this interval.
     """
-    limit = get_max_score_count(node, rules)
-    entries = uow.scores.list_for_node_up_to_position(node.address, opened_at, limit)
+    max_score_count = get_max_score_count(node, rules)
+    entries = uow.scores.list_for_node_up_to_position(node.address, opened_at, max_score_count)
     return select_counted_entries(entries, node, opened_at, rules)
 
 
@@ -230,8 +232,8 @@ def review_folded_kickout(
     entries = [score.entry for score in scores]
     tasks = state.fold.ledger.tasks
     scored_tasks = {entry.task: tasks[entry.task] for entry in entries if entry.task in tasks}
-    earlier_keys = [entry.task for entry in entries if entry.task not in tasks]
-    scored_tasks |= uow.tasks.get_many(earlier_keys)
+    unfolded_task_keys = [entry.task for entry in entries if entry.task not in tasks]
+    scored_tasks |= uow.tasks.get_many(unfolded_task_keys)
     return review_kickout(
         entries,
         collect_task_creators(scored_tasks.values(), opened_at),

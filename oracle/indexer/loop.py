@@ -105,10 +105,12 @@ class IngestState:
         claimed_heads = self.claimed_heads
         if claimed_heads is None:
             return
-        confirmed = min(final_block, claimed_heads.final, key=lambda block: block.number)
-        safe = self._confirmed_safe if self._confirmed_safe is not None else confirmed
+        confirmed_block = min(final_block, claimed_heads.final, key=lambda block: block.number)
+        safe = self._confirmed_safe if self._confirmed_safe is not None else confirmed_block
         is_claimed = claimed_heads.safe is not None and safe.number <= claimed_heads.safe.number
-        new_heads = replace(claimed_heads, final=confirmed, safe=safe if is_claimed else None)
+        new_heads = replace(
+            claimed_heads, final=confirmed_block, safe=safe if is_claimed else None
+        )
         if claimed_heads is not self._last_claimed_heads or new_heads != self.heads:
             self.heads, self._last_claimed_heads = new_heads, claimed_heads
 
@@ -199,15 +201,15 @@ def _ingest_or_rewind_once(
         # These blocks turned out not to be final, so they are read again as at the head, with all
         # headers and undo data.
         return _ingest_or_rewind_once(chain, store, folder, ingest)
-    committed = commit_window(
+    committed_window = commit_window(
         store, folder, window, heads=heads, cursor=cursor, clock=ingest.clock
     )
-    work_seconds = committed.fold_seconds + committed.commit_seconds
+    work_seconds = committed_window.fold_seconds + committed_window.commit_seconds
     fetch_seconds = ingest.clock() - started_at - work_seconds
     ingest.fork_watch.clear_dispute()
     ingest.update_heads(_load_confirmed_final_block(store))
     ingest.adapt_window_size(len(window.range), work_seconds)
-    return replace(committed, fetch_seconds=fetch_seconds)
+    return replace(committed_window, fetch_seconds=fetch_seconds)
 
 
 def _read_window(
@@ -233,8 +235,8 @@ def _read_window(
     try:
         window = chain.fetch_window(blocks, with_headers=with_headers, max_blocks=max_blocks)
         if not with_headers and window.last.number > blocks.last:
-            remaining = BlockRange(blocks.first, newest_number)
-            window = chain.fetch_window(remaining, with_headers=True, max_blocks=max_blocks)
+            remaining_range = BlockRange(blocks.first, newest_number)
+            window = chain.fetch_window(remaining_range, with_headers=True, max_blocks=max_blocks)
     except BlockRefusedError as error:
         raise store_block_refusal(fork_context.store, error.refusal) from error
     except RpcError as error:
@@ -284,12 +286,12 @@ def _confirm_heads(
         blocks = BlockRange(block.number, block.number)
     if block.number <= known_final.number:
         return heads
-    result, second_head = confirm_block(fork_context, block, source_endpoint, blocks)
-    record_confirmation(fork_context, block, result)
-    ingest.update_confirmation(result)
+    confirmation, second_head = confirm_block(fork_context, block, source_endpoint, blocks)
+    record_confirmation(fork_context, block, confirmation)
+    ingest.update_confirmation(confirmation)
     if ingest.confirms_safe:
         ingest.set_confirmed_safe_block(_confirm_safe_block(fork_context, heads, window))
-    if result is Confirmation.UNANSWERED:
+    if confirmation is Confirmation.UNANSWERED:
         return replace(heads, final=known_final)
     if second_head is None or fork_context.chain.is_deep_enough(block, second_head):
         ingest.max_final_number = None

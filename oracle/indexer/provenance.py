@@ -19,12 +19,12 @@ _REFOLD_COUNT_KEY = "rebuilds"
 
 def build_ingest_scope(reader: EventReader) -> IngestScope:
     """Return the addresses, topics and calls that this reader reads in every block."""
-    calls = [
+    call_selectors = [
         f"{address}:{selector}"
         for address, selectors in reader.selectors.items()
         for selector in selectors
     ]
-    return IngestScope.create(reader.addresses, reader.topics, calls)
+    return IngestScope.create(reader.addresses, reader.topics, call_selectors)
 
 
 def record_window(uow: UnitOfWork, scope: IngestScope, window: BlockWindow) -> None:

@@ -183,9 +183,9 @@ class _HookCheck:
         """Compare the stored results of one block with the newly folded state."""
         for hook in self._stops.get_hooks_at_block(block):
             self.checked_count += 1
-            note = hook.find_difference(uow, contract_state, block)
-            if note is not None:
-                self.differing.append(note.number)
+            hook_difference = hook.find_difference(uow, contract_state, block)
+            if hook_difference is not None:
+                self.differing.append(hook_difference.number)
 
 
 def rebuild_state(
@@ -201,9 +201,9 @@ def rebuild_state(
         if cursor is None:
             raise InputError("nothing is indexed yet; there is nothing to refold")
         renew_cursor_epoch(uow, cursor)
-        rebuilt = rebuild_state_up_to(uow, folder, cursor.number, rebuild_options)
+        rebuild_result = rebuild_state_up_to(uow, folder, cursor.number, rebuild_options)
     folder.discard_cached_rows()
-    return rebuilt
+    return rebuild_result
 
 
 def renew_cursor_epoch(uow: UnitOfWork, cursor: Cursor) -> None:
@@ -241,9 +241,9 @@ def rebuild_state_up_to(
     check = _HookCheck(folder.hooks)
     logs_folded = fold_stored_rows(uow, folder, BlockRange(0, last_block), rebuild_options, check)
     record_fold_version(uow, folder.reader)
-    is_same = uow.projections.compute_digest() == old_digest
+    is_state_unchanged = uow.projections.compute_digest() == old_digest
     return RebuildResult(
-        last_block, logs_folded, is_same, check.checked_count, tuple(check.differing)
+        last_block, logs_folded, is_state_unchanged, check.checked_count, tuple(check.differing)
     )
 
 
@@ -316,11 +316,13 @@ def retry_dead_letters(
     open_before = list_open_dead_letters(store)
     unreadable = list(_iter_unreadable_dead_letters(store, folder, open_before))
     unreadable_positions = {_get_position(letter) for letter in unreadable}
-    readable = tuple(
+    readable_dead_letters = tuple(
         letter for letter in open_before if _get_position(letter) not in unreadable_positions
     )
-    rebuilt = rebuild_state(store, folder, rebuild_options) if readable else None
-    return RetryResult(readable, tuple(unreadable), rebuilt)
+    rebuild_result = (
+        rebuild_state(store, folder, rebuild_options) if readable_dead_letters else None
+    )
+    return RetryResult(readable_dead_letters, tuple(unreadable), rebuild_result)
 
 
 def _iter_unreadable_dead_letters(

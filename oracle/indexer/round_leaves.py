@@ -221,15 +221,19 @@ def prove_address_from_pieces(
         seat = uow.nodes.find_seat_at_or_below(address, node_count)
     address_bytes = bytes.fromhex(address[2:])
     if seat is not None:
-        piece, index = divmod(seat, PIECE_LEAVES)
-        tree = load_piece(uow, cache, pieced_round, piece)
-        if tree is not None and tree.is_address_covered_by_leaf(index, address_bytes):
-            return _build_proof(address, pieced_round, piece, tree, index)
+        piece, leaf_index = divmod(seat, PIECE_LEAVES)
+        piece_tree = load_piece(uow, cache, pieced_round, piece)
+        if piece_tree is not None and piece_tree.is_address_covered_by_leaf(
+            leaf_index, address_bytes
+        ):
+            return _build_proof(address, pieced_round, piece, piece_tree, leaf_index)
     for piece in range(len(pieced_round.digests)):
-        tree = load_piece(uow, cache, pieced_round, piece)
-        index_or_none = None if tree is None else tree.find_covering_leaf(address_bytes)
-        if tree is not None and index_or_none is not None:
-            return _build_proof(address, pieced_round, piece, tree, index_or_none)
+        piece_tree = load_piece(uow, cache, pieced_round, piece)
+        index_or_none = (
+            None if piece_tree is None else piece_tree.find_covering_leaf(address_bytes)
+        )
+        if piece_tree is not None and index_or_none is not None:
+            return _build_proof(address, pieced_round, piece, piece_tree, index_or_none)
     return None
 
 
@@ -243,15 +247,15 @@ def prove_seats(
     Raises:
         IndexError: the round has no such seat.
     """
-    proofs = []
+    seat_proofs = []
     for seat in seats:
-        piece, index = divmod(seat, PIECE_LEAVES)
-        tree = load_piece(uow, cache, pieced_round, piece)
-        if tree is None:
+        piece, leaf_index = divmod(seat, PIECE_LEAVES)
+        piece_tree = load_piece(uow, cache, pieced_round, piece)
+        if piece_tree is None:
             continue
-        address = NodeLeaf.decode(tree.get_leaf(index)).node
-        proofs.append(_build_proof(address, pieced_round, piece, tree, index))
-    return proofs
+        address = NodeLeaf.decode(piece_tree.get_leaf(leaf_index)).node
+        seat_proofs.append(_build_proof(address, pieced_round, piece, piece_tree, leaf_index))
+    return seat_proofs
 
 
 def _build_proof(

@@ -111,8 +111,8 @@ def get_rules_replacement_block(uow: UnitOfWork) -> int:
 
     A report as of this block or an earlier one was built under other rules and must not be signed.
     """
-    block = uow.bookmarks.get_number(_REPLACED_AT_KEY)
-    return -1 if block is None else block
+    replacement_block = uow.bookmarks.get_number(_REPLACED_AT_KEY)
+    return -1 if replacement_block is None else replacement_block
 
 
 def rewind_rules_replacement_block(uow: UnitOfWork, block: int) -> None:
@@ -126,8 +126,8 @@ def rewind_rules_replacement_block(uow: UnitOfWork, block: int) -> None:
 
 def record_rules_switch(uow: UnitOfWork, configured_rules: Rules, rules: Rules) -> None:
     """Record that `rules` replaced the configured rules without a change of the configuration."""
-    digests = (identify_rules(configured_rules).sha256, identify_rules(rules).sha256)
-    uow.bookmarks.set(_SWITCH_KEY, " ".join(digests))
+    rule_digests = (identify_rules(configured_rules).sha256, identify_rules(rules).sha256)
+    uow.bookmarks.set(_SWITCH_KEY, " ".join(rule_digests))
 
 
 def clear_rules_switch(uow: UnitOfWork) -> None:
@@ -138,10 +138,10 @@ def clear_rules_switch(uow: UnitOfWork) -> None:
 def find_replacement_rules(uow: UnitOfWork, configured_rules: Rules) -> Rules | None:
     """Return the rules that replaced these configured rules in the database, or None."""
     bound_rules = get_bound_rules(uow)
-    digests = uow.bookmarks.get(_SWITCH_KEY)
-    if bound_rules is None or digests is None:
+    digest_pair = uow.bookmarks.get(_SWITCH_KEY)
+    if bound_rules is None or digest_pair is None:
         return None
-    configured_digest, digest = digests.split()
+    configured_digest, digest = digest_pair.split()
     if (configured_digest, digest) != (
         identify_rules(configured_rules).sha256,
         bound_rules.sha256,

@@ -72,13 +72,15 @@ def switch_rules(
         if reason is not None:
             raise RulesSwitchRefusedError(reason)
         renew_cursor_epoch(uow, cursor)
-        result = rebuild_state_up_to(uow, folder, cursor.number, rebuild_options)
-        if switch.preview is not None and (result.differing or result.report_count != 1):
+        rebuild_result = rebuild_state_up_to(uow, folder, cursor.number, rebuild_options)
+        if switch.preview is not None and (
+            rebuild_result.differing or rebuild_result.report_count != 1
+        ):
             raise RulesSwitchRefusedError(
                 f"the state at block {switch.preview.block} differs from the preview of the rules"
             )
         record_rules_switch(uow, switch.configured_rules, switch.rules)
-    return result
+    return rebuild_result
 
 
 class _PreviewComparison(BlockHook):
@@ -103,10 +105,10 @@ class _PreviewComparison(BlockHook):
     ) -> HookNote | None:
         assert self._preview is not None  # noqa: S101  # this block is its block
         fold = self._preview.fold
-        previewed = PackedState(
+        previewed_state = PackedState(
             fold.ledger.nodes.values(), (), (), fold.last, (), fold.ledger.detector
         )
-        stored = PackedState(
+        stored_state = PackedState(
             uow.nodes.iterate_all(),
             (),
             (),
@@ -114,5 +116,5 @@ class _PreviewComparison(BlockHook):
             (),
             uow.incidents.load_detector(),
         )
-        is_equal = encode_state(previewed) == encode_state(stored)
+        is_equal = encode_state(previewed_state) == encode_state(stored_state)
         return None if is_equal else HookNote("previews", block.number)

@@ -72,9 +72,9 @@ class ShadowFold:
             _DroppedTaskError: an event refers to a task that was dropped.
         """
         if not self.keeps_all:
-            missing = collect_task_keys(decoded.events) - self.fold.ledger.tasks.keys()
-            stored = uow.tasks.get_many(missing).values()
-            if any(task.seen_at <= self.block for task in stored):
+            missing_keys = collect_task_keys(decoded.events) - self.fold.ledger.tasks.keys()
+            stored_tasks = uow.tasks.get_many(missing_keys).values()
+            if any(task.seen_at <= self.block for task in stored_tasks):
                 raise _DroppedTaskError
         self.fold.fold_events(decoded.events)
         self.fold.drain_changes()
@@ -145,12 +145,12 @@ class ShadowStage:
             or stored.block > last_block
         ):
             return ShadowFold.start(rules)
-        packed = decode_state(stored.state)
+        packed_state = decode_state(stored.state)
         fold = Fold(rules)
-        fold.last, fold.ledger.detector = packed.last, packed.detector
-        fold.ledger.nodes.update((node.address, node) for node in packed.nodes)
-        fold.ledger.tasks.update((task.key, task) for task in packed.tasks)
-        fold.ledger.groups.update((group.group, group) for group in packed.groups)
+        fold.last, fold.ledger.detector = packed_state.last, packed_state.detector
+        fold.ledger.nodes.update((node.address, node) for node in packed_state.nodes)
+        fold.ledger.tasks.update((task.key, task) for task in packed_state.tasks)
+        fold.ledger.groups.update((group.group, group) for group in packed_state.groups)
         return ShadowFold(fold, stored.block, stored.keeps_all)
 
     def save(self, shadow: ShadowFold, refold_count: int) -> None:
@@ -173,18 +173,18 @@ class ShadowStage:
                 detector=ledger.detector,
             )
         )
-        content = _StoredShadow(version, refold_count, shadow.block, shadow.keeps_all, state)
+        stored_shadow = _StoredShadow(version, refold_count, shadow.block, shadow.keeps_all, state)
         path = self._build_path(version)
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_file_atomically(path, append_digest(msgspec.msgpack.encode(content)))
+        write_file_atomically(path, append_digest(msgspec.msgpack.encode(stored_shadow)))
 
     def delete_other_shadow_files(self, rule_sets: Iterable[Rules]) -> None:
         """Delete the shadow files of all rules except these."""
-        kept = {
+        kept_paths = {
             self._build_path(compute_snapshot_version(self.reader, rules)) for rules in rule_sets
         }
         for path in self.folder.glob(f"*{_SUFFIX}"):
-            if path not in kept:
+            if path not in kept_paths:
                 path.unlink(missing_ok=True)
 
     def _build_path(self, version: bytes) -> Path:
@@ -200,7 +200,7 @@ def write_file_atomically(path: Path, content: bytes) -> None:
 
 def _read_stored_shadow(path: Path) -> _StoredShadow | None:
     try:
-        body = strip_digest(path.read_bytes())
-        return None if body is None else _DECODER.decode(body)
+        shadow_bytes = strip_digest(path.read_bytes())
+        return None if shadow_bytes is None else _DECODER.decode(shadow_bytes)
     except (OSError, msgspec.DecodeError, msgspec.ValidationError):
         return None

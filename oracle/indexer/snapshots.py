@@ -68,13 +68,13 @@ def make_next_snapshot(
             return None
         state = fold_state_up_to(uow, archive.reader, archive.rules, block)
         log_count += uow.logs.count_between(first_block, block)
-        body = pack_state(state, _find_first_kept_block(uow, block))
+        packed_state = pack_state(state, _find_first_kept_block(uow, block))
     with rebuild_options.transaction(archive.store) as uow:
         # If rows were repaired or rewound meanwhile, the snapshot may be wrong. The next tick
         # repeats it.
         if uow.bookmarks.get_rewrite_count() != rewrite_count:
             return None
-        snapshot = StateSnapshot(block, log_count, body)
+        snapshot = StateSnapshot(block, log_count, packed_state)
         uow.snapshots.save_and_prune(snapshot, version)
     return snapshot
 
@@ -113,8 +113,8 @@ def _compare_sample(
 ) -> SampleCheck:
     snapshot_block = -1 if state.snapshot_block is None else state.snapshot_block
     ledger = state.fold.ledger
-    rounds = state.contract_state
-    stored = uow.rounds.load_contract_state()
+    folded_rounds = state.contract_state
+    stored_rounds = uow.rounds.load_contract_state()
     nodes = {
         address: node
         for address, node in ledger.nodes.items()
@@ -141,24 +141,26 @@ def _compare_sample(
         ),
         (
             "kick",
-            _index_rows(rounds.kicks, encode_kick_row),
-            _index_rows(stored.kicks, encode_kick_row),
+            _index_rows(folded_rounds.kicks, encode_kick_row),
+            _index_rows(stored_rounds.kicks, encode_kick_row),
         ),
         ("end_minute", folded_minutes, stored_minutes),
         ("incident", folded_incidents, stored_incidents),
     ]
-    differing = [
+    differing_rows = [
         f"{table} {key}"
         for table, folded_rows, stored_rows in table_pairs
         for key in sorted(folded_rows.keys() | stored_rows.keys(), key=str)
         if folded_rows.get(key) != stored_rows.get(key)
     ]
     changed_nodes = uow.nodes.iterate_changed_since(snapshot_block)
-    differing += [f"node {node.address}" for node in changed_nodes if node.address not in nodes]
-    if state.contract_state.head != stored.head:
-        differing.append("accepted_round")
+    differing_rows += [
+        f"node {node.address}" for node in changed_nodes if node.address not in nodes
+    ]
+    if state.contract_state.head != stored_rounds.head:
+        differing_rows.append("accepted_round")
     row_count = sum(len(folded_rows) for _, folded_rows, _ in table_pairs)
-    return SampleCheck(cursor.number, row_count, tuple(differing))
+    return SampleCheck(cursor.number, row_count, tuple(differing_rows))
 
 
 def _index_detector_rows(

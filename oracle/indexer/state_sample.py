@@ -43,10 +43,10 @@ def find_state_mismatch(uow: UnitOfWork) -> str | None:
 
     A comparison from before a rebuild no longer counts.
     """
-    text = uow.bookmarks.get(_SAMPLE_KEY)
-    if text is None:
+    sample_text = uow.bookmarks.get(_SAMPLE_KEY)
+    if sample_text is None:
         return None
-    sample_result = msgspec.json.decode(text, type=_SampleResult)
+    sample_result = msgspec.json.decode(sample_text, type=_SampleResult)
     if not sample_result.count or sample_result.rebuilds != get_refold_count(uow):
         return None
     return (

@@ -47,8 +47,8 @@ def iterate_decoded_chunks(
     """Yield chunks of whole blocks, as block range, number of logs, and events in order."""
     for chunk, logs in _iterate_log_chunks(uow, blocks):
         calls = list(uow.calls.iterate_between(chunk.first, chunk.last))
-        decoded = reader.decode_rows(logs, calls)
-        yield chunk, len(logs), merge_feed_events(uow, reader, decoded, chunk)
+        decoded_events = reader.decode_rows(logs, calls)
+        yield chunk, len(logs), merge_feed_events(uow, reader, decoded_events, chunk)
 
 
 def _iterate_log_chunks(
@@ -59,11 +59,11 @@ def _iterate_log_chunks(
     The ranges have no gaps, so that the calls in blocks without logs can be read as well.
     """
     first_block = blocks.first
-    chunk = list[Log]()
+    log_chunk = list[Log]()
     stored_logs = uow.logs.iterate_between(blocks.first, blocks.last)
     for number, logs in groupby(stored_logs, key=attrgetter("block")):
-        if len(chunk) >= LOGS_AT_ONCE:
-            yield BlockRange(first_block, number - 1), chunk
-            first_block, chunk = number, []
-        chunk.extend(logs)
-    yield BlockRange(first_block, blocks.last), chunk
+        if len(log_chunk) >= LOGS_AT_ONCE:
+            yield BlockRange(first_block, number - 1), log_chunk
+            first_block, log_chunk = number, []
+        log_chunk.extend(logs)
+    yield BlockRange(first_block, blocks.last), log_chunk

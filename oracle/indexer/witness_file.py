@@ -70,5 +70,7 @@ def _parse_witness_line(line_number: int, line: str) -> tuple[int, Hash, int]:
 
 
 def _is_hash(text: str) -> bool:
-    digits = text.removeprefix("0x")
-    return len(text) == _HASH_LENGTH and all(digit in "0123456789abcdefABCDEF" for digit in digits)
+    hex_digits = text.removeprefix("0x")
+    return len(text) == _HASH_LENGTH and all(
+        digit in "0123456789abcdefABCDEF" for digit in hex_digits
+    )

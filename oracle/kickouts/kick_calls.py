@@ -102,8 +102,10 @@ def _find_objection_delay_reason(
     context: KickoutContext, uow: UnitOfWork, node: Address, due_since: int, time: int
 ) -> str | None:
     """Return why an objection now delays a planned accusation, or None if none does."""
-    intervals = (entry for entry in uow.kickouts.list_for_node(node) if entry.closed_at is None)
-    interval = next(intervals, None)
+    open_intervals = (
+        entry for entry in uow.kickouts.list_for_node(node) if entry.closed_at is None
+    )
+    interval = next(open_intervals, None)
     if interval is None:
         return None
     delay = load_objection_delays(uow, context.policy, [(interval, due_since)], time).get(node)
@@ -207,11 +209,11 @@ class _ExpulsionCall(_KickCall):
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
         is_checked_stage = stage in {CallStage.ADMIT, CallStage.SIGN}
-        reason = (
+        kickout_obstacle = (
             find_kickout_obstacle(self._context, uow, call.request) if is_checked_stage else None
         )
-        if reason is not None:
-            return Decision.end(IntentState.SUPERSEDED, reason)
+        if kickout_obstacle is not None:
+            return Decision.end(IntentState.SUPERSEDED, kickout_obstacle)
         base_decision = super().review_call(uow, call, heads, stage)
         if not is_checked_stage or not base_decision.is_accepted:
             return base_decision
@@ -254,9 +256,9 @@ class ClearKickCall(_KickCall):
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
         if stage in {CallStage.ADMIT, CallStage.SIGN}:
-            reason = find_kickout_obstacle(self._context, uow, call.request)
-            if reason is not None:
-                return Decision.end(IntentState.SUPERSEDED, reason)
+            kickout_obstacle = find_kickout_obstacle(self._context, uow, call.request)
+            if kickout_obstacle is not None:
+                return Decision.end(IntentState.SUPERSEDED, kickout_obstacle)
         return super().review_call(uow, call, heads, stage)
 
 
@@ -273,11 +275,11 @@ class KickoutHook(BlockHook):
             len(_find_expulsion_intents(uow, _QUEUED_STATES, ancestor))
         )
         for intent in _find_expulsion_intents(uow, _SENT_STATES, ancestor):
-            detail = f"its evidence left the chain above block {ancestor}"
+            removal_detail = f"its evidence left the chain above block {ancestor}"
             uow.outbox.journal.write(
-                "needs_review", stamp, detail, intent_id=intent.id, nonce=intent.nonce
+                "needs_review", stamp, removal_detail, intent_id=intent.id, nonce=intent.nonce
             )
-            report_unjustified_kickout(intent.request.subject, detail)
+            report_unjustified_kickout(intent.request.subject, removal_detail)
 
 
 def _find_expulsion_intents(

@@ -76,11 +76,13 @@ class KickoutCase:
 
 def load_last_round(uow: UnitOfWork, cache: LeafCache) -> StoredRound | None:
     """Return the last accepted round, or None for the reasons in `NO_PROVABLE_ROUND`."""
-    accepted = uow.rounds.find_last_provable_round()
-    pieced_round = None if accepted is None else load_pieced_round(uow, cache, accepted)
-    if accepted is None or pieced_round is None:
+    accepted_round = uow.rounds.find_last_provable_round()
+    pieced_round = (
+        None if accepted_round is None else load_pieced_round(uow, cache, accepted_round)
+    )
+    if accepted_round is None or pieced_round is None:
         return None
-    return StoredRound(accepted, pieced_round.summary)
+    return StoredRound(accepted_round, pieced_round.summary)
 
 
 def prove_node_in_last_round(
@@ -124,17 +126,19 @@ def load_kickout_cases(
     last_round = load_last_round(uow, cache)
     due_nodes = {interval.node for interval in intervals}
     accused_nodes = sorted(node for node, kick in kicks.items() if kick.is_accused)
-    subjects = [(interval.node, interval) for interval in intervals] + [
+    nodes_with_intervals = [(interval.node, interval) for interval in intervals] + [
         (node, None) for node in accused_nodes if node not in due_nodes
     ]
     if nodes is not None:
-        subjects = [subject for subject in subjects if subject[0] in nodes]
-    proofs = _prove_nodes_in_last_round(uow, cache, last_round, [node for node, _ in subjects])
+        nodes_with_intervals = [subject for subject in nodes_with_intervals if subject[0] in nodes]
+    proof_by_node = _prove_nodes_in_last_round(
+        uow, cache, last_round, [node for node, _ in nodes_with_intervals]
+    )
     time = load_cursor_time(uow)
     cases = []
-    for node, interval in subjects:
+    for node, interval in nodes_with_intervals:
         kick = kicks.get(node)
-        proof = proofs.get(node)
+        proof = proof_by_node.get(node)
         cases.append(
             KickoutCase(
                 node=node,
@@ -154,12 +158,12 @@ def _apply_objection_delays(
     uow: UnitOfWork, cases: Sequence[KickoutCase], policy: KickoutPolicy, time: int
 ) -> list[KickoutCase]:
     """Return the cases with objection delays as obstacles, unless a case has another obstacle."""
-    kickouts = [
+    unobstructed_kickouts = [
         (case.interval, case.due_since)
         for case in cases
         if case.obstacle is None and case.interval is not None
     ]
-    delays = load_objection_delays(uow, policy, kickouts, time)
+    delays = load_objection_delays(uow, policy, unobstructed_kickouts, time)
     return [
         case
         if case.obstacle is not None or (delay := delays.get(case.node)) is None
@@ -207,15 +211,15 @@ def find_accusation_obstacle(
     """Return why the contract rejects an accusation of a node at `time`, or None."""
     if last_round is None:
         return NO_PROVABLE_ROUND
-    number = last_round.accepted.round
+    last_round_number = last_round.accepted.round
     if proof is None:
-        return f"round {number} does not contain the node yet"
+        return f"round {last_round_number} does not contain the node yet"
     leaf = proof.leaf
     if leaf.kickout_due_since == 0:
-        return f"round {number} does not state yet that the kickout is due"
+        return f"round {last_round_number} does not state yet that the kickout is due"
     if leaf.lane >= settings.kick_line:
         return (
-            f"its QoS in round {number} ({leaf.lane - LOWEST_SCORE}) is not below "
+            f"its QoS in round {last_round_number} ({leaf.lane - LOWEST_SCORE}) is not below "
             f"{settings.kick_below}"
         )
     return _find_kick_obstacle(leaf, kick, time)
@@ -285,12 +289,12 @@ def count_held_intervals(
 def is_kickout_due_at_head(uow: UnitOfWork, node: Address, due_since: int, rules: Rules) -> bool:
     """Return whether a kickout that is due by a leaf is still due as of the cursor."""
     cursor = uow.cursor.get()
-    known = uow.nodes.get_many([node]).get(node)
+    stored_node = uow.nodes.get_many([node]).get(node)
     return (
         cursor is not None
-        and known is not None
-        and known.kickout_due_time == due_since
-        and is_kickout_due(known, rules, cursor.time)
+        and stored_node is not None
+        and stored_node.kickout_due_time == due_since
+        and is_kickout_due(stored_node, rules, cursor.time)
     )
 
 

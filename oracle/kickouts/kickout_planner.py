@@ -109,11 +109,11 @@ def _load_plan_inputs(context: KickoutContext, uow: UnitOfWork) -> _PlanInputs |
 
 
 def _plan_calls(context: KickoutContext, plan_inputs: _PlanInputs) -> StepResult | None:
-    needs_work = plan_inputs.retriable_kicks or any(
+    has_work = plan_inputs.retriable_kicks or any(
         case.obstacle is None or (case.kick is not None and case.kick.is_accused)
         for case in plan_inputs.cases
     )
-    if not needs_work:
+    if not has_work:
         return None
     contract_status = context.quorum.fetch_contract_status()
     if contract_status.head.round != plan_inputs.last_round.accepted.round:
@@ -254,10 +254,10 @@ def _find_earliest_call_time(context: KickoutContext, calldata: str) -> int | No
     admits another call, instead of a try at every block (tests/faults/sending/cases.toml#f58). The
     wait is limited to an hour, because an endpoint may return a wrong time.
     """
-    result: PreflightResult = context.account_context.preflight(calldata)
-    if result.outcome is PreflightOutcome.OK:
+    preflight_result: PreflightResult = context.account_context.preflight(calldata)
+    if preflight_result.outcome is PreflightOutcome.OK:
         return 0
-    refusal = result.refusal
+    refusal = preflight_result.refusal
     if refusal is None or refusal.action is not RefusalAction.WAIT:
         return None
     with context.account_context.store.read_transaction() as uow:

@@ -52,13 +52,15 @@ def check_objection_against_events(
     entries = load_counted_entries(uow, node, interval.opened_at, policy.rules)
     tasks = uow.tasks.get_many([entry.task for entry in entries])
     unanswered = find_unanswered_scores(entries, tasks, interval.opened_at)
-    times = [score.time for score in unanswered]
+    timeout_times = [score.time for score in unanswered]
     verification = build_evidence_verification(uow, interval, entries, VerificationLevel.PROVEN)
     scores = KickoutScores(
         entries=entries,
         creators=collect_task_creators(tasks.values(), interval.opened_at),
         unanswered=unanswered,
-        incidents=uow.incidents.list_between(min(times), max(times)) if times else (),
+        incidents=uow.incidents.list_between(min(timeout_times), max(timeout_times))
+        if timeout_times
+        else (),
         unverified=verification.reason,
     )
     return check_objection(ObjectionReason.from_number(reason), scores, policy.rules)
@@ -128,11 +130,11 @@ def _find_delay_of_accusation(
     objection = select_effective_objection(objections, due_since, terms)
     if answer is not None and answer.is_accepted:
         # An operator may even accept an objection that came too late to delay the kickout.
-        accepted = objection or next(
+        accepted_objection = objection or next(
             (late for late in objections if late.due_since == due_since), None
         )
-        reason = f"this reporter accepted the objection: {answer.because}"
-        return ObjectionDelay(reason, None, accepted, is_accepted=True)
+        delay_reason = f"this reporter accepted the objection: {answer.because}"
+        return ObjectionDelay(delay_reason, None, accepted_objection, is_accepted=True)
     if objection is not None and answer is not None:
         return None
     if time <= due_since + terms.window:
@@ -153,13 +155,15 @@ def _find_delay_after_check(
     objection: Objected, check: ObjectionCheck, terms: ObjectionTerms, time: int
 ) -> ObjectionDelay | None:
     deadline = objection.time + terms.answer
-    what_to_do = f"answer it with `qos-oracle objection answer {objection.node}`"
+    advice = f"answer it with `qos-oracle objection answer {objection.node}`"
     if check.verdict is ObjectionVerdict.SUPPORTED:
-        reason = f"objection {objection.seq} is supported ({check.finding}); {what_to_do}"
-        return ObjectionDelay(reason, None, objection)
+        delay_reason = f"objection {objection.seq} is supported ({check.finding}); {advice}"
+        return ObjectionDelay(delay_reason, None, objection)
     if check.verdict is ObjectionVerdict.OPEN and time <= deadline:
-        reason = f"objection {objection.seq} is open ({check.finding}); {what_to_do}"
-        return ObjectionDelay(f"{reason} before {deadline} (block time)", deadline + 1, objection)
+        delay_reason = f"objection {objection.seq} is open ({check.finding}); {advice}"
+        return ObjectionDelay(
+            f"{delay_reason} before {deadline} (block time)", deadline + 1, objection
+        )
     return None
 
 

@@ -95,12 +95,12 @@ class ObjectionIntake:
         """
         with self.store.read_transaction() as uow:
             _check_node_may_object(uow, statement, self.settings.rules)
-        posted = self._check_signature(statement, signature, now)
+        posted_objection = self._check_signature(statement, signature, now)
         with self.store.transaction() as uow:
             # Another process may have accepted an objection since these checks were first made.
             _check_node_may_object(uow, statement, self.settings.rules)
-            _check_intake_limits(uow, self.settings, posted, statement)
-            uow.objection_inbox.add(posted)
+            _check_intake_limits(uow, self.settings, posted_objection, statement)
+            uow.objection_inbox.add(posted_objection)
 
     def _check_signature(
         self, statement: ObjectionStatement, signature: bytes, now: int
@@ -200,8 +200,8 @@ def has_unsubmitted_objection(uow: UnitOfWork, node: Address) -> bool:
 
 def get_next_seq(uow: UnitOfWork, node: Address) -> int:
     """Return the sequence number of the node's next objection, as of the cursor."""
-    newest = uow.objections.list_for_node(node, 1)
-    return newest[0].seq + 1 if newest else 0
+    newest_objections = uow.objections.list_for_node(node, 1)
+    return newest_objections[0].seq + 1 if newest_objections else 0
 
 
 def _check_intake_limits(

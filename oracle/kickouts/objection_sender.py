@@ -38,16 +38,16 @@ def plan_objection_call(context: KickoutContext, heads: Heads) -> StepResult | N
     ):
         return None
     with account_context.store.read_transaction() as uow:
-        posted = uow.objection_inbox.find_unplanned_objection()
-        if posted is None or not account_context.is_at_head(uow, heads):
+        posted_objection = uow.objection_inbox.find_unplanned_objection()
+        if posted_objection is None or not account_context.is_at_head(uow, heads):
             return None
     with account_context.write_transaction() as uow:
-        reason = find_withdrawal_reason(context, uow, posted)
+        reason = find_withdrawal_reason(context, uow, posted_objection)
         if reason is None:
-            return _enqueue_call(context, uow, posted, contract)
-        uow.objection_inbox.mark_ended(posted, account_context.stamp.at, reason)
+            return _enqueue_call(context, uow, posted_objection, contract)
+        uow.objection_inbox.mark_ended(posted_objection, account_context.stamp.at, reason)
     return StepResult(
-        "objection withdrawn", None, f"{_format_objection_subject(posted)}: {reason}"
+        "objection withdrawn", None, f"{_format_objection_subject(posted_objection)}: {reason}"
     )
 
 
@@ -81,8 +81,8 @@ def _format_objection_subject(posted: PostedObjection) -> str:
 
 def build_objection_statement(posted: PostedObjection) -> ObjectionStatement:
     """Return the objection statement that the node signed."""
-    names = [field.name for field in fields(ObjectionStatement)]
-    return ObjectionStatement(**{name: getattr(posted, name) for name in names})
+    field_names = [field.name for field in fields(ObjectionStatement)]
+    return ObjectionStatement(**{name: getattr(posted, name) for name in field_names})
 
 
 def find_withdrawal_reason(
@@ -123,11 +123,11 @@ class BringObjectionCall(ContractCall):
             return Decision.wait_for_next_block(
                 heads, ("behind", "the database is behind the head")
             )
-        posted = uow.objection_inbox.find_by_intent(call.id)
+        posted_objection = uow.objection_inbox.find_by_intent(call.id)
         reason = (
             "it is not in the inbox"
-            if posted is None
-            else find_withdrawal_reason(self._context, uow, posted)
+            if posted_objection is None
+            else find_withdrawal_reason(self._context, uow, posted_objection)
         )
         if reason is not None:
             return Decision.end(IntentState.SUPERSEDED, reason)
@@ -142,6 +142,8 @@ class BringObjectionCall(ContractCall):
         *,
         replaced_by: Intent | None = None,
     ) -> None:
-        posted = uow.objection_inbox.find_by_intent(call.id)
-        if posted is not None:
-            uow.objection_inbox.mark_ended(posted, self._context.account_context.stamp.at, reason)
+        posted_objection = uow.objection_inbox.find_by_intent(call.id)
+        if posted_objection is not None:
+            uow.objection_inbox.mark_ended(
+                posted_objection, self._context.account_context.stamp.at, reason
+            )

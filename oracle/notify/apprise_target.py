@@ -39,10 +39,10 @@ class AppriseTarget:
         if recipient is not None:
             # The recipient is not redacted. Otherwise a node owner could subscribe with a common
             # word as the address, and that word would be redacted in every log line.
-            parts = urlsplit(url)
-            fields = [field for field in parse_qsl(parts.query) if field[0] != "to"]
+            url_parts = urlsplit(url)
+            fields = [field for field in parse_qsl(url_parts.query) if field[0] != "to"]
             query = urlencode([*fields, ("to", recipient)])
-            url = urlunsplit(parts._replace(path="", query=query))
+            url = urlunsplit(url_parts._replace(path="", query=query))
         if not self._apprise.add(url):
             raise InputError(
                 f"notify {name}: url: Apprise rejects the URL; expected the URL of a service that "

@@ -238,16 +238,18 @@ class NoticeCollector:
         These nodes are removed from the set of excluded nodes.
         """
         excluded = self._excluded or set()
-        healed = [
+        recovered_nodes = [
             address
             for address, node in sorted(uow.nodes.get_many(sorted(excluded)).items())
             if node.membership is Membership.MEMBER
             and not is_excluded(node, cursor.time, self.rules)
         ]
-        excluded.difference_update(healed)
+        excluded.difference_update(recovered_nodes)
         kind = NoticeKind.RECOVERED
         body = {"block": cursor.number}
-        return [Notice(kind, cursor.number, cursor.time, body, address) for address in healed]
+        return [
+            Notice(kind, cursor.number, cursor.time, body, address) for address in recovered_nodes
+        ]
 
 
 def _build_reliability_notices(
@@ -255,22 +257,26 @@ def _build_reliability_notices(
 ) -> Iterator[tuple[Position, Notice]]:
     """Yield notices of timeouts, exclusions and recoveries; update `excluded` accordingly."""
     for change in changes:
-        details = {"before": str(change.before), "after": str(change.after), "task": change.task}
-        kinds = []
+        change_details = {
+            "before": str(change.before),
+            "after": str(change.after),
+            "task": change.task,
+        }
+        notice_kinds = []
         if change.node in excluded and max(change.before, change.after) >= rules.exclude_exit:
             excluded.discard(change.node)
-            kinds.append(NoticeKind.RECOVERED)
+            notice_kinds.append(NoticeKind.RECOVERED)
         if change.cause is ReliabilityCause.TIMED_OUT:
-            kinds.append(NoticeKind.TIMED_OUT)
+            notice_kinds.append(NoticeKind.TIMED_OUT)
         if (
             change.cause in FALL_CAUSES
             and change.node not in excluded
             and change.after < rules.exclude_enter
         ):
             excluded.add(change.node)
-            kinds.append(NoticeKind.EXCLUDED)
-        for kind in kinds:
-            body = details | _format_position(change.at)
+            notice_kinds.append(NoticeKind.EXCLUDED)
+        for kind in notice_kinds:
+            body = change_details | _format_position(change.at)
             yield change.at, Notice(kind, change.at.block, change.time, body, change.node)
 
 
@@ -301,18 +307,22 @@ def _retract_notices(uow: UnitOfWork, last_seen_block: int, cursor: Cursor) -> t
     folded since. An operator's rewind shows in a cursor below `last_seen_block`.
     """
     reorg_by_id = uow.reorgs.list_after(uow.bookmarks.get_number(_FORK_BOOKMARK) or 0)
-    abandoned = [(reorg.ancestor, reorg.old_tip, reorg.time) for reorg in reorg_by_id.values()]
-    lowest = min([ancestor for ancestor, _, _ in abandoned], default=last_seen_block)
-    if cursor.number < min(last_seen_block, lowest):
-        abandoned.append((cursor.number, last_seen_block, cursor.time))
-    for ancestor, old_tip, time in abandoned:
+    abandoned_branches = [
+        (reorg.ancestor, reorg.old_tip, reorg.time) for reorg in reorg_by_id.values()
+    ]
+    lowest_ancestor = min(
+        [ancestor for ancestor, _, _ in abandoned_branches], default=last_seen_block
+    )
+    if cursor.number < min(last_seen_block, lowest_ancestor):
+        abandoned_branches.append((cursor.number, last_seen_block, cursor.time))
+    for ancestor, old_tip, time in abandoned_branches:
         body = {"ancestor": ancestor, "old_tip": old_tip}
-        seq = uow.notices.append([Notice(NoticeKind.REORG, None, time, body)])
-        uow.notices.retract_notices_above(ancestor, seq)
+        reorg_notice_seq = uow.notices.append([Notice(NoticeKind.REORG, None, time, body)])
+        uow.notices.retract_notices_above(ancestor, reorg_notice_seq)
         last_seen_block = min(last_seen_block, ancestor)
     if reorg_by_id:
         uow.bookmarks.set(_FORK_BOOKMARK, max(reorg_by_id))
-    return last_seen_block, bool(abandoned)
+    return last_seen_block, bool(abandoned_branches)
 
 
 def _build_kickout_notices(

@@ -84,12 +84,16 @@ class Notifier:
             progress_by_target = {
                 progress.target: progress for progress in uow.notices.list_progress()
             }
-        configured = {target.name: progress_by_target.get(target.name) for target in self.targets}
-        for name, progress in configured.items():
+        progress_by_configured_target = {
+            target.name: progress_by_target.get(target.name) for target in self.targets
+        }
+        for name, progress in progress_by_configured_target.items():
             if progress is not None:
                 service_metrics.NOTIFY_WAITING.labels(name).set(newest - progress.seq)
                 service_metrics.NOTIFY_FAILED.labels(name).set(progress.tries)
-        new_names = [name for name, progress in configured.items() if progress is None]
+        new_names = [
+            name for name, progress in progress_by_configured_target.items() if progress is None
+        ]
         if not is_due and not new_names:
             return False
         try:
@@ -126,17 +130,22 @@ class Heartbeat:
         if now < self._next_at:
             return
         self._next_at = now + self.interval_seconds
-        text = f"heartbeat: {health.format_line()}"
-        body = {"kind": "heartbeat", "time": time, "text": text, "health": health.to_dict()}
-        message = Message("heartbeat", "heartbeat", text, body)
+        heartbeat_text = f"heartbeat: {health.format_line()}"
+        body = {
+            "kind": "heartbeat",
+            "time": time,
+            "text": heartbeat_text,
+            "health": health.to_dict(),
+        }
+        message = Message("heartbeat", "heartbeat", heartbeat_text, body)
         self._call.start(lambda: self.target.send(message), f"heartbeat {self.target.name}")
 
     def _log_failed_delivery(self) -> None:
-        outcome = self._call.take_finished_call()
-        if outcome is None:
+        finished_call = self._call.take_finished_call()
+        if finished_call is None:
             return
         try:
-            outcome.result()
+            finished_call.result()
         except Exception as error:  # noqa: BLE001  whatever a library raises, the daemon goes on
             get_logger().warning(
                 "heartbeat_delivery_failed",
@@ -162,30 +171,30 @@ class ConditionNoticeWriter:
         detail_by_condition = {finding.condition: finding.detail for finding in health.findings}
         with self.store.read_transaction() as uow:
             notified = _load_notified_conditions(uow)
-            has_begun = uow.bookmarks.get(_STARTED_BOOKMARK) is not None
-        active = {
+            has_started = uow.bookmarks.get(_STARTED_BOOKMARK) is not None
+        active_conditions = {
             condition
             for condition in detail_by_condition
             if condition not in _NOTIFIED_BY_OTHER_NOTICES
         }
-        if not has_begun:
+        if not has_started:
             # During the first backfill the index is expected to be behind.
-            active.discard(Condition.BEHIND)
-        settled = self._find_settled_conditions(active ^ notified)
-        if not settled and downtime is None:
+            active_conditions.discard(Condition.BEHIND)
+        settled_conditions = self._find_settled_conditions(active_conditions ^ notified)
+        if not settled_conditions and downtime is None:
             return
         with self.store.transaction() as uow:
             cursor = uow.cursor.get()
             time = int(self.wall_clock()) if cursor is None else cursor.time
             notices = [
                 _build_notice(condition, detail_by_condition.get(condition), time)
-                for condition in settled
+                for condition in settled_conditions
             ]
             if downtime is not None:
                 body: dict[str, object] = {"down": downtime}
                 notices.insert(0, Notice(NoticeKind.DAEMON_WAS_DOWN, None, time, body))
             uow.notices.append(notices)
-            keys = sorted(condition.key for condition in notified ^ set(settled))
+            keys = sorted(condition.key for condition in notified ^ set(settled_conditions))
             uow.bookmarks.set(_NOTIFIED_BOOKMARK, msgspec.json.encode(keys).decode())
 
     def _find_settled_conditions(self, changed_conditions: set[Condition]) -> list[Condition]:
@@ -203,8 +212,10 @@ class ConditionNoticeWriter:
 
 
 def _load_notified_conditions(uow: UnitOfWork) -> set[Condition]:
-    keys = msgspec.json.decode(str(uow.bookmarks.get(_NOTIFIED_BOOKMARK) or "[]"), type=list[str])
-    return {condition for condition in Condition if condition.key in keys}
+    condition_keys = msgspec.json.decode(
+        str(uow.bookmarks.get(_NOTIFIED_BOOKMARK) or "[]"), type=list[str]
+    )
+    return {condition for condition in Condition if condition.key in condition_keys}
 
 
 def _build_notice(condition: Condition, detail: str | None, time: int) -> Notice:

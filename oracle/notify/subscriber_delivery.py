@@ -71,19 +71,19 @@ class SubscriberTarget:
             NotDeliveredError: the message was not accepted, or the challenge was not returned.
         """
         entry = self._entry
-        text = (
+        request_text = (
             f"Confirm that notices about the node {entry.node} are sent here. If you did not "
             "request this, ignore it."
         )
-        body: dict[str, object] = {"kind": "confirm", "node": entry.node, "text": text}
-        message = Message(f"confirm-{entry.id}", "confirm", text, body)
+        body: dict[str, object] = {"kind": "confirm", "node": entry.node, "text": request_text}
+        message = Message(f"confirm-{entry.id}", "confirm", request_text, body)
         message = self._add_subscription_link(message, "Confirm it")
         if isinstance(self._target, AppriseTarget):
             self._target.send(message)
             return
-        challenge = compute_link_token(entry)
-        body = {**message.body, "challenge": challenge}
-        self._target.send_challenge(replace(message, body=body), challenge)
+        link_token = compute_link_token(entry)
+        body = {**message.body, "challenge": link_token}
+        self._target.send_challenge(replace(message, body=body), link_token)
 
     def _add_subscription_link(self, message: Message, purpose: str) -> Message:
         text = message.text
@@ -157,13 +157,13 @@ class SubscriptionConfirmation:
         self.call.wait_seconds = wait_seconds
         if not self.call.is_pending:
             self.call.start(self.target.send_confirmation_request, f"confirm {self.entry.id}")
-        outcome = self.call.take_finished_call()
-        if outcome is None:
+        finished_call = self.call.take_finished_call()
+        if finished_call is None:
             return False
         now = int(self.clock())
-        error = outcome.exception()
-        result = "delivered" if error is None else "failed"
-        service_metrics.SUBSCRIBER_MESSAGES.labels(result).inc()
+        error = finished_call.exception()
+        delivery_result = "delivered" if error is None else "failed"
+        service_metrics.SUBSCRIBER_MESSAGES.labels(delivery_result).inc()
         with self.store.transaction() as uow:
             entry = uow.subscriptions.get(self.entry.id)
             if entry is None or entry.state != SubscriptionState.NEW:
@@ -227,16 +227,18 @@ class SubscriberDeliveries:
             due = uow.subscriptions.list_due(
                 now, OWNER_NETWORK_KINDS, list(self._running), _MAX_RUNNING - len(self._running)
             )
-            expired = uow.subscriptions.list_unconfirmed_before(now - _CONFIRMATION_SECONDS)
+            expired_subscriptions = uow.subscriptions.list_unconfirmed_before(
+                now - _CONFIRMATION_SECONDS
+            )
             count_by_state = uow.subscriptions.count_by_state()
         for state in SubscriptionState:
             if state != SubscriptionState.ENDED:
                 service_metrics.SUBSCRIPTIONS.labels(state).set(count_by_state.get(state, 0))
         for entry in due:
             self._start_delivery(entry, now)
-        if expired:
+        if expired_subscriptions:
             with self.store.transaction() as uow:
-                for entry in expired:
+                for entry in expired_subscriptions:
                     end_subscription(uow, entry, "not confirmed within a day", now)
 
     def _start_delivery(self, entry: Subscription, now: int) -> None:

@@ -97,11 +97,15 @@ def find_target_rejection_reason(
 
 def _is_url(text: str, schemes: Collection[str]) -> bool:
     try:
-        parts = urlsplit(text)
-        has_host = bool(parts.hostname) and parts.username is None and parts.port != 0
+        url_parts = urlsplit(text)
+        has_public_host = (
+            bool(url_parts.hostname) and url_parts.username is None and url_parts.port != 0
+        )
     except ValueError:
         return False
-    return has_host and parts.scheme in schemes and bool(_URL_CHARACTERS.fullmatch(text))
+    return (
+        has_public_host and url_parts.scheme in schemes and bool(_URL_CHARACTERS.fullmatch(text))
+    )
 
 
 def compute_link_token(subscription: Subscription) -> str:
@@ -145,20 +149,20 @@ class SubscriptionIntake:
         now = int(self.clock())
         self._check_request(request, now)
         with self.store.read_transaction() as uow:
-            is_known = bool(uow.nodes.get_many([request.node]))
-        if not is_known:
+            is_known_node = bool(uow.nodes.get_many([request.node]))
+        if not is_known_node:
             raise SubscriptionError(f"node: {request.node} was never a member of this network")
         self._check_signature(request, raw_signature)
-        created = None
+        created_subscription = None
         with self.store.transaction() as uow:
             if not uow.subscriptions.use_nonce(request.node, request.nonce):
                 raise SubscriptionError("nonce: expected a larger number than in the last request")
             if request.action == "subscribe":
-                created = self._add(uow, request, now)
+                created_subscription = self._add(uow, request, now)
             elif request.action == "unsubscribe":
                 _end_own_subscription(uow, request, now)
-            entries = uow.subscriptions.list_for_node(request.node)
-        return entries, created
+            node_subscriptions = uow.subscriptions.list_for_node(request.node)
+        return node_subscriptions, created_subscription
 
     def load_chain_id(self) -> int:
         """Return the chain id for which signatures are valid.
@@ -175,12 +179,12 @@ class SubscriptionIntake:
     def find_by_link(self, subscription_id: str, token: str) -> Subscription | None:
         """Return the subscription that a link belongs to, or None if the link is not valid."""
         with self.store.read_transaction() as uow:
-            entry = uow.subscriptions.get(subscription_id)
-        if entry is None or not hmac.compare_digest(
-            compute_link_token(entry).encode(), token.encode()
+            subscription = uow.subscriptions.get(subscription_id)
+        if subscription is None or not hmac.compare_digest(
+            compute_link_token(subscription).encode(), token.encode()
         ):
             return None
-        return entry
+        return subscription
 
     def confirm(self, entry: Subscription) -> None:
         """Activate a subscription that was confirmed through its mailed link."""
@@ -210,17 +214,19 @@ class SubscriptionIntake:
 
     def _check_signature(self, request: NoticeRequest, raw_signature: bytes) -> None:
         digest = request.compute_digest(self.load_chain_id())
-        is_signed = normalize_statement_signature(raw_signature, digest, request.node) is not None
-        if not is_signed and self.accepts_signature is not None:
+        is_valid_signature = (
+            normalize_statement_signature(raw_signature, digest, request.node) is not None
+        )
+        if not is_valid_signature and self.accepts_signature is not None:
             try:
-                is_signed = self.accepts_signature(request.node, digest, raw_signature)
+                is_valid_signature = self.accepts_signature(request.node, digest, raw_signature)
             except SignatureCheckUnavailableError as error:
                 raise SignatureUncheckedError(
                     f"signature: not by the key of {request.node}, and whether its contract "
                     f"accepts it was not checked: {error}; the Atom feed of the node needs no "
                     "signature"
                 ) from None
-        if not is_signed:
+        if not is_valid_signature:
             raise SubscriptionError(
                 "signature: not a signature of this request by the key or the contract of "
                 f"{request.node}"
@@ -242,7 +248,7 @@ class SubscriptionIntake:
         count_by_state.pop(SubscriptionState.ENDED, None)
         if sum(count_by_state.values()) >= self.terms.max_total:
             raise SubscriptionLimitError("this server accepts no more subscriptions")
-        entry = Subscription(
+        subscription = Subscription(
             id=secrets.token_hex(8),
             node=request.node,
             channel=request.channel,
@@ -252,31 +258,39 @@ class SubscriptionIntake:
             created_at=now,
         )
         uow.subscriptions.prune_ended(now - _RETENTION_SECONDS)
-        uow.subscriptions.add(entry)
+        uow.subscriptions.add(subscription)
         uow.notices.save_progress(
-            DeliveryProgress(entry.progress_name, uow.notices.get_newest_seq())
+            DeliveryProgress(subscription.progress_name, uow.notices.get_newest_seq())
         )
         get_logger().info(
-            "subscription_created", subscription=entry.id, node=entry.node, channel=entry.channel
+            "subscription_created",
+            subscription=subscription.id,
+            node=subscription.node,
+            channel=subscription.channel,
         )
-        return entry
+        return subscription
 
 
 def activate(uow: UnitOfWork, subscription_id: str, now: int) -> None:
     """Activate a subscription that has not ended; its owner gets notices from now on."""
-    entry = uow.subscriptions.get(subscription_id)
-    if entry is None or entry.state in {SubscriptionState.ACTIVE, SubscriptionState.ENDED}:
+    subscription = uow.subscriptions.get(subscription_id)
+    if subscription is None or subscription.state in {
+        SubscriptionState.ACTIVE,
+        SubscriptionState.ENDED,
+    }:
         return
-    uow.subscriptions.set_state(entry.id, SubscriptionState.ACTIVE, now)
-    uow.notices.save_progress(DeliveryProgress(entry.progress_name, uow.notices.get_newest_seq()))
+    uow.subscriptions.set_state(subscription.id, SubscriptionState.ACTIVE, now)
+    uow.notices.save_progress(
+        DeliveryProgress(subscription.progress_name, uow.notices.get_newest_seq())
+    )
 
 
 def _end_own_subscription(uow: UnitOfWork, request: NoticeRequest, now: int) -> None:
-    entry = uow.subscriptions.get(request.target)
-    if entry is None or entry.node != request.node:
+    subscription = uow.subscriptions.get(request.target)
+    if subscription is None or subscription.node != request.node:
         raise SubscriptionError("target: expected the id of a subscription of this node")
-    if entry.state != SubscriptionState.ENDED:
-        uow.subscriptions.end(entry.id, "unsubscribed", now)
+    if subscription.state != SubscriptionState.ENDED:
+        uow.subscriptions.end(subscription.id, "unsubscribed", now)
 
 
 def _split_notice_kinds(text: str) -> frozenset[str]:

@@ -41,8 +41,8 @@ class NoticeFilter:
 
         `TargetDelivery` also delivers the notice of a reorg that retracted matching notices.
         """
-        names = {notice.kind, str(notice.body.get("condition", notice.kind))}
-        if self.kinds and not self.kinds & names:
+        kind_and_condition = {notice.kind, str(notice.body.get("condition", notice.kind))}
+        if self.kinds and not self.kinds & kind_and_condition:
             return False
         if notice.node is None and notice.kind in self.network_kinds:
             return True
@@ -68,14 +68,14 @@ def build_notice_message(notice: Notice, retracted_seqs: tuple[int, ...] = ()) -
     `retracted_seqs` are the sequence numbers of the notices that a reorg retracted and that the
     target had received; the message lists them as `undone`.
     """
-    fields: dict[str, object] = dict(notice.body)
+    notice_body: dict[str, object] = dict(notice.body)
     if notice.node is not None:
-        fields["node"] = notice.node
+        notice_body["node"] = notice.node
     if notice.kind == NoticeKind.REORG:
-        fields["undone"] = list(retracted_seqs)
-    text = format_notice_text(notice.kind, fields)
-    head = {"seq": notice.seq, "kind": notice.kind, "time": notice.time, "text": text}
-    return Message(str(notice.seq), notice.kind, text, head | fields)
+        notice_body["undone"] = list(retracted_seqs)
+    text = format_notice_text(notice.kind, notice_body)
+    message_head = {"seq": notice.seq, "kind": notice.kind, "time": notice.time, "text": text}
+    return Message(str(notice.seq), notice.kind, text, message_head | notice_body)
 
 
 def build_test_message(time: int) -> Message:

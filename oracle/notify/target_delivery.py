@@ -53,15 +53,17 @@ class TargetDelivery:
             return False
         if not self.call.is_pending:
             with self.store.read_transaction() as uow:
-                is_fork = self._in_flight.kind == NoticeKind.REORG
-                retracted = self._list_retracted_seqs(uow, self._in_flight) if is_fork else ()
+                is_reorg_notice = self._in_flight.kind == NoticeKind.REORG
+                retracted = (
+                    self._list_retracted_seqs(uow, self._in_flight) if is_reorg_notice else ()
+                )
                 message = build_notice_message(self._in_flight, retracted)
             self.call.start(lambda: self.target.send(message), f"notify {self.target.name}")
-        outcome = self.call.take_finished_call()
-        if outcome is None:
+        finished_call = self.call.take_finished_call()
+        if finished_call is None:
             return False
         notice, self._in_flight = self._in_flight, None
-        return self._record_result(notice, outcome)
+        return self._record_result(notice, finished_call)
 
     def _record_result(self, notice: Notice, outcome: "Future[None]") -> bool:
         """Record a success, or a failure and when to retry; return whether delivery succeeded."""
@@ -117,13 +119,13 @@ class TargetDelivery:
             if progress is None or not progress.is_due(self.clock()):
                 return None
             notices = uow.notices.list_after(progress.seq, _MAX_NOTICES_SCANNED)
-            selected = next(
+            next_notice = next(
                 (notice for notice in notices if self._should_deliver_notice(uow, notice)), None
             )
-        if notices and selected is None:
+        if notices and next_notice is None:
             with self.store.transaction() as uow:
                 self.save_progress(uow, DeliveryProgress(self.target.name, notices[-1].seq))
-        return selected
+        return next_notice
 
     def _should_deliver_notice(self, uow: UnitOfWork, notice: Notice) -> bool:
         """Return whether the target gets a notice.

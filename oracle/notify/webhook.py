@@ -86,10 +86,12 @@ class Webhook:
         """
         response_body = self._post(message)
         try:
-            answer = msgspec.json.decode(response_body, type=dict[str, object]).get("challenge")
+            challenge_answer = msgspec.json.decode(response_body, type=dict[str, object]).get(
+                "challenge"
+            )
         except msgspec.DecodeError:
-            answer = response_body.decode("utf-8", "replace")
-        if answer != challenge:
+            challenge_answer = response_body.decode("utf-8", "replace")
+        if challenge_answer != challenge:
             raise NotDeliveredError(f"{self._host}: the response does not contain the challenge")
 
     def _post(self, message: Message) -> bytes:
@@ -127,13 +129,13 @@ class Webhook:
         addresses = [str(info[0]) for *_, info in address_infos]
         if not addresses or not all(map(is_public_address, addresses)):
             # An operator can change the setting; a subscriber needs a different URL.
-            remedy = (
+            advice = (
                 "set allow_private = true to permit it"
                 if self._endpoint.shown_as is None
                 else "subscribe with the URL of a host that can be reached from the internet"
             )
             raise NotDeliveredError(
-                f"{self._host}: the host has an address that is not public; {remedy}"
+                f"{self._host}: the host has an address that is not public; {advice}"
             )
         return addresses[0]
 
@@ -144,22 +146,22 @@ def is_public_address(address: str) -> bool:
     Packets to a NAT64 (RFC 6052), 6to4, Teredo or IPv4-mapped address are forwarded to the IPv4
     address that is embedded in it.
     """
-    parsed = ip_address(address.partition("%")[0])
-    if not parsed.is_global or parsed.is_multicast:
+    ip = ip_address(address.partition("%")[0])
+    if not ip.is_global or ip.is_multicast:
         return False
     return all(
-        inner.is_global and not inner.is_multicast for inner in _list_embedded_addresses(parsed)
+        inner.is_global and not inner.is_multicast for inner in _list_embedded_addresses(ip)
     )
 
 
 def _list_embedded_addresses(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
     if isinstance(address, IPv4Address):
         return []
-    candidates = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    embedded_addresses = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
     if address in _NAT64:
-        candidates.append(IPv4Address(int(address) & 0xFFFF_FFFF))
+        embedded_addresses.append(IPv4Address(int(address) & 0xFFFF_FFFF))
     if address in _NAT64_LOCAL:
         # The translator's operator decides which IPv4 address is reached (RFC 8215), so the
         # address does not count as public.
-        candidates.append(IPv4Address(0))
-    return [candidate for candidate in candidates if candidate is not None]
+        embedded_addresses.append(IPv4Address(0))
+    return [candidate for candidate in embedded_addresses if candidate is not None]

@@ -156,8 +156,10 @@ def _read_chain_view(
     if address is None:
         return ChainView(fetch_newest_block(pool_view))
     roots_status = RootsContract(pool_view, Address(address)).fetch_status()
-    lag = None if measure_hot_set is None else measure_hot_set(pool_view, roots_status.block)
-    return ChainView(roots_status.block, build_contract_status(roots_status, lag))
+    hot_set_lag = (
+        None if measure_hot_set is None else measure_hot_set(pool_view, roots_status.block)
+    )
+    return ChainView(roots_status.block, build_contract_status(roots_status, hot_set_lag))
 
 
 def build_contract_status(

@@ -79,14 +79,14 @@ def refresh_endpoint_views(
     stalled = source.tracker.stalled_seconds
     head_by_endpoint: dict[str, int | None] = {}
     for endpoint in source.endpoints:
-        head = None if endpoint.highest_block < 0 else endpoint.highest_block
+        highest_block = None if endpoint.highest_block < 0 else endpoint.highest_block
         state = state_by_endpoint[endpoint.name]
         if state == _OK_STATE and stalled is not None:
             state = f"{_STALLED_STATE} no new block for {stalled:.0f} s"
-        head_by_endpoint[endpoint.name] = head
+        head_by_endpoint[endpoint.name] = highest_block
         state_by_endpoint[endpoint.name] = state
-        if head is not None:
-            capabilities.save_fact(endpoint.name, "head", str(head), _STATE_TTL_SECONDS)
+        if highest_block is not None:
+            capabilities.save_fact(endpoint.name, "head", str(highest_block), _STATE_TTL_SECONDS)
         capabilities.save_fact(endpoint.name, "state", state, _STATE_TTL_SECONDS)
     return _build_endpoint_views(head_by_endpoint, state_by_endpoint)
 

@@ -189,8 +189,8 @@ def build_evidence_bundle(
         node = uow.nodes.get_many([address]).get(address)
         scores = _load_proven_scores(uow, proof, accepted)
         evidence_scores, evidence = _load_kickout_evidence(archive, uow, node, proof)
-        counted = {entry.seq: entry for entry in (*scores, *evidence_scores)}
-        events, logs = _load_events(archive, uow, list(counted.values()), accepted.as_of)
+        counted_by_seq = {entry.seq: entry for entry in (*scores, *evidence_scores)}
+        events, logs = _load_events(archive, uow, list(counted_by_seq.values()), accepted.as_of)
         creators = load_task_creators(uow, scores, Position(accepted.as_of + 1, 0, 0))
         return EvidenceBundle(
             bundle_version=BUNDLE_VERSION,
@@ -276,7 +276,7 @@ def _load_events(
             for event in decoded.events
             if _is_about_tasks(event, task_keys, group_keys)
         ]
-        places = {(event.at.tx, event.at.log) for event in matching_events}
+        event_places = {(event.at.tx, event.at.log) for event in matching_events}
         events += matching_events
         logs += [
             BundleLog(
@@ -290,7 +290,7 @@ def _load_events(
                 data=log.data,
             )
             for log in uow.logs.iterate_between(block, block)
-            if (log.tx, log.index) in places
+            if (log.tx, log.index) in event_places
         ]
     return events, logs
 
@@ -338,21 +338,25 @@ def _build_round(uow: UnitOfWork, accepted: RoundAccepted) -> BundleRound:
     ]
     # Statements about the same round may differ in their deadline and thus in their digest. The
     # bundle contains the signatures of the first digest.
-    signed = [statement for statement in statements if statement.digest == statements[0].digest]
-    before = uow.rounds.find_accepted_round(accepted.round - 1)
+    matching_statements = [
+        statement for statement in statements if statement.digest == statements[0].digest
+    ]
+    previous_round = uow.rounds.find_accepted_round(accepted.round - 1)
     return BundleRound(
         chain_id=domain.chain_id,
         contract=domain.contract,
         round=accepted.round,
-        prev=signed[0].prev if signed else (None if before is None else before.root),
+        prev=matching_statements[0].prev
+        if matching_statements
+        else (None if previous_round is None else previous_round.root),
         as_of=accepted.as_of,
         as_of_hash=accepted.as_of_hash,
         as_of_time=None if block is None else block.time,
-        deadline=signed[0].deadline if signed else None,
+        deadline=matching_statements[0].deadline if matching_statements else None,
         root=accepted.root,
         config=accepted.config,
         configuration=_find_round_configuration(uow, accepted),
-        signatures=["0x" + statement.signature.hex() for statement in signed],
+        signatures=["0x" + statement.signature.hex() for statement in matching_statements],
         accepted_at=load_event_sources(uow, [accepted.at])[accepted.at],
     )
 
@@ -388,8 +392,8 @@ def _build_bundle_objection(
     contract = _find_objections_contract(uow, objection)
     deadline = signature = None
     if contract is not None:
-        signed = _find_signature(uow, objection, Domain(chain_id, contract))
-        deadline, signature = signed or (None, None)
+        deadline_and_signature = _find_signature(uow, objection, Domain(chain_id, contract))
+        deadline, signature = deadline_and_signature or (None, None)
     return BundleObjection(
         **entry.model_dump(),
         contract=contract,

@@ -237,7 +237,7 @@ def explain_score(
             result.closed_at: result.members
             for result in uow.results.list_closed_at([entry.at for entry in scores])
         }
-        positions = [entry.at for entry in scores] + [change.at for change in changes]
+        event_positions = [entry.at for entry in scores] + [change.at for change in changes]
         tasks = _load_tasks(uow, scores, members_by_position, changes)
         return Explanation(
             as_of=as_of,
@@ -253,7 +253,7 @@ def explain_score(
             changes=changes,
             kickouts=kickout_intervals,
             members_by_position=members_by_position,
-            transaction_by_position=_load_transaction_hashes(uow, positions),
+            transaction_by_position=_load_transaction_hashes(uow, event_positions),
             task_by_key=tasks,
             timeout_marks=load_timeout_marks(
                 uow,
@@ -365,15 +365,15 @@ def _find_possible_zeros(
     """
     if archive.reader.feed is None:
         return ()
-    is_full = len(node.pool) >= archive.rules.pool_size
-    oldest_position = scores[0].at if scores and is_full else Position(0, 0, 0, 0)
+    is_pool_full = len(node.pool) >= archive.rules.pool_size
+    oldest_position = scores[0].at if scores and is_pool_full else Position(0, 0, 0, 0)
     positions = uow.results.list_possible_zero_scores(
         node.address, oldest_position.block, as_of.number
     )
     return tuple(
         position
         for position in positions
-        if is_feed_position(position) and (position > oldest_position or not is_full)
+        if is_feed_position(position) and (position > oldest_position or not is_pool_full)
     )
 
 
@@ -394,8 +394,8 @@ def _clip_intervals_at_block(intervals: Iterable[KickoutDue], block: int) -> Ite
     """Yield the kickout intervals opened up to a block, with their ends if known by then."""
     for interval in intervals:
         if interval.opened_at.block <= block:
-            still_open = interval.closed_at is not None and interval.closed_at.block > block
-            yield replace(interval, closed_at=None) if still_open else interval
+            is_open_at_block = interval.closed_at is not None and interval.closed_at.block > block
+            yield replace(interval, closed_at=None) if is_open_at_block else interval
 
 
 def _build_on_chain_lane(on_chain: OnChainScores, node: Node) -> LaneOnChain | None:

@@ -79,12 +79,12 @@ class EarningView(ApiModel):
         earned_text = f"earned {format_wei(self.paid)} of {format_wei(self.fee)}"
         if self.points is None:
             return earned_text
-        share = f"{earned_text}: {self.points} of {self.of_points} points"
+        share_text = f"{earned_text}: {self.points} of {self.of_points} points"
         if self.by_points is None or self.paid == self.by_points:
-            return share
+            return share_text
         difference = format_wei(abs(self.by_points - self.paid))
         return (
-            f"{share}, BUT THE POINTS GIVE {difference} "
+            f"{share_text}, BUT THE POINTS GIVE {difference} "
             f"{'MORE' if self.by_points > self.paid else 'LESS'}"
         )
 
@@ -262,8 +262,10 @@ def compute_task_earning(
     if task.paid is None:
         if task.fee is None or task.ending is None:
             return None
-        paid = task.fee if task.ending is Ending.SUCCEEDED else 0
-        return EarningView(paid=paid, fee=task.fee, points=None, of_points=None, by_points=None)
+        paid_fee = task.fee if task.ending is Ending.SUCCEEDED else 0
+        return EarningView(
+            paid=paid_fee, fee=task.fee, points=None, of_points=None, by_points=None
+        )
     paid_members = [
         (member.task, member.score or 0, row.paid)
         for member in members

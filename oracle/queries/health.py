@@ -102,9 +102,9 @@ def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
         yield HealthFinding(
             Condition.REFUSED, f"{refusal.reason}; see `qos-oracle resync refusal`"
         )
-    unconfirmed_text = get_confirmation_obstacle(uow)
-    if unconfirmed_text is not None:
-        yield HealthFinding(Condition.WAITING_WITNESS, unconfirmed_text)
+    confirmation_obstacle = get_confirmation_obstacle(uow)
+    if confirmation_obstacle is not None:
+        yield HealthFinding(Condition.WAITING_WITNESS, confirmation_obstacle)
     yield from _list_integrity_findings(uow)
     for fault in uow.feed.list_faults(is_open=True):
         yield HealthFinding(Condition.FEED_FAULT, format_fault(fault))
@@ -114,8 +114,10 @@ def list_database_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
 def _list_integrity_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
     """Yield the reasons not to trust the stored blocks or the state folded from them."""
     for endpoint, reason in uow.facts.quarantine.get_reason_by_endpoint().items():
-        hint = f"`qos-oracle endpoint readmit {endpoint}` readmits it"
-        yield HealthFinding(Condition.PROVEN_WRONG, f"{endpoint} is not used: {reason}; {hint}")
+        readmit_hint = f"`qos-oracle endpoint readmit {endpoint}` readmits it"
+        yield HealthFinding(
+            Condition.PROVEN_WRONG, f"{endpoint} is not used: {reason}; {readmit_hint}"
+        )
     for dispute in load_disputes(uow):
         yield HealthFinding(Condition.UNPROVEN, dispute.message)
     mismatch = find_state_mismatch(uow)
@@ -144,8 +146,8 @@ def _list_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
                 "eth_getTransactionReceipt"
             )
             yield HealthFinding(Condition.UNPROVEN, f"{call.error_text}; {hint}")
-    waiting = list(uow.holds.list_awaiting_operator())
-    for hold in waiting:
+    waiting_holds = list(uow.holds.list_awaiting_operator())
+    for hold in waiting_holds:
         if not hold.is_disputed:
             action_text = (
                 "the next report is computed again"
@@ -156,7 +158,7 @@ def _list_sending_findings(uow: UnitOfWork) -> Iterator[HealthFinding]:
             yield HealthFinding(
                 Condition.HELD, f"period {hold.period}: {hold.reason}; {action_text}"
             )
-    disputed = [hold for hold in waiting if hold.is_disputed]
+    disputed = [hold for hold in waiting_holds if hold.is_disputed]
     if disputed:
         yield HealthFinding(Condition.HELD, format_disputed_reports(disputed))
 
@@ -216,12 +218,12 @@ def list_contract_findings(chain: ChainView, heartbeat_seconds: int | None) -> l
         and age_seconds is not None
         and is_report_late(age_seconds, heartbeat_seconds)
     ):
-        interval_text = format_duration(heartbeat_seconds)
+        heartbeat_text = format_duration(heartbeat_seconds)
         findings.append(
             HealthFinding(
                 Condition.REPORT_LATE,
                 f"the last report is {format_duration(age_seconds)} old; a report is due at "
-                f"least every {interval_text}",
+                f"least every {heartbeat_text}",
             )
         )
     if paused_until is not None:

@@ -82,8 +82,8 @@ def describe_incident(incident: Incident) -> str:
 
 def format_marked_timeouts(count: int) -> str:
     """Return a phrase on how many of a node's timeouts happened during incidents."""
-    subject = "One of its timeouts was" if count == 1 else f"{count} of its timeouts were"
-    return f"{subject} probably not its fault"
+    sentence_start = "One of its timeouts was" if count == 1 else f"{count} of its timeouts were"
+    return f"{sentence_start} probably not its fault"
 
 
 class TimeoutMarks(NamedTuple):
@@ -115,17 +115,17 @@ def load_timeout_marks(
     known.
     """
     timeouts = [change for change in changes if change.cause in _TIMEOUT_CAUSES]
-    times = [change.time for change in timeouts]
+    timeout_times = [change.time for change in timeouts]
     incidents = (
-        uow.incidents.list_between(min(times), max(times), up_to_block=up_to_block)
-        if times
+        uow.incidents.list_between(min(timeout_times), max(timeout_times), up_to_block=up_to_block)
+        if timeout_times
         else []
     )
-    known_at = Position(up_to_block + 1, *BEFORE_EVERYTHING[1:])
+    after_block = Position(up_to_block + 1, *BEFORE_EVERYTHING[1:])
     incident_by_position = {}
     for change in timeouts if incidents else ():
         creator = None if change.task is None else find_creator(change.task)
-        incident = find_incident_marking_timeout(incidents, change.time, creator, known_at)
+        incident = find_incident_marking_timeout(incidents, change.time, creator, after_block)
         if incident is not None:
             incident_by_position[change.at] = incident
     return TimeoutMarks(incident_by_position)
@@ -134,9 +134,9 @@ def load_timeout_marks(
 def list_incidents(uow: UnitOfWork, as_of: AsOf, before: int | None, limit: int) -> IncidentPage:
     """Return up to `limit` incidents with numbers below `before`, or the newest if it is None."""
     incidents = uow.incidents.list_newest(limit + 1, below=before)
-    page = incidents[:limit]
+    incident_page = incidents[:limit]
     return IncidentPage(
         as_of=as_of,
-        incidents=list(map(build_incident_view, page)),
-        next=page[-1].number if len(incidents) > limit else None,
+        incidents=list(map(build_incident_view, incident_page)),
+        next=incident_page[-1].number if len(incidents) > limit else None,
     )

@@ -115,11 +115,13 @@ def _advise_on_live_intent(intent: Intent, sent_state: SentState) -> Advice:
         if endpoint_error is None
         else f"a block; last error of the endpoints: {endpoint_error}"
     )
-    action = f"{_NOTHING}: its fee is bumped automatically; `outbox bump {intent.id}` bumps it now"
+    advised_action = (
+        f"{_NOTHING}: its fee is bumped automatically; `outbox bump {intent.id}` bumps it now"
+    )
     if newest_attempt is not None and newest_attempt.last_error_class in UNDERPRICED:
         fee_text = f"{newest_attempt.signed.max_fee_wei / _GWEI:g} gwei per gas"
         waiting_text = f"{waiting_text} (it pays {fee_text})"
-        action = (
+        advised_action = (
             "gas is expensive: wait, it is bumped automatically as far as [limits] allow, or "
             f"raise limits.max_fee_per_gas_wei; `outbox bump {intent.id}` names the limit"
         )
@@ -130,7 +132,7 @@ def _advise_on_live_intent(intent: Intent, sent_state: SentState) -> Advice:
             f"{format_resume_action(intent.request.account, sent_state.pause)}",
         )
     return Advice(
-        waiting_text, f"{action}, `outbox cancel {intent.id} --yes` replaces it by a no-op"
+        waiting_text, f"{advised_action}, `outbox cancel {intent.id} --yes` replaces it by a no-op"
     )
 
 
@@ -181,8 +183,8 @@ def _advise_on_waiting_intent(intent: Intent, sent_state: SentState) -> Advice:
             _format_pause_reason(sent_state.pause),
             format_resume_action(intent.request.account, sent_state.pause),
         )
-    reason = intent.error_text or intent.error_class
-    if reason is None:
+    wait_reason = intent.error_text or intent.error_class
+    if wait_reason is None:
         next_step = {
             IntentState.PLANNED: "simulation on the newest block",
             IntentState.READY: "a nonce: a push waits for the push before it, and all wait while "
@@ -193,7 +195,9 @@ def _advise_on_waiting_intent(intent: Intent, sent_state: SentState) -> Advice:
         return Advice(next_step, f"{_NOTHING}, as long as the daemon runs with --publish")
     not_before = intent.request.not_before
     waiting_text = (
-        reason if not_before is None else f"{reason}; retried from chain time {not_before}"
+        wait_reason
+        if not_before is None
+        else f"{wait_reason}; retried from chain time {not_before}"
     )
     action = _ACTION_BY_REASON.get(intent.error_class or "")
     if action is None:
@@ -317,8 +321,8 @@ def build_intent_detail(
     view: IntentView, node: str | None, journal: Iterable[JournalEntry]
 ) -> IntentDetail:
     """Return the view of a call with its journal and the node that was drawn for its task."""
-    lines = [JournalLine.model_validate(entry) for entry in journal]
-    return IntentDetail(**view.model_dump(), node=node, journal=lines)
+    journal_lines = [JournalLine.model_validate(entry) for entry in journal]
+    return IntentDetail(**view.model_dump(), node=node, journal=journal_lines)
 
 
 def load_sent_state(uow: UnitOfWork, intent: Intent) -> SentState:

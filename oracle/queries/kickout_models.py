@@ -197,8 +197,10 @@ def build_kickout_case_entries(
 
 def build_expulsion_entries(kicks: Sequence[NodeKick], min_block: int) -> Iterator[ExpulsionEntry]:
     """Yield the row of each expulsion from block `min_block` on, oldest first."""
-    expelled = [(kick, kick.expulsion) for kick in kicks if kick.expulsion is not None]
-    for kick, expulsion in sorted(expelled, key=lambda pair: (pair[1].at, pair[0].node)):
+    kicks_with_expulsion = [(kick, kick.expulsion) for kick in kicks if kick.expulsion is not None]
+    for kick, expulsion in sorted(
+        kicks_with_expulsion, key=lambda pair: (pair[1].at, pair[0].node)
+    ):
         if expulsion.at.block >= min_block:
             network_outcome = "nobody" if expulsion.target == NO_TARGET else "done"
             yield ExpulsionEntry(

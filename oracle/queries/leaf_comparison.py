@@ -93,9 +93,9 @@ class PeerLeaves:
             InputError: the other reporter does not respond, has no leaves of this period, or sends
                 an invalid response.
         """
-        body = self._fetch(f"/v1/reports/{period}/leaves")
+        leaves_json = self._fetch(f"/v1/reports/{period}/leaves")
         try:
-            leaves = LeavesAnswer.model_validate_json(body).leaves
+            leaves = LeavesAnswer.model_validate_json(leaves_json).leaves
         except ValueError:
             raise InputError(
                 f"{self.name}: the response is not a list of pieces; --with takes the address of "
@@ -111,30 +111,30 @@ class PeerLeaves:
         Raises:
             InputError: the other reporter does not respond, or sends other leaves.
         """
-        content = self._fetch(f"/v1/reports/{period}/leaves/{piece}")
+        piece_leaves = self._fetch(f"/v1/reports/{period}/leaves/{piece}")
         try:
             digest = compute_piece_digest(
-                piece, content, keccak, is_only_piece=len(leaves.pieces) == 1
+                piece, piece_leaves, keccak, is_only_piece=len(leaves.pieces) == 1
             )
         except ValueError as error:
             raise InputError(f"{self.name}: {error}") from None
         if digest != _decode_digest(leaves, piece):
             raise InputError(f"{self.name}: piece {piece} does not have the hash that it is under")
-        return content
+        return piece_leaves
 
     def _fetch(self, path: str) -> bytes:
         try:
-            answer = self._http.get(path, _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)
+            response = self._http.get(path, _TIMEOUT_SECONDS, _TIMEOUT_SECONDS)
         except RpcError as error:
             raise InputError(f"{self.name}: {error}") from error
-        if answer.status == _NOT_FOUND:
+        if response.status == _NOT_FOUND:
             raise InputError(
                 f"{self.name}: no leaves at {path}; a reporter keeps only the leaves of reports "
                 "that were accepted, or can still be accepted"
             )
-        if answer.status != _OK or answer.is_truncated:
-            raise InputError(f"{self.name}: unexpected response, HTTP status {answer.status}")
-        return answer.body
+        if response.status != _OK or response.is_truncated:
+            raise InputError(f"{self.name}: unexpected response, HTTP status {response.status}")
+        return response.body
 
 
 def compare_report_with_peer(store: Store, peer: PeerLeaves, period: int) -> ReportComparison:
@@ -147,11 +147,11 @@ def compare_report_with_peer(store: Store, peer: PeerLeaves, period: int) -> Rep
             respond.
     """
     with store.read_transaction() as uow:
-        stored = uow.reports.get(period)
-        if stored is None:
+        stored_report = uow.reports.get(period)
+        if stored_report is None:
             raise InputError(f"period {period}: no report was cut; run `qos-oracle report show`")
         cache = LeafCache()
-        report = stored.report
+        report = stored_report.report
         pieced_round = load_pieced_round_of_report(uow, cache, report)
         if pieced_round is None:
             raise InputError(
@@ -165,13 +165,15 @@ def compare_report_with_peer(store: Store, peer: PeerLeaves, period: int) -> Rep
     if differing_piece is not None:
         with store.read_transaction() as uow:
             has_piece = differing_piece < len(own_round.pieces)
-            tree = load_piece(uow, cache, pieced_round, differing_piece) if has_piece else None
+            piece_tree = (
+                load_piece(uow, cache, pieced_round, differing_piece) if has_piece else None
+            )
         peer_leaves = (
             peer.fetch_piece_leaves(period, peer_round, differing_piece)
             if differing_piece < len(peer_round.pieces)
             else b""
         )
-        own_leaves = b"" if tree is None else tree.leaves
+        own_leaves = b"" if piece_tree is None else piece_tree.leaves
         difference = find_first_leaf_difference(differing_piece, own_leaves, peer_leaves)
     return ReportComparison(
         period=period,
@@ -187,8 +189,8 @@ def find_first_leaf_difference(
     piece: int, leaves: bytes, other_leaves: bytes
 ) -> LeafDifference | None:
     """Return the first leaf that differs between two pieces with the same index, or None."""
-    pairs = zip_longest(split_leaves(leaves), split_leaves(other_leaves))
-    for index, (own_bytes, other_bytes) in enumerate(pairs):
+    leaf_pairs = zip_longest(split_leaves(leaves), split_leaves(other_leaves))
+    for index, (own_bytes, other_bytes) in enumerate(leaf_pairs):
         if own_bytes != other_bytes:
             own_leaf = _decode_leaf(own_bytes)
             other_leaf = _decode_leaf(other_bytes)
@@ -221,11 +223,11 @@ def compute_pieced_root(leaves: LeafPieces) -> str:
 
 
 def _find_differing_piece(own_round: LeafPieces, peer_round: LeafPieces) -> int | None:
-    pairs = zip_longest(own_round.pieces, peer_round.pieces)
+    digest_pairs = zip_longest(own_round.pieces, peer_round.pieces)
     return next(
         (
             index
-            for index, (own_piece, peer_piece) in enumerate(pairs)
+            for index, (own_piece, peer_piece) in enumerate(digest_pairs)
             if own_piece is None
             or peer_piece is None
             or own_piece.nodes_hash != peer_piece.nodes_hash
@@ -235,13 +237,13 @@ def _find_differing_piece(own_round: LeafPieces, peer_round: LeafPieces) -> int 
 
 
 def _decode_digest(leaves: LeafPieces, piece: int) -> PieceDigest:
-    entry = leaves.pieces[piece]
+    digest_entry = leaves.pieces[piece]
     return PieceDigest(
-        leaf_count=entry.leaf_count,
-        nodes_hash=bytes.fromhex(entry.nodes_hash[2:]),
-        words_hash=bytes.fromhex(entry.words_hash[2:]),
-        open_count=entry.open_count,
-        total_weight=entry.total_weight,
+        leaf_count=digest_entry.leaf_count,
+        nodes_hash=bytes.fromhex(digest_entry.nodes_hash[2:]),
+        words_hash=bytes.fromhex(digest_entry.words_hash[2:]),
+        open_count=digest_entry.open_count,
+        total_weight=digest_entry.total_weight,
     )
 
 
@@ -278,7 +280,7 @@ def verify_round(
         accepted = uow.rounds.find_accepted_round(round_number)
         if accepted is None:
             raise InputError(f"round {round_number} was not accepted in the indexed blocks")
-        place = load_event_sources(uow, [accepted.at])[accepted.at]
+        event_source = load_event_sources(uow, [accepted.at])[accepted.at]
         is_struck = uow.rounds.is_struck(round_number)
     as_of = _fetch_block(chain, accepted.as_of)
     with archive.store.read_transaction() as uow:
@@ -290,14 +292,14 @@ def verify_round(
         )
         difference = None if root == accepted.root else _find_first_difference(uow, accepted, tree)
     contract_root = read_contract_root(round_number)
-    holds_it = None if contract_root is None else contract_root == accepted.root
+    has_accepted_root = None if contract_root is None else contract_root == accepted.root
     has_same_block = as_of.hash == accepted.as_of_hash
     return RoundVerification(
-        **dict(build_round_entry(accepted, place, is_struck=is_struck)),
-        same=has_same_block and root == accepted.root and holds_it is not False,
+        **dict(build_round_entry(accepted, event_source, is_struck=is_struck)),
+        same=has_same_block and root == accepted.root and has_accepted_root is not False,
         same_block=has_same_block,
         computed_root=root,
-        contract_has_root=holds_it,
+        contract_has_root=has_accepted_root,
         leaf_difference=difference,
     )
 
@@ -321,8 +323,8 @@ def _find_first_difference(
         uow.leaf_pieces.load_leaves(piece, accepted.as_of)
         for piece in range(len(pieced_round.digests))
     ]
-    pairs = zip_longest(computed_pieces, accepted_pieces, fillvalue=b"")
-    for piece, (computed_leaves, accepted_leaves) in enumerate(pairs):
+    piece_pairs = zip_longest(computed_pieces, accepted_pieces, fillvalue=b"")
+    for piece, (computed_leaves, accepted_leaves) in enumerate(piece_pairs):
         difference = find_first_leaf_difference(piece, computed_leaves, accepted_leaves)
         if difference is not None:
             return difference

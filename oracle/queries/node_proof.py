@@ -134,8 +134,8 @@ def load_accepted_round(uow: UnitOfWork, round_number: int | None) -> RoundAccep
 def _refold_round(
     archive: EventArchive, uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted
 ) -> ProvableRound:
-    key = accepted.round, accepted.as_of_hash, get_refold_count(uow)
-    return cache.refolded.get_or_make(key, lambda: _build_round(archive, uow, accepted))
+    cache_key = accepted.round, accepted.as_of_hash, get_refold_count(uow)
+    return cache.refolded.get_or_make(cache_key, lambda: _build_round(archive, uow, accepted))
 
 
 def _build_round(archive: EventArchive, uow: UnitOfWork, accepted: RoundAccepted) -> ProvableRound:

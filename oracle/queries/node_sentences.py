@@ -147,56 +147,58 @@ def _format_member_headline(summary: NodeSummary) -> str:
 def format_secondary_details(summary: NodeSummary) -> str:
     """Return the second cause of the score, and the node's rank among the members."""
     node_scores = summary.node_scores
-    needs_line = node_scores.state == "kicked_out" or node_scores.is_kickout_due
-    parts = [_format_kickout_line(summary)] if needs_line else []
+    needs_kickout_line = node_scores.state == "kicked_out" or node_scores.is_kickout_due
+    sentences = [_format_kickout_line(summary)] if needs_kickout_line else []
     is_ranked = summary.node_scores.factors is None and format_headline(
         summary
     ) == _format_ranks_headline(summary)
     if summary.node_scores.factors is not None and summary.node_scores.is_kickout_due:
-        parts.append(_format_factor_costs(summary, summary.node_scores.factors))
+        sentences.append(_format_factor_costs(summary, summary.node_scores.factors))
     elif summary.ranks and summary.node_scores.factors is not None:
-        parts.append(
+        sentences.append(
             f"{capitalize_first(_format_window_tasks(summary))} "
             f"{format_two_decimals(summary.points)} points on average."
         )
     elif summary.ranks and not is_ranked:
-        parts.append(f"Of {_format_last_tasks(summary)} it {_format_rank_counts(summary)}.")
+        sentences.append(f"Of {_format_last_tasks(summary)} it {_format_rank_counts(summary)}.")
     cost = UNIT - summary.node_scores.reliability
     if summary.place is not None and is_ranked and cost >= _MIN_MENTIONED_COST:
-        parts.append(
+        sentences.append(
             f"Reliability, which {name_falls()} lower, is {_format_reliability(summary)} and "
             "recovers by itself."
         )
     if summary.place is not None:
-        parts.append(_format_rank_among_members(summary.place, summary.members))
-    return " ".join(parts)
+        sentences.append(_format_rank_among_members(summary.place, summary.members))
+    return " ".join(sentences)
 
 
 def format_improvement(summary: NodeSummary) -> str | None:
     """Return at most two events that would improve the node's rank or state, or None."""
-    parts = []
+    sentences = []
     if summary.node_scores.back_at is not None:
-        parts.append(
+        sentences.append(
             f"{_format_delay(summary.node_scores.back_at - summary.time)} "
             "it can be given tasks again"
         )
     lift = summary.lift
     if summary.node_scores.is_kickout_due and lift.first_places_to_clear:
-        parts.append(
+        sentences.append(
             f"{format_first_places(lift.first_places_to_clear)} would lift it above the threshold"
         )
     if summary.kickout is not None and summary.kickout.is_near:
-        parts.append(format_ranks_that_avoid_kickout(summary.kickout))
+        sentences.append(format_ranks_that_avoid_kickout(summary.kickout))
     if lift.first_places and lift.place_then is not None:
         steps_text = format_first_places(lift.first_places)
-        target = f"the {format_ordinal(lift.place_then)} of {summary.members}"
-        parts.append(f"{'then ' if parts else ''}{steps_text} would make it {target}")
+        target_rank_text = f"the {format_ordinal(lift.place_then)} of {summary.members}"
+        sentences.append(
+            f"{'then ' if sentences else ''}{steps_text} would make it {target_rank_text}"
+        )
     if lift.successes and summary.node_scores.back_at is None:
         steps_text = format_count(lift.successes, "success", "successes") + _format_streak_suffix(
             lift.successes
         )
-        parts.append(f"{steps_text} would fully restore its reliability")
-    return capitalize_first("; ".join(parts[:2])) + "." if parts else None
+        sentences.append(f"{steps_text} would fully restore its reliability")
+    return capitalize_first("; ".join(sentences[:2])) + "." if sentences else None
 
 
 def format_first_places(first_places: int) -> str:
@@ -250,10 +252,10 @@ def _format_factor_costs(summary: NodeSummary, factors: Factors) -> str:
         "its timeout": multiply_fixed_point(legacy.timeout_weight, UNIT - factors.promptness),
         "its speed": multiply_fixed_point(legacy.speed_weight, UNIT - (factors.speed or 0)),
     }
-    heaviest = max(cost_by_cause, key=lambda cause: cost_by_cause[cause])
+    costliest_cause = max(cost_by_cause, key=lambda cause: cost_by_cause[cause])
     factor_text = _format_factors(factors)
-    if cost_by_cause[heaviest]:
-        return f"{factor_text}: {heaviest} costs it most."
+    if cost_by_cause[costliest_cause]:
+        return f"{factor_text}: {costliest_cause} costs it most."
     return f"{factor_text}: at its best."
 
 
@@ -277,8 +279,8 @@ def _format_exclusion(summary: NodeSummary) -> str:
     cause = format_falls(summary, _EXCLUSION_CAUSE_SECONDS)
     if summary.node_scores.back_at is None:
         return f"Excluded: {cause}."
-    remaining = format_duration(summary.node_scores.back_at - summary.time)
-    return f"Excluded for {remaining} more: {cause}."
+    remaining_text = format_duration(summary.node_scores.back_at - summary.time)
+    return f"Excluded for {remaining_text} more: {cause}."
 
 
 def _format_streak_suffix(count: int) -> str:
@@ -291,23 +293,25 @@ def _format_delay(seconds: int) -> str:
 
 def _is_caused_by_falls(causes: NodeCauses) -> bool:
     lost_reliability = UNIT - causes.node_scores.reliability
-    is_recent = any(causes.time - fall.time <= _MAX_FALL_AGE_SECONDS for fall in causes.falls)
+    has_recent_fall = any(
+        causes.time - fall.time <= _MAX_FALL_AGE_SECONDS for fall in causes.falls
+    )
     return (
         lost_reliability > 0
         and lost_reliability >= UNIT - causes.node_scores.long_term
-        and is_recent
+        and has_recent_fall
     )
 
 
 def format_falls(causes: NodeCauses, max_age_seconds: int = _MAX_FALL_AGE_SECONDS) -> str:
     """Return a phrase with the number and age of the node's recent falls of reliability."""
-    recent = [fall for fall in causes.falls if causes.time - fall.time <= max_age_seconds]
-    if not recent:
-        nouns = name_falls(fall.cause for fall in causes.falls)
-        return f"reliability has not recovered from its {nouns} yet"
+    recent_falls = [fall for fall in causes.falls if causes.time - fall.time <= max_age_seconds]
+    if not recent_falls:
+        fall_nouns = name_falls(fall.cause for fall in causes.falls)
+        return f"reliability has not recovered from its {fall_nouns} yet"
     return (
-        f"{count_falls(fall.cause for fall in recent)} in the last "
-        f"{format_duration(causes.time - recent[0].time)}"
+        f"{count_falls(fall.cause for fall in recent_falls)} in the last "
+        f"{format_duration(causes.time - recent_falls[0].time)}"
     )
 
 
@@ -317,8 +321,8 @@ def _format_reliability(summary: NodeSummary) -> str:
 
 def _format_kickout_line(summary: NodeSummary) -> str:
     legacy = summary.rules.legacy
-    threshold = summary.rules.kickout_below if legacy is None else legacy.kickout_below
-    return f"At least {format_two_decimals(threshold)} are needed."
+    kickout_threshold = summary.rules.kickout_below if legacy is None else legacy.kickout_below
+    return f"At least {format_two_decimals(kickout_threshold)} are needed."
 
 
 def _format_last_tasks(summary: NodeSummary) -> str:
@@ -337,8 +341,8 @@ def _format_rank_among_members(rank: int, member_count: int) -> str:
 
 
 def _find_most_common_rank(causes: NodeCauses) -> tuple[int | None, int]:
-    commonest = Counter(causes.ranks).most_common(1)
-    return commonest[0] if commonest else (None, 0)
+    most_common_ranks = Counter(causes.ranks).most_common(1)
+    return most_common_ranks[0] if most_common_ranks else (None, 0)
 
 
 def _format_group_size(summary: NodeSummary) -> str:
@@ -356,9 +360,11 @@ def _format_ranks_headline(summary: NodeSummary) -> str:
     rank_phrase = capitalize_first(format_rank(rank)) + _format_group_size(summary)
     if count == len(summary.ranks):
         return f"{rank_phrase} in {'' if count == 1 else 'all of '}{_format_last_tasks(summary)}."
-    unanswered = summary.ranks.count(None)
+    unranked_count = summary.ranks.count(None)
     unanswered_text = (
-        f", and no right answer in {format_number_in_words(unanswered)}" if unanswered else ""
+        f", and no right answer in {format_number_in_words(unranked_count)}"
+        if unranked_count
+        else ""
     )
     return (
         f"{rank_phrase} in {format_number_in_words(count)} of "
@@ -369,11 +375,11 @@ def _format_ranks_headline(summary: NodeSummary) -> str:
 def _format_rank_counts(summary: NodeSummary) -> str:
     count_by_rank = Counter(summary.ranks)
     ranked = sorted(rank for rank in count_by_rank if rank is not None)
-    parts = [
+    rank_texts = [
         f"{format_rank(rank)} in {format_number_in_words(count_by_rank[rank])}" for rank in ranked
     ]
-    if parts:
-        parts[0] = f"was {parts[0]}"
+    if rank_texts:
+        rank_texts[0] = f"was {rank_texts[0]}"
     if count_by_rank[None]:
-        parts.append(f"gave no right answer in {format_number_in_words(count_by_rank[None])}")
-    return format_enumeration(parts)
+        rank_texts.append(f"gave no right answer in {format_number_in_words(count_by_rank[None])}")
+    return format_enumeration(rank_texts)

@@ -72,7 +72,9 @@ def build_node_summary_from_explanation(
     """
     node, rules, time = explanation.node, explanation.rules, explanation.as_of.time
     scores, membership_change = explanation.scores, explanation.membership_change
-    sizes = {len(explanation.members_by_position.get(entry.at, ())) for entry in scores} - {0}
+    group_sizes = {len(explanation.members_by_position.get(entry.at, ())) for entry in scores} - {
+        0
+    }
     return NodeSummary(
         time=time,
         rules=rules,
@@ -81,7 +83,7 @@ def build_node_summary_from_explanation(
         falls=_filter_falls(explanation.changes),
         points=_compute_mean_points(scores),
         score_gap=compute_median_gap(scores),
-        group_size=sizes.pop() if len(sizes) == 1 else None,
+        group_size=group_sizes.pop() if len(group_sizes) == 1 else None,
         place=None if ranking is None else ranking.find_rank(node.address),
         members=0 if ranking is None else ranking.member_count,
         lift=compute_what_if_counts(node, time, rules, ranking),
@@ -125,32 +127,32 @@ def _compute_mean_points(scores: Sequence[ScoreEntry]) -> int:
 
 
 def _find_group_size(record: "AdviceRecord") -> int | None:
-    sizes = {len(scored_task.group.members) for scored_task in record.scored_tasks}
-    return sizes.pop() if len(sizes) == 1 else None
+    group_sizes = {len(scored_task.group.members) for scored_task in record.scored_tasks}
+    return group_sizes.pop() if len(group_sizes) == 1 else None
 
 
 def _find_kickout_time(view: "NodeView") -> int | None:
-    kick = view.kickout.on_chain
-    is_accused = kick is not None and kick.state == KickState.ACCUSED.value
-    return kick.ready_at if kick is not None and is_accused else None
+    on_chain_kickout = view.kickout.on_chain
+    is_accused = on_chain_kickout is not None and on_chain_kickout.state == KickState.ACCUSED.value
+    return on_chain_kickout.ready_at if on_chain_kickout is not None and is_accused else None
 
 
 def _find_round_of_kickout(snapshot: "ApiSnapshot", view: "NodeView") -> int | None:
     """Return the last accepted round if its leaves show the due kickout, else None."""
     due_since = view.kickout.due_since_block
-    accepted = snapshot.uow.rounds.find_last_provable_round()
-    if due_since is None or accepted is None or accepted.as_of < due_since:
+    accepted_round = snapshot.uow.rounds.find_last_provable_round()
+    if due_since is None or accepted_round is None or accepted_round.as_of < due_since:
         return None
-    return accepted.round
+    return accepted_round.round
 
 
 def _is_expelled(view: "NodeView") -> bool:
-    kick = view.kickout.on_chain
+    on_chain_kickout = view.kickout.on_chain
     return (
-        kick is not None
-        and kick.state in EXPELLED_STATES
-        and kick.expelled_until is not None
-        and view.as_of.time < kick.expelled_until
+        on_chain_kickout is not None
+        and on_chain_kickout.state in EXPELLED_STATES
+        and on_chain_kickout.expelled_until is not None
+        and view.as_of.time < on_chain_kickout.expelled_until
     )
 
 
@@ -186,18 +188,18 @@ def compute_score_costs(explanation: Explanation, summary: NodeSummary) -> list[
 def _compute_rank_costs(explanation: Explanation) -> list[ScoreCost]:
     """Return how much each rank lowers the long-term score, or one total if ranks are unknown."""
     missing_score = UNIT - explanation.node_scores.long_term
-    entries = explanation.scores
-    if not entries or sum(entry.score for entry in entries) != sum(explanation.pool):
+    scored_entries = explanation.scores
+    if not scored_entries or sum(entry.score for entry in scored_entries) != sum(explanation.pool):
         cause = (
             "no task was scored yet" if not explanation.pool else "scores from before a restart"
         )
         return [ScoreCost(missing_score, cause)]
     lost_points_by_rank: Counter[int | None] = Counter()
-    for entry in entries:
+    for entry in scored_entries:
         lost_points_by_rank[entry.rank] += explanation.rules.q_max - entry.score
     total_lost_points = sum(lost_points_by_rank.values())
-    score_count = len(entries)
-    count_by_rank = Counter(entry.rank for entry in entries)
+    score_count = len(scored_entries)
+    count_by_rank = Counter(entry.rank for entry in scored_entries)
     return [
         ScoreCost(
             missing_score * points // total_lost_points,
@@ -215,12 +217,12 @@ def _format_rank_in_group(explanation: Explanation, rank: int | None) -> str:
     """Return a rank as text, with the group size if all groups of the node had the same size."""
     if rank is None:
         return "no result"
-    sizes = {
+    group_sizes = {
         len(explanation.members_by_position.get(entry.at, ())) for entry in explanation.scores
     }
-    size = next(iter(sizes)) if len(sizes) == 1 else 0
-    if size > 1:
-        return f"{format_rank(rank)} of {format_number_in_words(size)}"
+    group_size = next(iter(group_sizes)) if len(group_sizes) == 1 else 0
+    if group_size > 1:
+        return f"{format_rank(rank)} of {format_number_in_words(group_size)}"
     return format_rank(rank)
 
 

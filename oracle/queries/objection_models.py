@@ -126,8 +126,8 @@ def build_objection_entries(
     """Return the entries of objections, in the same order."""
     nodes = {objection.node for objection in objections}
     log_place_by_position = load_event_sources(uow, [objection.at for objection in objections])
-    rows = uow.nodes.get_many(nodes)
-    due_since_by_node = {node: row.kickout_due_time for node, row in rows.items()}
+    node_by_address = uow.nodes.get_many(nodes)
+    due_since_by_node = {node: row.kickout_due_time for node, row in node_by_address.items()}
     intervals = {
         interval.node: interval
         for interval in load_open_kickout_intervals(uow, policy.rules)
@@ -223,8 +223,8 @@ def count_unanswered_objections(uow: UnitOfWork, policy: KickoutPolicy) -> int:
     """
     if policy.objection_terms is None:
         return 0
-    nodes = [interval.node for interval in load_open_kickout_intervals(uow, policy.rules)]
-    objections = uow.objections.list_for_nodes(nodes)
+    due_nodes = [interval.node for interval in load_open_kickout_intervals(uow, policy.rules)]
+    objections = uow.objections.list_for_nodes(due_nodes)
     entries = build_objection_entries(uow, objections, policy)
     return sum(entry.answer_until is not None for entry in entries)
 
@@ -252,11 +252,11 @@ def describe_objection_state(entry: ObjectionEntry) -> str:
         return "the kickout is no longer due"
     if not entry.is_counted:
         return "it delays nothing: it was late, or another one to this kickout came first"
-    states = {
+    state_texts = {
         ObjectionVerdict.REFUTED.value: (
             "refuted by the automatic check, so it waits for no answer"
         ),
         ObjectionVerdict.SUPPORTED.value: "supported by the automatic check; waits for an answer",
         ObjectionVerdict.OPEN.value: "not decided by the automatic check",
     }
-    return f"{states[entry.verdict or ObjectionVerdict.OPEN.value]}: {entry.finding}"
+    return f"{state_texts[entry.verdict or ObjectionVerdict.OPEN.value]}: {entry.finding}"

@@ -132,7 +132,7 @@ def _load_account_stats(context: AccountContext, heads: Heads) -> AccountStatist
         pause = uow.outbox.accounts.find_pause(account)
         # The budget changes over time even if nothing is sent, so it is exported every time.
         update_budget_metrics(uow, context)
-        stats = AccountStatistics(
+        account_statistics = AccountStatistics(
             pause_kind=None if pause is None else pause.kind.value,
             next_nonce=next_nonce,
             open_nonces=uow.outbox.counts.count_unfinished_nonces_by_account().get(
@@ -145,11 +145,11 @@ def _load_account_stats(context: AccountContext, heads: Heads) -> AccountStatist
         latest = fetch_transaction_count(pool_view, account.address, "latest")
         final = fetch_transaction_count(pool_view, account.address, hex(heads.final.number))
     except TransientError:
-        return stats
+        return account_statistics
     with context.store.read_transaction() as uow:
         runway_seconds = compute_runway_seconds(uow, account, balance, now)
     return replace(
-        stats,
+        account_statistics,
         latest_chain_nonce=latest,
         final_chain_nonce=final,
         balance_wei=balance,

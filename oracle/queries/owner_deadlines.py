@@ -121,16 +121,16 @@ def _describe_action_before_accusation(
     summary: NodeSummary, view: NodeView, posted: PostedEntry | None
 ) -> str:
     delay = view.objection_delay
-    rescue = _format_score_recovery(summary)
+    recovery_text = _format_score_recovery(summary)
     if delay is not None and delay.is_accepted:
         return (
             f"Nothing, as far as {_THIS_REPORTER} decides: it accepted the objection, and does "
             f"not accuse the node. Others {_describe_accusation(summary)}. To prevent that, "
-            f"{rescue}."
+            f"{recovery_text}."
         )
     if delay is not None and delay.until is not None and _is_refuted(view):
         return (
-            f"At once: {rescue}. The objection was refuted and waits for no answer, but "
+            f"At once: {recovery_text}. The objection was refuted and waits for no answer, but "
             f"{_THIS_REPORTER} does not accuse the node before {format_time(delay.until)}. "
             f"Others {_describe_accusation(summary)}."
         )
@@ -138,16 +138,16 @@ def _describe_action_before_accusation(
         return (
             "Wait for the answer to the objection, and keep the node answering: until then, "
             f"{_THIS_REPORTER} does not accuse it. Others {_describe_accusation(summary)}. To "
-            f"prevent that, {rescue}."
+            f"prevent that, {recovery_text}."
         )
     object_until = view.kickout.object_until
     can_object = object_until is not None and object_until >= summary.time
     if object_until is not None and can_object and _find_relevant_objection(view) is None:
         return (
             f"{_format_deadline('Until', object_until, summary.time)}: object to the kickout, if "
-            f"the node is not at fault. In any case {rescue}."
+            f"the node is not at fault. In any case {recovery_text}."
         )
-    return f"At once: {rescue}. Any account {_describe_accusation(summary)}."
+    return f"At once: {recovery_text}. Any account {_describe_accusation(summary)}."
 
 
 def _describe_accusation(summary: NodeSummary) -> str:
@@ -165,19 +165,21 @@ def _format_score_recovery(summary: NodeSummary, deadline: int | None = None) ->
     first_places_to_clear, gap_seconds = summary.lift.first_places_to_clear, summary.score_gap
     if not first_places_to_clear:
         return "raise the scores, although no number of first places in a row would do in time"
-    rescue = f"raise the scores, {format_first_places(first_places_to_clear)} would be enough"
+    recovery_text = (
+        f"raise the scores, {format_first_places(first_places_to_clear)} would be enough"
+    )
     if gap_seconds:
         needed_seconds = first_places_to_clear * gap_seconds
         needed_text = format_duration(needed_seconds)
-        rescue += f", which take about {needed_text} at its rate of scored tasks"
+        recovery_text += f", which take about {needed_text} at its rate of scored tasks"
         if deadline is not None and summary.time + needed_seconds > deadline:
-            rescue += ": more than the time that is left"
+            recovery_text += ": more than the time that is left"
     if not summary.ranks or summary.rules.legacy is not None:
-        return rescue
+        return recovery_text
     first_places = summary.ranks.count(1)
     count_text = format_number_in_words(first_places) if first_places else "none"
     task_count = format_count(len(summary.ranks), "task")
-    return f"{rescue} (it was first in {count_text} of its last {task_count})"
+    return f"{recovery_text} (it was first in {count_text} of its last {task_count})"
 
 
 def _format_deadline(preposition: str, deadline: int, time: int) -> str:
@@ -216,13 +218,13 @@ def _iterate_kickout_steps(
     yield OwnerDeadline("Since", due_since, _describe_due_kickout(summary, view), "distances")
     objection = _find_relevant_objection(view)
     if objection is not None:
-        text = f"objection {objection.seq}, {describe_objection_state(objection)}"
-        yield OwnerDeadline("At", objection.time, text, "objections")
+        step_text = f"objection {objection.seq}, {describe_objection_state(objection)}"
+        yield OwnerDeadline("At", objection.time, step_text, "objections")
     elif posted is not None:
-        text = "an objection was posted to this reporter, which brings it on the chain"
+        step_text = "an objection was posted to this reporter, which brings it on the chain"
         if posted.state is PostedState.ENDED:
-            text = f"an objection was posted, and is not on the chain: {posted.ended_reason}"
-        yield OwnerDeadline("At", posted.received_at, text, "objections")
+            step_text = f"an objection was posted, and is not on the chain: {posted.ended_reason}"
+        yield OwnerDeadline("At", posted.received_at, step_text, "objections")
 
 
 def _describe_due_kickout(summary: NodeSummary, view: NodeView) -> str:
@@ -268,8 +270,8 @@ def _iterate_owner_deadlines(
 ) -> Iterator[OwnerDeadline]:
     back_at = summary.node_scores.back_at
     if back_at is not None:
-        text = "the exclusion ends by itself"
-        yield OwnerDeadline("At", back_at, text, "distances")
+        wait_text = "the exclusion ends by itself"
+        yield OwnerDeadline("At", back_at, wait_text, "distances")
     object_until, delay = view.kickout.object_until, view.objection_delay
     if (
         object_until is not None
@@ -278,16 +280,18 @@ def _iterate_owner_deadlines(
     ):
         yield OwnerDeadline("Until", object_until, _describe_how_to_object(summary), "objections")
     if delay is not None and delay.objection is not None and delay.until is not None:
-        text = _describe_wait(view)
-        yield OwnerDeadline("Until", delay.until, text, "objections")
+        wait_text = _describe_wait(view)
+        yield OwnerDeadline("Until", delay.until, wait_text, "objections")
     can_be_kicked = summary.node_scores.is_kickout_due and summary.obstacle is None
     if summary.kick_at is not None and can_be_kicked:
-        text = "any account may kick the node out, unless its scores rise, or the vetoer cancels"
-        yield OwnerDeadline("From", summary.kick_at, text, "distances")
-    due_in = _find_seconds_to_kickout(summary.kickout)
-    if due_in is not None:
-        text = "a kickout becomes due at this rate"
-        yield OwnerDeadline("About", summary.time + due_in, text, "distances")
+        wait_text = (
+            "any account may kick the node out, unless its scores rise, or the vetoer cancels"
+        )
+        yield OwnerDeadline("From", summary.kick_at, wait_text, "distances")
+    seconds_to_kickout = _find_seconds_to_kickout(summary.kickout)
+    if seconds_to_kickout is not None:
+        wait_text = "a kickout becomes due at this rate"
+        yield OwnerDeadline("About", summary.time + seconds_to_kickout, wait_text, "distances")
     expelled_until = _find_expulsion_end(view)
     if expelled_until is not None and expelled_until != NEVER_EXPIRES:
         yield OwnerDeadline("At", expelled_until, "the expulsion ends", "membership")
@@ -308,15 +312,19 @@ def _find_seconds_to_kickout(outlook: KickoutOutlook | None) -> int | None:
 
 def _find_expulsion_end(view: NodeView) -> int | None:
     """Return the unix time of the end of a node's expulsion, or None if it was not expelled."""
-    kick = view.kickout.on_chain
-    return None if kick is None or kick.state not in EXPELLED_STATES else kick.expelled_until
+    on_chain_kickout = view.kickout.on_chain
+    return (
+        None
+        if on_chain_kickout is None or on_chain_kickout.state not in EXPELLED_STATES
+        else on_chain_kickout.expelled_until
+    )
 
 
 def _describe_expulsion(summary: NodeSummary, view: NodeView) -> str:
     """Return when and how a node can join again after its past or coming expulsion."""
-    kick = view.kickout.on_chain
+    on_chain_kickout = view.kickout.on_chain
     expelled_until = _find_expulsion_end(view)
-    if kick is not None and kick.state == KickState.READMITTED:
+    if on_chain_kickout is not None and on_chain_kickout.state == KickState.READMITTED:
         return (
             "Join the network again whenever the node can answer: the admin of the oracle's "
             "contract has readmitted it."

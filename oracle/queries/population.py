@@ -106,9 +106,9 @@ def load_population(
     uow: UnitOfWork, nodes: Collection[Node], time: int, rules: Rules, on_chain: OnChainScores
 ) -> Population:
     """Return the network-wide data as of a block time; `nodes` are all nodes of the network."""
-    peers = compute_population_maxima(nodes, time, rules)
-    shares = compute_incentive_shares(nodes, time, rules, peers)
-    return Population(time, rules, peers, shares, on_chain, _uses_feed(uow))
+    population_maxima = compute_population_maxima(nodes, time, rules)
+    shares = compute_incentive_shares(nodes, time, rules, population_maxima)
+    return Population(time, rules, population_maxima, shares, on_chain, _uses_feed(uow))
 
 
 def _uses_feed(uow: UnitOfWork) -> bool:

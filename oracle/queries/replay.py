@@ -82,11 +82,11 @@ def _format_json_document(
     header: dict[str, object], lists: dict[str, list[dict[str, object]]]
 ) -> str:
     """Return a JSON object as text, with each row of its lists on a separate line."""
-    parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in header.items()]
+    header_parts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in header.items()]
     for key, rows in lists.items():
-        body = ",\n  ".join(json.dumps(row) for row in rows)
-        parts.append(f"{json.dumps(key)}: [" + (f"\n  {body}]" if rows else "]"))
-    return "{" + ",\n ".join(parts) + "}\n"
+        rows_json = ",\n  ".join(json.dumps(row) for row in rows)
+        header_parts.append(f"{json.dumps(key)}: [" + (f"\n  {rows_json}]" if rows else "]"))
+    return "{" + ",\n ".join(header_parts) + "}\n"
 
 
 def _select_ended_tasks(tasks: Iterable[Task]) -> list[Task]:
@@ -98,11 +98,11 @@ def _select_ended_tasks(tasks: Iterable[Task]) -> list[Task]:
 def _build_node_rows(
     nodes: list[Node], scores: list[ScoreEntry], time: int, rules: Rules
 ) -> Iterator[dict[str, object]]:
-    peers = compute_population_maxima(nodes, time, rules)
+    population_maxima = compute_population_maxima(nodes, time, rules)
     legacy = _build_legacy_rows(nodes, time, rules)
     pools = _build_score_pools(nodes, scores, time, rules)
     for node in nodes:
-        row = _build_node_row(node, pools[node.address], time, rules, peers)
+        row = _build_node_row(node, pools[node.address], time, rules, population_maxima)
         if node.address in legacy:
             row["legacy"] = legacy[node.address]
         yield row
@@ -117,13 +117,15 @@ def _build_legacy_rows(
     """
     if rules.legacy is None:
         return {}
-    peers = compute_population_maxima(nodes, time, rules)
+    population_maxima = compute_population_maxima(nodes, time, rules)
     shares = compute_incentive_shares(nodes, time, rules)
     rows: dict[Address, dict[str, object]] = {}
     for node in nodes:
         tally = compute_window_tally(node, time, rules.legacy)
         is_member = node.membership is Membership.MEMBER
-        factors = compute_legacy_factors(node, time, rules, peers) if is_member else None
+        factors = (
+            compute_legacy_factors(node, time, rules, population_maxima) if is_member else None
+        )
         rows[node.address] = {
             "window": encode_int(tally.window),
             "tasks": tally.tasks,

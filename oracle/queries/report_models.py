@@ -238,16 +238,16 @@ def compute_report_detail(
     """Compute the report as of a block, as any reporter with this rules id would."""
     with store.read_transaction() as uow:
         folded = fold_state_up_to(uow, reader, rules, as_of.number)
-        computed = build_report(uow, reader, folded, as_of, rules, settings)
+        computed_report = build_report(uow, reader, folded, as_of, rules, settings)
         lanes = build_tree_of_folded_state(uow, reader, folded, as_of.time, rules).lanes
-        stored = uow.reports.get(computed.period)
+        stored_report = uow.reports.get(computed_report.period)
         head = folded.contract_state.head
         last_lanes = None if head is None else load_round_lanes(uow, LeafCache(), head)
     nodes = folded.fold.ledger.nodes.values()
     shares = compute_incentive_shares(nodes, as_of.time, rules)
     return ReportDetail(
-        **dict(_build_report_entry(computed, stored)),
-        same_as_cut=None if stored is None else stored.report == computed,
+        **dict(_build_report_entry(computed_report, stored_report)),
+        same_as_cut=None if stored_report is None else stored_report.report == computed_report,
         lanes=list(_build_report_lanes(nodes, lanes, last_lanes, shares)),
     )
 
@@ -295,13 +295,15 @@ def _build_report_lanes(
         # The leaves of the last round are not stored, so there is nothing to compare with.
         return
     for node in sorted(nodes, key=attrgetter("seat")):
-        before = None if last_lanes is None or node.seat >= last_count else last_lanes[node.seat]
+        previous_lane = (
+            None if last_lanes is None or node.seat >= last_count else last_lanes[node.seat]
+        )
         lane = lanes[node.seat]
-        if lane != before:
+        if lane != previous_lane:
             yield ReportLane(
                 seat=node.seat,
                 node=node.address,
-                before=before,
+                before=previous_lane,
                 lane=lane,
                 qos=decode_qos(lane),
                 is_selectable=lane != DO_NOT_SELECT,

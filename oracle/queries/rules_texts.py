@@ -35,14 +35,18 @@ def find_rules_text(rules_hash: Hash, configured_text: str, folder: Path | None)
     """Return the rules id with this hash, configured or from a file, or None if it is unknown."""
     if hash_rules_text(configured_text) == rules_hash:
         return configured_text
-    text = _read_rules_file(folder, f"{rules_hash}.json")
-    return text if text is not None and hash_rules_text(text) == rules_hash else None
+    rules_text = _read_rules_file(folder, f"{rules_hash}.json")
+    return (
+        rules_text
+        if rules_text is not None and hash_rules_text(rules_text) == rules_hash
+        else None
+    )
 
 
 def find_reason(salt: Hash, folder: Path | None) -> str | None:
     """Return the reason with this hash from its file, or None if there is no such file."""
-    text = _read_rules_file(folder, f"{salt}.txt")
-    return text if text is not None and hash_reason(text) == salt else None
+    reason_text = _read_rules_file(folder, f"{salt}.txt")
+    return reason_text if reason_text is not None and hash_reason(reason_text) == salt else None
 
 
 def describe_missing_rules(
@@ -53,13 +57,17 @@ def describe_missing_rules(
     A reporter without the rules signs nothing once they are in force.
     """
     pending = list_pending_changes(uow.rounds.get_contract_settings().rules_changes)
-    missing = [
+    missing_changes = [
         f"{change.rules_hash}, not before {format_block_time(change.scheduled.ready_at)}"
         for change in pending
         if change.scheduled is not None
         and find_rules_text(change.rules_hash, configured_text, folder) is None
     ]
-    return None if not missing else f"rules were announced but not published: {'; '.join(missing)}"
+    return (
+        None
+        if not missing_changes
+        else f"rules were announced but not published: {'; '.join(missing_changes)}"
+    )
 
 
 def _read_rules_file(folder: Path | None, name: str) -> str | None:
@@ -79,17 +87,17 @@ def parse_rules_text(text: str) -> Rules:
         ValueError: the text is not a rules id, or its rules belong to another version of the
             program.
     """
-    content = json.loads(text)
-    if not isinstance(content, dict) or "rules" not in content:
+    rules_document = json.loads(text)
+    if not isinstance(rules_document, dict) or "rules" not in rules_document:
         raise ValueError("expected a JSON object with rules")
-    return Rules.from_json(json.dumps(content["rules"]))
+    return Rules.from_json(json.dumps(rules_document["rules"]))
 
 
 def flatten_rules_text(text: str) -> dict[str, str]:
     """Return every value of a rules id by its name, as text."""
-    content: dict[str, Any] = json.loads(text)
-    rules = content.pop("rules")
-    settings = {name: str(value) for name, value in content.items()}
+    rules_document: dict[str, Any] = json.loads(text)
+    rules = rules_document.pop("rules")
+    settings = {name: str(value) for name, value in rules_document.items()}
     return (
         settings
         | {"name": rules["name"], "version": str(rules["version"])}

@@ -54,14 +54,16 @@ def list_score_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> 
     falls and recovers within one period, the period is listed because of its minimum. The list is
     empty under rules without a history of scores.
     """
-    is_short = history.last - history.first < _MAX_HOURLY_SECONDS
-    seconds = _HOUR_SECONDS if is_short else _DAY_SECONDS
-    before: Sequence[HistoryPoint] = points[:1]
+    has_hourly_periods = history.last - history.first < _MAX_HOURLY_SECONDS
+    seconds = _HOUR_SECONDS if has_hourly_periods else _DAY_SECONDS
+    points_before: Sequence[HistoryPoint] = points[:1]
     periods = []
     for start, period_points in _group_by_period(points, seconds):
         marks = [mark for mark in history.marks if mark.time // seconds * seconds == start]
-        periods.append(_build_score_period(start, seconds, [*before, *period_points], marks))
-        before = period_points[-1:]
+        periods.append(
+            _build_score_period(start, seconds, [*points_before, *period_points], marks)
+        )
+        points_before = period_points[-1:]
     return [
         period
         for period in reversed(periods)
@@ -78,16 +80,16 @@ def list_total_periods(history: NodeHistory, points: Sequence[HistoryPoint]) -> 
     if not points:
         return []
     day_start = history.last // _DAY_SECONDS * _DAY_SECONDS
-    totals = []
+    total_periods = []
     for start in sorted({max(day_start, history.first), history.first}, reverse=True):
         split_index = bisect_left(points, start, key=lambda point: point.time)
         marks = [mark for mark in history.marks if mark.time >= start]
-        totals.append(
+        total_periods.append(
             _build_score_period(
                 start, history.last - start, points[max(0, split_index - 1) :], marks
             )
         )
-    return totals
+    return total_periods
 
 
 def _group_by_period(
@@ -106,18 +108,19 @@ def _build_score_period(
         for mark in marks
         if ReliabilityCause(mark.cause) in FALL_CAUSES and mark.before != mark.after
     ]
-    before, after = points[0], points[-1]
+    first_point, last_point = points[0], points[-1]
     period = ScorePeriod(
         start=start,
         seconds=seconds,
-        qos_before=before.qos,
+        qos_before=first_point.qos,
         lowest_qos=min(point.qos for point in points),
-        qos_after=after.qos,
+        qos_after=last_point.qos,
         parts=[],
         falls=falls,
-        has_recovered=bool(falls) and after.reliability > before.reliability - _MIN_CHANGE,
+        has_recovered=bool(falls)
+        and last_point.reliability > first_point.reliability - _MIN_CHANGE,
     )
-    return period._replace(parts=_split_change_by_cause(before, after, period.change))
+    return period._replace(parts=_split_change_by_cause(first_point, last_point, period.change))
 
 
 def _split_change_by_cause(
@@ -130,18 +133,18 @@ def _split_change_by_cause(
     parts add up to the change of the product. The rounding difference is added to the largest
     part.
     """
-    by_scores = (
+    change_by_scores = (
         (after.long_term - before.long_term) * (before.reliability + after.reliability)
     ) // (2 * UNIT)
-    by_reliability = after.qos - before.qos - by_scores
-    parts = {"scores of its tasks": by_scores, "reliability": by_reliability}
-    rounded = {
+    by_reliability = after.qos - before.qos - change_by_scores
+    change_by_cause = {"scores of its tasks": change_by_scores, "reliability": by_reliability}
+    rounded_changes = {
         name: (part + _MIN_CHANGE // 2) // _MIN_CHANGE * _MIN_CHANGE
-        for name, part in parts.items()
+        for name, part in change_by_cause.items()
     }
-    largest = max(rounded, key=lambda name: abs(parts[name]))
-    rounded[largest] += change - sum(rounded.values())
-    return [(name, part) for name, part in rounded.items() if part]
+    largest_cause = max(rounded_changes, key=lambda name: abs(change_by_cause[name]))
+    rounded_changes[largest_cause] += change - sum(rounded_changes.values())
+    return [(name, part) for name, part in rounded_changes.items() if part]
 
 
 def _round_down_to_hundredths(units: int) -> int:

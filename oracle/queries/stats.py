@@ -143,9 +143,10 @@ def load_node_scores(
         members = [node for node in nodes if node.membership is Membership.MEMBER]
     if cursor is None:
         return {}, 0
-    peers = compute_population_maxima(members, cursor.time, rules)
+    population_maxima = compute_population_maxima(members, cursor.time, rules)
     top_members = sorted(members, key=lambda node: (-node.scored, node.address))[:max_nodes]
     scores_by_node = {
-        node.address: compute_node_scores(node, cursor.time, rules, peers) for node in top_members
+        node.address: compute_node_scores(node, cursor.time, rules, population_maxima)
+        for node in top_members
     }
     return scores_by_node, len(members) - len(top_members)

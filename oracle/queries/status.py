@@ -182,7 +182,7 @@ def compute_index_statistics(
             statuses[get_status(node)] += 1
             if node.membership is Membership.MEMBER:
                 members.append(node)
-        peers = compute_population_maxima(members, cursor.time, rules)
+        population_maxima = compute_population_maxima(members, cursor.time, rules)
         round_number, round_age_seconds = _load_last_round(uow, cursor.time)
         kicked_count = statuses[Membership.KICKED_OUT.value]
         due_kickouts = load_open_kickout_intervals(uow, rules)
@@ -196,7 +196,8 @@ def compute_index_statistics(
                 compute_reliability(node, cursor.time, rules) / UNIT for node in members
             ),
             qos=count_shares(
-                (compute_node_qos(node, cursor.time, rules, peers) or 0) / UNIT for node in members
+                (compute_node_qos(node, cursor.time, rules, population_maxima) or 0) / UNIT
+                for node in members
             ),
             kickouts={
                 "due": len(due_kickouts),
@@ -243,12 +244,12 @@ def _load_last_round(uow: UnitOfWork, now: int | None) -> tuple[int, int | None]
 
 def _count_nodes_by_status(counts: Mapping[tuple[Membership, bool, bool], int]) -> dict[str, int]:
     """Return the number of nodes for each status of `node_scores.get_status`."""
-    statuses: Counter[str] = Counter()
+    count_by_status: Counter[str] = Counter()
     for (membership, paused, running), count in counts.items():
         if membership is not Membership.MEMBER:
-            statuses[membership.value] += count
+            count_by_status[membership.value] += count
         elif paused:
-            statuses["paused"] += count
+            count_by_status["paused"] += count
         else:
-            statuses["busy" if running else "available"] += count
-    return dict(sorted(statuses.items()))
+            count_by_status["busy" if running else "available"] += count
+    return dict(sorted(count_by_status.items()))

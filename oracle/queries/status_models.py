@@ -87,8 +87,8 @@ def build_operator_health(health: HealthReport) -> HealthView:
 
 def build_public_health(health: HealthReport) -> HealthView:
     """Return the health with the titles of its conditions as reasons, which are all public."""
-    titles = [condition.title for condition in health.conditions]
-    return HealthView.model_validate({**health.to_dict(), "reasons": titles})
+    condition_titles = [condition.title for condition in health.conditions]
+    return HealthView.model_validate({**health.to_dict(), "reasons": condition_titles})
 
 
 class OutboxCount(ApiModel):

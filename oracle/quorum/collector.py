@@ -88,9 +88,9 @@ def fetch_peer_statements(
     """
     if context.peers is None:
         return 0
-    responses = context.peers.fetch_statements(record.round)
+    peer_statements = context.peers.fetch_statements(record.round)
     return _store_peer_statements(
-        context, record.round, responses, lambda: contract_status, own_digest=record.digest
+        context, record.round, peer_statements, lambda: contract_status, own_digest=record.digest
     )
 
 
@@ -106,8 +106,10 @@ def refetch_peer_statements(context: QuorumContext, round_number: int) -> int:
     """
     if context.peers is None:
         return 0
-    responses = context.peers.refetch_statements(round_number)
-    return _store_peer_statements(context, round_number, responses, context.fetch_contract_status)
+    peer_statements = context.peers.refetch_statements(round_number)
+    return _store_peer_statements(
+        context, round_number, peer_statements, context.fetch_contract_status
+    )
 
 
 def _store_peer_statements(
@@ -149,8 +151,8 @@ def _filter_new_messages(
     domain = context.account_context.sender_account.domain
     with context.account_context.store.read_transaction() as uow:
         cursor = uow.cursor.get()
-        height = -1 if cursor is None else cursor.number
-        stored = {
+        folded_block = -1 if cursor is None else cursor.number
+        stored_keys = {
             (statement.signer, statement.digest)
             for statement in list_round_statements(uow, domain.contract, round_number)
         }
@@ -159,8 +161,8 @@ def _filter_new_messages(
         for host, message in messages
         if (message.chain_id, message.contract, message.round)
         == (domain.chain_id, domain.contract, round_number)
-        and message.as_of < height
-        and (message.signer, message.digest) not in stored
+        and message.as_of < folded_block
+        and (message.signer, message.digest) not in stored_keys
     ]
 
 
@@ -180,15 +182,15 @@ def _store_signatures(
     since = context.account_context.stamp.at - context.report_settings.ttl_seconds
     with context.account_context.write_transaction() as uow:
         for host, message in messages:
-            record = build_signed_statement(message)
+            signed_statement = build_signed_statement(message)
             is_over_limit = (
-                uow.peer_statements.count_received_since(record, since) >= MAX_STATEMENTS
+                uow.peer_statements.count_received_since(signed_statement, since) >= MAX_STATEMENTS
             )
-            if is_over_limit and record.digest != own_digest:
+            if is_over_limit and signed_statement.digest != own_digest:
                 continue
             # Compare the statement with its signer's earlier ones before storing it.
-            log_conflicts(context, uow, record, message, contract_status)
-            uow.peer_statements.add(record, host, context.account_context.stamp)
+            log_conflicts(context, uow, signed_statement, message, contract_status)
+            uow.peer_statements.add(signed_statement, host, context.account_context.stamp)
             stored_count += 1
     return stored_count
 

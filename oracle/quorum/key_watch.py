@@ -167,10 +167,12 @@ def build_signing_embargo(context: QuorumContext) -> SignerEmbargo:
     contract_status = context.fetch_contract_status()
     account_context = context.account_context
     started_at = max(contract_status.block.time, int(account_context.clock()))
-    until = started_at + context.report_settings.ttl_seconds
+    embargo_end = started_at + context.report_settings.ttl_seconds
     has_signer = account_context.sender_account.has_signer
     head = contract_status.head
-    return SignerEmbargo(head.round, contract_status.last_root, until if has_signer else None)
+    return SignerEmbargo(
+        head.round, contract_status.last_root, embargo_end if has_signer else None
+    )
 
 
 def store_signing_embargo(

@@ -67,11 +67,13 @@ class Peer:
         if self._is_busy or time.monotonic() < self._backoff_until:
             return None
         self._is_busy = True
-        answer = Future[list[ReportMessage]]()
+        answer_future = Future[list[ReportMessage]]()
         # A daemon thread, because a peer that sends its headers byte by byte must not delay the
         # exit of the process.
-        threading.Thread(target=self._run_fetch, args=(round_number, answer), daemon=True).start()
-        return answer
+        threading.Thread(
+            target=self._run_fetch, args=(round_number, answer_future), daemon=True
+        ).start()
+        return answer_future
 
     def _run_fetch(self, round_number: int, future: "Future[list[ReportMessage]]") -> None:
         started_at = time.monotonic()
@@ -91,8 +93,8 @@ class Peer:
 
     def fetch_statements(self, round_number: int) -> list[ReportMessage]:
         """Return the peer's statements with a valid signature, and count the response."""
-        result, statements = self.fetch_response(round_number)
-        quorum_metrics.PEER_ANSWERS.labels(self.name, result).inc()
+        fetch_result, statements = self.fetch_response(round_number)
+        quorum_metrics.PEER_ANSWERS.labels(self.name, fetch_result).inc()
         return statements
 
     def fetch_response(self, round_number: int) -> tuple[PeerResult, list[ReportMessage]]:
@@ -116,14 +118,14 @@ class Peer:
             ValueError: the response is a redirect, has another status or is too large.
         """
         path = f"/v1/report/{round_number}"
-        answer = self._http.get(path, self._timeout_seconds, self._timeout_seconds)
-        if answer.status == _NOT_FOUND:
+        response = self._http.get(path, self._timeout_seconds, self._timeout_seconds)
+        if response.status == _NOT_FOUND:
             return None
-        if answer.status != _OK:
-            raise ValueError(f"unexpected HTTP status {answer.status}")
-        if answer.is_truncated:
+        if response.status != _OK:
+            raise ValueError(f"unexpected HTTP status {response.status}")
+        if response.is_truncated:
             raise ValueError(f"the response is larger than {_MAX_BYTES} bytes")
-        return answer.body
+        return response.body
 
 
 class PeerClients:
@@ -204,18 +206,18 @@ class PeerClients:
 
     def record_unknown_signer(self, host: str, signer: Address) -> bool:
         """Record a host's unknown signer; return whether it was not recorded before."""
-        is_new = (host, signer) not in self._reported_signers
+        is_first_report = (host, signer) not in self._reported_signers
         self._reported_signers[host, signer] = None
         for oldest_key in list(self._reported_signers)[:-_MAX_ENTRIES]:
             del self._reported_signers[oldest_key]
-        return is_new
+        return is_first_report
 
     def _fetch_from_all_peers(self, round_number: int) -> list[tuple[str, ReportMessage]]:
-        requests = [(peer, peer.start_fetch(round_number)) for peer in self.all]
-        pending = [answer for _, answer in requests if answer is not None]
-        wait(pending, self._timeout_seconds)
+        fetch_requests = [(peer, peer.start_fetch(round_number)) for peer in self.all]
+        pending_futures = [answer for _, answer in fetch_requests if answer is not None]
+        wait(pending_futures, self._timeout_seconds)
         statements: list[tuple[str, ReportMessage]] = []
-        for peer, answer in requests:
+        for peer, answer in fetch_requests:
             if answer is None or not answer.done():
                 quorum_metrics.PEER_ANSWERS.labels(peer.name, PeerResult.NO_RESPONSE).inc()
             else:

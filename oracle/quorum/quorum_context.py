@@ -67,8 +67,8 @@ class MissingSignatures:
             indexed_block.time,
         )
         since_block, since_time = self._contradicted_since
-        is_persistent = indexed_block.time - since_time >= MAX_BLOCKED_SECONDS
-        if is_persistent and indexed_block.number >= since_block:
+        is_blocked_too_long = indexed_block.time - since_time >= MAX_BLOCKED_SECONDS
+        if is_blocked_too_long and indexed_block.number >= since_block:
             self.status_reason = mismatch
 
     def record_statement_without_quorum(self, digest: Hash, block_time: int) -> int:

@@ -43,32 +43,34 @@ def sign_once(
         FatalError: the lease was lost.
     """
     with context.account_context.store.read_transaction() as uow:
-        earlier = uow.statements.find_live(record)
-        is_signed = earlier is not None and earlier.digest == record.digest
+        earlier_statement = uow.statements.find_live(record)
+        is_signed = earlier_statement is not None and earlier_statement.digest == record.digest
         if not is_signed and not _can_sign_statement(uow, record, contract_status):
             return None
-    if earlier is not None and is_signed:
-        publish_statement(context, earlier)
-        return earlier
+    if earlier_statement is not None and is_signed:
+        publish_statement(context, earlier_statement)
+        return earlier_statement
     if context.account_context.sender_account.signer_backoff.get_remaining_seconds() > 0:
         return None
     context.account_context.sender_account.pool_view.check_chain(record.chain_id)
     signature = _request_signature(context, statement)
-    signed = replace(
+    signed_statement = replace(
         record, signer=context.account_context.sender_account.signer.address, signature=signature
     )
     with context.account_context.write_transaction() as uow:
         # Check again in the transaction that stores the statement: the database may have changed
         # while the signature was being requested.
-        earlier = uow.statements.find_live(record)
+        earlier_statement = uow.statements.find_live(record)
         if not _can_sign_statement(uow, record, contract_status):
             return None
-        if earlier is not None:
-            reason = find_expiry_reason(uow, earlier, contract_status) or "expired"
-            uow.statements.mark_expired(earlier.digest, reason, context.account_context.stamp)
-        uow.statements.add(signed, context.account_context.stamp)
-    publish_statement(context, signed)
-    return signed
+        if earlier_statement is not None:
+            reason = find_expiry_reason(uow, earlier_statement, contract_status) or "expired"
+            uow.statements.mark_expired(
+                earlier_statement.digest, reason, context.account_context.stamp
+            )
+        uow.statements.add(signed_statement, context.account_context.stamp)
+    publish_statement(context, signed_statement)
+    return signed_statement
 
 
 def _request_signature(context: QuorumContext, statement: ReportStatement) -> bytes:
@@ -102,19 +104,19 @@ def _can_sign_statement(
         return False
     # Peers may have returned statements that another process signed with this reporter's key.
     # These conflict too.
-    signed_elsewhere = [
+    statements_of_peers = [
         peer_statement
         for peer_statement in uow.peer_statements.list_for_round(record.contract, record.round)
         if peer_statement.signer == record.signer and peer_statement.digest != record.digest
     ]
     # Statements marked as expired are checked too: the block because of which they were marked may
     # have come from a single endpoint and may have left the chain.
-    signed_here = [
+    own_statements = [
         own_statement
         for own_statement in uow.statements.list_for_round(record.contract, record.round)
         if own_statement.signer == record.signer and own_statement.digest != record.digest
     ]
-    for other_statement in [*signed_elsewhere, *signed_here]:
+    for other_statement in [*statements_of_peers, *own_statements]:
         if may_both_land(uow, record, other_statement, contract_status):
             _log_conflict_refusal(record, other_statement)
             return False

@@ -44,8 +44,8 @@ class SignerTally:
                     f"{DISPUTED_PREFIX}{_format_signers(signers)} signed {digest}, which is a "
                     "quorum"
                 )
-        heard_signers = self.agreeing.union(*self.conflicting.values())
-        silent_count = len([signer for signer in self.signers if signer not in heard_signers])
+        responding_signers = self.agreeing.union(*self.conflicting.values())
+        silent_count = len([signer for signer in self.signers if signer not in responding_signers])
         if len(self.agreeing) + silent_count >= self.quorum:
             return None
         conflicting_signers = frozenset[Address]().union(*self.conflicting.values())
@@ -77,22 +77,22 @@ def tally_signatures(
 ) -> SignerTally:
     """Compare the stored statements with the record, and return which signers agree."""
     signers = contract_status.signers
-    agreeing: set[Address] = set()
+    agreeing_signers: set[Address] = set()
     conflicting: dict[Hash, set[Address]] = {}
-    dissenting: set[Address] = set()
+    dissenting_signers: set[Address] = set()
     with context.account_context.store.read_transaction() as uow:
         for statement in list_round_statements(uow, record.contract, record.round):
             if statement.expiry_reason is not None or statement.signer not in signers:
                 continue
             if statement.digest == record.digest:
-                agreeing.add(statement.signer)
+                agreeing_signers.add(statement.signer)
                 continue
-            dissenting.add(statement.signer)
+            dissenting_signers.add(statement.signer)
             if conflicts_with_own_report(context, uow, statement, contract_status):
                 conflicting.setdefault(statement.digest, set()).add(statement.signer)
     quorum_metrics.init_signer_metrics(signers)
     for signer in signers:
-        quorum_metrics.SIGNATURES.labels(signer).set(signer in agreeing)
+        quorum_metrics.SIGNATURES.labels(signer).set(signer in agreeing_signers)
     frozen_conflicting = {
         digest: frozenset(conflicting_signers)
         for digest, conflicting_signers in conflicting.items()
@@ -100,9 +100,9 @@ def tally_signatures(
     return SignerTally(
         signers,
         contract_status.head.quorum,
-        frozenset(agreeing),
+        frozenset(agreeing_signers),
         frozen_conflicting,
-        frozenset(dissenting),
+        frozenset(dissenting_signers),
     )
 
 
@@ -143,8 +143,8 @@ def differs_from_own_report(
         own_place = own_report.report.as_of.hash, own_report.report.head_round + 1
         # Under a different configuration of the contract, the roots may differ for that reason
         # alone.
-        is_same_rules = statement.config == contract_status.config
-        if own_place == (statement.as_of_hash, statement.round) and is_same_rules:
+        has_same_config = statement.config == contract_status.config
+        if own_place == (statement.as_of_hash, statement.round) and has_same_config:
             return own_report.report.root != statement.root
     return False
 
@@ -241,8 +241,10 @@ def _log_and_journal_conflict(
     own_log_fields: Mapping[str, str | int] = MappingProxyType({}),
 ) -> None:
     own_root = own_log_fields.get("ours", "any own root")
-    detail = f"{record.signer} signed root {record.root} for round {record.round}, not {own_root}"
-    uow.outbox.journal.write(event_name, context.account_context.stamp, detail)
+    conflict_text = (
+        f"{record.signer} signed root {record.root} for round {record.round}, not {own_root}"
+    )
+    uow.outbox.journal.write(event_name, context.account_context.stamp, conflict_text)
     get_logger().error(
         event_name,
         signer=record.signer,

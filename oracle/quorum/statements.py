@@ -123,7 +123,7 @@ def may_both_land(
     final_number = -1 if final_block is None else final_block.number
     accepted = uow.rounds.find_accepted_round(earlier_statement.round)
     config = uow.rounds.get_contract_settings().config
-    excludes = {
+    excludes_by_reason = {
         None: False,
         "expired": True,
         "config_replaced": config is not None and new_statement.config == config.digest,
@@ -132,7 +132,7 @@ def may_both_land(
         "as_of_reorged": earlier_statement.as_of_block
         <= max(final_number, new_statement.as_of_block),
     }
-    return not excludes[reason]
+    return not excludes_by_reason[reason]
 
 
 def find_unproven_expiry_reason(
@@ -156,7 +156,7 @@ def _find_expiry_reason(
     settings = uow.rounds.get_contract_settings()
     config = settings.config
     is_next_round = contract_status.head.round == record.round - 1
-    reasons = {
+    is_expired_by_reason = {
         "expired": block is not None
         and (
             block.time > record.deadline
@@ -172,7 +172,7 @@ def _find_expiry_reason(
         "prev_reorged": is_next_round and contract_status.last_root != record.prev,
         "as_of_reorged": own_block is not None and own_block.hash != record.as_of_hash,
     }
-    return next((reason for reason, applies in reasons.items() if applies), None)
+    return next((reason for reason, applies in is_expired_by_reason.items() if applies), None)
 
 
 def publish_statement(context: QuorumContext, record: SignedStatement) -> None:

@@ -48,14 +48,14 @@ def verify_next_blocks(
     """Verify some of the blocks behind a kickout, or return None if no block was verified."""
     if context.verifier is None or verification.obstacle is not None:
         return None
-    verified_count = context.verifier.verify_next_blocks(verification)
-    remaining_count = len(verification.unproven) - verified_count
+    verified_block_count = context.verifier.verify_next_blocks(verification)
+    remaining_count = len(verification.unproven) - verified_block_count
     result = StepResult(
         "kickout evidence verified",
         None,
         f"{verification.node}: {format_block_count(remaining_count)} left",
     )
-    return result if verified_count else None
+    return result if verified_block_count else None
 
 
 def _list_newly_due_leaves(

@@ -82,9 +82,9 @@ def mark_missed_reports(
             for stored_cut in signed_cuts
             if stored_cut.digest not in pushed_digests
         ]
-    missed = [(period, reason) for period, reason in reasons if reason is not None]
-    detail = "; ".join(f"period {period}: {reason}" for period, reason in missed)
-    return _store_missed_reports(context, missed, detail)
+    missed_periods = [(period, reason) for period, reason in reasons if reason is not None]
+    detail = "; ".join(f"period {period}: {reason}" for period, reason in missed_periods)
+    return _store_missed_reports(context, missed_periods, detail)
 
 
 def mark_unsigned_reports_as_missed(
@@ -105,11 +105,13 @@ def mark_unsigned_reports_as_missed(
         final_block = find_final_block(uow)
         if final_block is None or find_status_mismatch(uow, status) is not None:
             return None
-    candidates = [
+    periods_with_reasons = [
         (cut.period, find_missed_reason(cut, status, final_block)) for cut in unsigned_cuts
     ]
-    missed = [(period, reason) for period, reason in candidates if reason is not None]
-    return _store_missed_reports(context, missed, format_missed_periods(missed))
+    missed_periods = [
+        (period, reason) for period, reason in periods_with_reasons if reason is not None
+    ]
+    return _store_missed_reports(context, missed_periods, format_missed_periods(missed_periods))
 
 
 def _store_missed_reports(
@@ -172,8 +174,10 @@ def _find_missed_reason_in_index(uow: UnitOfWork, stored_cut: StoredReportHeader
     round_number = stored_cut.cut.head_round + 1
     accepted = uow.rounds.find_accepted_round(round_number)
     if accepted is not None:
-        is_lost = accepted.root != stored_cut.cut.root and accepted.at.block <= final_block.number
-        return f"another report became round {round_number}" if is_lost else None
+        is_final_with_other_root = (
+            accepted.root != stored_cut.cut.root and accepted.at.block <= final_block.number
+        )
+        return f"another report became round {round_number}" if is_final_with_other_root else None
     return "its deadline passed" if final_block.time > stored_cut.cut.deadline else None
 
 

@@ -29,9 +29,9 @@ def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> N
             continue
         # After a start, a rewind, or a restart of pools by the rules, the edit contains every
         # leaf.
-        is_whole = edit.has_all_leaves(digest.leaf_count)
-        base = b"" if is_whole else uow.leaf_pieces.load_leaves(piece, as_of.number)
-        uow.leaf_pieces.add(piece, as_of.number, digest, edit.apply(base))
+        has_all_leaves = edit.has_all_leaves(digest.leaf_count)
+        base_leaves = b"" if has_all_leaves else uow.leaf_pieces.load_leaves(piece, as_of.number)
+        uow.leaf_pieces.add(piece, as_of.number, digest, edit.apply(base_leaves))
 
 
 def prune_pieces(
@@ -66,8 +66,8 @@ def find_released_report(uow: UnitOfWork) -> Report | None:
     newest_landed = uow.reports.find_newest_landed_period()
     if period is None or (newest_landed is not None and newest_landed >= period):
         return None
-    stored = uow.reports.get(period)
-    return None if stored is None else stored.report
+    stored_report = uow.reports.get(period)
+    return None if stored_report is None else stored_report.report
 
 
 def load_report_leaves(context: ReportingContext, uow: UnitOfWork, report: Report) -> bytes | None:

@@ -189,9 +189,9 @@ class LeafTree:
         Nothing is done if the state does not continue that report, or if the stored leaves do not
         have the root of the report.
         """
-        report = self._find_resumable_cut(uow) if self._number is None else None
-        if report is not None and self._restore_cut(uow, report):
-            number = report.as_of.number
+        last_cut = self._find_resumable_cut(uow) if self._number is None else None
+        if last_cut is not None and self._restore_cut(uow, last_cut):
+            number = last_cut.as_of.number
             self._needs_comparison = self._first_own_cut is None or number < self._first_own_cut
 
     def _restore_cut(self, uow: UnitOfWork, report: Report) -> bool:

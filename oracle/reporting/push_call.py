@@ -107,16 +107,20 @@ def find_abandoned_pushes(uow: UnitOfWork) -> list[Intent]:
 
 def _is_statement_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
     """Return whether a statement could still land, although no further push of it is planned."""
-    newest = pushes[0]
+    newest_push = pushes[0]
     request = pushes[0].request
-    if len(pushes) < MAX_TRIES or newest.state not in RETRYABLE_STATES:
+    if len(pushes) < MAX_TRIES or newest_push.state not in RETRYABLE_STATES:
         return False
     if request.period is None or request.round is None or request.deadline is None:
         return False
-    stored = uow.reports.get(request.period)
+    stored_report = uow.reports.get(request.period)
     cursor = uow.cursor.get()
     # The digest differs if the report was rebuilt as of another block.
-    if stored is None or stored.state not in _OPEN_STATES or stored.digest != request.digest:
+    if (
+        stored_report is None
+        or stored_report.state not in _OPEN_STATES
+        or stored_report.digest != request.digest
+    ):
         return False
     is_taken = uow.rounds.find_accepted_round(request.round) is not None
     return not is_taken and (cursor is None or cursor.time <= request.deadline)
@@ -153,10 +157,10 @@ class PushCall(ContractCall):
             return Decision.end(IntentState.SUPERSEDED, f"round {request.round} is taken")
         if stage is CallStage.WAIT:
             return Decision.proceed()
-        reason = find_submission_obstacle(self._context, uow, call, heads.latest.time)
-        if reason is None:
+        submission_obstacle = find_submission_obstacle(self._context, uow, call, heads.latest.time)
+        if submission_obstacle is None:
             return Decision.proceed()
-        return Decision.wait_for_next_block(heads, reason)
+        return Decision.wait_for_next_block(heads, submission_obstacle)
 
     @override
     def can_take_over(self, stuck_call: Intent, ready_call: Intent) -> bool:

@@ -23,9 +23,9 @@ def find_reporting_obstacle(
     """
     if not context.account_context.is_at_head(uow, heads):
         return "the database is behind the head"
-    gap = find_first_unread_block(uow)
-    if gap is not None:
-        return f"block {gap} was never read: `qos-oracle resync gaps`"
+    unread_block = find_first_unread_block(uow)
+    if unread_block is not None:
+        return f"block {unread_block} was never read: `qos-oracle resync gaps`"
     return find_status_mismatch(uow, contract_status)
 
 

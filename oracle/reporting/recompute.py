@@ -76,11 +76,11 @@ def find_as_of_block(uow: UnitOfWork, accepted: RoundAccepted) -> BlockRef | Non
 
     The contract checked the hash of the block when it accepted the round.
     """
-    number = accepted.as_of
-    for stored_report in uow.reports.list_between(number, number):
+    as_of_number = accepted.as_of
+    for stored_report in uow.reports.list_between(as_of_number, as_of_number):
         if stored_report.report.as_of.hash == accepted.as_of_hash:
             return stored_report.report.as_of
-    block = find_stored_block(uow, number)
+    block = find_stored_block(uow, as_of_number)
     return None if block is None or block.hash != accepted.as_of_hash else block
 
 
@@ -98,22 +98,22 @@ def find_last_block_of_period(
         TransientError: no endpoint returns a block that the chain must have.
     """
     with store.read_transaction() as uow:
-        stored = uow.reports.get(period)
+        stored_report = uow.reports.get(period)
         cursor = uow.cursor.get()
         identity = uow.identity.get()
-    if stored is not None and stored.state is not ReportState.MISSED:
-        return stored.report.as_of
+    if stored_report is not None and stored_report.state is not ReportState.MISSED:
+        return stored_report.report.as_of
     end_time = (period + 1) * period_seconds
     if cursor is None or identity is None or cursor.time < end_time:
         raise InputError(f"period {period} has not ended in the indexed blocks")
-    low, high = identity.start_block, cursor.number
-    if chain.fetch_header_at_or_below(low).time >= end_time:
-        raise InputError(f"period {period} ended before the start block {low}")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (
-            (low, middle)
-            if chain.fetch_header_at_or_below(middle).time >= end_time
-            else (middle, high)
+    low_number, high_number = identity.start_block, cursor.number
+    if chain.fetch_header_at_or_below(low_number).time >= end_time:
+        raise InputError(f"period {period} ended before the start block {low_number}")
+    while high_number - low_number > 1:
+        middle_number = (low_number + high_number) // 2
+        low_number, high_number = (
+            (low_number, middle_number)
+            if chain.fetch_header_at_or_below(middle_number).time >= end_time
+            else (middle_number, high_number)
         )
-    return chain.fetch_header_at_or_below(low)
+    return chain.fetch_header_at_or_below(low_number)

@@ -71,9 +71,9 @@ class ReportCutter(BlockHook):
         `newest_block` is the height of the newest known header. During backfill, no reports are
         cut. See docs/explanation/reports.md#cut-at-period-end.
         """
-        length = self.settings.period_seconds
-        opens_period = compute_period_number(block.time, length) > compute_period_number(
-            parent.time, length
+        period_seconds = self.settings.period_seconds
+        opens_period = compute_period_number(block.time, period_seconds) > compute_period_number(
+            parent.time, period_seconds
         )
         return opens_period and newest_block - parent.number <= self.header_depth
 
@@ -93,9 +93,9 @@ class ReportCutter(BlockHook):
         too_old = [old for old in headers if newest_block - old.number > self.header_depth]
         if headers and not too_old:
             return
-        first_kept = headers[min(len(too_old), len(headers) - 1)] if headers else last_block
+        first_kept_block = headers[min(len(too_old), len(headers) - 1)] if headers else last_block
         uow.reports.raise_first_complete_period(
-            compute_period_number(first_kept.time, self.settings.period_seconds)
+            compute_period_number(first_kept_block.time, self.settings.period_seconds)
         )
 
     @override
@@ -137,11 +137,11 @@ class ReportCutter(BlockHook):
     def find_difference(
         self, uow: UnitOfWork, contract_state: ContractState, block: BlockRef
     ) -> HookNote | None:
-        (kept,) = _load_reproducible_reports(uow, BlockRange(block.number, block.number))
-        is_same = self.build_report(uow, contract_state, block) == kept
+        (kept_report,) = _load_reproducible_reports(uow, BlockRange(block.number, block.number))
+        is_reproduced = self.build_report(uow, contract_state, block) == kept_report
         # Clear the reviews now, because the refold may still fail and be rolled back.
         self._leaf_tree.clear_kickout_reviews()
-        return None if is_same else HookNote("reports", kept.period)
+        return None if is_reproduced else HookNote("reports", kept_report.period)
 
     def build_report(
         self, uow: UnitOfWork, contract_state: ContractState, as_of: BlockRef

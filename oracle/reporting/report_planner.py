@@ -106,15 +106,15 @@ def plan_push(
         cuts = load_current_cuts(uow, context.report_settings)
         record_inherited_reports(context, uow)
         push_in_flight = _find_push_in_flight(context, uow)
-        is_idle = not any(_needs_work(context, uow, stored_cut, heads) for stored_cut in cuts)
-    if is_idle:
+        has_no_work = not any(_needs_work(context, uow, stored_cut, heads) for stored_cut in cuts)
+    if has_no_work:
         context.quorum.missing.clear()
     step = (
         (mark_landed_reports(context, heads, cuts) or mark_missed_reports(context, cuts))
         if mark_outcomes
         else None
     )
-    if step is None and not is_idle:
+    if step is None and not has_no_work:
         step = _sign_and_plan_push(
             context, heads, cuts, push_in_flight, mark_outcomes=mark_outcomes
         )
@@ -139,12 +139,12 @@ def _sign_and_plan_push(
     step = mark_unsigned_reports_as_missed(context, cuts, status) if mark_outcomes else None
     if step is not None:
         return step
-    scheduled = _find_publishable_report(context, heads, cuts, status)
-    if scheduled is None:
+    scheduled_report = _find_publishable_report(context, heads, cuts, status)
+    if scheduled_report is None:
         return None
     is_free = push_in_flight is None or _is_push_stuck(context, push_in_flight, status)
-    return _sign_report(context, scheduled) or (
-        _plan_push_of_signed_report(context, scheduled) if is_free else None
+    return _sign_report(context, scheduled_report) or (
+        _plan_push_of_signed_report(context, scheduled_report) if is_free else None
     )
 
 
@@ -155,9 +155,9 @@ def load_current_cuts(uow: UnitOfWork, settings: ReportSettings) -> list[StoredR
     if newest_period is None:
         return []
     window_periods = compute_submission_window(settings)
-    start = (newest_period // window_periods - 2) * window_periods
+    first_period = (newest_period // window_periods - 2) * window_periods
     return uow.reports.list_headers_since(
-        start if first_due_period is None else min(start, first_due_period)
+        first_period if first_due_period is None else min(first_period, first_due_period)
     )
 
 
@@ -224,12 +224,15 @@ def _prepare_scheduled_report(
     context: ReportingContext, heads: Heads, cuts: list[StoredReportHeader], status: RootsStatus
 ) -> _ScheduledReport | None:
     with context.account_context.store.read_transaction() as uow:
-        stored = load_scheduled_report(uow, context.report_settings, cuts, status)
-    if stored is None or stored.report.as_of.number > context.find_latest_reportable_block(heads):
+        stored_report = load_scheduled_report(uow, context.report_settings, cuts, status)
+    if (
+        stored_report is None
+        or stored_report.report.as_of.number > context.find_latest_reportable_block(heads)
+    ):
         return None
-    statement = build_report_statement(stored.report, status)
+    statement = build_report_statement(stored_report.report, status)
     return _ScheduledReport(
-        stored.report, status, statement, build_statement_record(context.quorum, statement)
+        stored_report.report, status, statement, build_statement_record(context.quorum, statement)
     )
 
 
@@ -284,7 +287,7 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
             if is_signed or reason is not None
             else find_unverified_kickout(context, uow, scheduled.report)
         )
-        stored = uow.reports.get(scheduled.report.period)
+        stored_report = uow.reports.get(scheduled.report.period)
     if reason is not None:
         return hold_report(context, scheduled.report, reason)
     context.quorum.missing.evidence_reason = (
@@ -302,7 +305,7 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
             context.quorum, scheduled.statement, scheduled.record, scheduled.contract_status
         )
         traced.record_result({} if signed is None else {"digest": signed.digest})
-    if signed is None or (stored is not None and stored.digest == signed.digest):
+    if signed is None or (stored_report is not None and stored_report.digest == signed.digest):
         return None
     with context.account_context.write_transaction() as uow:
         uow.reports.set_signed_round(scheduled.report.period, signed.round, signed.digest)
@@ -377,12 +380,14 @@ def _count_push_tries(context: ReportingContext, record: SignedStatement) -> int
     """
     with context.account_context.store.read_transaction() as uow:
         pushes = uow.outbox.intents.list_newest(MAX_SCANNED_PUSHES, kind=PUSH)
-    same_statement = [push for push in pushes if push.request.digest == record.digest]
-    if len(same_statement) >= MAX_TRIES:
+    pushes_of_statement = [push for push in pushes if push.request.digest == record.digest]
+    if len(pushes_of_statement) >= MAX_TRIES:
         return None
-    is_over = not same_statement or same_statement[0].state in RETRYABLE_STATES
-    if is_over or should_retry_push(context, same_statement[0]):
-        return len(same_statement)
+    has_last_push_ended = (
+        not pushes_of_statement or pushes_of_statement[0].state in RETRYABLE_STATES
+    )
+    if has_last_push_ended or should_retry_push(context, pushes_of_statement[0]):
+        return len(pushes_of_statement)
     return None
 
 

@@ -39,7 +39,7 @@ def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[
     (because they had no block, or because the daemon was not at the head), the tasks that ended in
     these periods are distributed evenly over them. The list is empty if this is the first report.
     """
-    activity = []
+    period_activity = []
     for (earlier, first_end), (later, last_end) in pairwise(
         _load_period_ends(uow, report, periods + 2)
     ):
@@ -47,8 +47,8 @@ def load_period_activity(uow: UnitOfWork, report: Report, periods: int) -> list[
             task_count, node_count = uow.activity.count_ended_tasks_and_nodes(
                 first_end + 1, last_end
             )
-            activity.append(Activity(task_count // (later - earlier), node_count))
-    return activity[-periods - 1 :]
+            period_activity.append(Activity(task_count // (later - earlier), node_count))
+    return period_activity[-periods - 1 :]
 
 
 def _load_period_ends(uow: UnitOfWork, report: Report, limit: int) -> list[tuple[int, int]]:
@@ -87,10 +87,10 @@ def mark_unsignable_reports_not_due(
     no longer land.
     """
     held_periods = {hold.period for hold in uow.holds.list_held() if not hold.is_disputed}
-    replaced_at = get_rules_replacement_block(uow)
+    replacement_block = get_rules_replacement_block(uow)
     return [
         header.cut._replace(is_due=False)
-        if header.cut.period in held_periods or header.cut.as_of <= replaced_at
+        if header.cut.period in held_periods or header.cut.as_of <= replacement_block
         else header.cut
         for header in headers
     ]
@@ -100,18 +100,20 @@ def hold_report(context: ReportingContext, report: Report, reason: str) -> StepR
     """Store and log that a report is held, or return None if the hold is already stored."""
     with context.account_context.write_transaction() as uow:
         activity = load_period_activity(uow, report, context.sanity.periods)
-        facts = {
+        hold_facts = {
             "as_of": report.as_of.number,
             "head_round": report.head_round,
             "members": _count_members(uow),
             "changed_nodes": report.change.node_count,
             "tasks_ended": activity[-1].tasks if activity else None,
         }
-        is_news = uow.holds.hold(report.period, reason, facts, context.account_context.stamp)
+        is_new_hold = uow.holds.hold(
+            report.period, reason, hold_facts, context.account_context.stamp
+        )
         update_hold_metrics(uow.holds.list_awaiting_operator())
-    if not is_news:
+    if not is_new_hold:
         return None
-    get_logger().error("report_held", period=report.period, reason=reason, **facts)
+    get_logger().error("report_held", period=report.period, reason=reason, **hold_facts)
     return StepResult("report held", None, f"period {report.period}: {reason}")
 
 
@@ -145,7 +147,7 @@ def _find_change_hold_reason(
     if new_leaves is None:
         return "its leaves are not stored; `qos-oracle resync rebuild` computes them"
     # A node without an old leaf does not count as changed; `zip` leaves it out.
-    changes = [
+    lane_changes = [
         (read_leaf_lane(old_leaf), read_leaf_lane(new_leaf))
         for old_leaf, new_leaf in zip(
             split_leaves(old_leaves), split_leaves(new_leaves), strict=False
@@ -154,7 +156,7 @@ def _find_change_hold_reason(
         and read_leaf_lane(old_leaf) != read_leaf_lane(new_leaf)
     ]
     return find_excessive_change_reason(
-        changes, _count_members(uow), context.report_settings.kick_line, context.sanity
+        lane_changes, _count_members(uow), context.report_settings.kick_line, context.sanity
     )
 
 
@@ -184,10 +186,11 @@ def _are_all_logs_indexed(uow: UnitOfWork, first: int, last: int) -> bool:
     scope = uow.coverage.get_current_scope()
     if scope is None:
         return False
-    spans = uow.coverage.list_intervals(scope.id, first, last)
+    intervals = uow.coverage.list_intervals(scope.id, first, last)
     has_no_gaps = not uow.coverage.list_gaps(scope.id, first, last)
     return has_no_gaps and all(
-        span.level >= VerificationLevel.BLOOMED or span.audited_by is not None for span in spans
+        span.level >= VerificationLevel.BLOOMED or span.audited_by is not None
+        for span in intervals
     )
 
 

@@ -27,14 +27,14 @@ def decide_report_submission(
     with context.account_context.store.read_transaction() as uow:
         reason = find_hold_reason(context, uow, report)
         times = contract_status.head.pushed_at, contract_status.block.time
-        value = _decide_submission_by_change(context, report, times)
+        submission_decision = _decide_submission_by_change(context, report, times)
     if reason is not None:
         hold_report(context, report, reason)
         return SubmissionDecision(should_send=False, reason=f"held: {reason}", max_fee_per_gas=0)
-    if value.should_send and _is_current_fee_too_high(context, value):
+    if submission_decision.should_send and _is_current_fee_too_high(context, submission_decision):
         reason = "gas costs more than the change is worth yet"
-        return replace(value, should_send=False, reason=reason)
-    return value
+        return replace(submission_decision, should_send=False, reason=reason)
+    return submission_decision
 
 
 def _is_current_fee_too_high(context: ReportingContext, value: SubmissionDecision) -> bool:
@@ -56,10 +56,10 @@ def find_submission_obstacle(
     queried, because the commit that assigns the nonce calls this function, too. `now` is the time
     of the newest block.
     """
-    value = decide_push_submission(context, uow, intent, now)
-    if value is None or value.should_send:
+    submission_decision = decide_push_submission(context, uow, intent, now)
+    if submission_decision is None or submission_decision.should_send:
         return None
-    return "not_worth", value.reason
+    return "not_worth", submission_decision.reason
 
 
 def decide_push_submission(
@@ -70,17 +70,17 @@ def decide_push_submission(
     The result is None if the report of the push is no longer stored.
     """
     period = intent.request.period
-    stored = None if period is None else uow.reports.get(period)
-    if stored is None:
+    stored_report = None if period is None else uow.reports.get(period)
+    if stored_report is None:
         return None
-    hold = uow.holds.get(stored.report.period)
+    hold = uow.holds.get(stored_report.report.period)
     if hold is not None and hold.released_at is None:
         return SubmissionDecision(
             should_send=False, reason=f"held: {hold.reason}", max_fee_per_gas=0
         )
-    newest = uow.rounds.list_accepted(1)
+    newest_rounds = uow.rounds.list_accepted(1)
     return _decide_submission_by_change(
-        context, stored.report, (newest[-1].time if newest else 0, now)
+        context, stored_report.report, (newest_rounds[-1].time if newest_rounds else 0, now)
     )
 
 

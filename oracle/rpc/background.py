@@ -50,5 +50,5 @@ class BackgroundCall(Generic[T]):
         """Return the finished call and clear it, or return None while no call is finished."""
         if self._future is None or not wait([self._future], self.wait_seconds).done:
             return None
-        finished, self._future = self._future, None
-        return finished
+        finished_future, self._future = self._future, None
+        return finished_future

@@ -246,9 +246,9 @@ class JsonRpcClient:
         batch_size = min(self.batch_limit, self._mixed_batch_limit)
         results: list[Json | CallRefusedError] = []
         for offset in range(0, len(requests), batch_size):
-            chunk = requests[offset : offset + batch_size]
+            request_chunk = requests[offset : offset + batch_size]
 
-            def send_chunk(chunk: Sequence[RpcRequest] = chunk) -> list[Json]:
+            def send_chunk(chunk: Sequence[RpcRequest] = request_chunk) -> list[Json]:
                 if len(chunk) > 1:
                     return self._send_mixed_chunk(chunk, timeout_seconds)
                 try:
@@ -257,7 +257,7 @@ class JsonRpcClient:
                     return [refusal]
 
             results += self.observer.send_once(
-                chunk[0][0], len(chunk), send_chunk, ignore_backoff=ignore_backoff
+                request_chunk[0][0], len(request_chunk), send_chunk, ignore_backoff=ignore_backoff
             )
         return results
 
@@ -452,10 +452,10 @@ class JsonRpcClient:
         response_by_id = index_responses_by_request_id(responses, request_ids)
         if response_by_id is None or len(response_by_id) != len(request_ids):
             raise self._wire.reset_after_misrouted_response(method)
-        pairs = zip(requests, request_ids, strict=True)
+        numbered_pairs = zip(requests, request_ids, strict=True)
         return [
             self._get_result_or_refusal(request[0], body, response_by_id[request_id])
-            for request, request_id in pairs
+            for request, request_id in numbered_pairs
         ]
 
     def _build_mixed_batch_error(

@@ -74,9 +74,9 @@ class EndpointCaller:
         Raises:
             RpcError: a response is missing, or the endpoint is quarantined or in backoff.
         """
-        quarantined = self.endpoint.status.quarantine_reason
-        if quarantined is not None:
-            raise RpcError(self.name, ErrorKind.QUARANTINED, quarantined)
+        quarantine_reason = self.endpoint.status.quarantine_reason
+        if quarantine_reason is not None:
+            raise RpcError(self.name, ErrorKind.QUARANTINED, quarantine_reason)
         return self._send(requests)
 
     def serves_chain(self, chain_id: int) -> bool:
@@ -96,11 +96,11 @@ class EndpointCaller:
                 self.name, ErrorKind.QUARANTINED, endpoint.status.quarantine_reason or ""
             )
         if endpoint.chain_id != chain_id:
-            (result,) = self._send([("eth_chainId", ())])
-            if isinstance(result, CallRefusedError):
-                raise result
+            (chain_id_hex,) = self._send([("eth_chainId", ())])
+            if isinstance(chain_id_hex, CallRefusedError):
+                raise chain_id_hex
             try:
-                endpoint.chain_id = int(result, 16)
+                endpoint.chain_id = int(chain_id_hex, 16)
             except (TypeError, ValueError):
                 raise RpcError(self.name, ErrorKind.INVALID, "eth_chainId: not a number") from None
         return endpoint.chain_id == chain_id
@@ -112,12 +112,12 @@ class EndpointCaller:
         if self.endpoint.has_recently_reached_block(block_number):
             return True
         try:
-            is_reached = int(self.request("eth_blockNumber"), 16) >= block_number
+            has_reached = int(self.request("eth_blockNumber"), 16) >= block_number
         except (TransientError, TypeError, ValueError):
             return False
-        if is_reached:
+        if has_reached:
             self.endpoint.record_reached_block(block_number)
-        return is_reached
+        return has_reached
 
     def _send(self, requests: Sequence[RpcRequest]) -> "list[Json | CallRefusedError]":
         try:
@@ -287,9 +287,9 @@ def expect_response_format(description: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
-        reason = type(error).__name__
+        error_name = type(error).__name__
         raise TransientError(
-            f"an endpoint returned a malformed response; expected {description} ({reason})"
+            f"an endpoint returned a malformed response; expected {description} ({error_name})"
         ) from None
 
 
@@ -332,8 +332,8 @@ def _send_to_endpoint(
     """Send transactions to an endpoint; return each transaction's error, or None if accepted."""
     if endpoint.status.is_on_other_chain:
         reason = endpoint.status.quarantine_reason or ""
-        refusal = RpcError(endpoint.name, ErrorKind.QUARANTINED, reason)
-        return [refusal] * len(raw_transactions)
+        quarantine_error = RpcError(endpoint.name, ErrorKind.QUARANTINED, reason)
+        return [quarantine_error] * len(raw_transactions)
     requests = [
         (_SEND_METHOD, ("0x" + raw_transaction.hex(),)) for raw_transaction in raw_transactions
     ]

@@ -77,9 +77,11 @@ def fetch_linked_block_refs(client: JsonRpcClient, block_range: BlockRange) -> l
         RpcError: the blocks are not linked.
     """
     fetched_blocks = get_headers(client, range(block_range.first, block_range.last + 1))
-    chain = [fetched_block for fetched_block in fetched_blocks if fetched_block is not None]
-    for parent, child in pairwise(chain):
+    linked_blocks = [
+        fetched_block for fetched_block in fetched_blocks if fetched_block is not None
+    ]
+    for parent, child in pairwise(linked_blocks):
         if child.parent_hash != parent.hash:
             message = f"block {child.number} does not follow block {parent.number}"
             raise RpcError(client.name, ErrorKind.INVALID, message)
-    return chain
+    return linked_blocks

@@ -144,9 +144,9 @@ class NewHeadSubscription:
     def _run(self) -> None:
         while not self._stop_requested.is_set():
             if self._watchdog.should_connect(self._clock()):
-                reason = self._listen_once()
-                if reason is not None:
-                    self._record_failure(reason)
+                end_reason = self._listen_once()
+                if end_reason is not None:
+                    self._record_failure(end_reason)
             # Also after a clean close, so that the thread never reconnects immediately.
             self._stop_requested.wait(self._check_seconds)
 
@@ -208,17 +208,17 @@ def find_websocket_url(endpoint_url: str, chain_id: int) -> str | None:
 
 def _list_likely_websocket_urls(endpoint_url: str) -> list[str]:
     """Return likely websocket URLs of an endpoint: its path, a path below /ws, and Geth's port."""
-    parts = urlsplit(endpoint_url.strip())
-    scheme = _WEBSOCKET_SCHEMES.get(parts.scheme)
+    url_parts = urlsplit(endpoint_url.strip())
+    scheme = _WEBSOCKET_SCHEMES.get(url_parts.scheme)
     if scheme is None:
         return []
-    beside = parts._replace(scheme=scheme)
-    likely = [beside, beside._replace(path=f"/ws{parts.path}")]
+    same_host_url = url_parts._replace(scheme=scheme)
+    likely_urls = [same_host_url, same_host_url._replace(path=f"/ws{url_parts.path}")]
     http_port, websocket_port = _GETH_PORTS
-    if parts.netloc.endswith(http_port):
-        netloc = parts.netloc.removesuffix(http_port) + websocket_port
-        likely.append(beside._replace(netloc=netloc))
-    return [address.geturl() for address in likely]
+    if url_parts.netloc.endswith(http_port):
+        netloc = url_parts.netloc.removesuffix(http_port) + websocket_port
+        likely_urls.append(same_host_url._replace(netloc=netloc))
+    return [address.geturl() for address in likely_urls]
 
 
 def _can_subscribe(url: str, chain_id: int) -> bool:

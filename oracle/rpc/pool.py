@@ -124,13 +124,13 @@ class EndpointPool:
         """
         start_time = now - time.monotonic()
         server_start_times = (endpoint.client.server_start_time for endpoint in self._endpoints)
-        offsets = sorted(
+        sorted_offsets = sorted(
             start_time - server_start_time
             for server_start_time in server_start_times
             if server_start_time is not None
         )
-        is_one_sided = bool(offsets) and offsets[0] * offsets[-1] > 0
-        return min(offsets, key=abs) if is_one_sided else 0.0
+        have_same_sign = bool(sorted_offsets) and sorted_offsets[0] * sorted_offsets[-1] > 0
+        return min(sorted_offsets, key=abs) if have_same_sign else 0.0
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
@@ -182,9 +182,9 @@ class EndpointPool:
             self._endpoints.limit_breaker_wait(_MIN_BREAKER_WAIT_SECONDS)
         if len(candidates) == len(self._endpoints):
             self._endpoints.limit_rate_limit_wait(_MAX_PAUSE_WITHOUT_ALTERNATIVE_SECONDS)
-        failure = combine_failures(failures)
-        failure.retry_after = self._endpoints.compute_seconds_until_usable(failures)
-        raise failure
+        combined_failure = combine_failures(failures)
+        combined_failure.retry_after = self._endpoints.compute_seconds_until_usable(failures)
+        raise combined_failure
 
     def list_other_endpoints(self, excluded: str) -> list[Endpoint]:
         """Return the usable endpoints other than `excluded`, best first.
@@ -201,10 +201,10 @@ class EndpointPool:
         )
 
     def _list_usable_except(self, names: Container[str]) -> list[Endpoint]:
-        candidates = [endpoint for endpoint in self._endpoints if endpoint.name not in names]
+        other_endpoints = [endpoint for endpoint in self._endpoints if endpoint.name not in names]
         return [
             endpoint
-            for endpoint in self._endpoints.sort_by_preference(candidates)
+            for endpoint in self._endpoints.sort_by_preference(other_endpoints)
             if endpoint.find_unavailability_error() is None
         ]
 
@@ -312,9 +312,9 @@ class EndpointPool:
         if only_endpoint is not None and only_endpoint not in {
             endpoint.name for endpoint in endpoints
         }:
-            names = ", ".join(endpoint.name for endpoint in endpoints)
+            endpoint_names = ", ".join(endpoint.name for endpoint in endpoints)
             raise InputError(
-                f"{only_endpoint}: not a configured endpoint; expected one of: {names}"
+                f"{only_endpoint}: not a configured endpoint; expected one of: {endpoint_names}"
             )
         return [
             endpoint
@@ -333,8 +333,8 @@ class EndpointPool:
         result = work(endpoint)
         endpoint.status.record_success()
         if self._last_used is not None and self._last_used is not endpoint:
-            reason = failures[-1].kind.value if failures else "preferred"
-            metrics.SWITCHES.labels(endpoint.name, reason).inc()
+            switch_reason = failures[-1].kind.value if failures else "preferred"
+            metrics.SWITCHES.labels(endpoint.name, switch_reason).inc()
             if failures:
                 get_logger().warning(
                     "endpoint_replaced",
@@ -385,10 +385,10 @@ class EndpointPool:
         if status.release_checkpoint is not None:
             checkpoints = (*checkpoints, status.release_checkpoint)
         try:
-            mismatch = self._find_recovery_mismatch(endpoint, checkpoints)
+            chain_mismatch = self._find_recovery_mismatch(endpoint, checkpoints)
         except RpcError as error:
-            mismatch = str(error)
-        if mismatch is not None:
+            chain_mismatch = str(error)
+        if chain_mismatch is not None:
             status.schedule_release_check(self.clock())
             return
         status.release_from_quarantine(self.clock())

@@ -445,14 +445,20 @@ _THROTTLED_PAGE = re.compile(r"too many requests|rate.?limit|throttl", re.IGNORE
 
 def classify_error(code: int, message: str) -> ErrorKind:
     """Return the kind of a JSON-RPC error, by its message or else by its code."""
-    row = _find_provider_message(message)
-    return _KIND_BY_CODE.get(code, ErrorKind.UNKNOWN) if row is None else row.kind
+    provider_message = _find_provider_message(message)
+    return (
+        _KIND_BY_CODE.get(code, ErrorKind.UNKNOWN)
+        if provider_message is None
+        else provider_message.kind
+    )
 
 
 def is_batch_refusal(message: str) -> bool:
     """Return whether a message refuses batches in general, whatever they contain."""
-    row = _find_provider_message(message)
-    return row is not None and row.refused_feature is RefusedFeature.BATCH
+    provider_message = _find_provider_message(message)
+    return (
+        provider_message is not None and provider_message.refused_feature is RefusedFeature.BATCH
+    )
 
 
 def _find_provider_message(message: str) -> ProviderMessage | None:

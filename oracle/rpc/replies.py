@@ -106,12 +106,12 @@ def _extract_error_text(error: dict[str, Any]) -> str:
     if isinstance(message, dict):
         message = _extract_error_text(message)
     data = error.get("data")
-    parts = [_convert_to_text(message)]
+    text_parts = [_convert_to_text(message)]
     if isinstance(data, str) and not data.startswith("0x"):
-        parts.append(data)
+        text_parts.append(data)
     elif not message and data is not None:
-        parts.append(_convert_to_text(data))
-    return ": ".join(text for text in parts if text)
+        text_parts.append(_convert_to_text(data))
+    return ": ".join(text for text in text_parts if text)
 
 
 def _convert_to_text(value: object) -> str:
@@ -165,11 +165,13 @@ def read_raw_responses(
     """Return the results read by `read_raw`, by request id, or None if one must be decoded."""
     body_type = list[_RawJsonRpcResponse] if is_batch else _RawJsonRpcResponse
     try:
-        decoded = get_body_decoder(body_type).decode(body)
+        decoded_body = get_body_decoder(body_type).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     params_by_id = {request["id"]: request["params"] for request in requests}
-    raw_by_id = index_responses_by_request_id(decoded if is_batch else [decoded], params_by_id)
+    raw_by_id = index_responses_by_request_id(
+        decoded_body if is_batch else [decoded_body], params_by_id
+    )
     if raw_by_id is None or len(raw_by_id) < len(params_by_id):
         return None
     response_by_id: dict[int, JsonRpcResponse[T]] = {}
@@ -184,8 +186,8 @@ def read_raw_responses(
 
 def extract_body_excerpt(body: bytes) -> str:
     """Return the beginning of a body as readable text, without the tags of a web page."""
-    text = _HTML_TAGS.sub(" ", body[:_MAX_EXCERPT_BYTES].decode("utf-8", "replace"))
-    return " ".join(text.split())[:_MAX_EXCERPT_CHARACTERS]
+    excerpt = _HTML_TAGS.sub(" ", body[:_MAX_EXCERPT_BYTES].decode("utf-8", "replace"))
+    return " ".join(excerpt.split())[:_MAX_EXCERPT_CHARACTERS]
 
 
 def is_response_to_other_request(body: bytes, request_ids: Collection[int]) -> bool:

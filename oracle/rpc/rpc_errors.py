@@ -147,8 +147,8 @@ class RpcTimeoutError(RpcError):
 
     def __init__(self, endpoint: str, phase: Literal["connect", "answer"]) -> None:
         kind = ErrorKind.UNREACHABLE if phase == "connect" else ErrorKind.SLOW
-        awaited = "connection" if phase == "connect" else "response"
-        super().__init__(endpoint, kind, f"no {awaited} in time")
+        awaited_event = "connection" if phase == "connect" else "response"
+        super().__init__(endpoint, kind, f"no {awaited_event} in time")
         self.phase = phase
 
 
@@ -278,9 +278,9 @@ def build_error_from_body(endpoint: str, method: str, error: object) -> CallRefu
         or _REVERT_PATTERN.search(error_body.message)
     )
     error_class = RevertError if method in _EVM_METHODS and is_revert else CallRefusedError
-    refusal = error_class(endpoint, kind, error_body, data)
-    _add_stated_limits(refusal, error_body.message)
-    return refusal
+    call_refused_error = error_class(endpoint, kind, error_body, data)
+    _add_stated_limits(call_refused_error, error_body.message)
+    return call_refused_error
 
 
 def _add_stated_limits(error: RpcError, message: str) -> RpcError:

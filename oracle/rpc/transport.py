@@ -152,8 +152,8 @@ class BoundedHttp:
 
     def get(self, path: str, timeout_seconds: float, total_seconds: float) -> RawHttpResponse:
         """Request the resource at this path below the address; raise the same errors as `post`."""
-        parts = urlsplit(self._url)
-        url = urlunsplit(parts._replace(path=parts.path.rstrip("/") + path, fragment=""))
+        url_parts = urlsplit(self._url)
+        url = urlunsplit(url_parts._replace(path=url_parts.path.rstrip("/") + path, fragment=""))
         return self._send(requests.Request("GET", url), timeout_seconds, total_seconds)
 
     def _send(
@@ -184,14 +184,14 @@ class BoundedHttp:
             raise _translate_error(self.name, error) from None
         self._record_server_time(response.headers.get("date", ""), started_at)
         is_binary = response.headers.get("content-type") == _BINARY_MEDIA_TYPE
-        content = body if is_binary else strip_body(body)
-        status_headers_body = response.status_code, response.headers, content
+        stripped_body = body if is_binary else strip_body(body)
+        status_headers_body = response.status_code, response.headers, stripped_body
         return RawHttpResponse(*status_headers_body, is_truncated=len(body) > self.max_bytes)
 
     def _record_server_time(self, date: str, started_at: float) -> None:
         now = time.monotonic()
-        is_known = now - self._server_time_read_at < _SERVER_TIME_SECONDS
-        if is_known or now - started_at > _MAX_SERVER_TIME_AGE_SECONDS:
+        is_recent = now - self._server_time_read_at < _SERVER_TIME_SECONDS
+        if is_recent or now - started_at > _MAX_SERVER_TIME_AGE_SECONDS:
             return
         self._server_time_read_at = now
         # For a malformed date, the library raises one of these errors or returns None.
@@ -242,15 +242,15 @@ _UNKNOWN_HOST_ERRNOS = {EAI_NONAME, EAI_NODATA}
 
 def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and its causes, wherever the library stores them."""
-    pending: list[object] = [error]
+    pending_errors: list[object] = [error]
     for _ in range(_MAX_CAUSES):
-        if not pending:
+        if not pending_errors:
             return
-        cause = pending.pop(0)
+        cause = pending_errors.pop(0)
         if isinstance(cause, BaseException):
             yield cause
             reason = getattr(cause, "reason", None)
-            pending += [reason, cause.__cause__, cause.__context__, *cause.args]
+            pending_errors += [reason, cause.__cause__, cause.__context__, *cause.args]
 
 
 _FAILURE_KINDS: tuple[
@@ -389,9 +389,9 @@ class _DeadlineResponse(http.client.HTTPResponse):
     ) -> None:
         super().__init__(sock, debuglevel, method, url)
         self._deadline = _deadline.get()
-        header_deadline = time.monotonic() + (sock.gettimeout() or math.inf)
+        response_deadline = time.monotonic() + (sock.gettimeout() or math.inf)
         self._reader = _DeadlineReader(
-            self.fp.detach(), sock, min(header_deadline, self._deadline)
+            self.fp.detach(), sock, min(response_deadline, self._deadline)
         )
         self.fp = BufferedReader(self._reader)
 
@@ -432,9 +432,9 @@ class _TlsConnection(_PlainConnection, HTTPSConnection):
         if name is None or not isinstance(self.sock, ssl.SSLSocket):
             return
         # The fields are empty if the certificate was not verified.
-        expiry = (self.sock.getpeercert() or {}).get("notAfter")
-        if isinstance(expiry, str):
-            CERTIFICATE_EXPIRY.labels(name).set(ssl.cert_time_to_seconds(expiry))
+        expiry_text = (self.sock.getpeercert() or {}).get("notAfter")
+        if isinstance(expiry_text, str):
+            CERTIFICATE_EXPIRY.labels(name).set(ssl.cert_time_to_seconds(expiry_text))
 
 
 def _build_pool_classes(
@@ -527,13 +527,13 @@ def redact_url(url: str, schemes: tuple[str, ...], setting: str) -> str:
     except ValueError:
         raise InputError(f"{setting}: invalid port; expected a number up to 65535") from None
     url_parts = [value for _, value in parse_qsl(parts.query)] + parts.path.split("/")
-    secrets = [url_part for url_part in url_parts if len(url_part) >= _MIN_KEY_LENGTH]
+    secret_parts = [url_part for url_part in url_parts if len(url_part) >= _MIN_KEY_LENGTH]
     credentials = [parts.username or "", parts.password or ""]
-    secrets += [
+    secret_parts += [
         credential for credential in credentials if len(credential) >= _MIN_PASSWORD_LENGTH
     ]
-    secrets += find_api_keys_in_host(parts.hostname)
-    for secret in secrets:
+    secret_parts += find_api_keys_in_host(parts.hostname)
+    for secret in secret_parts:
         register_secret(secret)
         register_secret(unquote(secret))
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname

@@ -33,8 +33,10 @@ class JsonRpcConnection:
     """The JSON-RPC connection to one endpoint; see `JsonRpcClient`."""
 
     def __init__(self, url: str, timeout_seconds: float, max_bytes: int) -> None:
-        name = redact_url(url, ("http", "https"), "[chain] endpoints")
-        self.http = BoundedHttp(url, name=name, max_bytes=max_bytes, watches_certificate=True)
+        redacted_url = redact_url(url, ("http", "https"), "[chain] endpoints")
+        self.http = BoundedHttp(
+            url, name=redacted_url, max_bytes=max_bytes, watches_certificate=True
+        )
         self._timeout_seconds = timeout_seconds
         self._request_ids = itertools.count(1)
 
@@ -65,11 +67,11 @@ class JsonRpcConnection:
                     response_timeout,
                     _TOTAL_TIMEOUT_FACTOR * response_timeout,
                 )
-            failure = build_error_from_status(
+            status_error = build_error_from_status(
                 self.name, response.status, response.headers, response.body
             )
-            if failure is not None:
-                raise failure
+            if status_error is not None:
+                raise status_error
             if response.is_truncated:
                 raise build_response_too_large_error(self.name, self.http.max_bytes)
         except RpcError:

@@ -77,10 +77,10 @@ def read_keystore_address(keystore: Path) -> Address | None:
         InputError: the file is missing, readable by others, or not a keystore.
     """
     try:
-        content = json.loads(read_secret_file(keystore))
+        keystore_document = json.loads(read_secret_file(keystore))
     except json.JSONDecodeError:
         raise InputError(f"{keystore}: not a keystore (invalid JSON)") from None
-    address_hex = content.get("address") if isinstance(content, dict) else None
+    address_hex = keystore_document.get("address") if isinstance(keystore_document, dict) else None
     if (
         not isinstance(address_hex, str)
         or re.fullmatch(r"(0x)?[0-9a-fA-F]{40}", address_hex) is None
@@ -101,7 +101,7 @@ def unlock_keystore(keystore: Path, password_file: Path) -> bytes:
     if len(password) >= _MIN_REDACTED_LENGTH:
         register_secret(password)
     try:
-        key = bytes(import_eth_account().decrypt(json.loads(keystore_text), password))
+        private_key = bytes(import_eth_account().decrypt(json.loads(keystore_text), password))
     except json.JSONDecodeError:
         raise InputError(f"{keystore}: not a keystore (invalid JSON)") from None
     except (ValueError, TypeError, KeyError, NotImplementedError) as error:
@@ -109,9 +109,9 @@ def unlock_keystore(keystore: Path, password_file: Path) -> bytes:
         if "mismatch" in str(error):
             raise InputError(f"{keystore}: the password in {password_file} is wrong") from None
         raise InputError(f"{keystore}: not a keystore of version 3 or EIP-2335") from None
-    if len(key) != _KEY_BYTES:
+    if len(private_key) != _KEY_BYTES:
         raise InputError(f"{keystore}: does not contain a key of {_KEY_BYTES} bytes")
-    return key
+    return private_key
 
 
 def read_secret_file(path: Path) -> str:

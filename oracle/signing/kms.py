@@ -106,8 +106,8 @@ class KmsSigner:
     def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
         """Sign a report or an answer; the signature differs on every call. See `Signer`."""
         digest = statement.compute_digest(domain)
-        signature = self._sign_digest(bytes.fromhex(digest[2:])).raw_bytes
-        return verify_statement_signature(signature, digest, self.address)
+        signature_bytes = self._sign_digest(bytes.fromhex(digest[2:])).raw_bytes
+        return verify_statement_signature(signature_bytes, digest, self.address)
 
     def sign_transaction(self, transaction: TransactionRequest) -> SignedBytes:
         """Sign a type 2 transaction; the bytes differ on every call. See `Signer`."""
@@ -142,8 +142,8 @@ def decode_der_signature(der_signature: bytes) -> tuple[int, int]:
     Raises:
         WrongSignatureError: the bytes are not exactly one such sequence.
     """
-    body, after_sequence = _split_der_element(der_signature, _SEQUENCE_TAG)
-    r_content, after_r = _split_der_element(body, _INTEGER_TAG)
+    sequence_content, after_sequence = _split_der_element(der_signature, _SEQUENCE_TAG)
+    r_content, after_r = _split_der_element(sequence_content, _INTEGER_TAG)
     s_content, after_s = _split_der_element(after_r, _INTEGER_TAG)
     if after_sequence or after_s:
         raise WrongSignatureError("the KMS returned extra bytes after the signature")
@@ -154,10 +154,10 @@ def _split_der_element(der: bytes, tag: int) -> tuple[bytes, bytes]:
     """Return the content of the first DER element, and the bytes after the element."""
     if len(der) < 2 or der[0] != tag or der[1] >= 128:  # noqa: PLR2004  DER's heads
         raise WrongSignatureError("the KMS returned a signature that is not DER-encoded")
-    end = 2 + der[1]
-    if len(der) < end:
+    element_end = 2 + der[1]
+    if len(der) < element_end:
         raise WrongSignatureError("the KMS returned a truncated signature")
-    return der[2:end], der[end:]
+    return der[2:element_end], der[element_end:]
 
 
 def _decode_der_integer(content: bytes) -> int:

@@ -53,9 +53,9 @@ class KeySigner:
             InputError: the keystore cannot be unlocked (see `unlock_keystore`), or the address of
                 its key is not `expected_address`.
         """
-        key = unlock_keystore(keystore, password_file)
+        private_key = unlock_keystore(keystore, password_file)
         try:
-            signer = cls(key)
+            signer = cls(private_key)
         except ValueError:
             raise InputError(f"{keystore}: does not contain a valid secp256k1 key") from None
         if expected_address is not None and signer.address != expected_address.lower():
@@ -108,10 +108,10 @@ class ReadOnlySigner:
 
     def sign_statement(self, statement: SignableStatement, domain: Domain) -> NoReturn:
         """Raise DryRunSignatureError."""
-        subject = "an answer"
+        statement_text = "an answer"
         if isinstance(statement, ReportStatement):
-            subject = f"the report in round {statement.round}"
-        raise DryRunSignatureError(f"{subject} would be signed for {domain.contract}")
+            statement_text = f"the report in round {statement.round}"
+        raise DryRunSignatureError(f"{statement_text} would be signed for {domain.contract}")
 
     def sign_transaction(self, transaction: TransactionRequest) -> NoReturn:
         """Raise DryRunSignatureError."""

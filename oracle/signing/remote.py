@@ -71,8 +71,10 @@ class RemoteSigner:
     def sign_statement(self, statement: SignableStatement, domain: Domain) -> bytes:
         """Request a signature of a report or an answer as full EIP-712 data. See `Signer`."""
         typed_data_json = json.dumps(build_typed_data(statement, domain))
-        result = self._call_rpc(self._place.typed_data_method, [self.address, typed_data_json])
-        signature = _decode_hex_result(result, self._name)
+        signature_hex = self._call_rpc(
+            self._place.typed_data_method, [self.address, typed_data_json]
+        )
+        signature = _decode_hex_result(signature_hex, self._name)
         if signature[-1:] in {b"\x00", b"\x01"}:
             # Some signers return the parity (0 or 1) instead of v (27 or 28).
             signature = signature[:-1] + bytes([signature[-1] + 27])
@@ -97,14 +99,16 @@ class RemoteSigner:
         request = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": parameters}
         try:
             with RPC_SECONDS.labels(method).time():
-                response = json.loads(self._post_request(request))
+                response_document = json.loads(self._post_request(request))
         except (RpcError, ValueError, RecursionError) as error:
             RPC_ERRORS.labels(method).inc()
             raise TransientError(
                 f"the signer at {self._name} did not answer {method} "
                 f"({_describe_error_without_url(error)}); the same request is sent again"
             ) from None
-        return _extract_result(response, request_id, f"the signer at {self._name}", method)
+        return _extract_result(
+            response_document, request_id, f"the signer at {self._name}", method
+        )
 
     def _post_request(self, request: Mapping[str, object]) -> bytes:
         """Send one request and return the response body.
@@ -192,8 +196,8 @@ def _extract_result(response: object, request_id: int, signer_name: str, method:
         )
     if error is not None:
         message = error.get("message", "") if isinstance(error, dict) else error
-        text = redact_secrets(str(message))[:_MAX_ERROR_LENGTH]
-        raise SignerRefusedError(f"{signer_name} refused {method}: {text}")
+        error_message = redact_secrets(str(message))[:_MAX_ERROR_LENGTH]
+        raise SignerRefusedError(f"{signer_name} refused {method}: {error_message}")
     if "result" not in response:
         raise TransientError(f"{signer_name} returned no result for {method}")
     return response["result"]

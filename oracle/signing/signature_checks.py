@@ -104,13 +104,13 @@ def verify_signature(signature: EcdsaSignature, digest: bytes, address: Address)
         )
     recovered_address = signature.recover_address(digest)
     if recovered_address != address:
-        description = (
+        signer_description = (
             "an invalid signature"
             if recovered_address is None
             else f"a signature by {recovered_address}"
         )
         raise WrongSignatureError(
-            f"the signer of {address} returned {description} for the requested digest"
+            f"the signer of {address} returned {signer_description} for the requested digest"
         )
     return signature
 
@@ -158,10 +158,10 @@ def assemble_signed_transaction(
     signature_fields = [
         encode_int(number) for number in (signature.parity, signature.r, signature.s)
     ]
-    raw = _TRANSACTION_TYPE + encode_rlp_list(
+    raw_transaction = _TRANSACTION_TYPE + encode_rlp_list(
         [*_encode_transaction_fields(transaction), *signature_fields]
     )
-    return SignedBytes(raw, Hash("0x" + keccak(raw).hex()))
+    return SignedBytes(raw_transaction, Hash("0x" + keccak(raw_transaction).hex()))
 
 
 def verify_signed_transaction(
@@ -210,12 +210,14 @@ def _decode_transaction_fields(raw_transaction: bytes) -> list[bytes] | None:
     import rlp  # noqa: PLC0415  as in `recover_address`
 
     try:
-        items = rlp.decode(raw_transaction[1:], strict=True)
+        rlp_items = rlp.decode(raw_transaction[1:], strict=True)
     except (rlp.DecodingError, RecursionError):
         return None
-    if not isinstance(items, list) or len(items) != len(_FIELD_NAMES) + 3:
+    if not isinstance(rlp_items, list) or len(rlp_items) != len(_FIELD_NAMES) + 3:
         return None
-    return [item if isinstance(item, bytes) else b"".join(_flatten_items(item)) for item in items]
+    return [
+        item if isinstance(item, bytes) else b"".join(_flatten_items(item)) for item in rlp_items
+    ]
 
 
 def _flatten_items(items: list[Any]) -> Iterator[bytes]:
@@ -232,13 +234,19 @@ def _encode_transaction_fields(transaction: TransactionRequest) -> list[bytes]:
 
 def _get_field_contents(transaction: TransactionRequest) -> list[bytes]:
     """Return the bytes of each field of a transaction, in the order of EIP-1559."""
-    numbers = (
+    field_numbers = (
         *(transaction.chain_id, transaction.nonce),
         *(transaction.fees.tip, transaction.fees.max_fee, transaction.gas_limit),
     )
     to = b"" if transaction.to is None else bytes.fromhex(transaction.to[2:])
     calldata = bytes.fromhex(transaction.calldata.removeprefix("0x"))
-    return [*map(_encode_minimal_integer, numbers), to, _encode_minimal_integer(0), calldata, b""]
+    return [
+        *map(_encode_minimal_integer, field_numbers),
+        to,
+        _encode_minimal_integer(0),
+        calldata,
+        b"",
+    ]
 
 
 def _encode_minimal_integer(number: int) -> bytes:

@@ -88,10 +88,12 @@ class ActivityRepository:
             )
             for table in (score, reliability_change)
         ]
-        ended = union(*selects).subquery()
-        count_query = select(func.count(), func.count(ended.c.node.distinct())).select_from(ended)
-        tasks, nodes = self._connection.execute(count_query).one()
-        return int(tasks), int(nodes)
+        ended_rows = union(*selects).subquery()
+        count_query = select(func.count(), func.count(ended_rows.c.node.distinct())).select_from(
+            ended_rows
+        )
+        task_count, node_count = self._connection.execute(count_query).one()
+        return int(task_count), int(node_count)
 
     def list_reliability_changes(
         self, time: int, first_block: int, limit: int
@@ -115,12 +117,12 @@ class ActivityRepository:
         """
         table = reliability_change
         newest_first = [table.c[name].desc() for name in (*Position._fields, "seq")]
-        age = func.row_number().over(partition_by=table.c.node, order_by=newest_first)
+        row_age = func.row_number().over(partition_by=table.c.node, order_by=newest_first)
         is_in_span = and_(table.c.block >= first_block, table.c.time >= since, table.c.time < time)
-        rows = select(table, age.label("age")).where(is_in_span).subquery()
-        order = [rows.c[name] for name in (*Position._fields, "node")]
-        columns = [rows.c[column.name] for column in table.columns]
-        query = select(*columns).where(rows.c.age == 1).order_by(*order)
+        ranked_rows = select(table, row_age.label("age")).where(is_in_span).subquery()
+        order_columns = [ranked_rows.c[name] for name in (*Position._fields, "node")]
+        columns = [ranked_rows.c[column.name] for column in table.columns]
+        query = select(*columns).where(ranked_rows.c.age == 1).order_by(*order_columns)
         return [decode_reliability_row(row) for row in self._connection.execute(query)]
 
     def list_membership_changes(
@@ -137,8 +139,8 @@ class ActivityRepository:
 
     def list_kickouts_since_block(self, block: int) -> list[KickoutDue]:
         """Return the kickout intervals that opened in this block or later, oldest first."""
-        order = [kickout.c[name] for name in Position._fields]
-        query = select(kickout).where(kickout.c.block >= block).order_by(*order)
+        order_columns = [kickout.c[name] for name in Position._fields]
+        query = select(kickout).where(kickout.c.block >= block).order_by(*order_columns)
         return [decode_kickout_row(row) for row in self._connection.execute(query)]
 
     def get_trend_points_by_node(
@@ -175,12 +177,12 @@ class ActivityRepository:
         """
         first_block = self.find_first_block_since(since, last_block)
         is_fall = reliability_change.c.cause.in_([cause.value for cause in FALL_CAUSES])
-        times = [since]
+        newest_times = [since]
         for table, conditions in ((reliability_change, [is_fall]), (membership_change, [])):
             query = select(table.c.time).where(table.c.block >= first_block, *conditions)
-            newest_first = query.order_by(table.c.block.desc()).offset(count - 1).limit(1)
-            times += self._connection.execute(newest_first).scalars()
-        return max(times)
+            newest_first_query = query.order_by(table.c.block.desc()).offset(count - 1).limit(1)
+            newest_times += self._connection.execute(newest_first_query).scalars()
+        return max(newest_times)
 
     def find_first_block_since(self, time: int, last_block: int) -> int:
         """Return a block below which all rows are older than `time`.
@@ -200,9 +202,9 @@ class ActivityRepository:
         last_passed = search.c.block + search.c.step - 1
         first_row = select(table.c.time).where(table.c.block >= last_passed)
         row_time = first_row.order_by(table.c.block).limit(1).scalar_subquery()
-        passed = case((row_time < time, search.c.step), else_=0)
+        passed_blocks = case((row_time < time, search.c.step), else_=0)
         steps = search.union_all(
-            select(search.c.block + passed, search.c.step // 2).where(search.c.step > 0)
+            select(search.c.block + passed_blocks, search.c.step // 2).where(search.c.step > 0)
         )
         return int(
             self._connection.execute(select(steps.c.block).where(steps.c.step == 0)).scalar_one()
@@ -211,9 +213,9 @@ class ActivityRepository:
     def _select_since(
         self, table: Table, time: int, first_block: int, limit: int
     ) -> Iterable[Any]:
-        order = [table.c[name] for name in (*Position._fields, "node", "seq")]
+        order_columns = [table.c[name] for name in (*Position._fields, "node", "seq")]
         query = select(table).where(table.c.block >= first_block, table.c.time >= time)
-        return self._connection.execute(query.order_by(*order).limit(limit))
+        return self._connection.execute(query.order_by(*order_columns).limit(limit))
 
     def _count_by_time(
         self,
@@ -234,9 +236,9 @@ _ORDER_COLUMNS = ("node", *Position._fields, "seq", "time")
 
 
 def _select_last_scores(addresses: list[bytes], depth: int) -> Subquery:
-    newest = and_(score.c.node == node.c.address, score.c.seq > node.c.scored - depth)
+    is_among_newest = and_(score.c.node == node.c.address, score.c.seq > node.c.scored - depth)
     columns = [score.c[name] for name in (*_ORDER_COLUMNS, "score")]
-    query = select(*columns).join_from(node, score, newest)
+    query = select(*columns).join_from(node, score, is_among_newest)
     return query.where(node.c.address.in_(addresses)).subquery()
 
 
@@ -255,10 +257,12 @@ def _select_reliability_changes(
         .group_by(scores.c.node)
         .subquery()
     )
-    earlier = change.alias()
+    earlier_change = change.alias()
     previous_block = (
-        select(func.max(earlier.c.block))
-        .where(earlier.c.node == node.c.address, earlier.c.block < first_score.c.block)
+        select(func.max(earlier_change.c.block))
+        .where(
+            earlier_change.c.node == node.c.address, earlier_change.c.block < first_score.c.block
+        )
         .scalar_subquery()
     )
     first_block = func.coalesce(previous_block, first_score.c.block, 0)

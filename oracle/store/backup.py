@@ -99,8 +99,8 @@ def restore_database(url: str, backup: Path, replaced_path: Path, *, dry_run: bo
             f"{format_database_name(parsed_url)} has tables; create an empty database and set "
             "[database] url to it"
         )
-    options = ["--list"] if dry_run else ["--single-transaction", "--exit-on-error"]
-    _run_postgresql_client("pg_restore", [*options, str(backup)], parsed_url)
+    restore_options = ["--list"] if dry_run else ["--single-transaction", "--exit-on-error"]
+    _run_postgresql_client("pg_restore", [*restore_options, str(backup)], parsed_url)
     if not dry_run:
         _mark_as_restored(parsed_url)
 
@@ -156,13 +156,13 @@ def _check_sqlite_file(path: Path, name: str) -> None:
     """
     try:
         with closing(sqlite3.connect(path)) as connection:
-            (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            (integrity_result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             # The copy must be a single file without a log; the daemon enables the log again.
             connection.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.Error as error:
         raise FatalError(f"{name} is corrupted: {error}") from error
-    if finding != "ok":
-        raise FatalError(f"{name} is corrupted: {finding}")
+    if integrity_result != "ok":
+        raise FatalError(f"{name} is corrupted: {integrity_result}")
 
 
 def _move_database_aside(database: Path, replaced_path: Path) -> None:
@@ -184,8 +184,8 @@ def _run_postgresql_client(program: str, arguments: list[str], url: URL) -> None
         InputError: the program is not installed.
         FatalError: the program failed; the message is its own.
     """
-    executable = shutil.which(program)
-    if executable is None:
+    client_path = shutil.which(program)
+    if client_path is None:
         raise InputError(
             f"{program} is not installed; install the PostgreSQL client programs of the server's "
             "version or a newer one"
@@ -194,16 +194,16 @@ def _run_postgresql_client(program: str, arguments: list[str], url: URL) -> None
     with tempfile.TemporaryDirectory(prefix="qos-oracle-service-") as folder:
         service_file = Path(folder) / "service.conf"
         _create_private_file(service_file)
-        lines = [f"{name}={value}\n" for name, value in parameters.items()]
-        service_file.write_text(f"[{_SERVICE}]\n{''.join(lines)}", encoding="utf-8")
+        service_lines = [f"{name}={value}\n" for name, value in parameters.items()]
+        service_file.write_text(f"[{_SERVICE}]\n{''.join(service_lines)}", encoding="utf-8")
         environment = {
             name: value
             for name, value in os.environ.items()
             if name in _ENVIRONMENT_NAMES or name.startswith("PG")
         }
-        completed = subprocess.run(  # noqa: S603  the program is found on the PATH
+        completed_process = subprocess.run(  # noqa: S603  the program is found on the PATH
             [
-                executable,
+                client_path,
                 "--no-owner",
                 "--no-privileges",
                 f"--dbname=service={_SERVICE}",
@@ -215,6 +215,6 @@ def _run_postgresql_client(program: str, arguments: list[str], url: URL) -> None
             text=True,
             check=False,
         )
-    if completed.returncode != 0:
-        last_line = (completed.stderr.strip().splitlines() or ["no message"])[-1]
+    if completed_process.returncode != 0:
+        last_line = (completed_process.stderr.strip().splitlines() or ["no message"])[-1]
         raise FatalError(f"{format_database_name(url)}: {program} failed: {last_line}")

@@ -175,17 +175,17 @@ def _insert_with_conflict_policy(
     sql_text = _build_insert_sql(connection.dialect.name, target, policy)
     if connection.dialect.name == "sqlite":
         return connection.exec_driver_sql(sql_text, rows).rowcount
-    columns = tuple(map(list, zip(*rows, strict=True)))
-    return connection.exec_driver_sql(sql_text, columns).rowcount
+    column_values = tuple(map(list, zip(*rows, strict=True)))
+    return connection.exec_driver_sql(sql_text, column_values).rowcount
 
 
 def _copy_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
     from psycopg import Error, sql  # noqa: PLC0415  most databases are SQLite's
 
-    names = sql.SQL(", ").join(map(sql.Identifier, target.columns.keys()))
+    column_names = sql.SQL(", ").join(map(sql.Identifier, target.columns.keys()))
     # Binary, because in text format every byte would take two digits.
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
-        sql.Identifier(target.name), names
+        sql.Identifier(target.name), column_names
     )
     try:
         _stream_copy(connection, statement, _get_column_types(target), rows)
@@ -227,13 +227,13 @@ def _build_insert_sql(dialect: str, target: Table, policy: _ConflictPolicy) -> s
         )
     from sqlalchemy.dialects import postgresql  # noqa: PLC0415  as in `_get_dialect`
 
-    names = target.columns.keys()
+    column_names = target.columns.keys()
     arrays = [
         cast_to(bindparam(f"all_{column.name}"), postgresql.ARRAY(column.type))
         for column in target.columns
     ]
-    unnested = func.unnest(*arrays).table_valued(*names, name="given").render_derived()
-    insert = postgresql.insert(target).from_select(names, select(*unnested.columns))
+    unnested = func.unnest(*arrays).table_valued(*column_names, name="given").render_derived()
+    insert = postgresql.insert(target).from_select(column_names, select(*unnested.columns))
     return str(
         _apply_conflict_policy(insert, target, policy).compile(dialect=_get_dialect(dialect))
     )

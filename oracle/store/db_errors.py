@@ -63,10 +63,10 @@ def format_database_name(url: URL) -> str:
     """Return the name of a database for messages, without its password."""
     if url.get_backend_name() == "sqlite":
         return f"database {url.database}"
-    user = f"{url.username}@" if url.username else ""
+    user_prefix = f"{url.username}@" if url.username else ""
     host = url.host or str(url.query.get("host", "localhost"))
     port = f":{url.port}" if url.port else ""
-    return f"database postgresql://{user}{host}{port}/{url.database or ''}"
+    return f"database postgresql://{user_prefix}{host}{port}/{url.database or ''}"
 
 
 def translate_db_error(error: Exception, url: URL) -> OracleError | None:

@@ -53,9 +53,14 @@ def join_hashes(hashes: tuple[str, ...]) -> bytes:
 
 def split_hashes(value: bytes) -> tuple[str, ...]:
     """Split concatenated 32-byte hashes, as the inverse of `join_hashes`."""
-    text = value.hex()
-    width = 2 * HASH_BYTES
-    return tuple(["0x" + text[offset : offset + width] for offset in range(0, len(text), width)])
+    hashes_hex = value.hex()
+    hash_digits = 2 * HASH_BYTES
+    return tuple(
+        [
+            "0x" + hashes_hex[offset : offset + hash_digits]
+            for offset in range(0, len(hashes_hex), hash_digits)
+        ]
+    )
 
 
 def encode_wei(amount: int) -> bytes:

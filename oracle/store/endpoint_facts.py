@@ -82,10 +82,10 @@ class QuarantineRepository:
         row = self._connection.execute(query).one_or_none()
         if row is None:
             return None
-        span = decode_coverage_row(row)
-        first_block = max(blocks.first, span.first)
-        last_block = min(blocks.last, span.last, first_block + max_blocks - 1)
-        return CoverageInterval(first_block, last_block, span.level, span.endpoint)
+        interval = decode_coverage_row(row)
+        first_block = max(blocks.first, interval.first)
+        last_block = min(blocks.last, interval.last, first_block + max_blocks - 1)
+        return CoverageInterval(first_block, last_block, interval.level, interval.endpoint)
 
     def list_suspect_intervals(
         self, scope_id: bytes, blocks: BlockRange

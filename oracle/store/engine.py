@@ -181,7 +181,7 @@ def _make_connection_read_only(connection: DBAPIConnection, _entry: ConnectionPo
 
 def build_keepalive_args(url: URL) -> dict[str, int]:
     """Return the connection settings that detect a lost server within about ten seconds."""
-    defaults = {
+    default_args = {
         "connect_timeout": round(BUSY_SECONDS),
         "keepalives_idle": 5,
         "keepalives_interval": 2,
@@ -189,7 +189,7 @@ def build_keepalive_args(url: URL) -> dict[str, int]:
         "tcp_user_timeout": 10_000,
     }
     # Settings in the user's URL take precedence.
-    return {name: value for name, value in defaults.items() if name not in url.query}
+    return {name: value for name, value in default_args.items() if name not in url.query}
 
 
 def _begin_immediate_transaction(connection: Connection) -> None:

@@ -84,9 +84,9 @@ class RelayOutcomeRepository:
         If `kinds` are given, only outcomes of these kinds are deleted. The newest outcome is
         always kept.
         """
-        newest = select(func.max(relay_outcome.c.number)).scalar_subquery()
+        newest_query = select(func.max(relay_outcome.c.number)).scalar_subquery()
         delete_statement = delete(relay_outcome).where(
-            relay_outcome.c.taken_ms < before_ms, relay_outcome.c.number < newest
+            relay_outcome.c.taken_ms < before_ms, relay_outcome.c.number < newest_query
         )
         if kinds is not None:
             delete_statement = delete_statement.where(relay_outcome.c.kind.in_(kinds))

@@ -51,7 +51,7 @@ class HealthRepository:
         row = self._connection.execute(query).one_or_none()
         if row is None:
             return None
-        pairs = msgspec.json.decode(row.findings, type=list[tuple[str, str]])
+        finding_pairs = msgspec.json.decode(row.findings, type=list[tuple[str, str]])
         return ReportedHealth(
             process=row.process,
             age_seconds=(row.now_ms - row.reported_ms) / MS_PER_SECOND,
@@ -59,7 +59,7 @@ class HealthRepository:
             # Skip unknown conditions, because a later release may define more.
             findings=tuple(
                 HealthFinding(Condition[key.upper()], detail)
-                for key, detail in pairs
+                for key, detail in finding_pairs
                 if key.upper() in Condition.__members__
             ),
             ended_at=None if row.ended_ms is None else row.ended_ms // MS_PER_SECOND,
@@ -68,14 +68,16 @@ class HealthRepository:
 
     def save_report(self, process: str, findings: Iterable[HealthFinding]) -> None:
         """Save the health findings of a running daemon."""
-        text = msgspec.json.encode(
+        findings_json = msgspec.json.encode(
             [(finding.condition.key, finding.detail) for finding in findings]
         ).decode()
         now_value_ms = self._connection.execute(
             select(build_now_ms_expression(self._connection))
         ).scalar_one()
         upsert_rows(
-            self._connection, daemon_health, [(_ROW_ID, process, now_value_ms, text, None, None)]
+            self._connection,
+            daemon_health,
+            [(_ROW_ID, process, now_value_ms, findings_json, None, None)],
         )
 
     def record_shutdown(self, process: str, failure: str | None) -> None:

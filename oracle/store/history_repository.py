@@ -129,8 +129,8 @@ class ScoreRepository:
         self, node: Address, at: Position, limit: int
     ) -> list[ScoreEntry]:
         """Return the last scores of the node up to a position, oldest first."""
-        is_up_to = tuple_(*(score.c[name] for name in Position._fields)) <= tuple(at)
-        return self._load_newest(_NEWEST_SCORES.where(is_up_to), node, limit)
+        is_up_to_position = tuple_(*(score.c[name] for name in Position._fields)) <= tuple(at)
+        return self._load_newest(_NEWEST_SCORES.where(is_up_to_position), node, limit)
 
     def list_for_node_between(
         self, node: Address, first_time: int, last_time: int, earlier_limit: int
@@ -141,11 +141,11 @@ class ScoreRepository:
         `earlier_limit` scores.
         """
         earlier = self._load_newest(_SCORES_BEFORE, node, earlier_limit, first_time=first_time)
-        within = self._connection.execute(
+        rows = self._connection.execute(
             _SCORES_BETWEEN,
             {"node": decode_hex(node), "first_time": first_time, "last_time": last_time},
         )
-        return earlier, list(map(_decode_score_row, within))
+        return earlier, list(map(_decode_score_row, rows))
 
     def find_first_score_time(self, node: Address) -> int | None:
         """Return the time of the node's first score, or None if it has none."""

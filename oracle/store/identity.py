@@ -60,12 +60,12 @@ class IdentityRepository:
             InputError: the database belongs to another chain, contract or start block; or the
                 configuration adds contracts to a database of an older version.
         """
-        stored = self.get()
-        if stored is None:
+        stored_identity = self.get()
+        if stored_identity is None:
             self._insert_identity(configured_identity)
             return
         self.check(configured_identity)
-        if stored != configured_identity:
+        if stored_identity != configured_identity:
             self._check_coverage_is_scoped()
             self._store_added_contracts(configured_identity)
 
@@ -75,11 +75,11 @@ class IdentityRepository:
         Raises:
             InputError: the database belongs to another chain, contract or start block.
         """
-        stored = self.get()
-        if stored is None:
+        stored_identity = self.get()
+        if stored_identity is None:
             return
         for field in fields(Identity):
-            stored_value = getattr(stored, field.name)
+            stored_value = getattr(stored_identity, field.name)
             configured_value = getattr(configured_identity, field.name)
             if stored_value != configured_value and not _is_contract_addition(
                 stored_value, configured_value

@@ -42,7 +42,7 @@ class LeafPieceRepository:
         If there was no report as of this block, or its pieces were pruned, the digests do not lead
         to the root of a report.
         """
-        newest = (
+        newest_query = (
             select(leaf_piece.c.piece, func.max(leaf_piece.c.as_of).label("as_of"))
             .where(leaf_piece.c.as_of <= as_of)
             .group_by(leaf_piece.c.piece)
@@ -50,8 +50,9 @@ class LeafPieceRepository:
         )
         columns = [column for column in leaf_piece.c if column.name != "leaves"]
         query = select(*columns).join(
-            newest,
-            (leaf_piece.c.piece == newest.c.piece) & (leaf_piece.c.as_of == newest.c.as_of),
+            newest_query,
+            (leaf_piece.c.piece == newest_query.c.piece)
+            & (leaf_piece.c.as_of == newest_query.c.as_of),
         )
         rows = self._connection.execute(query.order_by(leaf_piece.c.piece))
         return {row.piece: _decode_digest(row) for row in rows}
@@ -73,12 +74,12 @@ class LeafPieceRepository:
         The lane is 0 if the node had no leaf yet. Blocks before the oldest stored piece are left
         out.
         """
-        piece, index = divmod(seat, PIECE_LEAVES)
-        start = LEAF_BYTES * index
+        piece, leaf_index = divmod(seat, PIECE_LEAVES)
+        leaf_offset = LEAF_BYTES * leaf_index
         query = (
             select(
                 leaf_piece.c.as_of,
-                func.substr(leaf_piece.c.leaves, start + 1, LEAF_BYTES).label("leaf"),
+                func.substr(leaf_piece.c.leaves, leaf_offset + 1, LEAF_BYTES).label("leaf"),
             )
             .where(leaf_piece.c.piece == piece)
             .order_by(leaf_piece.c.as_of)
@@ -87,9 +88,9 @@ class LeafPieceRepository:
         stored_blocks = [row.as_of for row in rows]
         lanes: dict[int, int] = {}
         for as_of in as_of_blocks:
-            position = bisect_right(stored_blocks, as_of)
-            if position:
-                leaf = bytes(rows[position - 1].leaf)
+            row_index = bisect_right(stored_blocks, as_of)
+            if row_index:
+                leaf = bytes(rows[row_index - 1].leaf)
                 lanes[as_of] = read_leaf_lane(leaf) if leaf else NEVER_REPORTED
         return lanes
 
@@ -112,9 +113,9 @@ class LeafPieceRepository:
             keys.order_by(leaf_piece.c.piece, leaf_piece.c.as_of)
         ):
             as_of_blocks_by_piece[piece].append(as_of)
-        ascending = sorted(kept_blocks)
+        sorted_blocks = sorted(kept_blocks)
         for piece, as_of_blocks in as_of_blocks_by_piece.items():
-            for unused in _find_unused(as_of_blocks, ascending):
+            for unused in _find_unused(as_of_blocks, sorted_blocks):
                 self._connection.execute(
                     delete(leaf_piece).where(
                         leaf_piece.c.piece == piece, leaf_piece.c.as_of == unused
@@ -124,12 +125,12 @@ class LeafPieceRepository:
 
 def _find_unused(as_of_blocks: Sequence[int], kept_blocks: Sequence[int]) -> list[int]:
     """Return the as-of blocks that are not the newest ones up to any kept block."""
-    used = {
+    used_blocks = {
         as_of_blocks[index - 1]
         for index in (bisect_right(as_of_blocks, kept) for kept in kept_blocks)
         if index
     }
-    return [block for block in as_of_blocks if block not in used]
+    return [block for block in as_of_blocks if block not in used_blocks]
 
 
 def _decode_digest(row: Any) -> PieceDigest:  # noqa: ANN401  a row of any driver

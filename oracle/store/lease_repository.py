@@ -131,8 +131,8 @@ class LeaseRepository:
             FatalError: another process has taken over; this transaction must be rolled back.
         """
         is_own_lease = (lease.c.epoch == epoch) & lease.c.holder.is_not(None)
-        touch = update(lease).where(is_own_lease).values(until_ms=lease.c.until_ms + 1)
-        if self._connection.execute(touch).rowcount != 1:
+        touch_statement = update(lease).where(is_own_lease).values(until_ms=lease.c.until_ms + 1)
+        if self._connection.execute(touch_statement).rowcount != 1:
             raise FatalError(_TAKEN_OVER)
 
     def terminate_stalled_writer(self, seconds: float) -> bool:

@@ -41,18 +41,20 @@ class NoticeSources:
             table.c.block.between(blocks.first, blocks.last),
             table.c.cause != ReliabilityCause.JOINED.value,
         )
-        order = [table.c[name] for name in (*Position._fields, "seq", "node")]
+        order_columns = [table.c[name] for name in (*Position._fields, "seq", "node")]
         return [
-            decode_reliability_row(row) for row in self._connection.execute(query.order_by(*order))
+            decode_reliability_row(row)
+            for row in self._connection.execute(query.order_by(*order_columns))
         ]
 
     def list_membership_changes(self, blocks: BlockRange) -> list[MembershipChange]:
         """Return the membership changes in these blocks, in order."""
         table = membership_change
         query = select(table).where(table.c.block.between(blocks.first, blocks.last))
-        order = [table.c[name] for name in (*Position._fields, "seq", "node")]
+        order_columns = [table.c[name] for name in (*Position._fields, "seq", "node")]
         return [
-            decode_membership_row(row) for row in self._connection.execute(query.order_by(*order))
+            decode_membership_row(row)
+            for row in self._connection.execute(query.order_by(*order_columns))
         ]
 
     def get_newest_score_by_node(self, blocks: BlockRange) -> dict[Address, tuple[int, int]]:
@@ -70,9 +72,10 @@ class NoticeSources:
             for column in (kickout.c.block, kickout.c.closed_block)
         ]
         query = select(kickout).where(in_blocks[0] | in_blocks[1])
-        order = [kickout.c[name] for name in (*Position._fields, "node")]
+        order_columns = [kickout.c[name] for name in (*Position._fields, "node")]
         return [
-            decode_kickout_row(row) for row in self._connection.execute(query.order_by(*order))
+            decode_kickout_row(row)
+            for row in self._connection.execute(query.order_by(*order_columns))
         ]
 
 

@@ -120,20 +120,20 @@ class ReportRepository:
 
     def find_newest_period(self) -> int | None:
         """Return the highest stored period, or None if there is none."""
-        newest = select(report.c.period).order_by(report.c.period.desc()).limit(1)
-        return self._connection.execute(newest).scalar_one_or_none()
+        newest_query = select(report.c.period).order_by(report.c.period.desc()).limit(1)
+        return self._connection.execute(newest_query).scalar_one_or_none()
 
     def find_newest_landed_period(self) -> int | None:
         """Return the highest period whose report was accepted, or None if there is none."""
         landed = select(report.c.period).where(report.c.state == ReportState.LANDED)
-        newest = landed.order_by(report.c.period.desc()).limit(1)
-        return self._connection.execute(newest).scalar_one_or_none()
+        newest_query = landed.order_by(report.c.period.desc()).limit(1)
+        return self._connection.execute(newest_query).scalar_one_or_none()
 
     def find_first_due_period(self) -> int | None:
         """Return the lowest period whose report is still to be sent or accepted, or None."""
         due = select(report.c.period).where(report.c.state == ReportState.DUE)
-        lowest = due.order_by(report.c.period).limit(1)
-        return self._connection.execute(lowest).scalar_one_or_none()
+        lowest_query = due.order_by(report.c.period).limit(1)
+        return self._connection.execute(lowest_query).scalar_one_or_none()
 
     def get(self, period: int) -> StoredReport | None:
         reports = self._select_reports(report.c.period == period)
@@ -186,8 +186,8 @@ class ReportRepository:
     def get_newest_time_up_to(self, block: int) -> int:
         """Return the as-of time of the newest report up to a block, or 0 if there is none."""
         query = select(report.c.as_of_time).where(report.c.as_of_number <= block)
-        newest = query.order_by(report.c.as_of_number.desc()).limit(1)
-        return self._connection.execute(newest).scalar_one_or_none() or 0
+        newest_query = query.order_by(report.c.as_of_number.desc()).limit(1)
+        return self._connection.execute(newest_query).scalar_one_or_none() or 0
 
     def list_headers_since(self, period: int) -> list[StoredReportHeader]:
         """Return the schedules and outcomes of reports from `period` on, oldest first.
@@ -330,8 +330,8 @@ class HoldRepository:
         """
         if self.get(period) is not None:
             return False
-        text = msgspec.json.encode(dict(facts)).decode()
-        row = {"period": period, "reason": reason, "facts": text, "held_at": stamp.at}
+        facts_json = msgspec.json.encode(dict(facts)).decode()
+        row = {"period": period, "reason": reason, "facts": facts_json, "held_at": stamp.at}
         self._connection.execute(insert(report_hold).values(row))
         self._journal.write("report held", stamp, f"period {period}: {reason}")
         return True
@@ -345,10 +345,12 @@ class HoldRepository:
 
     def list_awaiting_operator(self) -> list[ReportHold]:
         """Return the held reports after the newest accepted report, by period."""
-        holds = self.list_held()
+        held_reports = self.list_held()
         # Usually no report is held, and the query is skipped.
-        newest_landed = self._reports.find_newest_landed_period() if holds else None
-        return [hold for hold in holds if newest_landed is None or hold.period > newest_landed]
+        newest_landed = self._reports.find_newest_landed_period() if held_reports else None
+        return [
+            hold for hold in held_reports if newest_landed is None or hold.period > newest_landed
+        ]
 
     def is_awaiting_operator(self) -> bool:
         """Return whether any held report waits for an operator's decision."""
@@ -357,8 +359,8 @@ class HoldRepository:
     def find_newest_released_period(self) -> int | None:
         """Return the newest period that an operator released, or None if there is none."""
         released = select(report_hold.c.period).where(report_hold.c.released_at.is_not(None))
-        newest = released.order_by(report_hold.c.period.desc()).limit(1)
-        return self._connection.execute(newest).scalar_one_or_none()
+        newest_query = released.order_by(report_hold.c.period.desc()).limit(1)
+        return self._connection.execute(newest_query).scalar_one_or_none()
 
     def get(self, period: int) -> ReportHold | None:
         """Return the hold of a period, even if released, or None."""

@@ -119,17 +119,17 @@ def migrate(url: str, check_lease: Callable[[LeaseState], None] | None = None) -
     """
     parsed_url = parse_database_url(url)
     with _open_transaction(create_write_engine(parsed_url), parsed_url) as connection:
-        previous = _read_schema_state(connection)
-        _check_schema_age(previous, parsed_url, _NOT_UPGRADABLE)
-        if previous.age is SchemaAge.OLDER:
+        previous_state = _read_schema_state(connection)
+        _check_schema_age(previous_state, parsed_url, _NOT_UPGRADABLE)
+        if previous_state.age is SchemaAge.OLDER:
             if check_lease is not None:
                 # The lease can be read before the upgrade, because every release reads it in the
                 # same way.
                 check_lease(LeaseRepository(connection).get_state())
-            _upgrade_and_compare(connection, parsed_url, previous)
-        elif previous.age is SchemaAge.EMPTY:
+            _upgrade_and_compare(connection, parsed_url, previous_state)
+        elif previous_state.age is SchemaAge.EMPTY:
             _upgrade_to_head(_build_alembic_config(connection))
-        return previous
+        return previous_state
 
 
 def check_schema(url: str, *, create: bool) -> None:
@@ -140,12 +140,12 @@ def check_schema(url: str, *, create: bool) -> None:
     Raises:
         InputError: the database is unreachable or unreadable, or has another schema.
     """
-    state = inspect_schema(url)
-    if create and state.age is SchemaAge.EMPTY:
+    schema_state = inspect_schema(url)
+    if create and schema_state.age is SchemaAge.EMPTY:
         migrate(url)
         return
     _check_schema_age(
-        state,
+        schema_state,
         parse_database_url(url),
         tuple(age for age in SchemaAge if age is not SchemaAge.CURRENT),
     )

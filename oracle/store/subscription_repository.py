@@ -180,8 +180,8 @@ class SubscriptionRepository:
         self._connection.execute(update(subscription).where(row).values(**values))
 
     def _select(self, *conditions: ColumnElement[bool]) -> list[Subscription]:
-        order = subscription.c.created_at, subscription.c.id
-        query = select(subscription).where(*conditions).order_by(*order)
+        order_columns = subscription.c.created_at, subscription.c.id
+        query = select(subscription).where(*conditions).order_by(*order_columns)
         return [_decode_row(row) for row in self._connection.execute(query)]
 
 

@@ -120,11 +120,11 @@ def find_ready_tasks(
 
     Of tasks that start together, only the first task is returned.
     """
-    reserved = frozenset(active_draws.values())
+    reserved_nodes = frozenset(active_draws.values())
     ready_classes = (
         equivalence_class
         for equivalence_class in queue.get_equivalence_classes()
-        if _has_candidates(pool, equivalence_class.first, reserved)
+        if _has_candidates(pool, equivalence_class.first, reserved_nodes)
     )
     return (
         frozenset()
@@ -154,13 +154,15 @@ def _find_remaining_draws(
 ) -> Mapping[TaskKey, Address]:
     """Return the draws of the item if all of them stay active, else an empty mapping."""
     node_by_task = {task.key: before[task.key] for task in item.tasks if task.key in before}
-    eligibility = (
+    remaining_eligibility = (
         node_by_task[task.key] not in item.sibling_nodes
         and pool.is_eligible(task, node_by_task[task.key])
         for task in item.tasks
         if task.key in node_by_task
     )
-    return node_by_task if len(node_by_task) == len(item.tasks) and all(eligibility) else {}
+    return (
+        node_by_task if len(node_by_task) == len(item.tasks) and all(remaining_eligibility) else {}
+    )
 
 
 def _draw_ready_tasks(
@@ -171,7 +173,7 @@ def _draw_ready_tasks(
     pool: Pool,
 ) -> Iterator[TaskDraw]:
     """Yield the draws for the armed tasks, in order, and reserve each drawn node for its task."""
-    reserved = frozenset(active_draws.values())
+    reserved_nodes = frozenset(active_draws.values())
 
     def iter_armed(equivalence_class: EquivalenceClass) -> Iterator[OrderedItem]:
         """Yield the armed items of a class in order, while there are candidates."""
@@ -179,7 +181,7 @@ def _draw_ready_tasks(
             if ordered_item.item.task.key in before.armed_tasks:
                 # Many items may be armed although only one node is available, so check for
                 # candidates.
-                if not _has_candidates(pool, ordered_item.item, reserved):
+                if not _has_candidates(pool, ordered_item.item, reserved_nodes):
                     return
                 yield ordered_item
 
@@ -187,14 +189,16 @@ def _draw_ready_tasks(
         merge(*map(iter_armed, queue.get_equivalence_classes())) if before.armed_tasks else ()
     ):
         # Draws made since that check may have taken the item's last candidates.
-        if not _has_candidates(pool, item, reserved):
+        if not _has_candidates(pool, item, reserved_nodes):
             continue
         seed = compute_draw_seed(block.hash, item.seed_key)
-        result = pool.draw_nodes(item, seed, item.get_unavailable_nodes(reserved))
-        for task, node_draw in zip(item.tasks, result.node_draws, strict=True):
+        drawn_nodes = pool.draw_nodes(item, seed, item.get_unavailable_nodes(reserved_nodes))
+        for task, node_draw in zip(item.tasks, drawn_nodes.node_draws, strict=True):
             active_draws[task.key] = node_draw.node
-            reserved |= {node_draw.node}
-            yield TaskDraw(task.key, block, seed, tuple(result.candidates), node_draw, result.gpu)
+            reserved_nodes |= {node_draw.node}
+            yield TaskDraw(
+                task.key, block, seed, tuple(drawn_nodes.candidates), node_draw, drawn_nodes.gpu
+            )
 
 
 def _has_candidates(pool: Pool, item: QueueItem, reserved: frozenset[Address]) -> bool:

@@ -87,14 +87,14 @@ def format_rule_values(values: Mapping[str, Any]) -> dict[str, str]:
 
     Rules that were never published are left out.
     """
-    texts = {}
+    text_by_rule = {}
     for name, field in get_changeable_rules(values).items():
         rules = values["legacy"] if name.startswith(_LEGACY) else values
         if field.name in rules:
-            texts[name] = _format_value(name, rules[field.name])
+            text_by_rule[name] = _format_value(name, rules[field.name])
         elif field.default is not MISSING:
-            texts[name] = _format_value(name, rule_to_json(field, field.default))
-    return texts
+            text_by_rule[name] = _format_value(name, rule_to_json(field, field.default))
+    return text_by_rule
 
 
 def fill_missing_rules(base: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,13 +140,13 @@ def _parse_value(name: str, field: Field[Any], text: str) -> object:
     """Parse the text of a rule's value, and return the JSON value."""
     if text == _NONE and is_optional(field):
         return None
-    kind = get_rule_value_type(field)
-    if is_fraction(field) or kind is str:
+    value_type = get_rule_value_type(field)
+    if is_fraction(field) or value_type is str:
         # Fractions are text in JSON too; they are validated when the JSON is parsed.
         return text
-    if kind is bool:
+    if value_type is bool:
         return _parse_boolean(name, text)
-    if kind is tuple:
+    if value_type is tuple:
         return [
             _parse_whole_number(name, part.strip(), "whole numbers, such as 10,5,2")
             for part in (text.split(",") if text else ())
@@ -213,16 +213,19 @@ def override_policy_parameters(
     }
     for name in changes:
         if name not in field_by_name:
-            names = ", ".join(field_by_name) or "none"
-            raise ValueError(f"{name}: no such parameter of {policy.name} (available: {names})")
-    values = {
+            parameter_names = ", ".join(field_by_name) or "none"
+            raise ValueError(
+                f"{name}: no such parameter of {policy.name} (available: {parameter_names})"
+            )
+    value_by_name = {
         name: _parse_parameter(field_by_name[name], text.strip()) for name, text in changes.items()
     }
     policy_object: Any = policy
-    changed: SelectionPolicy = replace(
-        policy_object, **{_FIELD_BY_POLICY_TYPE[type(policy)]: replace(parameters, **values)}
+    changed_policy: SelectionPolicy = replace(
+        policy_object,
+        **{_FIELD_BY_POLICY_TYPE[type(policy)]: replace(parameters, **value_by_name)},
     )
-    return changed
+    return changed_policy
 
 
 def split_changes(
@@ -263,27 +266,27 @@ def _get_parameter_fields(value: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401
 
 
 def _format_parameter(parameters: object, field: Field[Any]) -> str:
-    number = getattr(parameters, field.name)
-    if isinstance(number, bool):
-        return "true" if number else "false"
-    if isinstance(number, float):
+    parameter_value = getattr(parameters, field.name)
+    if isinstance(parameter_value, bool):
+        return "true" if parameter_value else "false"
+    if isinstance(parameter_value, float):
         # The shortest decimal that equals the double, never with an exponent.
-        return f"{Decimal(repr(number)):f}".removesuffix(".0")
-    return str(to_json_value(number, as_decimal=field.name in _FRACTIONS))
+        return f"{Decimal(repr(parameter_value)):f}".removesuffix(".0")
+    return str(to_json_value(parameter_value, as_decimal=field.name in _FRACTIONS))
 
 
 def _parse_parameter(field: Field[Any], text: str) -> object:
-    kind = get_rule_value_type(field)
-    if kind is bool:
+    value_type = get_rule_value_type(field)
+    if value_type is bool:
         return _parse_boolean(field.name, text)
-    return _parse_number(field, kind, text)
+    return _parse_number(field, value_type, text)
 
 
 def _parse_number(field: Field[Any], kind: type, text: str) -> int | float:
     is_decimal = kind is float or field.name in _FRACTIONS
     if (_DECIMAL if is_decimal else _WHOLE).fullmatch(text) is None:
-        meaning = "a decimal, such as 0.01" if is_decimal else "a whole number"
-        raise ValueError(f"{field.name}: must be {meaning}, not {text!r}")
+        expected_format = "a decimal, such as 0.01" if is_decimal else "a whole number"
+        raise ValueError(f"{field.name}: must be {expected_format}, not {text!r}")
     if kind is float:
         return float(text)
     return int(Decimal(text) * UNIT) if field.name in _FRACTIONS else int(text)

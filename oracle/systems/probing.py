@@ -94,32 +94,32 @@ def select_due_probes(
         models: the models that a node must have on disk for the task.
         with_companions: whether two other nodes do the same work, so that the task gets a score.
     """
-    available = [
+    available_nodes = [
         node
         for node in nodes
         if node.version is not None
         and find_unavailability_reason(node, time, rules) is None
         and models <= set(node.models)
     ]
-    available.sort(key=lambda node: _get_urgency_key(node, time, rules))
+    available_nodes.sort(key=lambda node: _get_urgency_key(node, time, rules))
     probes: list[Probe] = []
     busy_addresses: set[Address] = set()
-    for node in available:
+    for node in available_nodes:
         is_due = (
             is_idle_in_window(node, window) and window.compute_probe_due_time(node.address) <= time
         )
         if is_due and node.address not in busy_addresses:
             free_nodes = [
                 candidate
-                for candidate in available
+                for candidate in available_nodes
                 if candidate.address not in busy_addresses and candidate is not node
             ]
-            team = [
+            probed_nodes = [
                 node,
                 *(_choose_probe_companions(node, free_nodes, window) if with_companions else ()),
             ]
-            busy_addresses.update(member.address for member in team)
-            probes.append(_build_probe(team))
+            busy_addresses.update(member.address for member in probed_nodes)
+            probes.append(_build_probe(probed_nodes))
     return probes
 
 
@@ -132,8 +132,8 @@ def _get_urgency_key(node: Node, time: int, rules: Rules) -> tuple[int, int, Add
     if node.last_start is None:
         return 0, 0, node.address
     reliability = compute_reliability(node, time, rules)
-    rank = 1 if reliability < _NEARLY_EXCLUDED else 2 if reliability < _RECOVERING else 3
-    return rank, node.last_start, node.address
+    urgency = 1 if reliability < _NEARLY_EXCLUDED else 2 if reliability < _RECOVERING else 3
+    return urgency, node.last_start, node.address
 
 
 def _choose_probe_companions(

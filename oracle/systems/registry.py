@@ -187,8 +187,8 @@ def compute_rule_changes(rules: Rules) -> dict[str, str]:
         ValueError: there is no rule set of that name.
     """
     published = get_published_rules(rules.name)
-    texts = format_rule_values(json.loads(rules.to_json()))
-    return {name: text for name, text in texts.items() if published.get(name) != text}
+    text_by_rule = format_rule_values(json.loads(rules.to_json()))
+    return {name: text for name, text in text_by_rule.items() if published.get(name) != text}
 
 
 def get_rules(name: str) -> Rules:

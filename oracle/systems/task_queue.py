@@ -210,22 +210,22 @@ class WaitingTasks:
         load_group_tasks: Callable[[AbstractSet[GroupKey]], Iterable[Task]],
     ) -> None:
         """Apply changed tasks; `load_group_tasks` returns all tasks of the given groups."""
-        grouped: dict[GroupKey, list[Task]] = {}
+        tasks_by_group: dict[GroupKey, list[Task]] = {}
         for task in tasks:
             if task.group is not None:
-                grouped.setdefault(task.group, []).append(task)
+                tasks_by_group.setdefault(task.group, []).append(task)
             else:
                 self._requeue({task.key: task})
         new_groups = {
             group
-            for group, changed_tasks in grouped.items()
+            for group, changed_tasks in tasks_by_group.items()
             if group not in self._groups and any(map(is_waiting, changed_tasks))
         }
         self._groups |= {group: {} for group in new_groups}
         for group_task in load_group_tasks(new_groups) if new_groups else ():
             if group_task.group is not None:
-                grouped[group_task.group].append(group_task)
-        for group, changed_tasks in grouped.items():
+                tasks_by_group[group_task.group].append(group_task)
+        for group, changed_tasks in tasks_by_group.items():
             if group in self._groups:
                 self._update_waiting_group(group, changed_tasks)
 
@@ -240,8 +240,8 @@ class WaitingTasks:
         for key in task_by_key:
             self.line.discard(key)
         waiting = [task for task in task_by_key.values() if is_waiting(task)]
-        unscored = [task for task in task_by_key.values() if task.scored_in is None]
-        for item in self._line_up(waiting, unscored) if waiting else ():
+        unscored_tasks = [task for task in task_by_key.values() if task.scored_in is None]
+        for item in self._line_up(waiting, unscored_tasks) if waiting else ():
             self.line.add(item)
         return bool(waiting)
 
@@ -264,13 +264,13 @@ def build_queue(
         if sum(task.created_at is not None for task in tasks) >= _get_group_size(tasks)
         and not is_group_unstartable(tasks)
     }
-    items = []
+    queue_items = []
     for task in waiting:
         if task.group is None:
-            items.append(QueueItem(task, value_of(task), frozenset()))
+            queue_items.append(QueueItem(task, value_of(task), frozenset()))
         elif task.group in nodes_by_group:
-            items.append(QueueItem(task, value_of(task), nodes_by_group[task.group]))
-    return sort_items_by_value(items)
+            queue_items.append(QueueItem(task, value_of(task), nodes_by_group[task.group]))
+    return sort_items_by_value(queue_items)
 
 
 def is_group_unstartable(tasks: Collection[Task]) -> bool:
@@ -281,9 +281,9 @@ def is_group_unstartable(tasks: Collection[Task]) -> bool:
     would never be compared.
     """
     ended_tasks = [task for task in tasks if task.ending is not None]
-    is_given_up = any(task.abort_reason in _GROUP_ENDING_REASONS for task in tasks)
+    was_group_ended = any(task.abort_reason in _GROUP_ENDING_REASONS for task in tasks)
     is_broken = any(task.started_at is None and not task.runs for task in ended_tasks)
-    return is_given_up or is_broken or 0 < _get_group_size(tasks) <= 2 * len(ended_tasks)
+    return was_group_ended or is_broken or 0 < _get_group_size(tasks) <= 2 * len(ended_tasks)
 
 
 def collect_tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
@@ -291,11 +291,11 @@ def collect_tasks_by_group(tasks: Iterable[Task]) -> dict[GroupKey, list[Task]]:
 
     Tasks without a group are left out.
     """
-    groups: dict[GroupKey, list[Task]] = {}
+    tasks_by_group: dict[GroupKey, list[Task]] = {}
     for task in tasks:
         if task.group is not None:
-            groups.setdefault(task.group, []).append(task)
-    return groups
+            tasks_by_group.setdefault(task.group, []).append(task)
+    return tasks_by_group
 
 
 def find_queue_drop(task: Task, group_tasks: Collection[Task]) -> QueueDrop | None:
@@ -309,11 +309,11 @@ def find_queue_drop(task: Task, group_tasks: Collection[Task]) -> QueueDrop | No
         return QueueDrop((task.key,), None)
     if not all(map(is_waiting, group_tasks)):
         return None
-    oldest_first = sorted(
+    tasks_by_age = sorted(
         group_tasks,
         key=lambda group_task: (group_task.created_at or BEFORE_EVERYTHING, group_task.key),
     )
-    return QueueDrop(tuple(group_task.key for group_task in oldest_first), task.group)
+    return QueueDrop(tuple(group_task.key for group_task in tasks_by_age), task.group)
 
 
 def _get_group_size(tasks: Collection[Task]) -> int:

@@ -122,10 +122,16 @@ def _find_weighted_index(weights: "list[int] | array[int]", number: int) -> tupl
         sum(weights[offset : offset + _STRIDE]) for offset in range(0, len(weights), _STRIDE)
     ]
     cumulative_sums = list(accumulate(stride_sums, initial=0))
-    x = number % cumulative_sums[-1]
-    stride_index = bisect_right(cumulative_sums, x) - 1
-    start = stride_index * _STRIDE
+    drawn_weight = number % cumulative_sums[-1]
+    stride_index = bisect_right(cumulative_sums, drawn_weight) - 1
+    stride_start = stride_index * _STRIDE
     stride_sums_within = list(
-        accumulate(weights[start : start + _STRIDE], initial=cumulative_sums[stride_index])
+        accumulate(
+            weights[stride_start : stride_start + _STRIDE], initial=cumulative_sums[stride_index]
+        )
     )
-    return start + bisect_right(stride_sums_within, x) - 1, x, cumulative_sums[-1]
+    return (
+        stride_start + bisect_right(stride_sums_within, drawn_weight) - 1,
+        drawn_weight,
+        cumulative_sums[-1],
+    )

@@ -173,12 +173,16 @@ class RepeatedWarning:
 
         The count restarts if the reason differs from the endpoint's previous warning.
         """
-        last_reason, count = self._last_warning_by_endpoint.get(endpoint, ("", 0))
-        count = count + 1 if last_reason == reason else 1
-        self._last_warning_by_endpoint[endpoint] = reason, count
-        if is_power_of_two(count):
+        last_reason, repeat_count = self._last_warning_by_endpoint.get(endpoint, ("", 0))
+        repeat_count = repeat_count + 1 if last_reason == reason else 1
+        self._last_warning_by_endpoint[endpoint] = reason, repeat_count
+        if is_power_of_two(repeat_count):
             logger = get_logger()
             extra_fields = {} if instance is None else {"instance": instance}
             logger.warning(
-                self._event, endpoint=endpoint, reason=reason, in_a_row=count, **extra_fields
+                self._event,
+                endpoint=endpoint,
+                reason=reason,
+                in_a_row=repeat_count,
+                **extra_fields,
             )

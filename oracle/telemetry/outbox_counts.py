@@ -51,10 +51,10 @@ class BucketCounts:
         return bucket_counts
 
     def copy(self) -> "BucketCounts":
-        duplicate = BucketCounts(self.bounds)
-        duplicate._counts = self._counts[:]
-        duplicate.value_sum = self.value_sum
-        return duplicate
+        copied_counts = BucketCounts(self.bounds)
+        copied_counts._counts = self._counts[:]
+        copied_counts.value_sum = self.value_sum
+        return copied_counts
 
     def iterate_cumulative_buckets(self) -> Iterator[tuple[str, float]]:
         """Yield pairs (upper bound, number of values up to the bound), as Prometheus expects."""

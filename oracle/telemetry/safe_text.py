@@ -55,18 +55,18 @@ def escape_unprintable(text: str) -> str:
 
 def _strip_url(url: str) -> str:
     try:
-        parts = urlsplit(url)
+        url_parts = urlsplit(url)
     except ValueError:
         # Text from other programs may look like a URL without being valid.
         return f"{url.partition('://')[0]}://{REDACTED}"
     try:
-        port = f":{parts.port}" if parts.port else ""
+        port = f":{url_parts.port}" if url_parts.port else ""
     except ValueError:
         port = ""
     # A SQLite URL is a file path without secrets.
-    if parts.scheme.startswith("sqlite"):
+    if url_parts.scheme.startswith("sqlite"):
         return url
     # A numeric fragment tells apart the endpoints of one host (rpc/endpoints/endpoint_list.py).
-    key_position = _KEY_POSITION.fullmatch(parts.fragment)
+    key_position = _KEY_POSITION.fullmatch(url_parts.fragment)
     fragment = f"#{key_position[0]}" if key_position else ""
-    return f"{parts.scheme}://{parts.hostname or ''}{port}{fragment}"
+    return f"{url_parts.scheme}://{url_parts.hostname or ''}{port}{fragment}"

@@ -82,9 +82,9 @@ def start_span(name: str, **attributes: object) -> Iterator[TraceSpan]:
         yield TraceSpan(name, None, attributes, 0)
         return
     thread_spans = _state.thread_spans
-    parent = thread_spans.open_spans[-1] if thread_spans.open_spans else None
-    new_span = TraceSpan(name, parent, attributes)
-    if parent is None:
+    parent_span = thread_spans.open_spans[-1] if thread_spans.open_spans else None
+    new_span = TraceSpan(name, parent_span, attributes)
+    if parent_span is None:
         # An id of 0 is invalid (W3C Trace Context, section 3.2.2.3).
         new_span.trace_id = getrandbits(_TRACE_ID_BITS) or 1
     thread_spans.open_spans.append(new_span)
@@ -103,7 +103,7 @@ def start_span(name: str, **attributes: object) -> Iterator[TraceSpan]:
 
 def _export_trace(thread_spans: _ThreadSpans) -> None:
     """Export the finished trace, unless it was idle."""
-    trace, thread_spans.recorded_spans = thread_spans.recorded_spans, []
+    trace_spans, thread_spans.recorded_spans = thread_spans.recorded_spans, []
     exporter = _state.exporter
-    if exporter is not None and not (trace[0].is_idle and trace[0].error is None):
-        exporter(trace)
+    if exporter is not None and not (trace_spans[0].is_idle and trace_spans[0].error is None):
+        exporter(trace_spans)

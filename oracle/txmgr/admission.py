@@ -154,9 +154,10 @@ def preflight_calls(
     simulated_calls = [
         _build_simulated_call(context, intent, heads) for intent in accepted_intents
     ]
-    results = context.preflight_all(simulated_calls)
+    preflight_results = context.preflight_all(simulated_calls)
     result_by_intent = {
-        intent.id: result for intent, result in zip(accepted_intents, results, strict=True)
+        intent.id: result
+        for intent, result in zip(accepted_intents, preflight_results, strict=True)
     }
     for intent in accepted_intents:
         count_preflight_result(intent.request.kind, result_by_intent[intent.id])
@@ -205,13 +206,13 @@ def _select_due_intents(
     early_decisions = (
         decide_calls(uow, context, early_intents, heads, CallStage.WAIT) if early_intents else []
     )
-    waiting_ids = {
+    undecided_ids = {
         intent.id
         for intent, decision in zip(early_intents, early_decisions, strict=True)
         if decision.is_accepted
         and (intent.request.deadline is None or now <= intent.request.deadline)
     }
-    return [intent for intent in planned if intent.id not in waiting_ids]
+    return [intent for intent in planned if intent.id not in undecided_ids]
 
 
 def _decide_calls_before_preflight(
@@ -340,16 +341,16 @@ def _mark_calls_ready(
             obstacles.append(obstacle)
             if obstacle is None:
                 prepared_ids[_get_exclusive_key(call.intent)] = call.intent.id
-    pairs = list(zip(priced_calls, obstacles, strict=True))
-    affordable = [call for call, reason in pairs if reason is None]
-    if affordable:
+    calls_with_obstacles = list(zip(priced_calls, obstacles, strict=True))
+    affordable_calls = [call for call, reason in calls_with_obstacles if reason is None]
+    if affordable_calls:
         with context.write_transaction() as uow:
-            for call in affordable:
+            for call in affordable_calls:
                 uow.outbox.intents.mark_ready(call.intent, call.gas_limit, call.cost, stamp)
-    results = [_build_ready_result(affordable)] if affordable else []
+    results = [_build_ready_result(affordable_calls)] if affordable_calls else []
     return results + [
         defer_call(context, call.intent, heads, reason)
-        for call, reason in pairs
+        for call, reason in calls_with_obstacles
         if reason is not None
     ]
 
@@ -386,15 +387,15 @@ def _find_payment_obstacle(
     because at most one of the two is mined.
     """
     context = budget.context
-    stuck = find_takeover_target(uow, context, call.intent)
-    if stuck is None:
+    stuck_nonce = find_takeover_target(uow, context, call.intent)
+    if stuck_nonce is None:
         reason = budget.find_spending_obstacle(call.intent, call.cost)
         if reason is None:
             budget.reserve_cost(call.cost)
-    elif call.cost > compute_nonce_budget(uow, context, stuck.slot):
+    elif call.cost > compute_nonce_budget(uow, context, stuck_nonce.slot):
         reason = "cost_cap", f"up to {call.cost} wei, more than [limits] allows for this nonce"
     else:
-        reason = find_balance_obstacle(uow, context, budget.balance, call.cost, stuck.slot)
+        reason = find_balance_obstacle(uow, context, budget.balance, call.cost, stuck_nonce.slot)
     if reason is None:
         return None
     error_class, text = reason

@@ -42,13 +42,13 @@ def attribute_used_nonce(
     if not context.search_backoff.is_due(slot.nonce, heads.final.number):
         return None
     query = NonceQuery(context.account.chain_id, context.account.address, slot.nonce)
-    evidence = find_nonce_use(context.sender_account.pool_view, query, heads.final)
-    use = evidence.use
-    if use is not None and evidence.is_agreed and use.hash not in own_hashes:
+    nonce_evidence = find_nonce_use(context.sender_account.pool_view, query, heads.final)
+    use = nonce_evidence.use
+    if use is not None and nonce_evidence.is_agreed and use.hash not in own_hashes:
         hashes = [attempt.signed.tx_hash for attempt in attempts]
         # If one of these endpoints returns a receipt for the daemon's own transaction, the
         # evidence contradicts itself, and no foreign use is recorded.
-        if not hashes or evidence.endpoints.isdisjoint(
+        if not hashes or nonce_evidence.endpoints.isdisjoint(
             receipt_quorum.endpoints - receipt_quorum.list_endpoints_without_receipt(hashes)
         ):
             return record_foreign_use(context, slot, use)

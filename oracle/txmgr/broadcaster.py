@@ -49,9 +49,11 @@ def send_attempts(
     Raises:
         FatalError: the endpoints do not serve the chain of the transactions.
     """
-    results = _send_and_record_attempts(context, unsent_attempts, heads)
+    send_results = _send_and_record_attempts(context, unsent_attempts, heads)
     return StepResult(
-        "sent", unsent_attempts[0][1].intent_id, _describe_send_results(unsent_attempts, results)
+        "sent",
+        unsent_attempts[0][1].intent_id,
+        _describe_send_results(unsent_attempts, send_results),
     )
 
 
@@ -67,17 +69,17 @@ def rebroadcast_attempt(
     Raises:
         FatalError: the endpoints do not serve the chain of the transaction.
     """
-    (result,) = _send_and_record_attempts(context, [(slot, attempt)], heads)
-    error_class = None if result.is_accepted else result.outcome.value
+    (send_result,) = _send_and_record_attempts(context, [(slot, attempt)], heads)
+    error_class = None if send_result.is_accepted else send_result.outcome.value
     if error_class == attempt.last_error_class:
         # Do not double the wait if funds are lacking: ether may arrive with any block, and these
         # bytes must be sent again before a fee bump is due.
-        if result.outcome is not SendOutcome.FUNDS:
+        if send_result.outcome is not SendOutcome.FUNDS:
             context.rebroadcast_backoff.double_wait(attempt.id)
-        return result.outcome, None
+        return send_result.outcome, None
     context.rebroadcast_backoff.reset_wait(attempt.id)
-    detail = _describe_send_results([(slot, attempt)], [result])
-    return result.outcome, StepResult("sent", attempt.intent_id, detail)
+    result_text = _describe_send_results([(slot, attempt)], [send_result])
+    return send_result.outcome, StepResult("sent", attempt.intent_id, result_text)
 
 
 def _send_and_record_attempts(
@@ -86,16 +88,16 @@ def _send_and_record_attempts(
     context.check_can_send()
     attempts = [attempt for _, attempt in slots_and_attempts]
     with start_span("send", **build_trace_attributes(attempts)) as traced:
-        results = send_raw_transactions(
+        send_results = send_raw_transactions(
             context.sender_account.pool, [attempt.signed.raw for attempt in attempts]
         )
-        traced.attributes["answers"] = " ".join(result.outcome for result in results)
+        traced.attributes["answers"] = " ".join(result.outcome for result in send_results)
     with context.write_transaction() as uow:
-        for pair, result in zip(slots_and_attempts, results, strict=True):
+        for pair, result in zip(slots_and_attempts, send_results, strict=True):
             _record_result(uow, context, pair, result, heads)
-    for result in results:
+    for result in send_results:
         _raise_on_wrong_chain(result)
-    return results
+    return send_results
 
 
 def build_trace_attributes(attempts: Sequence[Attempt]) -> dict[str, object]:
@@ -127,8 +129,8 @@ def _record_result(
     heads: Heads,
 ) -> None:
     slot, attempt = slot_and_attempt
-    error = None if result.is_accepted else f"{result.outcome.value}: {result.text}"
-    uow.outbox.slots.record_send(slot, attempt, heads.latest.number, error, context.stamp)
+    error_text = None if result.is_accepted else f"{result.outcome.value}: {result.text}"
+    uow.outbox.slots.record_send(slot, attempt, heads.latest.number, error_text, context.stamp)
     kind = _PAUSE_KIND_BY_OUTCOME.get(result.outcome)
     accounts = uow.outbox.accounts
     # Keep an earlier pause, because an operator has to review its reason.

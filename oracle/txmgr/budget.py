@@ -106,15 +106,15 @@ def find_tightest_limit(
 ) -> tuple[int, str]:
     """Return the maximum cost in wei of a nonce without a receipt, and the limiting setting."""
     slot_cost = uow.outbox.slots.compute_cost_wei(slot)
-    bounds = [
+    limits_with_settings = [
         (context.sender_account.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")
     ]
     for seconds, limit, spent in _load_spending_windows(uow, context):
         # The amount spent includes the reserved cost of open transactions of any age.
-        bounds.append(
+        limits_with_settings.append(
             (limit - spent + slot_cost, f"limits.max_cost_per_{_format_window_name(seconds)}_wei")
         )
-    return min(bounds)
+    return min(limits_with_settings)
 
 
 def find_balance_obstacle(
@@ -177,8 +177,8 @@ def compute_runway_seconds(
 
     The result is None if nothing was spent. `now` is in unix seconds.
     """
-    spent = uow.outbox.slots.sum_committed_wei(account, now - DAY_SECONDS)
-    return balance * DAY_SECONDS / spent if spent else None
+    spent_wei = uow.outbox.slots.sum_committed_wei(account, now - DAY_SECONDS)
+    return balance * DAY_SECONDS / spent_wei if spent_wei else None
 
 
 def update_budget_metrics(uow: UnitOfWork, context: AccountContext) -> None:
@@ -199,14 +199,14 @@ def _load_spending_windows(uow: UnitOfWork, context: AccountContext) -> list[tup
     were paid recently even if the clock was wrong.
     """
     caps, now, slots = context.sender_account.caps, context.stamp.at, uow.outbox.slots
-    windows = ((HOUR_SECONDS, caps.cost_per_hour), (DAY_SECONDS, caps.cost_per_day))
+    spending_windows = ((HOUR_SECONDS, caps.cost_per_hour), (DAY_SECONDS, caps.cost_per_day))
     return [
         (
             seconds,
             limit,
             slots.sum_committed_wei(context.account, now - seconds, now + DAY_SECONDS),
         )
-        for seconds, limit in windows
+        for seconds, limit in spending_windows
         if limit is not None
     ]
 

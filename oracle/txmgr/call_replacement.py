@@ -95,10 +95,10 @@ def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replace
         context.sender_account.pool_view, self_call, context.registry.decode_refusal
     )
     # On some rollups, a plain transfer costs more than 21,000 gas, because data is charged in gas.
-    limit = (
+    gas_limit = (
         PLAIN_GAS if preflight_result.gas <= PLAIN_GAS else add_gas_margin(preflight_result.gas)
     )
-    replacement, cap_reason = price_replacement(context, unconfirmed, limit, "0x")
+    replacement, cap_reason = price_replacement(context, unconfirmed, gas_limit, "0x")
     if replacement is None:
         raise InputError(
             f"cannot cancel the call with nonce {slot.nonce}: a no-op cannot land: {cap_reason}"
@@ -129,9 +129,11 @@ def _replace_call(
     with context.write_transaction() as uow:
         # Check all conditions again in the transaction that reserves the cost and assigns the
         # nonce: the database may have changed during the requests.
-        is_same = _find_call_ready_to_take_over(uow, context) == ready_intent
-        is_same = is_same and find_takeover_target(uow, context, ready_intent) == unconfirmed
-        if not is_same or replacement.max_cost > compute_nonce_budget(uow, context, slot):
+        is_same_call = _find_call_ready_to_take_over(uow, context) == ready_intent
+        is_same_call = (
+            is_same_call and find_takeover_target(uow, context, ready_intent) == unconfirmed
+        )
+        if not is_same_call or replacement.max_cost > compute_nonce_budget(uow, context, slot):
             return None
         uow.outbox.intents.raise_reserved_cost(ready_intent, replacement.max_cost)
         _reassign_nonce(

@@ -67,23 +67,23 @@ def confirm_transactions(context: AccountContext, heads: Heads) -> StepResult | 
     settled_nonces = {
         candidate.nonce for candidate in _find_slots_awaiting_finality(context, slots, heads)
     }
-    selected, deferred_count = _select_slots_to_check(
+    selected_slots, deferred_count = _select_slots_to_check(
         context, [candidate for candidate in slots if candidate.nonce not in settled_nonces], heads
     )
     with context.store.read_transaction() as uow:
-        watched = uow.outbox.slots.load_attempts(selected)
-    confirmation_pass = _ConfirmationPass(context, heads, watched)
-    results: list[StepResult] = []
-    for slot, attempts in watched:
+        attempts_by_slot = uow.outbox.slots.load_attempts(selected_slots)
+    confirmation_pass = _ConfirmationPass(context, heads, attempts_by_slot)
+    step_results: list[StepResult] = []
+    for slot, attempts in attempts_by_slot:
         if slot.nonce < confirmation_pass.used_nonce_count or not confirmation_pass.can_skip_slot(
             slot, attempts
         ):
             with start_span("confirm", **build_trace_attributes(attempts)) as traced:
                 step = confirmation_pass.process_slot(slot, attempts)
                 traced.record_result({} if step is None else {"did": step.action})
-            results += [step] if step is not None else []
+            step_results += [step] if step is not None else []
     confirmation_pass.update_metrics(deferred_count)
-    return merge_results("confirmed", results)
+    return merge_results("confirmed", step_results)
 
 
 @dataclass
@@ -253,12 +253,15 @@ def _select_slots_to_check(
     ]
     if len(final_slots) <= MAX_DECISIONS_PER_PASS:
         return list(slots), 0
-    half = MAX_DECISIONS_PER_PASS // 2
-    remaining = final_slots[half:]
-    start = heads.latest.number * half % len(remaining)
+    half_limit = MAX_DECISIONS_PER_PASS // 2
+    remaining_slots = final_slots[half_limit:]
+    start_index = heads.latest.number * half_limit % len(remaining_slots)
     selected_nonces = {
         slot.nonce
-        for slot in (*final_slots[:half], *(remaining[start:] + remaining[:start])[:half])
+        for slot in (
+            *final_slots[:half_limit],
+            *(remaining_slots[start_index:] + remaining_slots[:start_index])[:half_limit],
+        )
     }
     deferred_nonces = {slot.nonce for slot in final_slots} - selected_nonces
     return [slot for slot in slots if slot.nonce not in deferred_nonces], len(deferred_nonces)

@@ -90,8 +90,10 @@ class RebroadcastBackoff:
         """Double the wait of an attempt whose result was the same as the last time."""
         if len(self._wait_blocks_by_attempt) > _MAX_ENTRIES:
             self._wait_blocks_by_attempt.clear()
-        doubled = 2 * self.get_wait_blocks(attempt_id)
-        self._wait_blocks_by_attempt[attempt_id] = min(doubled, _MAX_REBROADCAST_BLOCKS)
+        doubled_wait_blocks = 2 * self.get_wait_blocks(attempt_id)
+        self._wait_blocks_by_attempt[attempt_id] = min(
+            doubled_wait_blocks, _MAX_REBROADCAST_BLOCKS
+        )
 
     def reset_wait(self, attempt_id: int) -> None:
         """Reset an attempt to the shortest wait, because its result has changed."""
@@ -127,23 +129,25 @@ class BlockedSimulations:
         """
         reason_by_function: dict[tuple[Address, str], str | None] = {}
         for call, result in zip(calls, results, strict=True):
-            function = call.to, call.calldata[:SELECTOR_DIGITS]
+            function_key = call.to, call.calldata[:SELECTOR_DIGITS]
             is_unknown = result.outcome is PreflightOutcome.UNKNOWN
-            if is_unknown or function not in reason_by_function:
-                reason_by_function[function] = result.reason if is_unknown else None
-        for function, reason in reason_by_function.items():
+            if is_unknown or function_key not in reason_by_function:
+                reason_by_function[function_key] = result.reason if is_unknown else None
+        for function_key, reason in reason_by_function.items():
             if reason is None:
-                self._span_by_function.pop(function, None)
+                self._span_by_function.pop(function_key, None)
                 continue
-            since, last, _ = self._span_by_function.get(function, (now, now, ""))
-            since = now if now - last > _BLOCKED_SPAN_SECONDS else since
-            self._span_by_function[function] = since, now, reason
+            first_seen_at, last_seen_at, _ = self._span_by_function.get(
+                function_key, (now, now, "")
+            )
+            first_seen_at = now if now - last_seen_at > _BLOCKED_SPAN_SECONDS else first_seen_at
+            self._span_by_function[function_key] = first_seen_at, now, reason
 
     def find_reason(self, now: float) -> str | None:
         """Return why calls have not been sent for two minutes, or None."""
         for since, last, reason in list(self._span_by_function.values()):
-            is_recent = now - last <= _BLOCKED_SPAN_SECONDS
-            if is_recent and last - since >= MAX_BLOCKED_SECONDS:
+            was_seen_recently = now - last <= _BLOCKED_SPAN_SECONDS
+            if was_seen_recently and last - since >= MAX_BLOCKED_SECONDS:
                 return f"simulations have had no clear result for {now - since:.0f} s: {reason}"
         return None
 
@@ -292,17 +296,19 @@ class AccountContext:
 
         `contract` defaults to the account's contract.
         """
-        target = contract or self.sender_account.domain.contract
-        call = SimulatedCall(self.account.address, target, calldata)
+        recipient = contract or self.sender_account.domain.contract
+        call = SimulatedCall(self.account.address, recipient, calldata)
         return self.preflight_all([call])[0]
 
     def preflight_all(self, calls: Sequence[SimulatedCall]) -> list[PreflightResult]:
         """Simulate several calls on the synced endpoints, with one batch for each endpoint."""
         if not calls:
             return []
-        results = preflight_all(self.get_synced_pool_view(), calls, self.registry.decode_refusal)
-        self.blocked_simulations.record_results(calls, results, self.clock())
-        return results
+        preflight_results = preflight_all(
+            self.get_synced_pool_view(), calls, self.registry.decode_refusal
+        )
+        self.blocked_simulations.record_results(calls, preflight_results, self.clock())
+        return preflight_results
 
     def fetch_fee_market(self) -> FeeMarket:
         """Fetch the fee market from synced endpoints, because the fees of others are stale.
@@ -358,8 +364,8 @@ class AccountContext:
     def is_final(self, block_number: int, heads: Heads) -> bool:
         """Return whether a block is final and has enough confirmations."""
         # Counted from the final block, because a single endpoint may have made up the newest one.
-        below_final = max(0, self.confirmations - self.finality_depth)
-        return block_number <= heads.final.number - below_final
+        additional_depth = max(0, self.confirmations - self.finality_depth)
+        return block_number <= heads.final.number - additional_depth
 
 
 class WriteAttemptedError(Exception):
@@ -396,9 +402,9 @@ def describe_dry_run(action: Callable[[], StepResult | None], fallback_text: str
         OracleError: the action failed.
     """
     try:
-        step = action()
+        step_result = action()
     except DryRunSignatureError as error:
         return str(error)
     except WriteAttemptedError:
         return fallback_text
-    return None if step is None else f"{step.action} {step.detail}".rstrip()
+    return None if step_result is None else f"{step_result.action} {step_result.detail}".rstrip()

@@ -62,11 +62,15 @@ def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:
         if newest is None
         else uow.blocks.list_canonical(newest.number - _BLOCK_SAMPLE, newest.number)
     )
-    gaps = sorted(
+    sorted_block_seconds = sorted(
         -(-(new.time - old.time) // (new.number - old.number))
         for old, new in pairwise(recent_blocks)
     )
-    slow_gap = gaps[(len(gaps) - 1) * 3 // 4] if gaps else 1
+    slow_gap = (
+        sorted_block_seconds[(len(sorted_block_seconds) - 1) * 3 // 4]
+        if sorted_block_seconds
+        else 1
+    )
     # Timestamps are whole seconds, so the gap is 0 on chains with faster blocks.
     return blocks * max(1, slow_gap)
 
@@ -105,8 +109,14 @@ def decide_on_deadline(
     context: AccountContext, uow: UnitOfWork, intent: Intent, heads: Heads
 ) -> Decision | None:
     """Return the decision to end a call that cannot meet its deadline, or None if it can."""
-    reason = find_deadline_obstacle(context, uow, intent.request.deadline, heads.latest.time)
-    return None if reason is None else Decision.end(IntentState.EXPIRED, reason, _DEADLINE_CLASS)
+    deadline_obstacle = find_deadline_obstacle(
+        context, uow, intent.request.deadline, heads.latest.time
+    )
+    return (
+        None
+        if deadline_obstacle is None
+        else Decision.end(IntentState.EXPIRED, deadline_obstacle, _DEADLINE_CLASS)
+    )
 
 
 def handle_refused_call(
@@ -121,8 +131,8 @@ def handle_refused_call(
     """
     if result.is_out_of_gas:
         TOO_BIG.labels(context.role).set(1)
-        text = f"a block has only {fetch_block_gas_limit(context)} gas: {result.reason}"
-        return defer_call(context, intent, heads, ("over_block_gas", text))
+        gas_limit_text = f"a block has only {fetch_block_gas_limit(context)} gas: {result.reason}"
+        return defer_call(context, intent, heads, ("over_block_gas", gas_limit_text))
     kind = context.registry.get_kind(intent)
     return apply_decision(context, intent, kind.on_refused(intent, result, heads))
 
@@ -151,10 +161,12 @@ def store_decision(
         intents.end_unsent_intent(intent, decision.state, text, context.stamp, error_class)
         context.registry.get_kind(intent).on_closed(uow, intent, text)
         return StepResult(f"{kind} {decision.state}", intent.id, text)
-    is_news = intents.postpone_intent(
+    is_new_reason = intents.postpone_intent(
         intent, decision.not_before or 0, decision.reason, context.stamp
     )
-    return StepResult(f"{kind} waits", intent.id, f"{error_class}: {text}") if is_news else None
+    return (
+        StepResult(f"{kind} waits", intent.id, f"{error_class}: {text}") if is_new_reason else None
+    )
 
 
 def defer_call(

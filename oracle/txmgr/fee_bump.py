@@ -161,9 +161,9 @@ def _has_attempts_left(context: AccountContext, unconfirmed: UnconfirmedNonce) -
 
     After the maximum number of attempts, the signed ones are still sent again.
     """
-    has_left = len(unconfirmed.attempts) < context.send_settings.max_attempts
-    ATTEMPTS_EXHAUSTED.labels(context.role).set(int(not has_left))
-    return has_left
+    has_attempts = len(unconfirmed.attempts) < context.send_settings.max_attempts
+    ATTEMPTS_EXHAUSTED.labels(context.role).set(int(not has_attempts))
+    return has_attempts
 
 
 def _is_bump_due(
@@ -205,7 +205,7 @@ def _compute_bump_gas(
     """Return the current gas limit, or a new one if the current one is old or was refused."""
     current_limit = unconfirmed.newest_attempt.signed.gas_limit
     request = unconfirmed.intent.request
-    is_refused = unconfirmed.newest_attempt.last_error_class == SendOutcome.INTRINSIC.value
+    was_gas_too_low = unconfirmed.newest_attempt.last_error_class == SendOutcome.INTRINSIC.value
     first_sent_block = unconfirmed.attempts[0].first_sent_block or 0
     preflight_result = context.preflight(request.calldata, request.contract)
     if preflight_result.outcome is PreflightOutcome.REFUSED and not _is_blocking_later_nonces(
@@ -215,14 +215,14 @@ def _compute_bump_gas(
         # call or `outbox cancel` can use its nonce. A reorg may make the call valid again.
         fail_reason = f"the call would fail ({preflight_result.reason})"
         return _BumpGas(None, f"{fail_reason}; `outbox cancel` frees its nonce")
-    if not is_refused and heads.latest.number - first_sent_block < _REESTIMATE_BLOCKS:
+    if not was_gas_too_low and heads.latest.number - first_sent_block < _REESTIMATE_BLOCKS:
         return _BumpGas(current_limit)
     if preflight_result.outcome is not PreflightOutcome.OK:
         unknown_reason = "a pool refused its gas limit, and no endpoint can estimate its gas"
-        return _BumpGas(None, unknown_reason) if is_refused else _BumpGas(current_limit)
+        return _BumpGas(None, unknown_reason) if was_gas_too_low else _BumpGas(current_limit)
     block_gas_limit = fetch_block_gas_limit(context)
     new_limit = compute_gas_limit(preflight_result.gas, request.calldata, block_gas_limit)
-    if not is_refused:
+    if not was_gas_too_low:
         return _BumpGas(max(new_limit or 0, current_limit))
     return _compute_raised_gas_limit(unconfirmed, new_limit, block_gas_limit)
 
@@ -251,8 +251,8 @@ def _pause_account(context: AccountContext, reason: str) -> None:
 
 def _is_blocking_later_nonces(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bool:
     with context.store.read_transaction() as uow:
-        watched = uow.outbox.slots.list_unfinished(context.account)
-    return any(slot.nonce > unconfirmed.slot.nonce for slot in watched)
+        unfinished_slots = uow.outbox.slots.list_unfinished(context.account)
+    return any(slot.nonce > unconfirmed.slot.nonce for slot in unfinished_slots)
 
 
 def _bump_fee_within_limits(

@@ -28,8 +28,8 @@ RECOVERY_OPTIONS = (
 
 def describe_transaction(use: NonceUse) -> str:
     """Return a transaction's hash, block and target as text."""
-    target = "deploys a contract" if use.to is None else f"calls {use.to}"
-    return f"{use.hash} (block {use.block_number}, {target})"
+    target_text = "deploys a contract" if use.to is None else f"calls {use.to}"
+    return f"{use.hash} (block {use.block_number}, {target_text})"
 
 
 def record_mined_receipt(
@@ -37,7 +37,7 @@ def record_mined_receipt(
 ) -> StepResult:
     """Record a receipt that is not final yet, or a different receipt after a reorg."""
     paid_cost = compute_paid_cost(context, slot, mined_attempt, receipt)
-    mined = CallReceipt(
+    call_receipt = CallReceipt(
         receipt.block_number,
         receipt.block_hash,
         receipt.succeeded,
@@ -46,9 +46,11 @@ def record_mined_receipt(
         l1_fee_wei=paid_cost.l1_fee_wei,
     )
     with context.write_transaction() as uow:
-        uow.outbox.slots.record_receipt(slot, mined_attempt, mined, context.stamp)
-    outcome = "worked" if receipt.succeeded else "failed"
-    return StepResult("mined", mined_attempt.intent_id, f"block {receipt.block_number}, {outcome}")
+        uow.outbox.slots.record_receipt(slot, mined_attempt, call_receipt, context.stamp)
+    outcome_text = "worked" if receipt.succeeded else "failed"
+    return StepResult(
+        "mined", mined_attempt.intent_id, f"block {receipt.block_number}, {outcome_text}"
+    )
 
 
 def record_reorged_receipt(context: AccountContext, slot: NonceSlot) -> StepResult:

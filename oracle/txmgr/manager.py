@@ -35,11 +35,13 @@ def take_over_unsent_calls(context: AccountContext) -> None:
     objection that was posted to this reporter, or the settlement of a contest.
     """
     with context.write_transaction() as uow:
-        count = uow.outbox.intents.take_over_unsent(
+        taken_over_count = uow.outbox.intents.take_over_unsent(
             context.account, context.registry.planned_kinds, context.stamp
         )
-    if count:
-        get_logger().info("unsent_calls_taken_over", sender=context.account.address, calls=count)
+    if taken_over_count:
+        get_logger().info(
+            "unsent_calls_taken_over", sender=context.account.address, calls=taken_over_count
+        )
 
 
 def plan_retry(context: AccountContext, heads: Heads) -> StepResult | None:
@@ -48,8 +50,10 @@ def plan_retry(context: AccountContext, heads: Heads) -> StepResult | None:
     The admission then checks whether the new call is still needed and succeeds in a simulation.
     """
     with context.store.read_transaction() as uow:
-        failed = uow.outbox.intents.list_newest(_MAX_RETRY_CANDIDATES, IntentState.REVERTED)
-    for intent in failed:
+        reverted_intents = uow.outbox.intents.list_newest(
+            _MAX_RETRY_CANDIDATES, IntentState.REVERTED
+        )
+    for intent in reverted_intents:
         if intent.request.account != context.account:
             continue
         kind = context.registry.get_kind(intent)
@@ -78,10 +82,10 @@ def assign_nonces(context: AccountContext, heads: Heads) -> StepResult | None:
     deferrals: list[StepResult] = []
     with context.write_transaction() as uow:
         # Check all conditions again in the transaction that assigns the nonces.
-        ready = _select_assignable_calls(uow, context)
+        ready_intents = _select_assignable_calls(uow, context)
         budget = Budget.from_outbox(uow, context, balance)
-        kind_decisions = decide_calls(uow, context, ready, heads, CallStage.ASSIGN)
-        for intent, kind_decision in zip(ready, kind_decisions, strict=True):
+        kind_decisions = decide_calls(uow, context, ready_intents, heads, CallStage.ASSIGN)
+        for intent, kind_decision in zip(ready_intents, kind_decisions, strict=True):
             cost = intent.max_cost_wei or 0
             obstacle = budget.find_spending_obstacle(intent, cost)
             decision = (
@@ -111,12 +115,14 @@ def _assign_nonce_slot(
 def _build_assigned_result(assignments: Sequence[tuple[Intent, int]]) -> StepResult | None:
     if not assignments:
         return None
-    first, nonce = assignments[0]
+    first_intent, nonce = assignments[0]
     if len(assignments) == 1:
-        return StepResult(f"{first.request.kind} assigned", first.id, f"nonce {nonce}")
+        return StepResult(
+            f"{first_intent.request.kind} assigned", first_intent.id, f"nonce {nonce}"
+        )
     return StepResult(
         "assigned",
-        first.id,
+        first_intent.id,
         format_name_counts([intent.request.kind for intent, _ in assignments]),
     )
 
@@ -129,8 +135,8 @@ def _select_assignable_calls(uow: UnitOfWork, context: AccountContext) -> list[I
     max_in_flight, size = context.send_settings.max_in_flight, context.batch_size
     if max_in_flight is not None:
         size = min(size, max_in_flight - len(uow.outbox.slots.list_unfinished(context.account)))
-    assignable = _iter_calls_within_kind_limits(uow, context, ready)
-    return [intent for intent, _ in zip(assignable, range(size), strict=False)]
+    assignable_calls = _iter_calls_within_kind_limits(uow, context, ready)
+    return [intent for intent, _ in zip(assignable_calls, range(size), strict=False)]
 
 
 def _iter_calls_within_kind_limits(
@@ -173,7 +179,7 @@ def run_step(context: AccountContext, heads: Heads) -> StepResult | None:
     """
     if context.is_halted():
         return None
-    resumed = resume_account_if_funded(context) or resume_account_after_refusal(context)
+    resume_result = resume_account_if_funded(context) or resume_account_after_refusal(context)
     heads = context.correct_newest_time(heads)
-    steps = (stage(context, heads) for stage in _STAGES)
-    return resumed or next((step for step in steps if step is not None), None)
+    stage_results = (stage(context, heads) for stage in _STAGES)
+    return resume_result or next((step for step in stage_results if step is not None), None)

@@ -176,9 +176,9 @@ def _build_missing_nonces_reason(address: Address, missing: Sequence[int]) -> st
 
 
 def _format_names(nonces_or_endpoints: Collection[int | str]) -> str:
-    shown = ", ".join(map(str, islice(nonces_or_endpoints, _MAX_NAMED)))
-    left_out = len(nonces_or_endpoints) - _MAX_NAMED
-    return f"{shown} and {left_out} more" if left_out > 0 else shown
+    shown_names = ", ".join(map(str, islice(nonces_or_endpoints, _MAX_NAMED)))
+    hidden_count = len(nonces_or_endpoints) - _MAX_NAMED
+    return f"{shown_names} and {hidden_count} more" if hidden_count > 0 else shown_names
 
 
 def sync_nonces_at_start(
@@ -236,8 +236,8 @@ def _find_first_foreign_use(context: AccountContext, error: NonceAheadError) -> 
     """
     pool_view, account = context.sender_account.pool_view, context.account
     query = NonceQuery(account.chain_id, account.address, error.next_nonce)
-    evidence = find_nonce_use(pool_view, query, fetch_newest_block(pool_view))
-    return evidence.use if evidence.is_agreed else None
+    nonce_evidence = find_nonce_use(pool_view, query, fetch_newest_block(pool_view))
+    return nonce_evidence.use if nonce_evidence.is_agreed else None
 
 
 def _format_nonce_conflict(context: AccountContext, error: NonceAheadError) -> str:
@@ -252,7 +252,7 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
     """Pause the sender, and log the foreign transaction that used one of its nonces."""
     address = context.account.address
     conflict_text = _format_nonce_conflict(context, error)
-    reason = (
+    pause_reason = (
         f"{conflict_text}: nonce {error.next_nonce} was used by {describe_transaction(use)}; "
         f"{RECOVERY_OPTIONS}; then `qos-oracle outbox release {address}`"
     )
@@ -263,7 +263,7 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
         uow.outbox.accounts.pause(
             context.account,
             PauseKind.FOREIGN,
-            reason + _format_earlier_pause(earlier_pause),
+            pause_reason + _format_earlier_pause(earlier_pause),
             context.stamp,
         )
     if not was_reported:
@@ -277,7 +277,7 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
         act="find out who uses the key; `outbox rebuild --from-chain`, "
         f"`outbox release {address}`",
     )
-    return StepResult("paused", None, reason)
+    return StepResult("paused", None, pause_reason)
 
 
 def _format_earlier_pause(earlier_pause: Pause | None) -> str:

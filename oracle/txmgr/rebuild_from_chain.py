@@ -72,18 +72,20 @@ def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan
         lost_nonces = uow.outbox.slots.list_foreign_nonces(account)
         dropped_nonces = uow.outbox.gaps.list_gaps(account, count.pending)
     lowest_nonce = min([next_nonce or 0, *(nonce for nonce, _ in open_nonces), *lost_nonces])
-    spent = fetch_transactions_by_nonce(
+    transaction_by_nonce = fetch_transactions_by_nonce(
         pool_view, account.address, range(lowest_nonce, count.mined), max_blocks
     )
     # If the account is not stored, start at the oldest transaction found.
-    first_nonce = min(spent, default=count.mined) if next_nonce is None else next_nonce
+    first_nonce = (
+        min(transaction_by_nonce, default=count.mined) if next_nonce is None else next_nonce
+    )
     nonces = range(first_nonce, max(first_nonce, count.pending))
     nonces_ahead = [
         nonce
         for nonce, own_hashes in open_nonces
-        if nonce in spent and spent[nonce].hash not in own_hashes
+        if nonce in transaction_by_nonce and transaction_by_nonce[nonce].hash not in own_hashes
     ]
-    nonces_ahead += [nonce for nonce in lost_nonces if nonce in spent]
+    nonces_ahead += [nonce for nonce in lost_nonces if nonce in transaction_by_nonce]
     return RebuildPlan(
         account=account,
         next_nonce=next_nonce,
@@ -92,7 +94,7 @@ def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan
         nonces=nonces,
         nonces_ahead=nonces_ahead,
         dropped=dropped_nonces,
-        transaction_by_nonce=spent,
+        transaction_by_nonce=transaction_by_nonce,
     )
 
 
@@ -119,11 +121,13 @@ def rebuild_outbox(
         if rebuild_plan.next_nonce is None:
             outbox.accounts.enroll_account(account, rebuild_plan.nonces.start, stamp)
         for nonce in sorted({*rebuild_plan.nonces, *rebuild_plan.nonces_ahead}):
-            spent = rebuild_plan.transaction_by_nonce.get(nonce)
-            tx_hash, mined = (
-                (None, None) if spent is None else (spent.hash, _build_call_receipt(spent))
+            mined_transaction = rebuild_plan.transaction_by_nonce.get(nonce)
+            tx_hash, call_receipt = (
+                (None, None)
+                if mined_transaction is None
+                else (mined_transaction.hash, _build_call_receipt(mined_transaction))
             )
-            outbox.slots.record_rebuilt_nonce(account, nonce, tx_hash, mined, stamp)
+            outbox.slots.record_rebuilt_nonce(account, nonce, tx_hash, call_receipt, stamp)
         for nonce in rebuild_plan.dropped:
             outbox.gaps.reopen_nonce(account, nonce, stamp)
             outbox.intents.add(_build_noop_request(account, nonce), stamp)

@@ -51,12 +51,14 @@ def sign_transaction_as_payer(
     except (SignerRefusedError, WrongSignatureError) as error:
         backoff.start(None)
         is_wrong = isinstance(error, WrongSignatureError)
-        reason = f"{WRONG_SIGNATURE_PREFIX if is_wrong else _SIGNER_REFUSED}: {error}"
+        pause_reason = f"{WRONG_SIGNATURE_PREFIX if is_wrong else _SIGNER_REFUSED}: {error}"
         with context.write_transaction() as uow:
             # Keep an earlier pause, because an operator has to review its reason.
             if uow.outbox.accounts.find_pause(context.account) is None:
-                uow.outbox.accounts.pause(context.account, PauseKind.SIGNER, reason, context.stamp)
-        raise TransientError(f"{context.account.address} is paused: {reason}") from error
+                uow.outbox.accounts.pause(
+                    context.account, PauseKind.SIGNER, pause_reason, context.stamp
+                )
+        raise TransientError(f"{context.account.address} is paused: {pause_reason}") from error
     backoff.reset()
     return signed
 
@@ -102,37 +104,46 @@ def resume_account_after_refusal(context: AccountContext) -> StepResult | None:
 def sign_assigned_calls(context: AccountContext, heads: Heads) -> StepResult | None:
     """Sign calls in the order of their nonces, up to the first one that must not be signed."""
     with context.store.read_transaction() as uow:
-        assigned = _load_unsigned_calls(uow, context)
-        vacant_slot = uow.outbox.slots.find_vacant_slot(context.account) if assigned else None
-    if not assigned or not can_use_account_key(context):
+        assigned_calls = _load_unsigned_calls(uow, context)
+        vacant_slot = (
+            uow.outbox.slots.find_vacant_slot(context.account) if assigned_calls else None
+        )
+    if not assigned_calls or not can_use_account_key(context):
         return None
-    if vacant_slot is not None and vacant_slot.nonce < assigned[0][0].nonce:
-        return _release_nonces(context, assigned, heads)
-    assigned = assigned[: context.batch_size]
-    checks = preflight_calls(context, [intent for _, intent in assigned], heads, CallStage.SIGN)
-    if not checks[0].is_call_admissible:
-        return defer_or_end_call(context, checks[0], heads)
-    signable = [
+    if vacant_slot is not None and vacant_slot.nonce < assigned_calls[0][0].nonce:
+        return _release_nonces(context, assigned_calls, heads)
+    assigned_calls = assigned_calls[: context.batch_size]
+    admission_checks = preflight_calls(
+        context, [intent for _, intent in assigned_calls], heads, CallStage.SIGN
+    )
+    if not admission_checks[0].is_call_admissible:
+        return defer_or_end_call(context, admission_checks[0], heads)
+    signable_calls = [
         assigned_call
         for assigned_call, _ in takewhile(
-            _is_call_within_limits, zip(assigned, checks, strict=True)
+            _is_call_within_limits, zip(assigned_calls, admission_checks, strict=True)
         )
     ]
     fees = (
         context.quote_fees(
-            min(_compute_max_fee_per_gas(context, assigned_call) for _, assigned_call in signable)
+            min(
+                _compute_max_fee_per_gas(context, assigned_call)
+                for _, assigned_call in signable_calls
+            )
         )
-        if signable
+        if signable_calls
         else None
     )
     if fees is None:
         reason = ("fee_above_reserve", "gas or fees rose above the reserved cost")
-        return defer_call(context, assigned[0][1], heads, reason)
-    signed = [(slot, sign_call(context, intent, slot.nonce, fees)) for slot, intent in signable]
+        return defer_call(context, assigned_calls[0][1], heads, reason)
+    signed = [
+        (slot, sign_call(context, intent, slot.nonce, fees)) for slot, intent in signable_calls
+    ]
     with context.write_transaction() as uow:
         for slot, call in signed:
             uow.outbox.slots.store_attempt(slot, call, AttemptReason.FIRST, context.stamp)
-    return _build_signed_result(signable, signed[0][1])
+    return _build_signed_result(signable_calls, signed[0][1])
 
 
 def _build_signed_result(signed_calls: Sequence[_AssignedCall], first: SignedCall) -> StepResult:

@@ -81,8 +81,8 @@ def find_takeover_target(
             continue
         intent = uow.outbox.intents.get(slot.intent_id)
         attempts = uow.outbox.slots.list_attempts(slot)
-        is_sent = bool(attempts) and attempts[-1].sends > 0
-        if intent is not None and intent.request.kind == ready_intent.request.kind and is_sent:
+        was_sent = bool(attempts) and attempts[-1].sends > 0
+        if intent is not None and intent.request.kind == ready_intent.request.kind and was_sent:
             return UnconfirmedNonce(slot, intent, attempts)
     return None
 
@@ -197,20 +197,20 @@ def price_replacement(
     fee_market = context.fetch_fee_market()
     last_fees = compute_highest_fees(unconfirmed.attempts)
     l1_cost_wei = fetch_l1_cost(context, calldata, gas_limit)
-    cap, setting = _compute_fee_cap(context, unconfirmed, gas_limit, l1_cost_wei)
+    fee_cap, limiting_setting = _compute_fee_cap(context, unconfirmed, gas_limit, l1_cost_wei)
     newest = unconfirmed.newest_attempt
     market_fee = fee_market.base_fee + fee_market.tip
     error_text = newest.last_error_text if newest.last_error_class in UNDERPRICED else None
     fees = (
-        raise_both_fees(last_fees, cap)
-        if market_fee > cap and not must_land
-        else bump_fees(last_fees, fee_market, cap, parse_required_fees(error_text or ""))
+        raise_both_fees(last_fees, fee_cap)
+        if market_fee > fee_cap and not must_land
+        else bump_fees(last_fees, fee_market, fee_cap, parse_required_fees(error_text or ""))
     )
     if fees is not None:
         return Replacement(unconfirmed, gas_limit, fees, l1_cost_wei), ""
     return None, (
         f"the market fee is {market_fee} wei per gas, a replacement needs "
-        f"{raise_fee(last_fees.max_fee)}, but {setting} allows {max(cap, 0)}"
+        f"{raise_fee(last_fees.max_fee)}, but {limiting_setting} allows {max(fee_cap, 0)}"
     )
 
 
@@ -231,14 +231,14 @@ def _compute_fee_cap(
     """
     balance = context.fetch_balance()
     with context.store.read_transaction() as uow:
-        nonce_budget, setting = find_tightest_limit(uow, context, unconfirmed.slot)
+        nonce_budget, limiting_setting = find_tightest_limit(uow, context, unconfirmed.slot)
         slots = uow.outbox.slots
         reserved_elsewhere = slots.sum_reserved_wei(context.account) - slots.compute_cost_wei(
             unconfirmed.slot
         )
     caps = [
         (context.sender_account.caps.fee_per_gas, "limits.max_fee_per_gas_wei"),
-        ((nonce_budget - l1_cost_wei) // gas_limit, setting),
+        ((nonce_budget - l1_cost_wei) // gas_limit, limiting_setting),
         (
             (balance - reserved_elsewhere - l1_cost_wei) // gas_limit,
             f"the balance of {context.account.address}",

@@ -159,12 +159,12 @@ def build_forwarding_fault(
 def match_every_second_request() -> Callable[[FakeRequest], bool]:
     """Return a function for the limit `when` that matches every second request."""
     lock = Lock()
-    counter = [0]
+    request_counter = [0]
 
     def matches(_request: FakeRequest) -> bool:
         with lock:
-            counter[0] += 1
-            return counter[0] % 2 == 0
+            request_counter[0] += 1
+            return request_counter[0] % 2 == 0
 
     return matches
 
@@ -172,12 +172,12 @@ def match_every_second_request() -> Callable[[FakeRequest], bool]:
 def match_after_requests(request_count: int) -> Callable[[FakeRequest], bool]:
     """Return a `when` function that matches every request after the first `request_count`."""
     lock = Lock()
-    counter = [0]
+    request_counter = [0]
 
     def matches(_request: FakeRequest) -> bool:
         with lock:
-            counter[0] += 1
-            return counter[0] > request_count
+            request_counter[0] += 1
+            return request_counter[0] > request_count
 
     return matches
 

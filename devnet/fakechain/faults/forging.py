@@ -72,11 +72,11 @@ def create_forged_provider(
     Tags, code and faults can be set as for any other endpoint.
     """
     forger = _Forger(BlockIndex(tree.chain_id), forgery_plan, depth, block_range)
-    parent: Block = tree.genesis
+    parent_block: Block = tree.genesis
     for true_block in get_branch(tree.last_mined):
-        parent = forger.forge_block(true_block, parent)
-        forger.known_blocks.add_block(parent, parent.tx_hashes)
-    return Provider(forger.known_blocks, parent)
+        parent_block = forger.forge_block(true_block, parent_block)
+        forger.known_blocks.add_block(parent_block, parent_block.tx_hashes)
+    return Provider(forger.known_blocks, parent_block)
 
 
 class _Forger(NamedTuple):
@@ -87,10 +87,10 @@ class _Forger(NamedTuple):
 
     def forge_block(self, true_block: Block, parent: Block) -> Block:
         """Return the block that replaces a true block, on top of the given parent."""
-        first, last = self.block_range
-        if true_block.number < first or true_block.parent is None:
+        first_block, last_block = self.block_range
+        if true_block.number < first_block or true_block.parent is None:
             return true_block
-        if true_block.number > last:
+        if true_block.number > last_block:
             is_above_forgery = self.depth is Depth.CHAIN and parent.hash != true_block.parent_hash
             if is_above_forgery:
                 return self._mine_block(true_block, parent, get_true_content(true_block))
@@ -98,12 +98,12 @@ class _Forger(NamedTuple):
         content = self.lie.forge_content(true_block)
         if self.depth < Depth.BLOCKS:
             is_unchanged = content == get_true_content(true_block)
-            sibling = (
+            forged_sibling = (
                 true_block
                 if is_unchanged
                 else self._mine_block(true_block, true_block.parent, content)
             )
-            return _ForgedBlock(true_block, parent, sibling, self)
+            return _ForgedBlock(true_block, parent, forged_sibling, self)
         if content == get_true_content(true_block) and parent.hash == true_block.parent_hash:
             return _ForgedBlock(true_block, parent, true_block, self)
         return _ForgedBlock(
@@ -183,25 +183,29 @@ class _ForgedBlock(_RelinkedBlock):
     @override
     def transactions(self) -> list[Json]:
         if self._depth >= Depth.HEADERS:
-            forged = [self._with_block_hash(tx) for tx in self._sibling.transactions]
+            forged_transactions = [self._with_block_hash(tx) for tx in self._sibling.transactions]
         else:
-            pairs = zip(self._true_block.transactions, self._sibling.transactions, strict=True)
-            forged = [
+            true_and_sibling_txs = zip(
+                self._true_block.transactions, self._sibling.transactions, strict=True
+            )
+            forged_transactions = [
                 {**true_tx, **_pick_fields(forged_tx, _FORGED_CALL_FIELDS)}
-                for true_tx, forged_tx in pairs
+                for true_tx, forged_tx in true_and_sibling_txs
             ]
         if self._depth is Depth.ANSWERS:
-            return forged
-        return [{**tx, "hash": self._lie.change_tx_hash(tx["hash"])} for tx in forged]
+            return forged_transactions
+        return [{**tx, "hash": self._lie.change_tx_hash(tx["hash"])} for tx in forged_transactions]
 
     @cached_property
     @override
     def receipts(self) -> list[Json]:
         if self._depth is Depth.ANSWERS:
-            pairs = zip(self._true_block.receipts, self._sibling.receipts, strict=True)
+            true_and_sibling_receipts = zip(
+                self._true_block.receipts, self._sibling.receipts, strict=True
+            )
             return [
                 {**true_receipt, "status": forged_receipt["status"]}
-                for true_receipt, forged_receipt in pairs
+                for true_receipt, forged_receipt in true_and_sibling_receipts
             ]
         return self._forged_receipts
 
@@ -213,10 +217,14 @@ class _ForgedBlock(_RelinkedBlock):
     @cached_property
     def _forged_receipts(self) -> list[Json]:
         """The forged receipts, with this block's hash."""
-        by_sibling = self._depth >= Depth.HEADERS
-        tx_hashes = self._sibling.tx_hashes if by_sibling else self._true_block.tx_hashes
-        pairs = zip(self._sibling.receipts, map(self._lie.change_tx_hash, tx_hashes), strict=True)
-        return [self._forge_receipt(receipt, tx_hash) for receipt, tx_hash in pairs]
+        uses_sibling = self._depth >= Depth.HEADERS
+        tx_hashes = self._sibling.tx_hashes if uses_sibling else self._true_block.tx_hashes
+        receipts_with_tx_hashes = zip(
+            self._sibling.receipts, map(self._lie.change_tx_hash, tx_hashes), strict=True
+        )
+        return [
+            self._forge_receipt(receipt, tx_hash) for receipt, tx_hash in receipts_with_tx_hashes
+        ]
 
     def _forge_receipt(self, receipt: Json, tx_hash: str) -> Json:
         logs = [

@@ -95,15 +95,15 @@ def _build_log_limit_fault(
 
 
 def _build_error(error_message: ErrorMessage, request: FakeRequest, limit: int) -> FakeRpcError:
-    first, last = request.block_range or (0, 0)
-    half = (first + last) // 2
+    first_block, last_block = request.block_range or (0, 0)
+    middle_block = (first_block + last_block) // 2
     message = error_message.message.format(
         limit=limit,
-        first=first,
-        last=last,
-        half=half,
-        hexes=f"{first:#x}, {half:#x}",
-        asked=last - first + 1,
+        first=first_block,
+        last=last_block,
+        half=middle_block,
+        hexes=f"{first_block:#x}, {middle_block:#x}",
+        asked=last_block - first_block + 1,
         method=request.method,
     )
     return FakeRpcError(error_message.code, message)

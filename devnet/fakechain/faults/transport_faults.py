@@ -116,12 +116,12 @@ def build_corrupt_gzip_fault(**limits: Unpack[FaultLimits]) -> InjectedFault:
     """Return a fault that sends an invalid gzip stream."""
 
     def corrupt_body(body: bytes) -> HttpResponse:
-        compressed = gzip.compress(body)
+        compressed_body = gzip.compress(body)
         # No deflate block begins with these bits.
-        corrupted = compressed[:_GZIP_HEADER_BYTES] + b"\xff" * (
-            len(compressed) - _GZIP_HEADER_BYTES
+        corrupted_body = compressed_body[:_GZIP_HEADER_BYTES] + b"\xff" * (
+            len(compressed_body) - _GZIP_HEADER_BYTES
         )
-        return HttpResponse(body=corrupted, headers={"Content-Encoding": "gzip"})
+        return HttpResponse(body=corrupted_body, headers={"Content-Encoding": "gzip"})
 
     return build_changed_body_fault("broken gzip", corrupt_body, **limits)
 

@@ -102,8 +102,10 @@ class RecordedBlock(Block):
     @cached_property
     @override
     def header(self) -> Json:
-        recorded = {key: value for key, value in self._block_json.items() if key != "transactions"}
-        return {**_UNRECORDED_FIELDS, **recorded}
+        recorded_header = {
+            key: value for key, value in self._block_json.items() if key != "transactions"
+        }
+        return {**_UNRECORDED_FIELDS, **recorded_header}
 
     @cached_property
     @override
@@ -113,10 +115,10 @@ class RecordedBlock(Block):
     @cached_property
     @override
     def logs(self) -> list[Json]:
-        recorded = self._logs or [
+        recorded_logs = self._logs or [
             log for receipt in self._receipts.values() for log in receipt.get("logs", ())
         ]
-        return sorted(recorded, key=lambda log: int(log["logIndex"], 16))
+        return sorted(recorded_logs, key=lambda log: int(log["logIndex"], 16))
 
     @cached_property
     @override
@@ -125,20 +127,21 @@ class RecordedBlock(Block):
         for log in self.logs:
             logs_by_tx[log["transactionHash"]].append(log)
         if not self._txs:
-            recorded = sorted(
+            sorted_receipts = sorted(
                 self._receipts.values(), key=lambda receipt: int(receipt["transactionIndex"], 16)
             )
             return [
-                {**receipt, "logs": logs_by_tx[receipt["transactionHash"]]} for receipt in recorded
+                {**receipt, "logs": logs_by_tx[receipt["transactionHash"]]}
+                for receipt in sorted_receipts
             ]
         return [
             {**self._build_receipt(tx), "logs": logs_by_tx[tx["hash"]]} for tx in self.transactions
         ]
 
     def _build_receipt(self, tx: Json) -> Json:
-        recorded = self._receipts.get(tx["hash"])
-        if recorded is not None:
-            return recorded
+        recorded_receipt = self._receipts.get(tx["hash"])
+        if recorded_receipt is not None:
+            return recorded_receipt
         return {
             "transactionHash": tx["hash"],
             "transactionIndex": tx["transactionIndex"],

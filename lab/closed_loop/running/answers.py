@@ -23,15 +23,15 @@ def schedule_answer_or_timeout(state: LoopState, task: LoopTask, node: LoopNode)
         _charge_computing(state, node, min(task.seconds, timeout))
         state.agenda.schedule(timeout_at, _time_out_unsettled_task, state, task)
         return
-    intention = role.behaviour.choose_answer_time(task)
-    if intention.delay_seconds is not None and intention.delay_seconds <= timeout:
-        state.agenda.schedule(state.now + intention.delay_seconds, _answer_task, state, task)
-    elif intention.delay_seconds is None and intention.awaited_answers:
-        task.awaited_answers = intention.awaited_answers
+    planned_answer = role.behaviour.choose_answer_time(task)
+    if planned_answer.delay_seconds is not None and planned_answer.delay_seconds <= timeout:
+        state.agenda.schedule(state.now + planned_answer.delay_seconds, _answer_task, state, task)
+    elif planned_answer.delay_seconds is None and planned_answer.awaited_answers:
+        task.awaited_answers = planned_answer.awaited_answers
         state.agenda.schedule(timeout_at - 1, _answer_task, state, task)
         _schedule_answer_if_peers_answered(state, task)
     else:
-        if intention.delay_seconds is not None:
+        if planned_answer.delay_seconds is not None:
             _charge_computing(state, node, timeout)
         state.agenda.schedule(timeout_at, _time_out_unsettled_task, state, task)
 

@@ -47,10 +47,10 @@ class _IndexedChooser:
         """Do nothing, because the fold has already updated the nodes."""
 
     def draw_node(self, task: Task, seed: bytes, policy_input: PolicyInput) -> Address | None:
-        candidates = self._pool.draw_nodes(
+        drawn_nodes = self._pool.draw_nodes(
             task, policy_input.time, seed, reserved=policy_input.reserved
         )
-        return candidates[0].node if candidates else None
+        return drawn_nodes[0].node if drawn_nodes else None
 
 
 class _JudgingChooser:
@@ -70,8 +70,8 @@ class _JudgingChooser:
         weights = [
             (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
         ]
-        candidates = draw_nodes(weights, seed, 1)
-        return candidates[0].node if candidates else None
+        drawn_nodes = draw_nodes(weights, seed, 1)
+        return drawn_nodes[0].node if drawn_nodes else None
 
 
 class FoldedNetwork:

@@ -55,16 +55,16 @@ def _settle_group_by_majority(state: LoopState, order: AppOrder) -> None:
             endings.time_out_task(state, task, LastStatus.SUBMITTED)
     state.charge_gas(order.owner, GasAction.VALIDATE_GROUP)
     state.network.emit_event(GroupValidated, order.group, tuple(task.key for task in order.tasks))
-    answered = [task for task in order.tasks if not task.is_ended]
-    order.verdict = _find_majority_answer(answered, order.shape.members)
+    answered_tasks = [task for task in order.tasks if not task.is_ended]
+    order.verdict = _find_majority_answer(answered_tasks, order.shape.members)
     if order.verdict is None:
-        for task in answered:
+        for task in answered_tasks:
             incorrect = AbortReason.INCORRECT_RESULT
             endings.abort_task(
                 state, task, AbortReason.ERROR_REPORTED if not task.answer else incorrect
             )
     else:
-        _apply_verdict(state, order, answered)
+        _apply_verdict(state, order, answered_tasks)
 
 
 def _find_majority_answer(answered: Sequence[LoopTask], group_size: int) -> int | None:
@@ -81,25 +81,27 @@ def _apply_verdict(state: LoopState, order: AppOrder, answered: Sequence[LoopTas
 
     The fastest node of the majority is paid, and the fees of the others go back to the creator.
     """
-    agreed = [task for task in answered if task.answer == order.verdict]
-    dissenting = [task for task in answered if task.answer != order.verdict]
-    fastest = min(agreed, key=_compute_elapsed_seconds)
-    for task in agreed:
+    agreeing_tasks = [task for task in answered if task.answer == order.verdict]
+    dissenting_tasks = [task for task in answered if task.answer != order.verdict]
+    fastest_task = min(agreeing_tasks, key=_compute_elapsed_seconds)
+    for task in agreeing_tasks:
         if order.verdict == ERROR:
             endings.abort_task(state, task, AbortReason.ERROR_REPORTED)
             continue
         state.network.emit_event(TaskValidated, task.key)
-        if task is fastest:
+        if task is fastest_task:
             endings.complete_task(state, task)
         else:
             endings.end_task(state, task, TaskRefunded)
-    for task in dissenting:
+    for task in dissenting_tasks:
         if _is_exempt_from_slashing(state, task):
             endings.abort_task(state, task, AbortReason.ERROR_REPORTED)
         else:
             endings.end_task(state, task, TaskInvalidated)
     _open_or_decide_contest(
-        state, order, [task for task in dissenting if not _is_exempt_from_slashing(state, task)]
+        state,
+        order,
+        [task for task in dissenting_tasks if not _is_exempt_from_slashing(state, task)],
     )
 
 

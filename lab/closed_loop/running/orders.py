@@ -125,30 +125,30 @@ def _create_order_tasks(state: LoopState, order: AppOrder, jitters: Sequence[int
 
 def start_waiting_tasks(state: LoopState) -> None:
     """Draw nodes for the waiting tasks, oldest first, and start the tasks that get a node."""
-    started: list[LoopTask] = []
-    skipped: list[LoopTask] = []
+    started_tasks: list[LoopTask] = []
+    skipped_tasks: list[LoopTask] = []
     queue = state.queue
-    while queue and len(skipped) < _MAX_SKIPPED_TASKS:
+    while queue and len(skipped_tasks) < _MAX_SKIPPED_TASKS:
         task = queue.popleft()
         if task.is_ended:
             continue
         if _try_start_task(state, task):
-            started.append(task)
+            started_tasks.append(task)
         else:
-            skipped.append(task)
-    queue.extendleft(reversed(skipped))
-    _schedule_answers(state, started)
+            skipped_tasks.append(task)
+    queue.extendleft(reversed(skipped_tasks))
+    _schedule_answers(state, started_tasks)
 
 
 def _try_start_task(state: LoopState, task: LoopTask) -> bool:
     """Draw a node for a task and start the task, or return False if there is no candidate."""
     state.network.update_chooser()
     seed = sha256(f"{state.plan.seed} {task.key}".encode()).digest()
-    address = state.network.draw_node(task.key, seed, _list_reserved_nodes(task))
-    if address is None:
+    drawn_node = state.network.draw_node(task.key, seed, _list_reserved_nodes(task))
+    if drawn_node is None:
         return False
-    node = state.node_by_address[address]
-    state.network.emit_event(TaskStarted, task.key, address)
+    node = state.node_by_address[drawn_node]
+    state.network.emit_event(TaskStarted, task.key, drawn_node)
     state.task_count_by_gpu[node.gpu] += 1
     node.task, node.start_count = task, node.start_count + 1
     task.node, task.started_at = node, state.now

@@ -21,25 +21,27 @@ def build_openapi_description() -> dict[str, Any]:
     examples are removed, because generators would repeat them as comments.
     """
     # The schema needs no data, so a mock source is enough to enable every optional route.
-    description = create_read_api(MagicMock(ApiSource), streams=ApiSection()).openapi()
+    openapi_document = create_read_api(MagicMock(ApiSource), streams=ApiSection()).openapi()
     event_schema = FeedEvent.model_json_schema(ref_template=SCHEMA_REFERENCE + "{model}")
-    description["components"]["schemas"]["FeedEvent"] = event_schema
-    schemas = description["components"]["schemas"]
-    description["components"]["schemas"] = {
+    openapi_document["components"]["schemas"]["FeedEvent"] = event_schema
+    schemas = openapi_document["components"]["schemas"]
+    openapi_document["components"]["schemas"] = {
         name: _remove_titles_and_examples(schema) for name, schema in schemas.items()
     }
-    return description
+    return openapi_document
 
 
 def _remove_titles_and_examples(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema without the titles and examples of itself and its fields."""
-    kept = {key: value for key, value in schema.items() if key not in ("title", "examples")}
+    kept_entries = {
+        key: value for key, value in schema.items() if key not in ("title", "examples")
+    }
     properties = schema.get("properties", {})
     if properties:
-        kept["properties"] = {
+        kept_entries["properties"] = {
             name: _remove_titles_and_examples(field) for name, field in properties.items()
         }
-    return kept
+    return kept_entries
 
 
 def compute_digest(description: dict[str, Any]) -> str:

@@ -84,18 +84,18 @@ def _format_type_definition(name: str, schema: Mapping[str, Any]) -> str:
 def _iter_field_lines(properties: Mapping[str, Any], required: list[str]) -> Iterator[str]:
     for name, schema in properties.items():
         # A field whose default is not empty is also in every response.
-        is_sent = name in required or bool(schema.get("default"))
+        is_always_sent = name in required or bool(schema.get("default"))
         field_type = _format_type(schema, "")
-        yield f"{name}: {field_type}" if is_sent else f"{name}: NotRequired[{field_type}]"
+        yield f"{name}: {field_type}" if is_always_sent else f"{name}: NotRequired[{field_type}]"
         if description := schema.get("description"):
             yield f'"""{_escape_docstring(description)}"""'
 
 
 def _format_type(schema: Mapping[str, Any], module: str = "") -> str:
     """Return a schema's type as source code; `module` is the prefix of the names of schemas."""
-    known = {"$ref", "anyOf", "enum", "type", "items", "prefixItems", "additionalProperties"}
-    if unknown := schema.keys() - known - _WITHOUT_TYPE - {"properties", "required"}:
-        raise UnknownSchemaError(f"unknown keywords {sorted(unknown)} in {schema}")
+    known_keys = {"$ref", "anyOf", "enum", "type", "items", "prefixItems", "additionalProperties"}
+    if unknown_keys := schema.keys() - known_keys - _WITHOUT_TYPE - {"properties", "required"}:
+        raise UnknownSchemaError(f"unknown keywords {sorted(unknown_keys)} in {schema}")
     if reference := schema.get("$ref"):
         return f'"{module}{reference.removeprefix(SCHEMA_REFERENCE)}"'
     if alternatives := schema.get("anyOf"):
@@ -114,26 +114,32 @@ def _format_type(schema: Mapping[str, Any], module: str = "") -> str:
 
 def _join_types(types: Iterator[str]) -> str:
     """Return the union of types as source code, quoted if it names a schema."""
-    unique = [*dict.fromkeys(types)]
-    union = " | ".join(unique).replace('"', "")
-    return f'"{union}"' if len(unique) > 1 and '"' in "".join(unique) else " | ".join(unique)
+    unique_types = [*dict.fromkeys(types)]
+    union_type = " | ".join(unique_types).replace('"', "")
+    return (
+        f'"{union_type}"'
+        if len(unique_types) > 1 and '"' in "".join(unique_types)
+        else " | ".join(unique_types)
+    )
 
 
 def _format_method(method: str, path: str, operation: Mapping[str, Any]) -> str:
     ((media_type, content), *_) = get_success_content(operation).items()
-    result = "bytes" if media_type == "application/octet-stream" else _format_model_type(content)
+    return_type = (
+        "bytes" if media_type == "application/octet-stream" else _format_model_type(content)
+    )
     parameters = [item for item in operation.get("parameters", ()) if item["in"] != "header"]
     values = [item["name"] for item in parameters if item["in"] == "path"]
     query = [item["name"] for item in parameters if item["in"] == "query"]
     body = operation.get("requestBody")
-    arguments = [
+    parameter_texts = [
         "self",
         *(_format_parameter(item) for item in parameters if item["in"] == "path"),
         *([f"body: {_format_model_type(body['content']['application/json'])}"] if body else ()),
         *(["*"] if query else ()),
         *(f"{_format_parameter(item)} = None" for item in parameters if item["in"] == "query"),
     ]
-    call = [
+    call_arguments = [
         repr(method.upper()),
         repr(path),
         _format_mapping(values),
@@ -141,9 +147,9 @@ def _format_method(method: str, path: str, operation: Mapping[str, Any]) -> str:
         "body" if body else "None",
     ]
     return indent(
-        f"def {operation['operationId']}({', '.join(arguments)}) -> {result}:\n"
+        f"def {operation['operationId']}({', '.join(parameter_texts)}) -> {return_type}:\n"
         f"{_format_docstring(operation, operation['operationId'])}\n"
-        f"    response: {result} = self._request({', '.join(call)})\n"
+        f"    response: {return_type} = self._request({', '.join(call_arguments)})\n"
         "    return response\n",
         "    ",
     )
@@ -170,8 +176,8 @@ def _format_docstring(described: Mapping[str, Any], name: str) -> str:
 
 def _escape_docstring(text: str) -> str:
     """Escape the backslashes of a docstring; end a text of several lines with a line break."""
-    stripped = text.replace("\\", "\\\\").strip()
-    return f"{stripped}\n" if "\n" in stripped else stripped
+    escaped_text = text.replace("\\", "\\\\").strip()
+    return f"{escaped_text}\n" if "\n" in escaped_text else escaped_text
 
 
 def _format_code(source: str) -> str:

@@ -27,16 +27,20 @@ def main(path: Path) -> None:
         show.run_until_kickout(daemon, options)
         summary = show.finish_and_verify_demo(daemon, options)
         (node,) = (outcome.node for outcome in summary.nodes if outcome.name == HOPELESS.name)
-        standing = explain_node_score(daemon.configuration, node)
+        score_explanation = explain_node_score(daemon.configuration, node)
         daemon.stop()
     if not summary.has_passed:
         raise FatalError("; ".join(summary.faults))
-    output = io.StringIO()
+    text_buffer = io.StringIO()
     console = Console(
-        file=output, width=COLUMNS, force_terminal=True, color_system="standard", highlight=False
+        file=text_buffer,
+        width=COLUMNS,
+        force_terminal=True,
+        color_system="standard",
+        highlight=False,
     )
-    print_verdict(summary, standing, console)
-    frames = [*screen.list_frames(), render_text_frame(output.getvalue())]
+    print_verdict(summary, score_explanation, console)
+    frames = [*screen.list_frames(), render_text_frame(text_buffer.getvalue())]
     path.write_text(render_svg(frames, hash_sources()), "utf-8")
 
 

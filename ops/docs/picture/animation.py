@@ -19,23 +19,23 @@ def render_svg(frames: Sequence[Frame], source_hash: str) -> str:
     width = round(COLUMNS * _CHARACTER_WIDTH + 2 * _MARGIN)
     height = LINES * _LINE_HEIGHT + 2 * _MARGIN
     *earlier_frames, last_frame = [_render_frame(frame) for frame in frames]
-    groups = [
+    frame_groups = [
         f'<g class="f" style="animation-delay:{index * _FRAME_SECONDS:.1f}s">{svg}</g>'
         for index, svg in enumerate(earlier_frames)
     ]
     delay = len(earlier_frames) * _FRAME_SECONDS
-    groups.append(f'<g class="l" style="animation-delay:{delay:.1f}s">{last_frame}</g>')
+    frame_groups.append(f'<g class="l" style="animation-delay:{delay:.1f}s">{last_frame}</g>')
     svg_start = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
         "<title>The demo of qos-oracle on a terminal</title>"
     )
     background = f'<rect width="{width}" height="{height}" rx="8" fill="#11161c"/>'
-    parts = [
+    svg_parts = [
         svg_start,
         f"<!-- made from {source_hash} -->",
         f"<style>{_render_style(len(earlier_frames))}</style>",
     ]
-    return "\n".join([*parts, background, *groups, "</svg>", ""])
+    return "\n".join([*svg_parts, background, *frame_groups, "</svg>", ""])
 
 
 def _render_style(earlier_frame_count: int) -> str:

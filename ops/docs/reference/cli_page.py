@@ -37,9 +37,9 @@ def _iter_group_commands(group: TyperGroup, prefix: str) -> Iterator[tuple[str, 
 
 def render_page() -> str:
     """Return the Markdown page of commands."""
-    parts = [render_head("Commands", "`oracle/cli/`", about=_ABOUT)]
+    page_parts = [render_head("Commands", "`oracle/cli/`", about=_ABOUT)]
     for name, command in iter_commands():
         context = command.make_context(name, [], resilient_parsing=True)
         context.terminal_width = context.max_content_width = _WIDTH
-        parts.append(f"## {name}\n\n```\n{command.get_help(context)}\n```\n")
-    return "\n".join(parts)
+        page_parts.append(f"## {name}\n\n```\n{command.get_help(context)}\n```\n")
+    return "\n".join(page_parts)

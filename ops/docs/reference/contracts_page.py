@@ -65,39 +65,42 @@ def render_page() -> str:
         LookupError: a function, event, error or field of a struct has no comment.
     """
     source = "the sources in `contracts/roots/` and the ABIs in `abi/roots/`"
-    parts = [render_head("Contract interface", source, about=_ABOUT)]
+    page_parts = [render_head("Contract interface", source, about=_ABOUT)]
     for contract in CONTRACTS:
-        parts += _render_contract(contract)
-    return "\n".join(parts)
+        page_parts += _render_contract(contract)
+    return "\n".join(page_parts)
 
 
 def _render_contract(contract: Contract) -> Iterator[str]:
-    paths = [_SOURCES / f"{name}.sol" for name in contract.sources]
-    declarations = read_declarations(paths)
+    source_paths = [_SOURCES / f"{name}.sol" for name in contract.sources]
+    declarations = read_declarations(source_paths)
     abi = json.loads((_ROOT / f"abi/roots/{contract.name}.json").read_text("utf-8"))["abi"]
-    kind = "library" if ("library", contract.name) in declarations else "contract"
-    notice = _require_declaration(declarations, kind, contract.name).notice
+    declaration_kind = "library" if ("library", contract.name) in declarations else "contract"
+    notice = _require_declaration(declarations, declaration_kind, contract.name).notice
     yield f"## {contract.name}\n\n{notice}\n"
-    if kind == "library":
+    if declaration_kind == "library":
         functions = render_table(("function", "meaning"), _iter_library_rows(declarations))
     else:
         columns = ("function", "caller", "meaning")
         functions = render_table(columns, _iter_function_rows(declarations, abi))
     yield f"### Functions\n\n{functions}"
-    source_text = "\n".join(path.read_text("utf-8") for path in paths)
+    source_text = "\n".join(path.read_text("utf-8") for path in source_paths)
     emitted_events = [
         entry for entry in abi if entry["type"] == "event" and _is_emitted(entry, source_text)
     ]
-    for kind, heading, parts in (
+    for declaration_kind, heading, parts in (
         ("event", "Events", emitted_events),
         ("error", "Errors", [entry for entry in abi if entry["type"] == "error"]),
     ):
         rows = [
-            (_format_signature(entry), _format_description(declarations, kind, entry["name"]))
+            (
+                _format_signature(entry),
+                _format_description(declarations, declaration_kind, entry["name"]),
+            )
             for entry in parts
         ]
         if rows:
-            yield f"### {heading}\n\n" + render_table((kind, "meaning"), rows)
+            yield f"### {heading}\n\n" + render_table((declaration_kind, "meaning"), rows)
     for name in contract.structs:
         yield _render_struct(_require_declaration(declarations, "struct", name))
 
@@ -113,11 +116,19 @@ def _iter_function_rows(
     functions = [entry for entry in abi if entry["type"] == "function"]
     for entry in sorted(functions, key=lambda entry: entry["stateMutability"] != "nonpayable"):
         name = entry["name"]
-        kind = "function" if ("function", name) in declarations else "variable"
+        declaration_kind = "function" if ("function", name) in declarations else "variable"
         is_view = entry["stateMutability"] in {"view", "pure"}
-        role = declarations[kind, name].role if (kind, name) in declarations else ""
+        role = (
+            declarations[declaration_kind, name].role
+            if (declaration_kind, name) in declarations
+            else ""
+        )
         caller = "view" if is_view else role or "any account"
-        yield _format_signature(entry), caller, _format_description(declarations, kind, name)
+        yield (
+            _format_signature(entry),
+            caller,
+            _format_description(declarations, declaration_kind, name),
+        )
 
 
 def _iter_library_rows(
@@ -152,17 +163,19 @@ def _format_description(
     if name in _FROM_OPENZEPPELIN:
         return _FROM_OPENZEPPELIN[name]
     declaration = _require_declaration(declarations, kind, name)
-    parameters = "; ".join(f"`{name}`: {text}" for name, text in declaration.params.items())
-    sentences = [declaration.notice, f"{parameters}." if parameters else ""]
+    parameter_text = "; ".join(f"`{name}`: {text}" for name, text in declaration.params.items())
+    sentences = [declaration.notice, f"{parameter_text}." if parameter_text else ""]
     return " ".join(sentence for sentence in sentences if sentence)
 
 
 def _render_struct(declaration: Declaration) -> str:
-    fields = re.findall(r"([\w\[\]]+) (\w+);", declaration.code.partition("{")[2])
-    missing = [name for _, name in fields if name not in declaration.params]
-    if missing:
-        raise LookupError(f"struct {declaration.name}: fields without a comment: {missing}")
-    rows = [(f"`{name}`", kind, declaration.params[name]) for kind, name in fields]
+    struct_fields = re.findall(r"([\w\[\]]+) (\w+);", declaration.code.partition("{")[2])
+    undocumented_names = [name for _, name in struct_fields if name not in declaration.params]
+    if undocumented_names:
+        raise LookupError(
+            f"struct {declaration.name}: fields without a comment: {undocumented_names}"
+        )
+    rows = [(f"`{name}`", kind, declaration.params[name]) for kind, name in struct_fields]
     table = render_table(("field", "type", "meaning"), rows)
     return f"### {declaration.name}\n\n{declaration.notice}\n\n{table}"
 

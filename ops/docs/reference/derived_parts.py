@@ -40,14 +40,14 @@ def update_example_settings(text: str) -> str:
     The lines with values are kept. A setting without a line is inserted below the last setting of
     its section, as a comment with its default value.
     """
-    missing = {setting.name: setting for setting in iter_settings()}
+    setting_by_name = {setting.name: setting for setting in iter_settings()}
     lines: list[str] = []
     end_by_section: dict[str, int] = {}
     section = ""
     comment_start = 0
     for line in text.split("\n"):
         header, key = _SECTION.fullmatch(line), re.match(r"(?:# )?(\w+) = ", line)
-        setting = missing.pop(f"{section}.{key[1]}", None) if key else None
+        setting = setting_by_name.pop(f"{section}.{key[1]}", None) if key else None
         if setting is not None:
             lines[comment_start:] = _wrap_comment(setting.about)
         lines.append(line)
@@ -57,7 +57,7 @@ def update_example_settings(text: str) -> str:
             end_by_section[section] = len(lines)
         if header is not None or setting is not None or not line.startswith("#"):
             comment_start = len(lines)
-    for setting in reversed(missing.values()):
+    for setting in reversed(setting_by_name.values()):
         end = end_by_section[setting.name.partition(".")[0]]
         name = setting.name.rpartition(".")[2]
         lines[end:end] = [
@@ -90,10 +90,10 @@ def update_rule_tables(script: str) -> str:
         for rule_field in rule_fields
         if rule_field.default is not MISSING
     ]
-    tables = "\n".join([
+    tables_text = "\n".join([
         "const RULE_TYPES = {", *types, "};", "const DEFAULT_RULES = {", *defaults, "};", ""
     ])  # fmt: skip
-    return _RULE_TABLES.sub(lambda _: tables, script)
+    return _RULE_TABLES.sub(lambda _: tables_text, script)
 
 
 def _describe_rule_type(rule_field: Field[Any]) -> str | list[str]:

@@ -39,9 +39,9 @@ def render_field_types() -> str:
 
     lines = []
     for _, group in groupby(sorted(FIELD_KINDS.items(), key=get_position), get_position):
-        fields = list(group)
-        names = ", ".join(f"`{name}`" for name, _ in fields)
-        lines.append(f"- {names}: {fields[0][1].description}.")
+        grouped_fields = list(group)
+        field_names = ", ".join(f"`{name}`" for name, _ in grouped_fields)
+        lines.append(f"- {field_names}: {grouped_fields[0][1].description}.")
     return "\n".join(lines) + "\n"
 
 
@@ -71,8 +71,8 @@ def replace_generated_parts(page: str) -> str:
 
 def _format_field_names(kind: type[DomainEvent]) -> str:
     required = get_required_fields(kind)
-    optional = [name for name in get_field_kinds(kind) if name not in required]
-    return "; ".join(", ".join(names) for names in (required, optional) if names)
+    optional_names = [name for name in get_field_kinds(kind) if name not in required]
+    return "; ".join(", ".join(names) for names in (required, optional_names) if names)
 
 
 def _format_meaning(kind: type[DomainEvent]) -> str:
@@ -82,7 +82,7 @@ def _format_meaning(kind: type[DomainEvent]) -> str:
 
 def _format_link(citation: re.Match[str]) -> str:
     is_in_reference, page, anchor = citation.groups()
-    target = page if is_in_reference else f"../{page}"
+    link_target = page if is_in_reference else f"../{page}"
     name = Path(page).stem
     text = f"decision {name[:4]}" if "decisions/" in page else (anchor or name).replace("-", " ")
-    return f"[{text}]({target}{f'#{anchor}' if anchor else ''})"
+    return f"[{text}]({link_target}{f'#{anchor}' if anchor else ''})"

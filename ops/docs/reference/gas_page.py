@@ -101,7 +101,7 @@ _PEERS = (
 
 def render_page() -> str:
     """Return the Markdown page of the gas that calls cost."""
-    parts = [
+    page_parts = [
         render_head("Gas", "the figures that tests recorded", about=_ABOUT),
         "## Rounds\n",
         _render_rounds(),
@@ -125,7 +125,7 @@ def render_page() -> str:
         "## Measure\n",
         _MEASURE,
     ]
-    return "\n".join(parts)
+    return "\n".join(page_parts)
 
 
 def update_costs(page_text: str) -> str:
@@ -155,22 +155,22 @@ def _render_rounds() -> str:
     ]
     first_rounds = _format_extra_push_gas("in the first 256 rounds")
     old_block = _format_extra_push_gas("as of 292 blocks back")
-    notes = (
+    notes_text = (
         f"\nEach of the first 256 rounds costs {first_rounds} gas more. A round whose as-of block "
         f"is more than\n256 blocks old costs {old_block} gas more (EIP-2935).\n"
     )
-    return render_table(_build_column_titles(_ROUND_SIZES), rows) + notes
+    return render_table(_build_column_titles(_ROUND_SIZES), rows) + notes_text
 
 
 def _render_reads() -> str:
-    kinds = {
+    name_by_title = {
         "score, within a transaction": "read by proof, {} nodes, inside",
         "score, with leaf and proof in the input": "read by proof, {} nodes, with its input",
         "absence of an address, within a transaction": "absence by proof, {} nodes, inside",
     }
     rows = [
         (title, *(_format_recorded_gas(name.format(size)) for size in _READ_SIZES))
-        for title, name in kinds.items()
+        for title, name in name_by_title.items()
     ]
     note = (
         "\n`weightOf` of the hot set costs "
@@ -216,8 +216,8 @@ def _render_kickouts() -> str:
         for name in ("accuse", "executeKick", "clear")
     ]
     table = render_table(_build_column_titles(_ROUND_SIZES), rows)
-    calls = ("veto", "setSigners, 3", "pauseFor", "strike, 1 round", "strike, 256 rounds")
-    role_rows = [(name, _format_recorded_gas(name)) for name in calls]
+    role_calls = ("veto", "setSigners, 3", "pauseFor", "strike, 1 round", "strike, 256 rounds")
+    role_rows = [(name, _format_recorded_gas(name)) for name in role_calls]
     return f"{table}\n{render_table(('call of a role', 'gas'), role_rows)}"
 
 
@@ -235,7 +235,7 @@ def _render_objections() -> str:
 
 
 def _render_consumers() -> str:
-    per_size = {
+    name_by_title = {
         **{
             f"draw by weight, {tries} tries".replace("1 tries", "1 try"): (
                 f"draw, {tries} tries, {{}} nodes"
@@ -251,7 +251,7 @@ def _render_consumers() -> str:
     }
     rows = [
         (title, *(_format_recorded_gas(name.format(size)) for size in _MODULE_SIZES))
-        for title, name in per_size.items()
+        for title, name in name_by_title.items()
     ]
     for title, name in {
         "draw, request": "draw, request",
@@ -273,7 +273,7 @@ def _render_other_oracles() -> str:
 
 
 def _render_daily_costs(gwei: float) -> str:
-    items: Mapping[str, Callable[[int], float]] = {
+    gas_by_title: Mapping[str, Callable[[int], float]] = {
         "a round an hour": lambda _: (
             _HOURS_PER_DAY * _get_recorded_gas("push, 1000 nodes, quorum 3")
         ),
@@ -293,7 +293,7 @@ def _render_daily_costs(gwei: float) -> str:
     usd_per_gas = _USD_PER_GAS_AT_ONE_GWEI * gwei
     rows = [
         (name, *(_format_dollars(usd_per_gas * compute_gas(size)) for size in _DAY_SIZES))
-        for name, compute_gas in items.items()
+        for name, compute_gas in gas_by_title.items()
     ]
     columns = ("USD", *(f"10^{round(log2(size) / log2(10))} nodes" for size in _DAY_SIZES))
     return render_table(columns, rows)
@@ -304,10 +304,10 @@ def _render_daily_costs(gwei: float) -> str:
 
 @cache
 def _read_recorded_gas() -> dict[str, int]:
-    figures: dict[str, int] = {}
+    gas_by_name: dict[str, int] = {}
     for path in _RECORDED_FILES:
-        figures |= json.loads((ROOT / path).read_text("utf-8"))
-    return figures
+        gas_by_name |= json.loads((ROOT / path).read_text("utf-8"))
+    return gas_by_name
 
 
 def _get_recorded_gas(name: str) -> int:
@@ -334,10 +334,10 @@ def _compute_hot_set_gas(size: int) -> float:
     """Return the gas of writing every word of the hot set once."""
     if size < _MODULE_SIZES[0]:
         return ceil(size / 64) * _get_recorded_gas("words, 1000 nodes, run of 4")
-    low, high = (
+    low_gas, high_gas = (
         _get_recorded_gas(f"words, {count} nodes, run of 64, each node") for count in _MODULE_SIZES
     )
-    return size * (low + (high - low) * log2(size / 1_000) / log2(1_000))
+    return size * (low_gas + (high_gas - low_gas) * log2(size / 1_000) / log2(1_000))
 
 
 def _interpolate_gas(call: str, size: int) -> float:
@@ -345,8 +345,8 @@ def _interpolate_gas(call: str, size: int) -> float:
 
     The gas grows with the logarithm of the number of nodes.
     """
-    low, high = (_get_recorded_gas(f"{call}, {count} nodes") for count in _MODULE_SIZES)
-    return low + (high - low) * log2(size / 1_000) / log2(1_000)
+    low_gas, high_gas = (_get_recorded_gas(f"{call}, {count} nodes") for count in _MODULE_SIZES)
+    return low_gas + (high_gas - low_gas) * log2(size / 1_000) / log2(1_000)
 
 
 def _format_dollars(amount: float) -> str:

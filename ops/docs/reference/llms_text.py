@@ -38,8 +38,8 @@ def render_site_text() -> str:
 
 def _render_text(format_link: Callable[[re.Match[str]], str], server_section: str) -> str:
     """Return the start page's title, summary and sections; `format_link` formats links."""
-    head, *sections = _START_PAGE.read_text("utf-8").split("\n## ")
-    title, introduction, *_ = head.split("\n\n")
+    page_head, *sections = _START_PAGE.read_text("utf-8").split("\n## ")
+    title, introduction, *_ = page_head.split("\n\n")
     summary = " ".join(introduction.split()).partition(". ")[0]
     lists = [
         f"## {_unwrap_list_entries(_LINK.sub(format_link, section))}\n" for section in sections

@@ -53,42 +53,42 @@ def read_declarations(paths: Iterable[Path]) -> dict[tuple[str, str], Declaratio
             else:
                 declarations.setdefault((declaration.kind, declaration.name), declaration)
     for declaration in inherited:
-        original = declarations.get(("function", declaration.name))
-        if original is not None:
+        inherited_declaration = declarations.get(("function", declaration.name))
+        if inherited_declaration is not None:
             declarations[declaration.kind, declaration.name] = Declaration(
                 kind=declaration.kind,
                 name=declaration.name,
                 code=declaration.code,
-                notice=f"{original.notice} {declaration.dev}".strip(),
-                params=original.params,
+                notice=f"{inherited_declaration.notice} {declaration.dev}".strip(),
+                params=inherited_declaration.params,
             )
     return declarations
 
 
 def _iter_declarations(lines: list[str]) -> Iterator[Declaration]:
-    comment: list[str] = []
+    comment_lines: list[str] = []
     for number, line in enumerate(lines):
-        text = line.strip()
-        if text.startswith("///"):
-            comment.append(text[3:].strip())
-        elif text and not text.startswith("//"):
-            declaration = _parse_declaration(_read_code(lines, number), comment)
-            comment = []
+        line_text = line.strip()
+        if line_text.startswith("///"):
+            comment_lines.append(line_text[3:].strip())
+        elif line_text and not line_text.startswith("//"):
+            declaration = _parse_declaration(_read_code(lines, number), comment_lines)
+            comment_lines = []
             if declaration:
                 yield declaration
-        elif not text:
-            comment = []
+        elif not line_text:
+            comment_lines = []
 
 
 def _read_code(lines: list[str], number: int) -> str:
     """Return the code from a line to the body or semicolon, including the fields of a struct."""
-    ends = ("}",) if lines[number].strip().startswith("struct ") else ("{", ";")
-    code: list[str] = []
+    code_endings = ("}",) if lines[number].strip().startswith("struct ") else ("{", ";")
+    code_lines: list[str] = []
     for line in lines[number:]:
-        code.append(line.strip())
-        if line.rstrip().endswith(ends):
+        code_lines.append(line.strip())
+        if line.rstrip().endswith(code_endings):
             break
-    return " ".join(code)
+    return " ".join(code_lines)
 
 
 def _parse_declaration(code: str, comment: list[str]) -> Declaration | None:

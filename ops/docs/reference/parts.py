@@ -24,7 +24,7 @@ def replace_parts(
         match = pattern.fullmatch(name)
         if match is None:
             return part[0]
-        begin = f"<!-- {name}: made by `{part['command']}` -->"
-        return f"{begin}\n\n{render(match)}\n<!-- end of {name} -->"
+        begin_comment = f"<!-- {name}: made by `{part['command']}` -->"
+        return f"{begin_comment}\n\n{render(match)}\n<!-- end of {name} -->"
 
     return _PART.sub(replace_part, page)

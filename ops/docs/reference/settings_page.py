@@ -45,8 +45,8 @@ def iter_settings() -> Iterator[Setting]:
     """Yield every setting of the daemon, in the order of the sections and fields."""
     for section, field in Config.model_fields.items():
         # A list of sections, such as `[[notify]]`, has its settings in the type of its items.
-        kind = next(iter(get_args(field.annotation)), field.annotation)
-        yield from _iter_section_settings(section, kind)
+        value_type = next(iter(get_args(field.annotation)), field.annotation)
+        yield from _iter_section_settings(section, value_type)
 
 
 def iter_gateway_settings() -> Iterator[Setting]:
@@ -69,23 +69,23 @@ def _iter_section_settings(section: str, kind: object) -> Iterator[Setting]:
 
 def _collect_comments(section: type[Section]) -> dict[str, str]:
     """Return the comment above each setting of a section, including inherited settings."""
-    comments: dict[str, str] = {}
+    comment_by_name: dict[str, str] = {}
     for kind in reversed(section.__mro__):
         if issubclass(kind, Section):
-            comments |= read_field_comments(kind)
-    return comments
+            comment_by_name |= read_field_comments(kind)
+    return comment_by_name
 
 
 def render_page() -> str:
     """Return the Markdown page of settings."""
-    parts = [
+    page_parts = [
         render_head("Settings", "`oracle/daemon/config/`", about=_ABOUT),
         *_iter_section_tables(iter_settings()),
     ]
-    parts.append(
+    page_parts.append(
         "## Settings of `qos-oracle gateway`\n\nThe gateway has a configuration file of its own.\n"
     )
-    return "\n".join([*parts, *_iter_section_tables(iter_gateway_settings())])
+    return "\n".join([*page_parts, *_iter_section_tables(iter_gateway_settings())])
 
 
 def _iter_section_tables(settings: Iterator[Setting]) -> Iterator[str]:
@@ -101,14 +101,14 @@ def _iter_section_tables(settings: Iterator[Setting]) -> Iterator[str]:
 
 
 def _format_type(info: FieldInfo) -> str:
-    parts = [_format_annotation(info.annotation)]
+    type_parts = [_format_annotation(info.annotation)]
     for name, symbol in _BOUNDS.items():
-        parts += [
+        type_parts += [
             f"{symbol} {getattr(rule, name)}"
             for rule in info.metadata
             if getattr(rule, name, None) is not None
         ]
-    return ", ".join(parts)
+    return ", ".join(type_parts)
 
 
 def _format_annotation(kind: object) -> str:
@@ -135,9 +135,13 @@ def _format_annotation(kind: object) -> str:
 def _format_default(info: FieldInfo) -> str:
     if info.is_required():
         return "*required*"
-    value = info.get_default(call_default_factory=True)
-    if value is None or value is PydanticUndefined or value in ((), {}):
+    default_value = info.get_default(call_default_factory=True)
+    if default_value is None or default_value is PydanticUndefined or default_value in ((), {}):
         return "none"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    return f"`{value:_}`" if isinstance(value, int) and value >= 10**6 else f"`{value}`"
+    if isinstance(default_value, bool):
+        return f"`{str(default_value).lower()}`"
+    return (
+        f"`{default_value:_}`"
+        if isinstance(default_value, int) and default_value >= 10**6
+        else f"`{default_value}`"
+    )

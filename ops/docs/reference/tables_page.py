@@ -38,14 +38,14 @@ def render_page() -> str:
         raise LookupError(
             f"tables without a description: {metadata.tables.keys() - tables_by_name.keys()}"
         )
-    parts = [render_head("Database", "`oracle/store/tables/`", about=_ABOUT)]
+    page_parts = [render_head("Database", "`oracle/store/tables/`", about=_ABOUT)]
     for name in sorted(tables_by_name):
         table, about = tables_by_name[name]
         columns = ", ".join(
             _format_column(column.name, key=column.primary_key) for column in table.columns
         )
-        parts.append(f"## {name}\n\n{about}\n\n{columns}\n")
-    return "\n".join(parts)
+        page_parts.append(f"## {name}\n\n{about}\n\n{columns}\n")
+    return "\n".join(page_parts)
 
 
 def _format_column(name: str, *, key: bool) -> str:

@@ -18,9 +18,9 @@ def build_panel_description(panel: Panel, help_by_metric: dict[str, str]) -> str
     metric_names = [
         name for line in panel.lines for name in re.findall(r"\boracle_\w+", line.expression)
     ]
-    texts = dict.fromkeys(
+    help_texts = dict.fromkeys(
         help_by_metric[_HISTOGRAM_SUFFIX.sub("", name)]
         for name in metric_names
         if _HISTOGRAM_SUFFIX.sub("", name) in help_by_metric
     )
-    return "\n\n".join(texts)
+    return "\n\n".join(help_texts)

@@ -53,35 +53,36 @@ def build_gauge_line(
     name: str, *labels: str, legend: str | None = None, divisor: str = ""
 ) -> Line:
     """Return a line with the value of a gauge, divided by `divisor` if given."""
-    division = f" / {divisor}" if divisor else ""
-    return Line(f"{name}{{{HERE}}}{division}", legend or _format_legend(labels, name))
+    divisor_text = f" / {divisor}" if divisor else ""
+    return Line(f"{name}{{{HERE}}}{divisor_text}", legend or _format_legend(labels, name))
 
 
 def build_rate_line(name: str, *labels: str, legend: str | None = None, divisor: str = "") -> Line:
     """Return a line with a counter's increase per second, divided by `divisor` if given."""
-    by = ", ".join(("instance", *labels))
-    division = f" / {divisor}" if divisor else ""
+    grouping_labels = ", ".join(("instance", *labels))
+    divisor_text = f" / {divisor}" if divisor else ""
     return Line(
-        f"sum by ({by}) (rate({name}{{{HERE}}}[$__rate_interval])){division}",
+        f"sum by ({grouping_labels}) (rate({name}{{{HERE}}}[$__rate_interval])){divisor_text}",
         legend or _format_legend(labels, name),
     )
 
 
 def build_hourly_increase_line(name: str, *labels: str, legend: str | None = None) -> Line:
     """Return a line with a counter's increase in the last hour, for rare events."""
-    by = ", ".join(("instance", *labels))
+    grouping_labels = ", ".join(("instance", *labels))
     return Line(
-        f"sum by ({by}) (increase({name}{{{HERE}}}[1h]))", legend or _format_legend(labels, name)
+        f"sum by ({grouping_labels}) (increase({name}{{{HERE}}}[1h]))",
+        legend or _format_legend(labels, name),
     )
 
 
 def build_median_and_p99_lines(name: str, *labels: str) -> tuple[Line, ...]:
     """Return two lines, for the median and the 99th percentile of a histogram."""
-    by = ", ".join(("instance", "le", *labels))
+    grouping_labels = ", ".join(("instance", "le", *labels))
     return tuple(
         Line(
             f"histogram_quantile({share}, "
-            f"sum by ({by}) (rate({name}_bucket{{{HERE}}}[$__rate_interval])))",
+            f"sum by ({grouping_labels}) (rate({name}_bucket{{{HERE}}}[$__rate_interval])))",
             f"{legend} {_format_legend(labels, '')}".rstrip(),
         )
         for share, legend in (("0.5", "median"), ("0.99", "99 %"))

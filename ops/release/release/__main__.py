@@ -73,29 +73,31 @@ def main(arguments: Sequence[str]) -> None:
         "--no-images", action="store_true", help="make a release without container images"
     )
     options = parser.parse_args(arguments)
-    changes = _check_preconditions(options)
-    epoch = get_commit_time()
+    release_notes = _check_preconditions(options)
+    commit_time = get_commit_time()
     with TemporaryDirectory() as folder:
-        packages = _build_packages_twice(Path(folder), epoch)
+        packages = _build_packages_twice(Path(folder), commit_time)
         shutil.rmtree(DIST, ignore_errors=True)
         DIST.mkdir()
-        files = [Path(shutil.copy(package, DIST)) for package in packages]
-    wheel = files[0]
+        dist_files = [Path(shutil.copy(package, DIST)) for package in packages]
+    wheel = dist_files[0]
     name = wheel.name.partition("-py3-")[0]
-    sbom = build_sbom(wheel, epoch)
-    files += [
+    sbom = build_sbom(wheel, commit_time)
+    dist_files += [
         _write_dist_file(f"{name}.cdx.json", sbom),
         _write_dist_file("requirements.txt", (FOLDER / "run.txt").read_text("utf-8")),
         _write_dist_file("verify.html", build_verify_page()),
-        _write_dist_file("RELEASE_NOTES.md", render_release_notes(changes)),
+        _write_dist_file("RELEASE_NOTES.md", render_release_notes(release_notes)),
     ]
-    images = [] if options.no_images else build_images(DIST, epoch, options.debian)
-    files += images
+    images = [] if options.no_images else build_images(DIST, commit_time, options.debian)
+    dist_files += images
     debian_packages = list_debian_packages(images[0]) if images else []
-    files.append(_write_dist_file("THIRD_PARTY.md", render_third_party(sbom, debian_packages)))
-    provenance = build_provenance(files, get_commit_hash(), options.debian)
-    files.append(_write_dist_file(f"{name}.intoto.json", provenance))
-    lines = format_checksum_lines(files)
+    dist_files.append(
+        _write_dist_file("THIRD_PARTY.md", render_third_party(sbom, debian_packages))
+    )
+    provenance = build_provenance(dist_files, get_commit_hash(), options.debian)
+    dist_files.append(_write_dist_file(f"{name}.intoto.json", provenance))
+    lines = format_checksum_lines(dist_files)
     hashes = _write_dist_file("SHA256SUMS", "\n".join([*lines, ""]))
     for line in lines:
         _print_line(line)
@@ -122,10 +124,12 @@ def _check_preconditions(options: argparse.Namespace) -> str:
     if obstacle is not None:
         raise SystemExit(f"no container images: {obstacle}; or pass --no-images")
     version = read_project()["project"]["version"]
-    changes = split_changelog_by_version((ROOT / "CHANGELOG.md").read_text("utf-8")).get(version)
-    if changes is None:
+    release_notes = split_changelog_by_version((ROOT / "CHANGELOG.md").read_text("utf-8")).get(
+        version
+    )
+    if release_notes is None:
         raise SystemExit(f"CHANGELOG.md has no section [{version}]; write it")
-    return changes
+    return release_notes
 
 
 def render_release_notes(changes: str) -> str:
@@ -149,8 +153,8 @@ def _build_packages_twice(folder: Path, epoch: int) -> list[Path]:
             raise SystemExit(f"two builds of {first.name} differ")
     wheel, sdist, native_wheel, native_sdist, *_ = builds[0]
     for archive, built in ((sdist, wheel), (native_sdist, native_wheel)):
-        rebuilt = build_wheel_from_sdist(archive, folder / "from sdist", epoch)
-        if hash_file(rebuilt) != hash_file(built):
+        rebuilt_wheel = build_wheel_from_sdist(archive, folder / "from sdist", epoch)
+        if hash_file(rebuilt_wheel) != hash_file(built):
             raise SystemExit(f"the wheel built from {archive.name} differs from {built.name}")
     if not _is_abi_up_to_date(checkouts[0]):
         raise SystemExit("abi/ does not match the contracts; compile them and commit the result")

@@ -76,8 +76,8 @@ def main(flags: Sequence[str]) -> int:
     """Write every constraints file; return the first nonzero exit code of uv, or 0."""
     FOLDER.mkdir(exist_ok=True)
     for name, requirements in get_requirements_by_file(read_project()).items():
-        if code := _compile_constraints(name, requirements, flags):
-            return code
+        if exit_code := _compile_constraints(name, requirements, flags):
+            return exit_code
     return 0
 
 
@@ -97,7 +97,7 @@ def _compile_constraints(name: str, requirements: Sequence[str], flags: Sequence
         "--output-file",
         str(path),
     )
-    completed = subprocess.run(  # noqa: S603 - uv of the environment
+    completed_process = subprocess.run(  # noqa: S603 - uv of the environment
         uv,
         input="\n".join(requirements),
         cwd=ROOT,
@@ -106,10 +106,10 @@ def _compile_constraints(name: str, requirements: Sequence[str], flags: Sequence
         check=False,
         stdout=subprocess.DEVNULL,
     )
-    if completed.returncode == 0:
+    if completed_process.returncode == 0:
         constraints_text = path.read_text("utf-8").removeprefix(_HEADER)
         path.write_text(_HEADER + _CONSTRAINT_ANNOTATION.sub("", constraints_text), "utf-8")
-    return completed.returncode
+    return completed_process.returncode
 
 
 def _build_uv_environment() -> dict[str, str]:
@@ -118,8 +118,10 @@ def _build_uv_environment() -> dict[str, str]:
     They are passed in the environment, because an index URL may contain a password that must not
     be printed.
     """
-    settings = {name: read_pip_setting(setting) for setting, name in _VARIABLE_BY_SETTING.items()}
-    return {name: value for name, value in settings.items() if value}
+    environment_settings = {
+        name: read_pip_setting(setting) for setting, name in _VARIABLE_BY_SETTING.items()
+    }
+    return {name: value for name, value in environment_settings.items() if value}
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ def iter_image_references(root: Path = ROOT) -> Iterator[tuple[str, str]]:
     """Yield each referenced image with the name of its file; build stages are skipped."""
     for name in FILES:
         text = (root / name).read_text("utf-8")
-        stages = set(re.findall(r"^FROM .+ AS (\S+)$", text, re.MULTILINE))
+        stage_names = set(re.findall(r"^FROM .+ AS (\S+)$", text, re.MULTILINE))
         for match in _IMAGE.finditer(text):
-            if match["image"] not in stages:
+            if match["image"] not in stage_names:
                 yield name, match["image"]
 
 
@@ -35,11 +35,11 @@ def list_unpinned_images(root: Path = ROOT) -> list[str]:
 
 def pin_images(root: Path = ROOT) -> list[str]:
     """Pin every tag to its current digest, and return the tags that have no digest."""
-    tags = {image: _DIGEST.sub("", image) for _, image in iter_image_references(root)}
-    digests = {tag: _fetch_digest(tag) for tag in sorted({*tags.values()})}
+    tag_by_image = {image: _DIGEST.sub("", image) for _, image in iter_image_references(root)}
+    digests = {tag: _fetch_digest(tag) for tag in sorted({*tag_by_image.values()})}
 
     def pin_reference(match: re.Match[str]) -> str:
-        tag = tags.get(match["image"], "")
+        tag = tag_by_image.get(match["image"], "")
         digest = digests.get(tag, "")
         return f"{match['before']}{tag}@{digest}" if digest else match[0]
 
@@ -60,11 +60,11 @@ def _fetch_digest(tag: str) -> str:
         "{{.Manifest.Digest}}",
         tag,
     )
-    completed = subprocess.run(  # noqa: S603 - the image is one that our own files name
+    completed_process = subprocess.run(  # noqa: S603 - the image is one that our own files name
         command, capture_output=True, text=True, check=False
     )
-    match = re.search(r"sha256:[0-9a-f]{64}", completed.stdout)
-    return match[0] if match and completed.returncode == 0 else ""
+    match = re.search(r"sha256:[0-9a-f]{64}", completed_process.stdout)
+    return match[0] if match and completed_process.returncode == 0 else ""
 
 
 if __name__ == "__main__":

@@ -76,11 +76,11 @@ def build_base_layer(path: Path, epoch: int, sources: Sequence[str]) -> Path:
     Raises:
         subprocess.CalledProcessError: mmdebstrap failed; its output is printed.
     """
-    excluded = ("doc", "info", "locale", "man")
+    excluded_folders = ("doc", "info", "locale", "man")
     command = [
         *("mmdebstrap", "--quiet", "--mode=root", "--variant=essential", "--skip=output/dev"),
         "--include=python3,ca-certificates",
-        *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in excluded),
+        *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in excluded_folders),
         "--dpkgopt=path-include=/usr/share/doc/*/copyright",
         '--customize-hook=rm -rf "$1"/var/log/* "$1"/var/cache/* "$1"/var/lib/apt/lists',
         *(SUITE, str(path), *sources),
@@ -125,13 +125,13 @@ def build_application_layer(checkout: Path, folder: Path, epoch: int) -> Path:
 
 def build_devnet_layer(folder: Path, epoch: int) -> Path:
     """Build the layer with Anvil, installed by npm, where `qos-oracle devnet` looks for it."""
-    installed = f"{LIBRARIES}/oracle/_shipped/{_ANVIL}"
-    binary = folder / "root" / installed
+    anvil_path = f"{LIBRARIES}/oracle/_shipped/{_ANVIL}"
+    binary = folder / "root" / anvil_path
     link = folder / "root/usr/local/bin/anvil"
     for path in (binary, link):
         path.parent.mkdir(parents=True)
     shutil.copy(ROOT / _ANVIL, binary)
-    link.symlink_to(f"/{installed}")
+    link.symlink_to(f"/{anvil_path}")
     return write_tar(folder / "root", folder / "devnet.tar", epoch)
 
 
@@ -144,15 +144,15 @@ def write_tar(root: Path, layer: Path, epoch: int) -> Path:
 
 
 def _add_to_layer(archive: tarfile.TarFile, path: Path, name: str, epoch: int) -> None:
-    info = archive.gettarinfo(path, name)
-    info.mtime, info.uname, info.gname = epoch, "", ""
-    info.uid = info.gid = USER if name == HOME else 0
-    info.mode = 0o755 if info.isdir() or info.mode & 0o100 else 0o644
-    if info.isreg():
+    tar_info = archive.gettarinfo(path, name)
+    tar_info.mtime, tar_info.uname, tar_info.gname = epoch, "", ""
+    tar_info.uid = tar_info.gid = USER if name == HOME else 0
+    tar_info.mode = 0o755 if tar_info.isdir() or tar_info.mode & 0o100 else 0o644
+    if tar_info.isreg():
         with path.open("rb") as file:
-            archive.addfile(info, file)
+            archive.addfile(tar_info, file)
     else:
-        archive.addfile(info)
+        archive.addfile(tar_info)
 
 
 def check_programs_start(layers: Sequence[Path], folder: Path) -> None:
@@ -197,11 +197,11 @@ def _run_devnet(root: Path, volume: Path) -> Iterator[str]:
     command = _build_start_command(root, volume, "qos-oracle", "devnet", *options)
     with subprocess.Popen(command, env=ENVIRONMENT) as process:  # noqa: S603 - our own command
         try:
-            end = time.monotonic() + _DEVNET_SECONDS
+            deadline = time.monotonic() + _DEVNET_SECONDS
             while not (volume / "net/devnet.toml").exists():
                 if process.poll() is not None:
                     raise subprocess.CalledProcessError(process.returncode, command)
-                if time.monotonic() > end:
+                if time.monotonic() > deadline:
                     raise TimeoutError(f"the devnet did not start in {_DEVNET_SECONDS} seconds")
                 time.sleep(0.2)
             yield f"/{HOME}/net/devnet.toml"

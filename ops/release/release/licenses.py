@@ -57,8 +57,10 @@ def get_npm_license(name: str, package: Mapping[str, Any]) -> str:
     Raises:
         KeyError: neither the lock file nor licenses.toml has the licence.
     """
-    corrected = read_licenses()["npm"].get(name)
-    return corrected if corrected is not None else str(package["license"]).strip("()")
+    corrected_license = read_licenses()["npm"].get(name)
+    return (
+        corrected_license if corrected_license is not None else str(package["license"]).strip("()")
+    )
 
 
 def is_license_allowed(expression: str) -> bool:
@@ -79,18 +81,22 @@ def list_debian_packages(image: Path) -> list[tuple[str, str, str]]:
     copyright files, the text only refers to the file.
     """
     with tarfile.open(fileobj=BytesIO(_read_base_layer(image)), mode="r:gz") as layer:
-        contents = {
+        content_by_path = {
             member.name.removeprefix("./"): _read_member(layer, member)
             for member in layer
             if member.isreg() and _LISTED.fullmatch(member.name)
         }
     packages = []
-    for paragraph in contents[_STATUS].decode().strip().split("\n\n"):
+    for paragraph in content_by_path[_STATUS].decode().strip().split("\n\n"):
         fields = dict(_STATUS_FIELD.findall(paragraph))
-        copyright_file = contents.get(f"usr/share/doc/{fields['Package']}/copyright", b"")
-        text = copyright_file.decode("utf-8", "replace")
-        names = sorted(set(_LICENSE_LINE.findall(text))) if text.startswith("Format:") else []
-        licenses = ", ".join(names) or "in its copyright file"
+        copyright_file = content_by_path.get(f"usr/share/doc/{fields['Package']}/copyright", b"")
+        copyright_text = copyright_file.decode("utf-8", "replace")
+        license_names = (
+            sorted(set(_LICENSE_LINE.findall(copyright_text)))
+            if copyright_text.startswith("Format:")
+            else []
+        )
+        licenses = ", ".join(license_names) or "in its copyright file"
         packages.append((fields["Package"], fields["Version"], licenses))
     return sorted(packages)
 
@@ -114,9 +120,11 @@ def render_third_party(sbom: str, debian_packages: Sequence[tuple[str, str, str]
         title: [] for title in _TITLES.values()
     }
     for part in json.loads(sbom)["components"]:
-        kind = (part["purl"].partition("/")[0], part.get("scope", "required"))
+        component_kind = (part["purl"].partition("/")[0], part.get("scope", "required"))
         license_expression = part["licenses"][0]["expression"]
-        rows_by_title[_TITLES[kind]].append((part["name"], part["version"], license_expression))
+        rows_by_title[_TITLES[component_kind]].append(
+            (part["name"], part["version"], license_expression)
+        )
     rows_by_title["Debian packages of the images"] = list(debian_packages)
     return _HEADER + "".join(
         f"\n## {title}\n\n| package | version | licence |\n|---|---|---|\n"

@@ -154,7 +154,7 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
         blobs[f"blobs/sha256/{digest}"] = content
         return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(content)}
 
-    packed = [
+    packed_layers = [
         add_blob(_compress_layer(layer), f"{_MEDIA_TYPE}.layer.v1.tar+gzip") for layer in layers
     ]
     config = _build_image_config(image, version, [hash_file(layer) for layer in layers], epoch)
@@ -164,10 +164,10 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
         "schemaVersion": 2,
         "mediaType": manifest_type,
         "config": config_blob,
-        "layers": packed,
+        "layers": packed_layers,
     }
     tag = f"{image.name}:{version}"
-    reference = {
+    manifest_reference = {
         **add_blob(_encode_json(manifest), manifest_type),
         "annotations": {
             "org.opencontainers.image.ref.name": version,
@@ -176,19 +176,19 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
             "io.containerd.image.name": f"docker.io/library/{tag}",
         },
     }
-    docker = {
+    docker_manifest = {
         "Config": _get_blob_path(config_blob),
         "RepoTags": [tag],
-        "Layers": [_get_blob_path(layer) for layer in packed],
+        "Layers": [_get_blob_path(layer) for layer in packed_layers],
     }
-    files = {
+    file_contents = {
         **blobs,
-        "index.json": _encode_json({"schemaVersion": 2, "manifests": [reference]}),
-        "manifest.json": _encode_json([docker]),
+        "index.json": _encode_json({"schemaVersion": 2, "manifests": [manifest_reference]}),
+        "manifest.json": _encode_json([docker_manifest]),
         "oci-layout": _encode_json({"imageLayoutVersion": "1.0.0"}),
     }
-    path = folder / f"{image.name}-{version}-{ARCHITECTURE}.oci.tar"
-    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as archive:
+    image_path = folder / f"{image.name}-{version}-{ARCHITECTURE}.oci.tar"
+    with tarfile.open(image_path, "w", format=tarfile.GNU_FORMAT) as archive:
         # When not run as root, skopeo cannot unpack an archive that lacks its folders.
         for folder_name in ("blobs", "blobs/sha256"):
             info = tarfile.TarInfo(folder_name)
@@ -196,13 +196,13 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
             info.mtime = epoch
             info.mode = 0o755
             archive.addfile(info)
-        for file_name in sorted(files):
+        for file_name in sorted(file_contents):
             info = tarfile.TarInfo(file_name)
-            info.size = len(files[file_name])
+            info.size = len(file_contents[file_name])
             info.mtime = epoch
             info.mode = 0o644
-            archive.addfile(info, io.BytesIO(files[file_name]))
-    return path
+            archive.addfile(info, io.BytesIO(file_contents[file_name]))
+    return image_path
 
 
 @cache
@@ -215,9 +215,9 @@ def _build_image_config(
     image: Image, version: str, diff_ids: Sequence[str], epoch: int
 ) -> dict[str, Any]:
     """Return the image configuration, with user, command, health check and labels."""
-    created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    created_at = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     labels = {
-        "created": created,
+        "created": created_at,
         "description": image.description,
         "licenses": "Apache-2.0",
         "revision": get_commit_hash(),
@@ -227,7 +227,7 @@ def _build_image_config(
     return {
         "architecture": ARCHITECTURE,
         "os": "linux",
-        "created": created,
+        "created": created_at,
         "config": {
             "User": f"{USER}:{USER}",
             "Env": [f"{name}={value}" for name, value in ENVIRONMENT.items()],

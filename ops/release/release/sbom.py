@@ -28,26 +28,26 @@ _NPM_KINDS = {"sha512": "SHA-512"}
 def build_sbom(wheel: Path, epoch: int) -> str:
     """Return the SBOM of a wheel as JSON; `epoch` is the time of the commit in Unix seconds."""
     name, version = wheel.name.split("-")[:2]
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    wheel_digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     pins = read_pins(FOLDER / "run.txt")
     toolchain = _read_npm_packages("package-lock.json")
     web_libraries = _read_npm_packages("ops/pages/package-lock.json")
-    product = f"pkg:pypi/{normalize_name(name)}@{version}"
-    document = {
+    product_purl = f"pkg:pypi/{normalize_name(name)}@{version}"
+    sbom_document = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
-        "serialNumber": f"urn:uuid:{uuid.uuid5(_UUID_NAMESPACE, digest)}",
+        "serialNumber": f"urn:uuid:{uuid.uuid5(_UUID_NAMESPACE, wheel_digest)}",
         "version": 1,
         "metadata": {
             "timestamp": datetime.fromtimestamp(epoch, UTC).isoformat(),
             "component": {
                 "type": "application",
-                "bom-ref": product,
-                "purl": product,
+                "bom-ref": product_purl,
+                "purl": product_purl,
                 "name": normalize_name(name),
                 "version": version,
-                "hashes": [{"alg": "SHA-256", "content": digest}],
+                "hashes": [{"alg": "SHA-256", "content": wheel_digest}],
                 "licenses": [{"license": {"id": "Apache-2.0"}}],
             },
         },
@@ -56,9 +56,9 @@ def build_sbom(wheel: Path, epoch: int) -> str:
             *(_build_npm_component(*package, is_shipped=False) for package in toolchain),
             *(_build_npm_component(*package, is_shipped=True) for package in web_libraries),
         ],
-        "dependencies": _build_dependency_graph(product, pins, [toolchain, web_libraries]),
+        "dependencies": _build_dependency_graph(product_purl, pins, [toolchain, web_libraries]),
     }
-    return f"{json.dumps(document, indent=2)}\n"
+    return f"{json.dumps(sbom_document, indent=2)}\n"
 
 
 def _build_python_component(pin: Pin) -> dict[str, Any]:

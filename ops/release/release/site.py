@@ -25,6 +25,6 @@ def build_site(checkout: Path, folder: Path, version: str, epoch: int) -> Path:
     }
     subprocess.run(command, cwd=checkout, check=True, env=environment)  # noqa: S603 - our own command
     archive = write_tar(folder / name, folder / f"{name}.tar", epoch)
-    packed = folder / f"{name}.tar.gz"
-    packed.write_bytes(gzip.compress(archive.read_bytes(), mtime=0))
-    return packed
+    packed_archive = folder / f"{name}.tar.gz"
+    packed_archive.write_bytes(gzip.compress(archive.read_bytes(), mtime=0))
+    return packed_archive

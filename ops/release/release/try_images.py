@@ -41,12 +41,12 @@ def extract_all_layers(folder: Path, into: Path) -> list[Path]:
     images = [
         _extract_layers(_find_archive(folder, image.name), into / image.name) for image in IMAGES
     ]
-    longest = max(images, key=len)
+    longest_layers = max(images, key=len)
     for image, layers in zip(IMAGES, images, strict=True):
-        names = [layer.name for layer in layers]
-        if names != [layer.name for layer in longest[: len(layers)]]:
+        layer_names = [layer.name for layer in layers]
+        if layer_names != [layer.name for layer in longest_layers[: len(layers)]]:
             raise SystemExit(f"{image.name}: its layers are not those of the other images")
-    return longest
+    return longest_layers
 
 
 def _find_archive(folder: Path, name: str) -> Path:

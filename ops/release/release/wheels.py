@@ -51,8 +51,8 @@ def build_wheel(checkout: Path, out: Path, epoch: int, **environment: str) -> Pa
     """
     command = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out))
     _run_build((*command, str(checkout)), checkout, epoch, environment)
-    (built,) = out.glob("*.whl")
-    return built
+    (built_wheel,) = out.glob("*.whl")
+    return built_wheel
 
 
 def build_sdist(checkout: Path, out: Path, epoch: int) -> Path:
@@ -63,8 +63,8 @@ def build_sdist(checkout: Path, out: Path, epoch: int) -> Path:
     """
     command = (sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(out))
     _run_build((*command, str(checkout)), checkout, epoch, {})
-    (built,) = out.glob("*.tar.gz")
-    return built
+    (built_sdist,) = out.glob("*.tar.gz")
+    return built_sdist
 
 
 def build_wheel_from_sdist(sdist: Path, folder: Path, epoch: int) -> Path:
@@ -90,10 +90,10 @@ def pack_npm_package(folder: Path, out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     npm = shutil.which("npm") or str(ROOT / ".venv/bin/npm")
     command = (npm, "pack", str(folder), "--json", "--ignore-scripts", f"--pack-destination={out}")
-    printed = subprocess.run(  # noqa: S603 - our own command
+    npm_output = subprocess.run(  # noqa: S603 - our own command
         command, cwd=out, check=True, stdout=subprocess.PIPE, text=True
     ).stdout
-    (package,) = json.loads(printed)
+    (package,) = json.loads(npm_output)
     return out / str(package["filename"])
 
 

@@ -78,9 +78,9 @@ def read_hash_array(raw: bytes, offset: int) -> tuple[object, int]:
     end = start + WORD * read_uint(raw, offset)
     if end > len(raw):
         raise MalformedError("the data is too short")
-    text = raw[start:end].hex()
+    hashes_hex = raw[start:end].hex()
     return tuple(
-        ["0x" + text[position : position + 64] for position in range(0, len(text), 64)]
+        ["0x" + hashes_hex[position : position + 64] for position in range(0, len(hashes_hex), 64)]
     ), end
 
 

@@ -104,10 +104,10 @@ def _build_type_reader(abi_type: str) -> _TypeReader:
     array = parse_array_type(abi_type)
     if array is not None:
         element_reader = _build_type_reader(array[0])
-        length = array[1]
-        if length is None:
+        array_length = array[1]
+        if array_length is None:
             return _build_array_reader(element_reader)
-        return _build_tuple_reader([element_reader] * length)
+        return _build_tuple_reader([element_reader] * array_length)
     components = parse_tuple_type(abi_type)
     if components is not None:
         return _build_tuple_reader([_build_type_reader(component) for component in components])

@@ -105,10 +105,10 @@ def _find_text_getter(typed_value: TypedValue) -> Getter | None:
 
 def _find_text_list_getter(typed_value: TypedValue) -> Getter | None:
     element, _ = parse_array_type(typed_value.abi_type) or ("", None)
-    fits = element == "string" or (
+    is_text_list = element == "string" or (
         typed_value.abi_types and set(typed_value.abi_types) == {"string"}
     )
-    return typed_value.getter if fits else None
+    return typed_value.getter if is_text_list else None
 
 
 def _find_version_getter(typed_value: TypedValue) -> Getter | None:

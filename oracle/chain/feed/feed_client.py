@@ -127,18 +127,18 @@ class FeedClient:
 
     def _parse_response_data(self, body: bytes) -> object:
         try:
-            document = json.loads(body)
+            response_document = json.loads(body)
         except (ValueError, RecursionError):
             raise FeedResponseError(f"{self.name}: the response is not JSON") from None
         if (
-            not isinstance(document, dict)
-            or document.get("message") != "success"
-            or "data" not in document
+            not isinstance(response_document, dict)
+            or response_document.get("message") != "success"
+            or "data" not in response_document
         ):
             raise FeedResponseError(
                 f"{self.name}: the response does not report success, or contains no data"
             )
-        return document["data"]
+        return response_document["data"]
 
     def _parse_rows(self, data: object, after_id: int) -> list[FeedRow]:
         """Return the rows of a page above `after_id`, in ascending order.
@@ -150,8 +150,8 @@ class FeedClient:
         if not isinstance(data, list):
             raise FeedResponseError(f"{self.name}: the rows are not a list")
         rows = [self._parse_row(entry) for entry in data]
-        ids = [row.id for row in rows]
-        if ids != sorted(set(ids)):
+        row_ids = [row.id for row in rows]
+        if row_ids != sorted(set(row_ids)):
             raise FeedResponseError(f"{self.name}: the rows are not ordered by id")
         new_rows = [row for row in rows if row.id > after_id]
         if rows and not new_rows:
@@ -271,10 +271,10 @@ class FiguresClient:
                 f"{self.name}: the node list is incomplete (HTTP status {response.status})"
             )
         try:
-            document = json.loads(response.body)
+            response_document = json.loads(response.body)
         except (ValueError, RecursionError):
             raise FeedResponseError(f"{self.name}: the node list is not JSON") from None
-        rows = document.get("data") if isinstance(document, dict) else None
+        rows = response_document.get("data") if isinstance(response_document, dict) else None
         if not isinstance(rows, list):
             raise FeedResponseError(f"{self.name}: the node list has no array `data`")
         return rows

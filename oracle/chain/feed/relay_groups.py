@@ -55,8 +55,8 @@ class DetectedGroup:
     @property
     def key(self) -> GroupKey:
         """The sha256 of the sorted task keys, because the stream does not name its groups."""
-        members = sorted(bytes.fromhex(row.task[2:]) for row in self.rows)
-        return GroupKey("0x" + hashlib.sha256(b"".join(members)).hexdigest())
+        task_keys = sorted(bytes.fromhex(row.task[2:]) for row in self.rows)
+        return GroupKey("0x" + hashlib.sha256(b"".join(task_keys)).hexdigest())
 
     @property
     def first_id(self) -> int:
@@ -130,11 +130,11 @@ def find_validation_groups(
     ]
     _assign_invalid_results(rows, cores, scores, result)
     for core in cores:
-        members = sorted([*core.rows, *core.invalid], key=lambda row: row.id)
-        if core.is_ambiguous or len(members) > GROUP_SIZE:
-            result.ambiguous.extend(members)
+        member_rows = sorted([*core.rows, *core.invalid], key=lambda row: row.id)
+        if core.is_ambiguous or len(member_rows) > GROUP_SIZE:
+            result.ambiguous.extend(member_rows)
         else:
-            result.groups.append(DetectedGroup(tuple(members), tuple(core.invalid)))
+            result.groups.append(DetectedGroup(tuple(member_rows), tuple(core.invalid)))
     for row, reason, _, _ in aborts:
         if reason == GROUP_TIMEOUT:
             result.groups.append(DetectedGroup((row,)))
@@ -146,12 +146,12 @@ def _find_majority_groups(
     rows: Sequence[FeedRow], scores: Mapping[str, SubmittedResult], result: GroupSearchResult
 ) -> list[_CandidateGroup]:
     """Return the groups in which two or three results agree and the first is validated."""
-    winners = [row for row in rows if row.kind == "TaskValidated"]
+    validated_rows = [row for row in rows if row.kind == "TaskValidated"]
     refunds = [row for row in rows if row.kind == "TaskEndGroupRefund"]
     winners_by_refund = {
         refund: [
             winner
-            for winner in slice_rows_by_id(winners, refund.id - MAX_ID_GAP, refund.id)
+            for winner in slice_rows_by_id(validated_rows, refund.id - MAX_ID_GAP, refund.id)
             if _can_be_in_same_group(winner, refund, refunds, scores)
         ]
         for refund in refunds
@@ -276,21 +276,21 @@ def _assign_invalid_results(
         )
         # Two aborts of the same group may be near this result, so groups are deduplicated.
         unique_cores = {core.rows[0].id: core for core in nearby_cores}.values()
-        candidates = [
+        candidate_groups = [
             core for core in unique_cores if core.can_include_invalid_result(row, scores)
         ]
-        if len(candidates) > 1:
+        if len(candidate_groups) > 1:
             # Prefer an adjacent group, because other transactions rarely write between the rows of
             # one transaction.
             adjacent_cores = [
-                core for core in candidates if _is_adjacent_to_group(row, core, rows)
+                core for core in candidate_groups if _is_adjacent_to_group(row, core, rows)
             ]
-            candidates = adjacent_cores if len(adjacent_cores) == 1 else candidates
-        if len(candidates) == 1:
-            candidates[0].invalid.append(row)
-        elif candidates:
+            candidate_groups = adjacent_cores if len(adjacent_cores) == 1 else candidate_groups
+        if len(candidate_groups) == 1:
+            candidate_groups[0].invalid.append(row)
+        elif candidate_groups:
             result.ambiguous.append(row)
-            for core in candidates:
+            for core in candidate_groups:
                 core.is_ambiguous = True
 
 
@@ -298,8 +298,8 @@ def _is_adjacent_to_group(
     invalid_row: FeedRow, core: _CandidateGroup, rows: Sequence[FeedRow]
 ) -> bool:
     """Return whether only node exits lie between an invalid result and a group."""
-    closest = min(core.rows, key=lambda row: abs(row.id - invalid_row.id))
-    low_id, high_id = sorted((closest.id, invalid_row.id))
+    closest_row = min(core.rows, key=lambda row: abs(row.id - invalid_row.id))
+    low_id, high_id = sorted((closest_row.id, invalid_row.id))
     return all(
         row.kind in _NODE_EXIT_KINDS for row in slice_rows_by_id(rows, low_id + 1, high_id - 1)
     )
@@ -307,8 +307,8 @@ def _is_adjacent_to_group(
 
 def slice_rows_by_id(rows: Sequence[FeedRow], first_id: int, last_id: int) -> Sequence[FeedRow]:
     """Return the rows with ids `first_id` to `last_id`, inclusive, of rows in id order."""
-    start = bisect_left(rows, first_id, key=attrgetter("id"))
-    return rows[start : bisect_right(rows, last_id, key=attrgetter("id"))]
+    start_index = bisect_left(rows, first_id, key=attrgetter("id"))
+    return rows[start_index : bisect_right(rows, last_id, key=attrgetter("id"))]
 
 
 def _are_rows_near(left: FeedRow, right: FeedRow) -> bool:
@@ -344,8 +344,12 @@ def _have_matching_results(
 
 
 def _find_earlier_result(row: FeedRow, scores: Mapping[str, SubmittedResult]) -> str | None:
-    submitted = scores.get(row.task)
-    return submitted.score if submitted is not None and submitted.id < row.id else None
+    submitted_result = scores.get(row.task)
+    return (
+        submitted_result.score
+        if submitted_result is not None and submitted_result.id < row.id
+        else None
+    )
 
 
 def _iterate_bit_differences(score_bytes: bytes, other_score_bytes: bytes) -> Iterator[int]:

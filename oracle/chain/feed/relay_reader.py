@@ -305,13 +305,13 @@ def _derive_silent_members(
     )
     if has_inconclusive or is_near_ambiguous:
         return SilentMembers(possible=all_ends)
-    rivals = _find_ambiguous_end_rows(near_ends, group.missing_count)
-    if rivals:
-        return SilentMembers(possible=tuple(rivals))
-    derived = tuple(end for _, end in near_ends[: group.missing_count])
-    if len(derived) == group.missing_count:
-        return SilentMembers(derived)
-    return SilentMembers(derived, tuple(end for end in all_ends if end not in derived))
+    ambiguous_rows = _find_ambiguous_end_rows(near_ends, group.missing_count)
+    if ambiguous_rows:
+        return SilentMembers(possible=tuple(ambiguous_rows))
+    derived_rows = tuple(end for _, end in near_ends[: group.missing_count])
+    if len(derived_rows) == group.missing_count:
+        return SilentMembers(derived_rows)
+    return SilentMembers(derived_rows, tuple(end for end in all_ends if end not in derived_rows))
 
 
 def _collect_candidate_end_rows(
@@ -327,7 +327,7 @@ def _collect_candidate_end_rows(
     distances in ids. The second value is True if a task that may be a member ended without a score
     of 0. In this case no member can be derived.
     """
-    timeouts = list[tuple[int, int, FeedRow]]()
+    timeout_candidates = list[tuple[int, int, FeedRow]]()
     has_inconclusive = False
     # None if no row names the creator of the group's tasks.
     own_abort_rows = [row for row in group.rows if row.kind == "TaskEndAborted"]
@@ -342,13 +342,15 @@ def _collect_candidate_end_rows(
                 continue
             start_distance = min(abs(end_start_id - start_id) for start_id in start_ids)
             if start_distance <= _MAX_POSSIBLE_DISTANCE:
-                timeouts.append((start_distance + group.first_id - end.id, start_distance, end))
+                timeout_candidates.append(
+                    (start_distance + group.first_id - end.id, start_distance, end)
+                )
         elif reason not in _NON_SILENT_REASONS and reason != UPLOAD_TIMEOUT:
             is_of_other_creator = reason == CANCELLED and creator not in {None, end_issuer}
             has_inconclusive |= (
                 end.id >= min(start_ids) - _MAX_QUEUED_IDS and not is_of_other_creator
             )
-    return timeouts, has_inconclusive
+    return timeout_candidates, has_inconclusive
 
 
 def _find_ambiguous_end_rows(
@@ -358,7 +360,7 @@ def _find_ambiguous_end_rows(
     if len(near_ends) <= missing_count:
         return []
     max_distance = near_ends[missing_count - 1][0]
-    candidates = [
+    rival_rows = [
         end for distance, end in near_ends if distance <= _RIVAL_FACTOR * max_distance + MAX_ID_GAP
     ]
-    return candidates if len(candidates) > missing_count else []
+    return rival_rows if len(rival_rows) > missing_count else []

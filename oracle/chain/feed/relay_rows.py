@@ -104,23 +104,23 @@ def decode_event(row: FeedRow, position: Position) -> DomainEvent | None:
     """
     time = row.time or 0
     if row.kind in _NODE_EVENT_TYPES:
-        decoded = _NODE_EVENT_TYPES[row.kind](at=position, time=time, node=_parse_node(row))
+        network_event = _NODE_EVENT_TYPES[row.kind](at=position, time=time, node=_parse_node(row))
         parse_row_arguments(row)
     elif row.kind in _TASK_EVENT_TYPES:
-        decoded = _TASK_EVENT_TYPES[row.kind](
+        network_event = _TASK_EVENT_TYPES[row.kind](
             at=position, time=time, task=parse_task_key(row), node=_parse_running_node(row)
         )
     elif row.kind == "TaskValidated":
-        decoded = TaskValidated(position, time, parse_task_key(row))
+        network_event = TaskValidated(position, time, parse_task_key(row))
         _parse_running_node(row)
     elif row.kind == "TaskEndAborted":
-        decoded = _build_abort_event(row, position)
+        network_event = _build_abort_event(row, position)
     elif row.kind == "NodeStaking":
         stake = _parse_decimal(parse_row_arguments(row), "staking_amount")
-        decoded = NodeUpdated(position, time, _parse_node(row), stake=stake)
+        network_event = NodeUpdated(position, time, _parse_node(row), stake=stake)
     else:
         return None
-    event: DomainEvent = decoded
+    event: DomainEvent = network_event
     return event
 
 
@@ -224,14 +224,14 @@ def _parse_hex(text: str, byte_count: int, field_name: str) -> str:
 
 
 def _parse_int(arguments: Mapping[str, Any], field_name: str) -> int:
-    number = arguments.get(field_name)
-    if type(number) is not int:
+    raw_value = arguments.get(field_name)
+    if type(raw_value) is not int:
         raise ValueError(f"{field_name}: must be a whole number")
-    return number
+    return raw_value
 
 
 def _parse_decimal(arguments: Mapping[str, Any], field_name: str) -> int:
-    text = arguments.get(field_name)
-    if not isinstance(text, str) or re.fullmatch(r"[0-9]{1,77}", text) is None:
+    raw_value = arguments.get(field_name)
+    if not isinstance(raw_value, str) or re.fullmatch(r"[0-9]{1,77}", raw_value) is None:
         raise ValueError(f"{field_name}: must be a string of decimal digits")
-    return int(text)
+    return int(raw_value)

@@ -29,11 +29,11 @@ def fetch_fixture_lines(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
     relevant_hashes = {log.block: log.block_hash for log in window.logs}
     relevant_hashes |= {call.block: call.block_hash for call in window.calls}
     relevant_hashes[window.last.number] = window.last.hash
-    full_blocks = {log.block for log in window.logs} | {call.block for call in window.calls}
-    params = [[hex(number), number in full_blocks] for number in block_numbers]
+    blocks_with_rows = {log.block for log in window.logs} | {call.block for call in window.calls}
+    params = [[hex(number), number in blocks_with_rows] for number in block_numbers]
     block_responses = endpoint.client.call_batch("eth_getBlockByNumber", params, dict[str, Any])
     status_by_tx = {call.tx_hash: {"status": hex(call.succeeded)} for call in window.calls}
-    lines_by_block = _fetch_receipt_lines(endpoint, sorted(full_blocks), window.logs)
+    lines_by_block = _fetch_receipt_lines(endpoint, sorted(blocks_with_rows), window.logs)
     lines: list[Line] = []
     for number, block_response in zip(block_numbers, block_responses, strict=True):
         if block_response is None:
@@ -43,7 +43,7 @@ def fetch_fixture_lines(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
         transactions = block_response.pop("transactions", ())
         lines.append({"kind": "block", **block_response})
-        if number in full_blocks:
+        if number in blocks_with_rows:
             # Receipts already contain the status, so transactions get it only if there are no
             # receipts.
             has_receipts = any(line["kind"] == "receipt" for line in lines_by_block[number])

@@ -336,8 +336,8 @@ def _limit_request_to_header_batch(request: WindowRequest) -> WindowRequest:
 
 def _check_block_unchanged(endpoint: Endpoint, expected: BlockRef) -> None:
     """Raise RpcError if the hash of a block changed while its logs were read."""
-    current = endpoint.get_header(expected.number)
-    if current is None or current.hash != expected.hash:
+    current_header = endpoint.get_header(expected.number)
+    if current_header is None or current_header.hash != expected.hash:
         message = f"block {expected.number} changed while its logs were read"
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
 

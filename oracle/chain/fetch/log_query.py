@@ -87,14 +87,14 @@ class LogQuery:
         if len(blocks) == 1:
             return self._complete_logs_from_receipts(endpoint, blocks, logs)
         WINDOW_SPLITS.labels("may be cut off").inc()
-        halves = self._fetch_logs_in_chunks(
+        logs_of_halves = self._fetch_logs_in_chunks(
             endpoint,
             blocks,
             (len(blocks) + 1) // 2,
             splits_on_unknown_error=splits_on_unknown_error,
             max_timeouts=max_timeouts,
         )
-        return self._select_fuller_logs(endpoint, logs, halves)
+        return self._select_fuller_logs(endpoint, logs, logs_of_halves)
 
     def _fetch_logs_of_split_range(
         self,

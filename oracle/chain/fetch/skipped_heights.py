@@ -39,22 +39,22 @@ def fetch_linked_headers_or_next(
         RpcError: a block is missing, the blocks are not linked by parent hash, or the endpoint
             cannot prove that heights were skipped.
     """
-    chain = fetch_linked_headers(endpoint, blocks, with_transactions=with_transactions)
-    if not chain:
+    linked_headers = fetch_linked_headers(endpoint, blocks, with_transactions=with_transactions)
+    if not linked_headers:
         _, next_header = _fetch_neighbour_headers(endpoint, blocks)
         next_number = next_header.block.number
-        chain = fetch_linked_headers(
+        linked_headers = fetch_linked_headers(
             endpoint, BlockRange(next_number, next_number), with_transactions=with_transactions
         )
-    if chain and chain[0].block.number == blocks.first:
-        return chain
-    parent = fetch_parent_header(endpoint, chain[0]) if chain else None
+    if linked_headers and linked_headers[0].block.number == blocks.first:
+        return linked_headers
+    parent = fetch_parent_header(endpoint, linked_headers[0]) if linked_headers else None
     if parent is None or parent.block.number >= blocks.first:
         raise RpcError(endpoint.name, ErrorKind.NOT_THERE, f"no block {blocks.first}")
     if calibration.is_proven(HeaderFeature.HEADER) and not has_valid_hash(parent):
         message = f"block {parent.block.number}: the header does not hash to the block hash"
         raise RpcError(endpoint.name, ErrorKind.INVALID, message)
-    return chain
+    return linked_headers
 
 
 def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef]:
@@ -65,14 +65,16 @@ def fetch_linked_blocks(endpoint: Endpoint, blocks: BlockRange) -> list[BlockRef
     Raises:
         RpcError: a block is missing, or the blocks are not linked by parent hash.
     """
-    chain = fetch_linked_block_refs(endpoint.client, blocks)
-    next_number = chain[-1].number + 1 if chain else blocks.first
+    linked_blocks = fetch_linked_block_refs(endpoint.client, blocks)
+    next_number = linked_blocks[-1].number + 1 if linked_blocks else blocks.first
     if next_number <= blocks.last:
-        before, after = _fetch_neighbour_headers(endpoint, BlockRange(next_number, blocks.last))
-        if chain and before.block.hash != chain[-1].hash:
-            message = f"block {after.block.number} does not follow block {next_number - 1}"
+        header_before, header_after = _fetch_neighbour_headers(
+            endpoint, BlockRange(next_number, blocks.last)
+        )
+        if linked_blocks and header_before.block.hash != linked_blocks[-1].hash:
+            message = f"block {header_after.block.number} does not follow block {next_number - 1}"
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
-    return chain
+    return linked_blocks
 
 
 def fetch_highest_block_number(endpoint: Endpoint, required_height: int) -> int:
@@ -116,11 +118,11 @@ def _fetch_neighbour_headers(
     """
     highest_number = fetch_highest_block_number(endpoint, skipped_range.last + 1)
     for _ in range(_MAX_ROUNDS):
-        after = _fetch_lowest_header_above(endpoint, skipped_range, highest_number)
-        before = fetch_parent_header(endpoint, after)
-        if before.block.number < skipped_range.first:
-            return before, after
-        highest_number = before.block.number
+        header_above = _fetch_lowest_header_above(endpoint, skipped_range, highest_number)
+        header_below = fetch_parent_header(endpoint, header_above)
+        if header_below.block.number < skipped_range.first:
+            return header_below, header_above
+        highest_number = header_below.block.number
         if highest_number <= skipped_range.last:
             message = f"has block {highest_number} by its hash, but not by its height"
             raise RpcError(endpoint.name, ErrorKind.NOT_THERE, message)
@@ -198,10 +200,10 @@ def _bisect_lowest_header(
     endpoint: Endpoint, missing_height: int, lowest: FullHeader
 ) -> FullHeader:
     while lowest.block.number - missing_height > 1:
-        middle = (missing_height + lowest.block.number) // 2
-        (header,) = fetch_full_headers(endpoint, [middle])
+        middle_height = (missing_height + lowest.block.number) // 2
+        (header,) = fetch_full_headers(endpoint, [middle_height])
         if header is None:
-            missing_height = middle
+            missing_height = middle_height
         else:
             lowest = header
     return lowest

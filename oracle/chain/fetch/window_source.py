@@ -70,16 +70,18 @@ class WindowSource:
             endpoint.limits = LearnedLimits()
         self._log_query = LogQuery(log_filter, calibration.clock)
         blooms = BloomChecker(log_filter, calibration, self._fetch_logs_from_other_witness)
-        accuse = endpoints.deprioritise
+        deprioritise_endpoint = endpoints.deprioritise
         reads_transactions = self._reads_transactions = bool(reader.selectors)
         sampler = HeaderSampler(
             calibration,
             self._iterate_other_endpoints,
             self._find_other_providers,
-            accuse,
+            deprioritise_endpoint,
             reads_transactions,
         )
-        self._verifier = WindowVerifier(log_filter, calibration, blooms, sampler, accuse)
+        self._verifier = WindowVerifier(
+            log_filter, calibration, blooms, sampler, deprioritise_endpoint
+        )
         self._misbehaviour_detector = MisbehaviourDetector(endpoints, self._can_prove_block)
         self._fetcher = WindowFetcher(
             reader,
@@ -160,9 +162,9 @@ class WindowSource:
     ) -> BlockWindow:
         """Fetch blocks again and verify them; see `ChainSource.fetch_verified_window`."""
         max_level = min(level, VerificationLevel.PROVEN)
-        first_part = self.limit_range_to_one_fetch(blocks, level)
+        first_range = self.limit_range_to_one_fetch(blocks, level)
         request = WindowRequest(
-            first_part,
+            first_range,
             max_level >= VerificationLevel.PINNED,
             max_level,
             proves_all_blocks=max_level >= VerificationLevel.PROVEN,

@@ -131,8 +131,8 @@ def _check_enum_fits_argument(enum: EnumMapping, field_name: str, typed_value: T
         raise ValueError(
             f"{enum.key}: its keys do not match the type {typed_value.type_description}"
         )
-    literal = [word for _, table in enum.tables for word in table.values()]
-    for word in [*literal, enum.otherwise or ABSENT]:
+    enum_words = [word for _, table in enum.tables for word in table.values()]
+    for word in [*enum_words, enum.otherwise or ABSENT]:
         if word != ABSENT and word not in set(ENUM_CLASS_BY_FIELD[field_name]):
             raise ValueError(f"{enum.key}: {word!r} is not a valid {field_name}")
 
@@ -200,11 +200,13 @@ class MappingCompiler:
         ]
         if len(self.faults) > fault_count:
             return None
-        make, conditions = readers[0]
-        returns_list = len(readers) > 1 or make is None or bool(conditions)
-        if make is None or returns_list:
-            make = _build_multi_mapping_reader(readers, split_row)
-        return MappedSignature(inputs.signature, tuple(mappings), make, returns_list, data_length)
+        build_event, conditions = readers[0]
+        returns_list = len(readers) > 1 or build_event is None or bool(conditions)
+        if build_event is None or returns_list:
+            build_event = _build_multi_mapping_reader(readers, split_row)
+        return MappedSignature(
+            inputs.signature, tuple(mappings), build_event, returns_list, data_length
+        )
 
 
 def _iterate_argument_paths(mappings: Sequence[EventMapping]) -> Iterator[str]:
@@ -277,8 +279,8 @@ class _FieldCompiler:
         for name, value in mapping.value_by_field.items():
             try:
                 if name not in field_kinds:
-                    similar = format_name_suggestion(name, field_kinds)
-                    message = f"{NAME_BY_TYPE[event_type]} has no such field{similar}"
+                    name_suggestion = format_name_suggestion(name, field_kinds)
+                    message = f"{NAME_BY_TYPE[event_type]} has no such field{name_suggestion}"
                     raise ValueError(message)  # noqa: TRY301  # beside the others
                 if value.zero_is_absent and name in required_fields:
                     raise ValueError("zero_is_absent is only valid for optional fields")  # noqa: TRY301  # beside the others

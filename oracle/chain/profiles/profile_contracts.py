@@ -42,28 +42,28 @@ def parse_contract(
 
     ABI files are looked up below `folder`; faults are added to `faults`.
     """
-    key = f"contracts.{name}"
+    contract_key = f"contracts.{name}"
     if not isinstance(raw_value, dict):
-        faults.add_fault(key, "must be a table")
+        faults.add_fault(contract_key, "must be a table")
         return None
-    faults.check_keys(key, raw_value, _KEYS)
-    abi = _ContractAbi(key, {"event": [], "function": []})
+    faults.check_keys(contract_key, raw_value, _KEYS)
+    abi = _ContractAbi(contract_key, {"event": [], "function": []})
     abi.load_entries(raw_value.get("abi", []), folder, faults)
     parse_mapped = partial(
         _parse_mapped_signatures, abi, settings=settings, compiler=compiler, faults=faults
     )
-    events = parse_mapped("event", faults.get_tables(f"{key}.events", raw_value))
-    calls = parse_mapped("function", faults.get_tables(f"{key}.calls", raw_value))
+    events = parse_mapped("event", faults.get_tables(f"{contract_key}.events", raw_value))
+    calls = parse_mapped("function", faults.get_tables(f"{contract_key}.calls", raw_value))
     if not {"events", "calls"} & raw_value.keys():
-        faults.add_fault(key, "needs events or calls; the contract has neither")
-    _report_ambiguous_events(key, events, faults)
+        faults.add_fault(contract_key, "needs events or calls; the contract has neither")
+    _report_ambiguous_events(contract_key, events, faults)
     return Contract(
         name,
         tuple(events),
         tuple(calls),
-        _parse_optional_address(key, raw_value, faults),
-        _parse_start_block(key, raw_value, faults),
-        is_proxy=_parse_boolean(f"{key}.proxy", raw_value.get("proxy", False), faults),
+        _parse_optional_address(contract_key, raw_value, faults),
+        _parse_start_block(contract_key, raw_value, faults),
+        is_proxy=_parse_boolean(f"{contract_key}.proxy", raw_value.get("proxy", False), faults),
     )
 
 
@@ -163,11 +163,11 @@ def _report_ambiguous_events(
     for event in events:
         signature = event.signature
         topic_count = sum(parameter.indexed for parameter in signature.inputs)
-        shape = (signature.digest, topic_count, event.data_length)
-        if shape in text_by_shape:
+        log_shape = (signature.digest, topic_count, event.data_length)
+        if log_shape in text_by_shape:
             message = "is in the ABI twice, and its logs cannot be distinguished"
             faults.add_fault(f"{key}.abi", f"{signature.text} {message}")
-        text_by_shape[shape] = signature.text
+        text_by_shape[log_shape] = signature.text
 
 
 def _parse_optional_address(key: str, table: Table, faults: FaultCollector) -> str | None:
@@ -205,8 +205,8 @@ def parse_event_mappings(
     key: str, raw_value: object, settings: ProfileSettings, faults: FaultCollector
 ) -> tuple[list[EventMapping], list[EventMapping]]:
     """Return the mappings of an event or call that the options enable, and the disabled ones."""
-    active = list[EventMapping]()
-    inactive = list[EventMapping]()
+    active_mappings = list[EventMapping]()
+    inactive_mappings = list[EventMapping]()
     for row_key, table in faults.get_keyed_tables(key, raw_value):
         event_type = _parse_event_type(row_key, table, faults)
         required_options, when = _parse_conditions(f"{row_key}.when", table, settings, faults)
@@ -220,24 +220,24 @@ def parse_event_mappings(
         }
         is_active = all(required_options) and not any(forbidden_options)
         mapping = EventMapping(row_key, event_type, value_by_field, when, unless)
-        (active if is_active else inactive).append(mapping)
-    return active, inactive
+        (active_mappings if is_active else inactive_mappings).append(mapping)
+    return active_mappings, inactive_mappings
 
 
 def _parse_event_type(key: str, table: Table, faults: FaultCollector) -> type[DomainEvent] | None:
-    name = table.get("says")
-    if name == NO_EVENT:
+    type_name = table.get("says")
+    if type_name == NO_EVENT:
         return None
-    if not isinstance(name, str):
+    if not isinstance(type_name, str):
         faults.add_fault(
             f"{key}.says", f"is missing; expected the name of a domain event, or `{NO_EVENT}`"
         )
         return None
-    if name not in TYPE_BY_NAME:
-        suggestion = format_name_suggestion(name, TYPE_BY_NAME)
-        faults.add_fault(f"{key}.says", f"{name!r} is not a domain event{suggestion}")
+    if type_name not in TYPE_BY_NAME:
+        suggestion = format_name_suggestion(type_name, TYPE_BY_NAME)
+        faults.add_fault(f"{key}.says", f"{type_name!r} is not a domain event{suggestion}")
         return None
-    return TYPE_BY_NAME[name]
+    return TYPE_BY_NAME[type_name]
 
 
 def _parse_conditions(
@@ -297,7 +297,7 @@ def _parse_value_table(
         return FieldValue(
             constant=parse_field_value(field_name, settings.resolve_reference(table["constant"]))
         )
-    source = _parse_arguments(table["argument"])
+    argument_value = _parse_arguments(table["argument"])
     enum = table.get("enum")
     zero_is_absent = table.get("zero_is_absent", False)
     if enum is not None and not isinstance(enum, str):
@@ -306,7 +306,7 @@ def _parse_value_table(
         raise ValueError(f"there is no enum {enum}{format_name_suggestion(enum, settings.enums)}")
     if not isinstance(zero_is_absent, bool):
         raise ValueError("zero_is_absent must be true or false")  # noqa: TRY004  # a fault of the file
-    return FieldValue(source.arguments, source.is_list, None, enum, zero_is_absent)
+    return FieldValue(argument_value.arguments, argument_value.is_list, None, enum, zero_is_absent)
 
 
 def _parse_arguments(raw_value: object) -> FieldValue:

@@ -158,13 +158,13 @@ def _parse_kickout_hold(
 
 def _parse_token(document: Table, faults: FaultCollector) -> Token:
     """Return the token in which amounts are shown, or the default if the profile defines none."""
-    table = document.get("token", {})
-    if not isinstance(table, dict):
+    token_table = document.get("token", {})
+    if not isinstance(token_table, dict):
         faults.add_fault("token", "must be a table with symbol and decimals")
         return DEFAULT_TOKEN
-    faults.check_keys("token", table, {"symbol", "decimals"})
-    symbol = table.get("symbol", "tokens")
-    decimals = table.get("decimals", 18)
+    faults.check_keys("token", token_table, {"symbol", "decimals"})
+    symbol = token_table.get("symbol", "tokens")
+    decimals = token_table.get("decimals", 18)
     if not isinstance(symbol, str) or not re.fullmatch(r"[A-Za-z0-9$.]{1,12}", symbol):
         faults.add_fault("token.symbol", "must have 1 to 12 letters, digits, $ or dots")
     if type(decimals) is not int or not 0 <= decimals <= _MAX_DECIMALS:
@@ -201,8 +201,8 @@ def _compute_profile_identity(
     identity_content |= {"options": dict(options), "constants": document.get("constants", {})}
     if holds_kickouts:
         identity_content["kickouts"] = _HELD
-    text = json.dumps(identity_content, sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    identity_json = json.dumps(identity_content, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(identity_json.encode()).hexdigest()
     return f"{name} {digest}"
 
 
@@ -225,7 +225,7 @@ def parse_enum_mapping(
     """Return the enum mapping, of one or more tables, or None if a table is faulty."""
     fault_count = len(faults.messages)
     tables: list[tuple[int, Mapping[Literal, str]]] = []
-    defaults: set[str | None] = set()
+    default_words: set[str | None] = set()
     for table_key, table in faults.get_keyed_tables(key, raw_value):
         faults.check_keys(table_key, table, _ENUM_KEYS)
         tables.append(
@@ -234,16 +234,16 @@ def parse_enum_mapping(
                 _parse_enum_values(f"{table_key}.words", table, faults),
             )
         )
-        defaults.add(_parse_otherwise_word(f"{table_key}.otherwise", table, faults))
+        default_words.add(_parse_otherwise_word(f"{table_key}.otherwise", table, faults))
     if tables and tables[0][0] != 0:
         faults.add_fault(key, "the first table must be valid from block 0")
-    if len(defaults) > 1:
+    if len(default_words) > 1:
         faults.add_fault(key, "`otherwise` must be the same in all tables")
     if any(table_entry[0] > next_entry[0] for table_entry, next_entry in pairwise(tables)):
         faults.add_fault(key, "the tables must be in the order of `from_block`")
     if len(faults.messages) > fault_count:
         return None
-    enum = EnumMapping(key, tuple(tables), defaults.pop())
+    enum = EnumMapping(key, tuple(tables), default_words.pop())
     _report_enum_gaps(enum, faults)
     return enum
 
@@ -290,10 +290,10 @@ def _report_enum_gaps(enum: EnumMapping, faults: FaultCollector) -> None:
     if enum.otherwise is not None:
         return
     for block, table in enum.tables:
-        numbers = {literal for literal in table if isinstance(literal, int)}
-        gaps = sorted(set(range(max(numbers, default=-1))) - numbers)
-        if gaps:
-            gap_list = ", ".join(map(str, gaps[:5]))
+        mapped_numbers = {literal for literal in table if isinstance(literal, int)}
+        missing_numbers = sorted(set(range(max(mapped_numbers, default=-1))) - mapped_numbers)
+        if missing_numbers:
+            gap_list = ", ".join(map(str, missing_numbers[:5]))
             from_block_note = f" from block {block} on" if block else ""
             faults.add_fault(
                 enum.key, f"has no entry for {gap_list}{from_block_note}, and no `otherwise`"

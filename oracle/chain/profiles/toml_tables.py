@@ -83,26 +83,26 @@ class ProfileSettings:
         cls, document: Table, overrides: Mapping[str, Literal], faults: FaultCollector
     ) -> "ProfileSettings":
         """Parse options and constants, with `overrides` replacing the file's defaults."""
-        defaults: dict[str, Literal] = {}
+        default_options: dict[str, Literal] = {}
         for name, value in faults.get_tables("options", document).items():
             if isinstance(value, bool | int | str):
-                defaults[name] = value
+                default_options[name] = value
             else:
                 faults.add_fault(f"options.{name}", "must be an integer, a string, true or false")
         for name, value in overrides.items():
             message = f"is set in [network] options, but {faults.file} has no such option"
-            if name not in defaults:
+            if name not in default_options:
                 faults.add_fault(
-                    f"options.{name}", message + format_name_suggestion(name, defaults)
+                    f"options.{name}", message + format_name_suggestion(name, default_options)
                 )
-            elif type(value) is not type(defaults[name]):
-                kind = _TYPE_NAMES[type(defaults[name])]
-                message = f"is set in [network] options to {value!r}, but must be {kind}"
+            elif type(value) is not type(default_options[name]):
+                expected_type = _TYPE_NAMES[type(default_options[name])]
+                message = f"is set in [network] options to {value!r}, but must be {expected_type}"
                 faults.add_fault(f"options.{name}", message)
-        constants = _parse_constants(document, defaults, faults)
+        constants = _parse_constants(document, default_options, faults)
         options = {
-            **defaults,
-            **{name: override for name, override in overrides.items() if name in defaults},
+            **default_options,
+            **{name: override for name, override in overrides.items() if name in default_options},
         }
         return cls(options, constants, frozenset(faults.get_tables("enums", document)))
 
@@ -153,7 +153,7 @@ def _parse_constants(
     for name, value in constants.items():
         if name in options:
             faults.add_fault(f"constants.{name}", "has the same name as an option")
-        literals = value if isinstance(value, list) else [value]
-        if not all(isinstance(literal, bool | int | str) for literal in literals):
+        literal_list = value if isinstance(value, list) else [value]
+        if not all(isinstance(literal, bool | int | str) for literal in literal_list):
             faults.add_fault(f"constants.{name}", "must be numbers, strings, true or false")
     return constants

@@ -47,7 +47,7 @@ def compute_block_hash(header: HeaderResponse) -> str:
         ValueError: a field is not hex.
     """
     head = header
-    fields = [
+    encoded_fields = [
         *map(_encode_hex, (head.parent_hash, head.sha3_uncles, head.miner, head.state_root)),
         *map(_encode_hex, (head.transactions_root, head.receipts_root, head.logs_bloom)),
         *map(_encode_quantity, (head.difficulty, head.number, head.gas_limit, head.gas_used)),
@@ -63,8 +63,8 @@ def compute_block_hash(header: HeaderResponse) -> str:
         (head.requests_hash, _encode_hex),
     ):
         if value is not None:
-            fields.append(encode_value(value))
-    return "0x" + keccak(encode_rlp_list(fields)).hex()
+            encoded_fields.append(encode_value(value))
+    return "0x" + keccak(encode_rlp_list(encoded_fields)).hex()
 
 
 def _encode_quantity(quantity: str) -> bytes:

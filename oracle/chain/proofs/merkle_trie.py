@@ -58,12 +58,12 @@ def _encode_node(shape: _TrieShape, leaves: Sequence[bytes]) -> bytes:
         return encode_rlp_list(
             (shape.path, _encode_node_reference(_encode_node(shape.child, leaves)))
         )
-    nodes = [
+    encoded_children = [
         EMPTY_STRING if child is None else _encode_node_reference(_encode_node(child, leaves))
         for child in shape.children
     ]
-    nodes.append(EMPTY_STRING)
-    return encode_rlp_list(nodes)
+    encoded_children.append(EMPTY_STRING)
+    return encode_rlp_list(encoded_children)
 
 
 # The keys are indexes, so the number of leaves alone determines the shape.

@@ -36,10 +36,10 @@ class BloomInput(Protocol):
 @lru_cache(_MAX_CACHED_MASKS)
 def compute_bloom_mask(hex_text: str) -> int:
     """Return the bits that an address or topic, given as `0x` hex, sets in a bloom."""
-    digest = keccak(bytes.fromhex(hex_text[2:]))
+    hash_bytes = keccak(bytes.fromhex(hex_text[2:]))
     bits = 0
     for position in (0, 2, 4):
-        bits |= 1 << (int.from_bytes(digest[position : position + 2], "big") & _BIT_INDEX_MASK)
+        bits |= 1 << (int.from_bytes(hash_bytes[position : position + 2], "big") & _BIT_INDEX_MASK)
     return bits
 
 
@@ -116,13 +116,13 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
         logs_bloom = self.logs_bloom
         if logs_bloom is None or logs_bloom in _MISSING_BLOOMS:
             logs_bloom = format_bloom(compute_bloom(self.logs)) if self.logs else _ZERO_BLOOM
-        outcome = _RLP_BY_STATUS.get(self.status or "0x0") if self.root is None else None
-        if outcome is None:
-            outcome = self._encode_outcome()
+        encoded_outcome = _RLP_BY_STATUS.get(self.status or "0x0") if self.root is None else None
+        if encoded_outcome is None:
+            encoded_outcome = self._encode_outcome()
         receipt_type = _TYPE_BY_HEX.get(self.type)
         return encode_receipt_leaf(
             int(self.type, 16) if receipt_type is None else receipt_type,
-            outcome,
+            encoded_outcome,
             int(self.cumulative_gas_used, 16),
             logs_bloom[2:],
             [encode_log_hex(log.address, log.topics, log.data) for log in self.logs],
@@ -154,8 +154,10 @@ def encode_log_hex(address: str, topics: Sequence[str], data: str) -> str:
             "the log's data has an odd number of hex digits, or the log has more than four topics"
         )
     topics_hex = "".join(["a0" + topic[2:] for topic in topics])
-    body = f"94{address[2:]}{_TOPIC_HEADS[len(topics)]}{topics_hex}{encode_string_hex(data)}"
-    return _encode_list_head_hex(len(body) >> 1) + body
+    content_hex = (
+        f"94{address[2:]}{_TOPIC_HEADS[len(topics)]}{topics_hex}{encode_string_hex(data)}"
+    )
+    return _encode_list_head_hex(len(content_hex) >> 1) + content_hex
 
 
 def encode_string_hex(hex_text: str) -> str:
@@ -192,7 +194,7 @@ def encode_receipt_leaf(
     logs_hex = "".join(logs)
     gas_hex = encode_int(cumulative_gas).hex()
     logs_head = _encode_list_head_hex(len(logs_hex) >> 1)
-    body = f"{outcome}{gas_hex}{_BLOOM_HEAD}{bloom_hex}{logs_head}{logs_hex}"
+    content_hex = f"{outcome}{gas_hex}{_BLOOM_HEAD}{bloom_hex}{logs_head}{logs_hex}"
     type_prefix = f"{receipt_type:02x}" if receipt_type else ""
     # Not `bytes.fromhex`, which ignores whitespace.
-    return a2b_hex(f"{type_prefix}{_encode_list_head_hex(len(body) >> 1)}{body}")
+    return a2b_hex(f"{type_prefix}{_encode_list_head_hex(len(content_hex) >> 1)}{content_hex}")

@@ -44,8 +44,8 @@ def encode_int(number: int) -> bytes:
 
 def encode_rlp_list(parts: Iterable[bytes]) -> bytes:
     """Return the RLP of a list whose parts are already encoded."""
-    body = b"".join(parts)
-    return encode_list_head(len(body)) + body
+    content = b"".join(parts)
+    return encode_list_head(len(content)) + content
 
 
 def encode_list_head(size: int) -> bytes:

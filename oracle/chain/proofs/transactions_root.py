@@ -71,8 +71,8 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
                 not hex.
         """
         transaction_type = int(self.type, 16)
-        encoded = encode_rlp_list(encode_transaction_fields(self))
-        return bytes([transaction_type]) + encoded if transaction_type else encoded
+        encoded_fields = encode_rlp_list(encode_transaction_fields(self))
+        return bytes([transaction_type]) + encoded_fields if transaction_type else encoded_fields
 
     def compute_hash(self) -> str:
         """Return the hash computed from the transaction's fields, as `0x` hex.
@@ -122,14 +122,14 @@ def _encode_parity(signed: SignedTransaction | Authorization) -> bytes:
 
 
 def _encode_legacy_fields(transaction: SignedTransaction) -> list[bytes]:
-    head = [
+    leading_fields = [
         _encode_quantity(transaction.nonce),
         _encode_quantity(transaction.gas_price),
         _encode_quantity(transaction.gas),
         _encode_hex(transaction.to),
     ]
     return [
-        *head,
+        *leading_fields,
         _encode_quantity(transaction.value),
         _encode_hex(transaction.input),
         *map(_encode_quantity, (transaction.v, transaction.r, transaction.s)),
@@ -137,12 +137,16 @@ def _encode_legacy_fields(transaction: SignedTransaction) -> list[bytes]:
 
 
 def _encode_access_list_fields(transaction: SignedTransaction) -> list[bytes]:
-    head = [
+    leading_fields = [
         _encode_quantity(transaction.chain_id),
         _encode_quantity(transaction.nonce),
         _encode_quantity(transaction.gas_price),
     ]
-    return [*head, *_encode_call_fields(transaction), *_encode_signature_fields(transaction)]
+    return [
+        *leading_fields,
+        *_encode_call_fields(transaction),
+        *_encode_signature_fields(transaction),
+    ]
 
 
 def _encode_dynamic_fee_fields(transaction: SignedTransaction) -> list[bytes]:
@@ -186,19 +190,19 @@ def _encode_fee_fields(transaction: SignedTransaction) -> list[bytes]:
 
 
 def _encode_call_fields(transaction: SignedTransaction) -> list[bytes]:
-    entries = [
+    encoded_entries = [
         encode_rlp_list(
             (_encode_hex(entry.address), encode_rlp_list(map(_encode_hex, entry.storage_keys)))
         )
         for entry in transaction.access_list or ()
     ]
-    fields = [
+    encoded_fields = [
         _encode_quantity(transaction.gas),
         _encode_hex(transaction.to),
         _encode_quantity(transaction.value),
         _encode_hex(transaction.input),
     ]
-    return [*fields, encode_rlp_list(entries)]
+    return [*encoded_fields, encode_rlp_list(encoded_entries)]
 
 
 def _encode_signature_fields(transaction: SignedTransaction) -> list[bytes]:
@@ -210,14 +214,14 @@ def _encode_signature_fields(transaction: SignedTransaction) -> list[bytes]:
 
 
 def _encode_authorization(authorization: Authorization) -> bytes:
-    fields = [
+    encoded_fields = [
         _encode_quantity(authorization.chain_id),
         _encode_hex(authorization.address),
         _encode_quantity(authorization.nonce),
     ]
     return encode_rlp_list(
         [
-            *fields,
+            *encoded_fields,
             _encode_parity(authorization),
             _encode_quantity(authorization.r),
             _encode_quantity(authorization.s),

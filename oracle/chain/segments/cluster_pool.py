@@ -74,11 +74,11 @@ class ClusterPool:
 
     def submit(self, request: SegmentRequest) -> Future[bytes]:
         """Submit a request; see SegmentExecutor."""
-        answer: Future[bytes] = Future()
+        answer_future: Future[bytes] = Future()
         client = self._get_or_open_client()
         if client is None:
-            answer.set_exception(RefusedSegmentError("the Dask scheduler is not reachable"))
-            return answer
+            answer_future.set_exception(RefusedSegmentError("the Dask scheduler is not reachable"))
+            return answer_future
         key = next(self._key_sequence)
         # Dask must not retry, because the writer repeats requests itself and counts dying workers.
         executor = client.get_executor(pure=False, retries=0)  # type: ignore[no-untyped-call]
@@ -87,18 +87,18 @@ class ClusterPool:
                 prepare_range_on_worker, self._plan_frame, encode_frame(request), key=key
             )
         except Exception as error:  # noqa: BLE001  # whatever it is, the writer reads the range
-            answer.set_exception(RefusedSegmentError(f"the Dask scheduler failed: {error}"))
-            return answer
-        self._key_by_future[answer] = key
+            answer_future.set_exception(RefusedSegmentError(f"the Dask scheduler failed: {error}"))
+            return answer_future
+        self._key_by_future[answer_future] = key
 
         def release_key(_finished: Future[bytes]) -> None:
-            self._key_by_future.pop(answer, None)
-            if answer.cancelled():
+            self._key_by_future.pop(answer_future, None)
+            if answer_future.cancelled():
                 cluster_future.cancel()
 
-        answer.add_done_callback(release_key)
-        cluster_future.add_done_callback(lambda finished: _forward_result(finished, answer))
-        return answer
+        answer_future.add_done_callback(release_key)
+        cluster_future.add_done_callback(lambda finished: _forward_result(finished, answer_future))
+        return answer_future
 
     def abort_request(self, future: Future[bytes]) -> None:
         """Abort a request; see SegmentExecutor. A worker without a Dask nanny is not restarted."""

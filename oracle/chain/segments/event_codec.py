@@ -66,10 +66,10 @@ class _EventClassCodec(NamedTuple):
         return cls(event_class, tuple(hints), attrgetter(*hints), wide_fields, decoder)
 
     def encode_columns(self, events: Sequence[object]) -> msgspec.Raw:
-        columns: list[Any] = list(zip(*map(self.get_fields, events), strict=True))
+        field_columns: list[Any] = list(zip(*map(self.get_fields, events), strict=True))
         for index in self.wide_fields:
-            columns[index] = _encode_words(columns[index])
-        return msgspec.Raw(msgspec.msgpack.encode(columns))
+            field_columns[index] = _encode_words(field_columns[index])
+        return msgspec.Raw(msgspec.msgpack.encode(field_columns))
 
     def decode_columns(self, encoded: msgspec.Raw) -> Iterator[Any]:
         """Decode the events of one class.

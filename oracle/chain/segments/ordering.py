@@ -80,10 +80,10 @@ class SegmentCoordinator:
         if endpoint is None:
             return None
         self._last_number += 1
-        bucket = endpoint.health.rate_limiter
-        bucket.take_tokens(self._call_estimate)
+        rate_limiter = endpoint.health.rate_limiter
+        rate_limiter.take_tokens(self._call_estimate)
         self._reserved_calls[self._last_number] = self._call_estimate
-        rate = None if bucket.rate == math.inf else bucket.rate / self.worker_count
+        rate = None if rate_limiter.rate == math.inf else rate_limiter.rate / self.worker_count
         return SegmentRequest(
             self._plan_id,
             self._last_number,
@@ -169,14 +169,18 @@ class SegmentCoordinator:
 
     def _select_endpoint(self) -> Endpoint | None:
         """Return the preferred healthy endpoint, or None if there is none."""
-        preferred = self.endpoints.endpoint_list.sort_by_preference(self.endpoints)
-        healthy = (
+        sorted_endpoints = self.endpoints.endpoint_list.sort_by_preference(self.endpoints)
+        usable_endpoints = (
             candidate
-            for candidate in preferred
+            for candidate in sorted_endpoints
             if candidate.find_unavailability_error() is None and candidate.is_usable()
         )
         return next(
-            (candidate for candidate in healthy if self.endpoint_name in {None, candidate.name}),
+            (
+                candidate
+                for candidate in usable_endpoints
+                if self.endpoint_name in {None, candidate.name}
+            ),
             None,
         )
 

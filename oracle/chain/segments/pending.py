@@ -77,14 +77,20 @@ class SegmentWorkers:
 
         A range that ends above `last_block` is not returned.
         """
-        staged = None if self.stage is None else self.stage.load_segment(first_block, last_block)
-        if staged is None:
+        staged_answer = (
+            None if self.stage is None else self.stage.load_segment(first_block, last_block)
+        )
+        if staged_answer is None:
             return None
-        answer: Future[bytes] = Future()
-        answer.set_result(staged.answer)
-        blocks = BlockRange(staged.request.first, staged.request.last)
+        answer_future: Future[bytes] = Future()
+        answer_future.set_result(staged_answer.answer)
+        blocks = BlockRange(staged_answer.request.first, staged_answer.request.last)
         return PendingRange(
-            blocks, request=staged.request, worker_answer=answer, is_staged=True, is_restored=True
+            blocks,
+            request=staged_answer.request,
+            worker_answer=answer_future,
+            is_staged=True,
+            is_restored=True,
         )
 
     def discard_range(self, pending: PendingRange) -> None:

@@ -63,12 +63,12 @@ def compute_counter_increases(
 ) -> CounterIncreases:
     """Return the counters' increases since a snapshot (only request counters if `is_refused`)."""
     counter_count = len(_REQUEST_COUNTERS) if is_refused else len(CARRIED_COUNTERS)
-    increases = (
+    counter_increases = (
         (index, labels, value - previous_values.get((index, labels), 0.0))
         for (index, labels), value in snapshot_counters().items()
         if index < counter_count
     )
-    return tuple(increase for increase in increases if increase[2])
+    return tuple(increase for increase in counter_increases if increase[2])
 
 
 def add_counter_increases(increases: CounterIncreases) -> None:
@@ -120,11 +120,11 @@ class LogRows(msgspec.Struct, frozen=True, array_like=True):
 
     def has_consistent_keys(self) -> bool:
         """Return whether the keys ascend, and each row's block and source are present."""
-        keys = [row[0] for row in self.rows]
-        block_numbers = {key >> LOG_INDEX_BITS for key in keys}
+        log_keys = [row[0] for row in self.rows]
+        block_numbers = {key >> LOG_INDEX_BITS for key in log_keys}
         source_indexes = {row[2] for row in self.rows}
         return (
-            all(map(lt, keys, islice(keys, 1, None)))
+            all(map(lt, log_keys, islice(log_keys, 1, None)))
             and block_numbers == {block[0] for block in self.blocks}
             and source_indexes == set(range(len(self.sources)))
         )

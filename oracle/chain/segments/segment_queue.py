@@ -159,9 +159,11 @@ class SegmentQueue:
         return self.workers is not None and self.workers.coordinator.can_prepare_ranges()
 
     def _continues_queue(self, blocks: BlockRange) -> bool:
-        following = self._failed_range or self._pending_ranges[0].blocks
+        following_blocks = self._failed_range or self._pending_ranges[0].blocks
         is_next = blocks.first == self._last_returned + 1
-        return following.first == blocks.first and (is_next or following.last <= blocks.last)
+        return following_blocks.first == blocks.first and (
+            is_next or following_blocks.last <= blocks.last
+        )
 
     # --- pending ranges ---
 
@@ -173,9 +175,11 @@ class SegmentQueue:
             and failed_range.first == blocks.first
         ):
             # Later ranges are still pending, so this one is fetched in a thread.
-            reordered = self._submit_request(PendingRange(failed_range)) if use_workers else None
+            repeated_request = (
+                self._submit_request(PendingRange(failed_range)) if use_workers else None
+            )
             self._pending_ranges.appendleft(
-                reordered or self._fetch_range_locally(failed_range, is_only_range=False)
+                repeated_request or self._fetch_range_locally(failed_range, is_only_range=False)
             )
         next_block = (
             self._pending_ranges[-1].blocks.last + 1 if self._pending_ranges else blocks.first
@@ -186,15 +190,15 @@ class SegmentQueue:
             next_range = self._cut_range(
                 BlockRange(next_block, blocks.last).take_first(max_blocks)
             )
-            pending = self._restore_range(next_block, blocks.last) if use_workers else None
-            if pending is None and use_workers:
-                pending = self._submit_request(PendingRange(next_range))
-            if pending is None and use_workers and self._pending_ranges:
+            pending_range = self._restore_range(next_block, blocks.last) if use_workers else None
+            if pending_range is None and use_workers:
+                pending_range = self._submit_request(PendingRange(next_range))
+            if pending_range is None and use_workers and self._pending_ranges:
                 # No endpoint accepts another request right now.
                 return
             is_only_range = not self._pending_ranges and next_range.last == blocks.last
             self._pending_ranges.append(
-                pending or self._fetch_range_locally(next_range, is_only_range=is_only_range)
+                pending_range or self._fetch_range_locally(next_range, is_only_range=is_only_range)
             )
             next_block = self._pending_ranges[-1].blocks.last + 1
 
@@ -216,11 +220,11 @@ class SegmentQueue:
             self._is_logged = True
             workers = self.workers.executor.worker_count
             get_logger().info("segment_workers_started", workers=workers)
-        answer = self.workers.executor.submit(request)
+        answer_future = self.workers.executor.submit(request)
         return PendingRange(
             pending.blocks,
             request=request,
-            worker_answer=answer,
+            worker_answer=answer_future,
             worker_deaths=pending.worker_deaths,
         )
 
@@ -231,10 +235,10 @@ class SegmentQueue:
 
     def _fetch_range_locally(self, blocks: BlockRange, *, is_only_range: bool) -> PendingRange:
         if not is_only_range:
-            future = run_in_background(
+            window_future = run_in_background(
                 lambda: self._fetch_window(blocks), f"read ahead {blocks.first}"
             )
-            return PendingRange(blocks, future)
+            return PendingRange(blocks, window_future)
         # Nothing else can be fetched in parallel, so a thread would only cost time.
         return PendingRange(blocks, run_synchronously(lambda: self._fetch_window(blocks)))
 
@@ -316,21 +320,21 @@ class SegmentQueue:
             ):
                 break
             try:
-                following = self._collect_window(pending)
+                following_window = self._collect_window(pending)
             except OracleError as error:
                 # The error concerns only this range, so the windows before it are still returned.
                 self._pending_ranges[0] = PendingRange(pending.blocks, make_failed_future(error))
                 break
-            if following is None:
+            if following_window is None:
                 break
-            if not can_join_windows(windows[-1], following):
+            if not can_join_windows(windows[-1], following_window):
                 self._pending_ranges[0] = PendingRange(
-                    pending.blocks, make_completed_future(following)
+                    pending.blocks, make_completed_future(following_window)
                 )
                 break
             self._pending_ranges.popleft()
-            windows.append(following)
-            log_count += len(following.logs)
+            windows.append(following_window)
+            log_count += len(following_window.logs)
         return join_windows(windows)
 
     # --- lost requests and missing workers ---

@@ -32,9 +32,13 @@ def append_digest(body: bytes) -> bytes:
 
 def strip_digest(content: bytes) -> bytes | None:
     """Return the content without its sha256, or None if it is truncated or corrupted."""
-    body = content[:-_DIGEST_BYTES]
+    content_without_digest = content[:-_DIGEST_BYTES]
     digest = content[-_DIGEST_BYTES:]
-    return body if hashlib.sha256(body).digest() == digest else None
+    return (
+        content_without_digest
+        if hashlib.sha256(content_without_digest).digest() == digest
+        else None
+    )
 
 
 class SegmentPlan(msgspec.Struct, frozen=True):

@@ -145,13 +145,13 @@ class SegmentPreparer:
             if request.plan != self._plan_id:
                 raise RefusedSegmentError("the request belongs to another plan")  # noqa: TRY301
             window = self._fetch_window(request)
-            decoded = self._reader.decode_rows(window.logs, window.calls)
-            observed = self._collect_observations(
+            decoded_events = self._reader.decode_rows(window.logs, window.calls)
+            observations = self._collect_observations(
                 request, compute_counter_increases(counters_before), calls_before, started_at
             )
-            return encode_answer(build_segment(request, window, decoded, observed))
+            return encode_answer(build_segment(request, window, decoded_events, observations))
         except Exception as error:  # noqa: BLE001  # whoever reads the range again raises it
-            observed = self._collect_observations(
+            observations = self._collect_observations(
                 request,
                 compute_counter_increases(counters_before, is_refused=True),
                 calls_before,
@@ -159,7 +159,7 @@ class SegmentPreparer:
             )
             # After an error all state is dropped; the writer keeps track of failures.
             self.close()
-            return encode_answer(_build_refusal(request, error, observed))
+            return encode_answer(_build_refusal(request, error, observations))
 
     def close(self) -> None:
         """Close the connections, and drop learned facts."""
@@ -168,13 +168,13 @@ class SegmentPreparer:
         self._pool = self._window_source = None
 
     def _fetch_window(self, request: SegmentRequest) -> BlockWindow:
-        window_source, pool = self._open_window_source(request.writer_state)
-        for endpoint in pool:
+        window_source, recording_pool = self._open_window_source(request.writer_state)
+        for endpoint in recording_pool:
             endpoint.highest_block = max(
                 endpoint.highest_block, request.writer_state.highest.get(endpoint.name, -1)
             )
         if request.rate is not None:
-            limiter = pool.limiters[request.endpoint]
+            limiter = recording_pool.limiters[request.endpoint]
             limiter.rate = min(limiter.rate, request.rate)
         blocks = BlockRange(request.first, request.last)
         if request.level is None:
@@ -185,8 +185,8 @@ class SegmentPreparer:
             )
         calibration = window_source.calibration
         distrust_reasons = [
-            *pool.doubts,
-            *pool.endpoint_list.get_proven_wrong_reasons().values(),
+            *recording_pool.doubts,
+            *recording_pool.endpoint_list.get_proven_wrong_reasons().values(),
         ]
         if distrust_reasons:
             raise RefusedSegmentError(f"an endpoint is not trusted: {'; '.join(distrust_reasons)}")

@@ -45,9 +45,11 @@ def start_worker_process(
         if _is_inherited_by_workers(name) or name in also_passed
     }
     package_root = str(Path(oracle.__file__).resolve().parents[1])
-    inherited_path = environment.get("PYTHONPATH")
+    inherited_python_path = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = (
-        package_root if not inherited_path else os.pathsep.join((package_root, inherited_path))
+        package_root
+        if not inherited_python_path
+        else os.pathsep.join((package_root, inherited_python_path))
     )
     return subprocess.Popen(  # noqa: S603 - a module of this package
         [sys.executable, "-P", "-m", module],

@@ -267,11 +267,11 @@ class Calibration:
                 for feature, state in self._state_by_feature.items()
                 if state.unsupported_since is not None and not self.needs_samples(feature)
             }
-            acceptances = {
+            acceptance_facts = {
                 f"{ACCEPTED_PREFIX}{check} {block_hash}": ""
                 for check, block_hash in self._accepted_blocks
             }
-            return facts | acceptances
+            return facts | acceptance_facts
 
     def _restore_refusals(self, stored_facts: Mapping[str, str]) -> None:
         """Restore the stored block refusal, and the blocks that an operator accepted.

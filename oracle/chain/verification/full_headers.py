@@ -218,14 +218,14 @@ def fetch_linked_headers(
     headers = fetch_full_headers(
         endpoint, range(blocks.first, blocks.last + 1), with_transactions=with_transactions
     )
-    chain = [header for header in headers if header is not None]
-    for parent, child in pairwise(chain):
+    fetched_headers = [header for header in headers if header is not None]
+    for parent, child in pairwise(fetched_headers):
         if child.block.parent_hash != parent.block.hash:
-            missing = child.block.number - 1 > parent.block.number
-            kind = ErrorKind.NOT_THERE if missing else ErrorKind.INVALID
+            has_gap = child.block.number - 1 > parent.block.number
+            kind = ErrorKind.NOT_THERE if has_gap else ErrorKind.INVALID
             message = f"block {child.block.number} does not follow block {parent.block.number}"
             raise RpcError(endpoint.name, kind, message)
-    return chain
+    return fetched_headers
 
 
 def take_newest_header(endpoint: Endpoint) -> FullHeader | None:
@@ -233,5 +233,9 @@ def take_newest_header(endpoint: Endpoint) -> FullHeader | None:
 
     The header is used only once, for the window directly after the check, and not for a retry.
     """
-    response = endpoint.take_newest_header()
-    return None if response is None else FullHeader(parse_block(endpoint.name, response), response)
+    header_response = endpoint.take_newest_header()
+    return (
+        None
+        if header_response is None
+        else FullHeader(parse_block(endpoint.name, header_response), header_response)
+    )

@@ -51,9 +51,11 @@ class HeaderSampler:
     @property
     def features(self) -> frozenset[HeaderFeature]:
         """The features that are sampled on this chain."""
-        kinds = {HeaderFeature.RECEIPTS, HeaderFeature.BLOOM, HeaderFeature.HEADER}
+        sampled_features = {HeaderFeature.RECEIPTS, HeaderFeature.BLOOM, HeaderFeature.HEADER}
         return frozenset(
-            kinds | {HeaderFeature.TRANSACTIONS} if self.reads_transactions else kinds
+            sampled_features | {HeaderFeature.TRANSACTIONS}
+            if self.reads_transactions
+            else sampled_features
         )
 
     def scan_chain_for_samples(self, endpoint: Endpoint) -> None:
@@ -147,10 +149,13 @@ class HeaderSampler:
                 yield header, self._compare_features(header, block_receipts)
 
     def _compare_features(self, header: FullHeader, block_receipts: Receipts) -> FeatureValidity:
-        validity = compare_header_features(header, block_receipts)
+        validity_by_feature = compare_header_features(header, block_receipts)
         if self.reads_transactions:
-            return {**validity, HeaderFeature.TRANSACTIONS: has_valid_transactions_root(header)}
-        return validity
+            return {
+                **validity_by_feature,
+                HeaderFeature.TRANSACTIONS: has_valid_transactions_root(header),
+            }
+        return validity_by_feature
 
     def _count_samples(
         self, endpoint: Endpoint, samples: Sequence[tuple[FullHeader, FeatureValidity]]
@@ -164,9 +169,9 @@ class HeaderSampler:
             for header, validity in samples
             if not all(validity[feature] for feature in open_features)
         ]
-        answers = self._query_other_providers(endpoint, invalid_headers, open_features)
+        provider_answers = self._query_other_providers(endpoint, invalid_headers, open_features)
         for header, validity in samples:
-            other_validity = answers.validity_by_block.get(header.block.hash, {})
+            other_validity = provider_answers.validity_by_block.get(header.block.hash, {})
             for feature in open_features:
                 if other_validity.get(feature) and not validity[feature]:
                     self.report_endpoint(endpoint, feature)
@@ -177,7 +182,7 @@ class HeaderSampler:
             self.calibration.record_sample(
                 header.block.hash,
                 best_validity,
-                answers.unanswered_providers.get(header.block.hash, frozenset()),
+                provider_answers.unanswered_providers.get(header.block.hash, frozenset()),
             )
 
     def _query_other_providers(
@@ -192,14 +197,14 @@ class HeaderSampler:
             return answers
         expected_providers = frozenset(self.find_other_providers(sampled_endpoint))
         answers.unanswered_providers = {header.block.hash: expected_providers for header in blocks}
-        remaining = list(blocks)
+        remaining_blocks = list(blocks)
         for other_endpoint in self.iterate_others(sampled_endpoint.name):
             try:
-                block_numbers = [header.block.number for header in remaining]
+                block_numbers = [header.block.number for header in remaining_blocks]
                 other_headers = fetch_full_headers(
                     other_endpoint, block_numbers, with_transactions=self.reads_transactions
                 )
-                remaining_hashes = {header.block.hash for header in remaining}
+                remaining_hashes = {header.block.hash for header in remaining_blocks}
                 same_headers = [
                     header
                     for header in other_headers
@@ -215,12 +220,12 @@ class HeaderSampler:
                 if error.kind in _NO_RECEIPTS_ERRORS:
                     answers.record_answer(other_endpoint.provider, answers.unanswered_providers)
                 continue
-            remaining = [
+            remaining_blocks = [
                 header
-                for header in remaining
+                for header in remaining_blocks
                 if not answers.are_all_valid(header.block.hash, features)
             ]
-            if not remaining:
+            if not remaining_blocks:
                 break
         return answers
 
@@ -234,9 +239,11 @@ class _ProviderAnswers:
 
     def merge_answer(self, block_hash: str, validity: FeatureValidity) -> None:
         """Merge a block's result; a feature is valid if any endpoint's data is valid."""
-        merged = self.validity_by_block.setdefault(block_hash, dict.fromkeys(validity, False))
+        merged_validity = self.validity_by_block.setdefault(
+            block_hash, dict.fromkeys(validity, False)
+        )
         for feature, is_right in validity.items():
-            merged[feature] = merged[feature] or is_right
+            merged_validity[feature] = merged_validity[feature] or is_right
 
     def record_answer(self, provider: str, hashes: Collection[str]) -> None:
         """Record that a provider answered about these blocks, or lacks their receipts."""
@@ -253,14 +260,14 @@ class _ProviderAnswers:
 
 def _select_sample_ranges(newest_block: int, range_size: int) -> list[range]:
     """Return the range of the newest heights, and older ranges spread evenly below it."""
-    ends = [
+    range_ends = [
         newest_block - newest_block * step // (_OLDER_RANGES + 1)
         for step in range(_OLDER_RANGES + 1)
     ]
-    ranges = [range(max(0, end - range_size + 1), end + 1) for end in ends]
+    sample_ranges = [range(max(0, end - range_size + 1), end + 1) for end in range_ends]
     # On a short chain, ranges that would overlap the newest one are left out.
     return [
         heights
-        for position, heights in enumerate(ranges)
-        if position == 0 or heights.stop < ranges[0].start
+        for position, heights in enumerate(sample_ranges)
+        if position == 0 or heights.stop < sample_ranges[0].start
     ]

@@ -65,10 +65,10 @@ class MisbehaviourDetector:
 
     def _recheck_contradiction(self, error: ContradictionError, proving_endpoint: str) -> None:
         endpoint_by_name = {endpoint.name: endpoint for endpoint in self.endpoints}
-        accused = endpoint_by_name[error.endpoint]
+        accused_endpoint = endpoint_by_name[error.endpoint]
         try:
             if self.is_block_provable(endpoint_by_name[proving_endpoint], error.number):
-                self.is_block_provable(accused, error.number)
+                self.is_block_provable(accused_endpoint, error.number)
         except ContradictionError as second_error:
             if (second_error.endpoint, second_error.feature) == (error.endpoint, error.feature):
                 self.endpoints.endpoint_list.mark_proven_wrong(

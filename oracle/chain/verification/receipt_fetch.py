@@ -156,11 +156,11 @@ def _fetch_batch_in_halves(
 ) -> list[Receipts | ProvenReceipts]:
     """Fetch an oversized batch in halves, and an oversized block's receipts one by one."""
     if len(blocks) > 1:
-        middle = len(blocks) // 2
-        parts = (blocks[:middle], blocks[middle:])
+        half_count = len(blocks) // 2
+        block_halves = (blocks[:half_count], blocks[half_count:])
         return [
             block_receipts
-            for part in parts
+            for part in block_halves
             for block_receipts in _fetch_receipt_batch(endpoint, part, read_raw)
         ]
     (block,) = blocks

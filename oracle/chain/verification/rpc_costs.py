@@ -54,18 +54,22 @@ def estimate_rpc_costs(
     """
     has_logs_by_hash = capabilities is None or capabilities.has_logs_by_hash
     serves_receipts = capabilities is None or capabilities.has_block_receipts
-    watches = bool(reader.selectors)
+    watches_calls = bool(reader.selectors)
     # One call checks the head and one fetches the logs. If the endpoint does not serve logs by
     # hash, headers are read before and after the logs.
-    head_calls = 2 + (0 if has_logs_by_hash else 2) + (1 if watches and has_logs_by_hash else 0)
-    proves = policy.get_max_level(is_history=False) >= VerificationLevel.PROVEN or watches
+    head_calls = (
+        2 + (0 if has_logs_by_hash else 2) + (1 if watches_calls and has_logs_by_hash else 0)
+    )
+    proves_blocks = (
+        policy.get_max_level(is_history=False) >= VerificationLevel.PROVEN or watches_calls
+    )
     return RpcCosts(
         empty_block=head_calls,
-        proof=(1 if serves_receipts else 0) if proves else 0,
+        proof=(1 if serves_receipts else 0) if proves_blocks else 0,
         history=_estimate_history_calls(
-            policy, has_logs_by_hash=has_logs_by_hash, watches=watches
+            policy, has_logs_by_hash=has_logs_by_hash, watches=watches_calls
         ),
-        by_transaction=proves and not serves_receipts,
+        by_transaction=proves_blocks and not serves_receipts,
     )
 
 
@@ -79,9 +83,9 @@ def _estimate_history_calls(
         )
         return _HISTORY_BLOCKS + log_calls
     window_count = _HISTORY_BLOCKS // MAX_LINKED_BLOCKS
-    top = policy.get_max_level(is_history=True)
-    if top < VerificationLevel.BLOOMED:
+    max_level = policy.get_max_level(is_history=True)
+    if max_level < VerificationLevel.BLOOMED:
         return window_count * (1 + _LINK_HEADERS)
     # Every header is read once, and the last one again after the logs. The receipts of one block
     # are read too, to detect endpoints that have pruned blocks.
-    return _HISTORY_BLOCKS + window_count * (2 + (top >= VerificationLevel.PROVEN))
+    return _HISTORY_BLOCKS + window_count * (2 + (max_level >= VerificationLevel.PROVEN))

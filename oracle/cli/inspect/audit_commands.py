@@ -123,11 +123,11 @@ def relay(  # noqa: PLR0913 - a command line's options are its parameters
     contradict each other; 2: invalid input; 3: no figure could be checked.
     """
     witness_times = [] if witness is None else _read_witness_file(witness)
-    settings = None if config is None else load_config(config)
+    loaded_config = None if config is None else load_config(config)
     daemon_rows, stakes = (
-        ({}, None) if settings is None else _load_daemon_observations(settings, network)
+        ({}, None) if loaded_config is None else _load_daemon_observations(loaded_config, network)
     )
-    relay_url = url or (None if settings is None else settings.feed.url)
+    relay_url = url or (None if loaded_config is None else loaded_config.feed.url)
     if relay_url is None:
         raise InputError(
             "--url: required, unless the configuration given with --config sets feed.url"
@@ -180,13 +180,13 @@ def _print_audit(result: RelayAudit) -> None:
         _COLUMNS, map(_format_row, result.nodes), left_columns=("verdict",), width=WIDE_TABLE_WIDTH
     )
     for node_audit in result.nodes:
-        explanation = (
+        explanation_text = (
             node_audit.why
             if node_audit.parting is None
             else f"{node_audit.parting.kind}: {node_audit.parting.why}"
         )
-        if explanation:
-            typer.echo(f"{node_audit.node}  {sanitize_text(explanation, WIDE_TABLE_WIDTH)}")
+        if explanation_text:
+            typer.echo(f"{node_audit.node}  {sanitize_text(explanation_text, WIDE_TABLE_WIDTH)}")
     start_note = "" if result.first_id == 1 else f"; history starts at id {result.first_id}"
     proven = len(result.nodes) - result.count_verdicts(Verdict.UNPROVEN)
     typer.echo(
@@ -215,8 +215,13 @@ def _format_row(node_audit: NodeAudit) -> list[str]:
         if node_audit.parting is None or not node_audit.parting.row
         else str(node_audit.parting.row)
     )
-    figures = [node_audit.ours, node_audit.theirs, node_audit.our_health, node_audit.their_health]
-    figure_cells = ["-" if figure is None else f"{figure:.4f}" for figure in figures]
+    compared_figures = [
+        node_audit.ours,
+        node_audit.theirs,
+        node_audit.our_health,
+        node_audit.their_health,
+    ]
+    figure_cells = ["-" if figure is None else f"{figure:.4f}" for figure in compared_figures]
     return [
         node_audit.node,
         *figure_cells,

@@ -156,11 +156,11 @@ def _print_explanation(explanation: Explanation, node_summary: NodeSummary) -> N
     cost_reasons = compute_score_costs(explanation, node_summary)
     if cost_reasons:
         typer.echo()
-        rows = [
+        cost_rows = [
             [f"-{format_two_decimals(cost_reason.amount)}", cost_reason.cause]
             for cost_reason in cost_reasons
         ]
-        print_table(("costs", "why"), rows, ("why",))
+        print_table(("costs", "why"), cost_rows, ("why",))
     marks = explanation.timeout_marks
     if marks.incidents:
         typer.echo()
@@ -182,8 +182,8 @@ def _describe_qos_interval(explanation: Explanation) -> str | None:
     interval = build_qos_interval(explanation.node, explanation.as_of.time, explanation.rules)
     if interval is None:
         return None
-    scores = format_count(len(explanation.pool), "score")
-    return f"The QoS is {format_qos_interval(interval)} with 90 %, by {scores}."
+    score_count_text = format_count(len(explanation.pool), "score")
+    return f"The QoS is {format_qos_interval(interval)} with 90 %, by {score_count_text}."
 
 
 def _render_footer(explanation: Explanation) -> Iterator[str]:

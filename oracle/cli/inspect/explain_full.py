@@ -74,7 +74,7 @@ def _render_scores(explanation: Explanation, token: Token) -> Iterator[str]:
         yield f"     task {entry.task} in group {entry.group}"
         yield from _render_earning_lines(explanation, entry, token)
         yield _describe_event_source(explanation, entry.at)
-    mean = format_decimal(explanation.node_scores.long_term)
+    mean_text = format_decimal(explanation.node_scores.long_term)
     if explanation.scores:
         spread = explanation.creator_spread
         yield (
@@ -82,9 +82,9 @@ def _render_scores(explanation: Explanation, token: Token) -> Iterator[str]:
             f"{spread.max_per_creator}"
         )
     if pool:
-        yield f"Long-term score = {sum(pool)} / ({len(pool)} x {rules.q_max}) = {mean}"
+        yield f"Long-term score = {sum(pool)} / ({len(pool)} x {rules.q_max}) = {mean_text}"
     else:
-        yield f"Long-term score of an empty pool = {mean}"
+        yield f"Long-term score of an empty pool = {mean_text}"
 
 
 def _format_finish_times(explanation: Explanation, entry: ScoreEntry) -> str:
@@ -95,15 +95,15 @@ def _format_finish_times(explanation: Explanation, entry: ScoreEntry) -> str:
         if member.rank is not None
     ]
     ranked.sort(key=lambda member: member.rank or 0)
-    times = ", ".join(
+    finish_times = ", ".join(
         f"{member.elapsed} s{_format_error_note(explanation, member)}" for member in ranked
     )
     if entry.rank is not None:
-        return f"rank {entry.rank} of {times}"
+        return f"rank {entry.rank} of {finish_times}"
     elapsed = "no result" if entry.elapsed is None else f"{entry.elapsed} s"
     derived = ", membership derived" if entry.is_derived else ""
     rejection = _format_rejection_note(explanation, entry)
-    return f"no rank, {elapsed}{derived}{rejection}; the others: {times}"
+    return f"no rank, {elapsed}{derived}{rejection}; the others: {finish_times}"
 
 
 def _format_rejection_note(explanation: Explanation, entry: ScoreEntry) -> str:
@@ -141,11 +141,11 @@ def _pair_changes_with_previous(
     Between two changes, reliability recovers from the value after the earlier one. A void timeout
     is never used as the earlier change, because it did not change reliability.
     """
-    previous = None
+    previous_change = None
     for change in changes:
-        yield previous, change
+        yield previous_change, change
         if change.cause is not ReliabilityCause.TIMEOUT_VOID:
-            previous = change
+            previous_change = change
 
 
 def _render_reliability_change(
@@ -153,8 +153,8 @@ def _render_reliability_change(
 ) -> Iterator[str]:
     rules = explanation.rules
     if previous is not None and previous.after < change.before:
-        seconds = change.time - previous.time
-        recovery = _format_recovery_formula(previous.after, seconds, rules)
+        elapsed_seconds = change.time - previous.time
+        recovery = _format_recovery_formula(previous.after, elapsed_seconds, rules)
         yield f"  {recovery} = {format_decimal(change.before)}"
     before = format_decimal(change.before)
     after = format_decimal(change.after)
@@ -167,8 +167,8 @@ def _render_reliability_change(
         yield f"     task {change.task}"
     incident = explanation.timeout_marks.incident_by_position.get(change.at)
     if incident is not None:
-        cause = f"incident {incident.number}, {describe_incident(incident)}"
-        yield f"     probably not its fault: {cause}"
+        incident_text = f"incident {incident.number}, {describe_incident(incident)}"
+        yield f"     probably not its fault: {incident_text}"
     yield _describe_event_source(explanation, change.at)
 
 
@@ -196,8 +196,8 @@ def _format_change_rule(explanation: Explanation, change: ReliabilityChange) -> 
         factor = _format_decimal(getattr(rules, factor_rule))
         if cause_info.first_factor_rules is None or factor_rule == cause_info.factor_rule:
             return f" (x {factor})"
-        min_reliability = _format_decimal(getattr(rules, cause_info.first_factor_rules[1]))
-        return f" (x {factor}, because H was at least {min_reliability})"
+        min_reliability_text = _format_decimal(getattr(rules, cause_info.first_factor_rules[1]))
+        return f" (x {factor}, because H was at least {min_reliability_text})"
     if cause_info.increase_rule is not None:
         return f" (+ {_format_decimal(getattr(rules, cause_info.increase_rule))}, at most to 1)"
     return ""
@@ -362,11 +362,11 @@ def _render_factors(
         best_score = format_decimal(peers.max_node_score)
         yield f"B = {format_decimal(factors.speed)} (the best node score is {best_score})"
     a, b, c = legacy_rules.vram_weight, legacy_rules.timeout_weight, legacy_rules.speed_weight
-    weights = f"{format_decimal(a)} R + {format_decimal(b)} P + {format_decimal(c)} B"
-    yield f"Q = {weights} = {format_decimal(factors.combined)}"
-    share = explanation.population.shares.get(node.address)
-    if share is not None:
-        yield f"Incentive share so far = {format_decimal(share)}"
+    formula_text = f"{format_decimal(a)} R + {format_decimal(b)} P + {format_decimal(c)} B"
+    yield f"Q = {formula_text} = {format_decimal(factors.combined)}"
+    incentive_share = explanation.population.shares.get(node.address)
+    if incentive_share is not None:
+        yield f"Incentive share so far = {format_decimal(incentive_share)}"
 
 
 def _format_quantity(quantity: int | None, unit: str) -> str:

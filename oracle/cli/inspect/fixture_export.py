@@ -54,11 +54,11 @@ def export_fixture(
     part_path = path.with_name(f"{path.name}.part")
     progress_path = path.with_name(f"{path.name}.part.json")
     try:
-        file_state = _load_export_progress(progress_path, part_path, blocks)
-        resumed_at = None if file_state is None else file_state.next
-        if file_state is None:
-            file_state = _start_export(chain, part_path, progress_path, blocks)
-        _write_blocks(chain, part_path, progress_path, file_state, report_progress)
+        export_progress = _load_export_progress(progress_path, part_path, blocks)
+        resumed_at = None if export_progress is None else export_progress.next
+        if export_progress is None:
+            export_progress = _start_export(chain, part_path, progress_path, blocks)
+        _write_blocks(chain, part_path, progress_path, export_progress, report_progress)
         _finalize_fixture_file(part_path, path)
         progress_path.unlink()
     except OSError as error:
@@ -68,7 +68,7 @@ def export_fixture(
         file=str(path),
         first=blocks.first,
         last=blocks.last,
-        lines=file_state.lines,
+        lines=export_progress.lines,
         resumed_at=resumed_at,
     )
 
@@ -78,9 +78,9 @@ def _load_export_progress(
 ) -> _ExportProgress | None:
     if not progress_path.exists() or not part_path.exists():
         return None
-    file_state = msgspec.json.decode(progress_path.read_bytes(), type=_ExportProgress)
-    if (file_state.first, file_state.last) == (blocks.first, blocks.last):
-        return file_state
+    export_progress = msgspec.json.decode(progress_path.read_bytes(), type=_ExportProgress)
+    if (export_progress.first, export_progress.last) == (blocks.first, blocks.last):
+        return export_progress
     return None
 
 
@@ -88,10 +88,10 @@ def _start_export(
     chain: ChainSource, part_path: Path, progress_path: Path, blocks: BlockRange
 ) -> _ExportProgress:
     chain_line = {"kind": "chain", "chainId": hex(chain.get_chain_id())}
-    file_state = _ExportProgress(blocks.first, blocks.last, blocks.first, 0, 0)
+    export_progress = _ExportProgress(blocks.first, blocks.last, blocks.first, 0, 0)
     part_path.write_bytes(b"")
-    _append_lines(part_path, progress_path, file_state, [chain_line])
-    return file_state
+    _append_lines(part_path, progress_path, export_progress, [chain_line])
+    return export_progress
 
 
 def _write_blocks(

@@ -90,33 +90,36 @@ def print_proof(
     1 if `--onchain` finds another root or no root in the contract; in this case no bundle is
     written.
     """
-    settings = load_config(config)
-    with open_folded_records(settings) as records:
+    loaded_config = load_config(config)
+    with open_folded_records(loaded_config) as records:
         with records.store.read_transaction() as uow:
             address = find_node(uow, node)
         reader = open_reader(records.config)
         cache = LeafCache()
         archive = EventArchive(records.store, reader, records.rules)
-        detail = prove_node(archive, cache, address, round_number)
+        proof_detail = prove_node(archive, cache, address, round_number)
         bundle = None
         if bundle_path is not None:
             rules_id = serialize_configured_rules(records.config, reader)
-            bundle = build_evidence_bundle(archive, cache, address, detail.summary.round, rules_id)
+            bundle = build_evidence_bundle(
+                archive, cache, address, proof_detail.summary.round, rules_id
+            )
             _check_proof(bundle.proof)
-    _check_proof(detail)
+    _check_proof(proof_detail)
     if onchain:
-        detail = _add_on_chain_root(settings, detail)
-    is_different = (
-        isinstance(detail, OnChainProofDetail) and detail.contract_root.root != detail.root
+        proof_detail = _add_on_chain_root(loaded_config, proof_detail)
+    has_different_root = (
+        isinstance(proof_detail, OnChainProofDetail)
+        and proof_detail.contract_root.root != proof_detail.root
     )
-    if bundle_path is not None and bundle is not None and not is_different:
+    if bundle_path is not None and bundle is not None and not has_different_root:
         _write_evidence_bundle(bundle_path, bundle)
     if as_json:
-        print_model(detail)
+        print_model(proof_detail)
     else:
-        print_facts(_render_proof_facts(detail), _NAME_WIDTH)
-        typer.echo(_describe_root_check(detail))
-    if is_different:
+        print_facts(_render_proof_facts(proof_detail), _NAME_WIDTH)
+        typer.echo(_describe_root_check(proof_detail))
+    if has_different_root:
         raise typer.Exit(1)
 
 

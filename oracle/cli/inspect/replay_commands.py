@@ -196,12 +196,14 @@ def _record_fixture(
     from oracle.daemon.chain_endpoints import open_checked_chain  # noqa: PLC0415  as above
 
     requested_first, requested_last = requested_bounds
-    settings = load_config(config)
+    loaded_config = load_config(config)
     with (
-        open_checked_chain(settings) as chain,
+        open_checked_chain(loaded_config) as chain,
         show_progress("export --fixture") as report_progress,
     ):
-        first_block = settings.chain.start_block if requested_first is None else requested_first
+        first_block = (
+            loaded_config.chain.start_block if requested_first is None else requested_first
+        )
         blocks = _clip_block_range(first_block, requested_last, chain.fetch_heads().latest.number)
         answer = (
             FixtureAnswer(
@@ -248,6 +250,6 @@ def _load_rules(name: str, changes: Mapping[str, str]) -> Rules:
         return build_rules(name, changes)
     except ValueError as error:
         if name in list_rule_set_names():
-            hint = "" if changes else " (set it with --set KEY=VALUE)"
-            raise InputError(f"--rules {name}: {error}{hint}") from None
+            option_hint = "" if changes else " (set it with --set KEY=VALUE)"
+            raise InputError(f"--rules {name}: {error}{option_hint}") from None
         raise InputError(f"--rules: {error}; no file has this name either") from None

@@ -179,10 +179,10 @@ def announce(
     """
     from oracle.cli.setup.rules_announce import announce_rules  # noqa: PLC0415  as in `history`
 
-    text = reason.strip() if link is None else f"{reason.strip()}\n{link}"
-    if not reason.strip() or len(text) > _MAX_REASON_CHARACTERS:
+    announcement_text = reason.strip() if link is None else f"{reason.strip()}\n{link}"
+    if not reason.strip() or len(announcement_text) > _MAX_REASON_CHARACTERS:
         raise InputError(f"--reason and --link: expected 1 to {_MAX_REASON_CHARACTERS} characters")
-    announce_rules(config, file, text, dry_run=dry_run, as_json=as_json)
+    announce_rules(config, file, announcement_text, dry_run=dry_run, as_json=as_json)
 
 
 @rules.command("history", epilog="Example: qos-oracle rules history --json")
@@ -238,8 +238,10 @@ def preview_rules(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption 
 
 
 def _print_rules_preview(view: RulesPreviewView) -> None:
-    earliest = None if view.ready_at is None else format_block_time(view.ready_at)
-    origin = "shadow set, not announced" if earliest is None else f"not before {earliest}"
+    earliest_time = None if view.ready_at is None else format_block_time(view.ready_at)
+    origin = (
+        "shadow set, not announced" if earliest_time is None else f"not before {earliest_time}"
+    )
     typer.echo(f"{view.rules} ({origin}), final blocks up to {view.block}")
     typer.echo(
         f"  {view.members} members: {view.rising} rise, {view.falling} fall; kickouts: "
@@ -286,8 +288,8 @@ def _render_rules_change(change: RulesChangeView) -> list[str]:
 def _describe_state(change: RulesChangeView) -> str:
     if change.set_time is not None:
         replaced = "" if change.is_in_force else "; replaced since"
-        since = format_block_time(change.set_time)
-        return f"in force since {since}, block {change.set_block}{replaced}"
+        set_time_text = format_block_time(change.set_time)
+        return f"in force since {set_time_text}, block {change.set_block}{replaced}"
     if change.cancelled_time is not None:
         return f"cancelled {format_block_time(change.cancelled_time)}"
     if change.state == "ready" or change.ready_at is None:

@@ -123,7 +123,7 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
             account.address: build_sender_view(account, pause)
             for account, pause in refused_senders.items()
         }
-        answer = status.model_copy(
+        full_status = status.model_copy(
             update={
                 "health": build_operator_health(health),
                 "catching_up": _measure_catch_up_speed(
@@ -135,20 +135,22 @@ def show_status(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = 
             }
         )
     if as_json:
-        print_model(answer)
+        print_model(full_status)
         raise typer.Exit(health.severity)
     leading_facts = [("health", health.format_line())]
-    if answer.catching_up is not None:
-        leading_facts.append(("catching up", format_catch_up_progress(answer.catching_up, now)))
+    if full_status.catching_up is not None:
+        leading_facts.append(
+            ("catching up", format_catch_up_progress(full_status.catching_up, now))
+        )
     finding_facts = ((finding.condition.label, finding.detail) for finding in health.findings)
     facts = itertools.chain(
         leading_facts,
         finding_facts,
-        format_progress_lines(answer, heartbeat, now),
+        format_progress_lines(full_status, heartbeat, now),
         verification_facts,
-        format_feed_lines(answer.feed),
-        format_endpoint_lines(answer),
-        format_index_lines(answer, has_dispatch=has_dispatch),
+        format_feed_lines(full_status.feed),
+        format_endpoint_lines(full_status),
+        format_index_lines(full_status, has_dispatch=has_dispatch),
     )
     print_facts(facts, _NAME_WIDTH)
     raise typer.Exit(health.severity)

@@ -52,9 +52,9 @@ def list_halts(
     if not halts:
         typer.echo("no halts recorded")
     for entry in halts:
-        state = "HALTED" if entry.cleared is None else "cleared"
+        state_text = "HALTED" if entry.cleared is None else "cleared"
         halted_time = format_block_time(entry.since_time)
-        typer.echo(f"{state} {entry.name} at block {entry.since_block}, {halted_time}")
+        typer.echo(f"{state_text} {entry.name} at block {entry.since_block}, {halted_time}")
         typer.echo(f"  {entry.reason}")
         if entry.cleared is not None:
             cleared_time = format_block_time(entry.cleared.time)

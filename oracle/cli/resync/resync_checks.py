@@ -302,7 +302,7 @@ def _render_comparison(comparison: VerifyResult | None, *, repair: bool) -> Iter
     ]
     for label, rows in row_groups:
         yield from render_limited_lines(label, [format_row_position(row) for row in rows])
-    names = ", ".join(comparison.endpoints) or "no endpoint"
+    endpoint_names = ", ".join(comparison.endpoints) or "no endpoint"
     resume_note = (
         "" if comparison.resumed_at is None else f"; resumed at block {comparison.resumed_at}"
     )
@@ -310,11 +310,11 @@ def _render_comparison(comparison: VerifyResult | None, *, repair: bool) -> Iter
     if not difference:
         yield (
             f"{block_text}: the same, {comparison.reached_level.name.lower()} by "
-            f"{names}{resume_note}"
+            f"{endpoint_names}{resume_note}"
         )
         return
-    counts = ", ".join(f"{len(rows)} {label}" for label, rows in row_groups)
-    yield f"{block_text}: DIFFERENT at {names}: {counts}{resume_note}"
+    count_text = ", ".join(f"{len(rows)} {label}" for label, rows in row_groups)
+    yield f"{block_text}: DIFFERENT at {endpoint_names}: {count_text}{resume_note}"
     if comparison.repaired is not None:
         yield f"repaired; {describe_rebuild(comparison.repaired)}"
     if repair and comparison.unrepaired_count:
@@ -345,5 +345,5 @@ def _render_coverage_gaps(gap_report: Gaps) -> Iterator[str]:
     )
     yield from render_limited_lines("damaged", describe_damaged_spans(gap_report.damaged))
     yield from gap_report.cursor_mismatches
-    verdict = "GAPS" if gap_report else "no gap"
-    yield f"blocks {blocks.first} to {blocks.last}: {verdict}"
+    verdict_text = "GAPS" if gap_report else "no gap"
+    yield f"blocks {blocks.first} to {blocks.last}: {verdict_text}"

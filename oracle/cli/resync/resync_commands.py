@@ -255,9 +255,9 @@ def show_or_accept_refusal(
             if block_refusal is None
             else RefusedBlock(block=block_refusal.number, check=block_refusal.check)
         )
-        reason_text = None if block_refusal is None else block_refusal.reason
+        refusal_text = None if block_refusal is None else block_refusal.reason
         is_accepted = accept and not dry_run
-        print_model(RefusalAnswer(refused=refused, reason=reason_text, accepted=is_accepted))
+        print_model(RefusalAnswer(refused=refused, reason=refusal_text, accepted=is_accepted))
         return
     for line in _render_refusal(block_refusal, is_accepted=accept and not dry_run):
         typer.echo(line)
@@ -341,9 +341,10 @@ def retry(
             )
         )
     else:
-        line = f"{len(retry_result.readable)} decoded, {len(retry_result.unreadable)} not"
+        retry_text = f"{len(retry_result.readable)} decoded, {len(retry_result.unreadable)} not"
         print_line(
-            line if rebuilt is None else f"{line}; {describe_rebuild(rebuilt)}", dry_run=dry_run
+            retry_text if rebuilt is None else f"{retry_text}; {describe_rebuild(rebuilt)}",
+            dry_run=dry_run,
         )
     if retry_result.unreadable or (rebuilt is not None and rebuilt.differing):
         raise typer.Exit(1)

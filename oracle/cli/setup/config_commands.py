@@ -99,31 +99,33 @@ def check(
     Exits with 1 if all faults may be transient, and with 2 if any other fault is found.
     """
     findings = _CheckFindings()
-    settings = load_config(config)
-    reader = open_reader(settings)
-    open_key = make_key_opener(settings)
+    loaded_config = load_config(config)
+    reader = open_reader(loaded_config)
+    open_key = make_key_opener(loaded_config)
     with ExitStack() as stack:
-        open_endpoints = cache(lambda: stack.enter_context(open_chain(settings, reader)))
-        findings.run_check("profile", lambda: _check_profile(settings, reader, findings))
+        open_endpoints = cache(lambda: stack.enter_context(open_chain(loaded_config, reader)))
+        findings.run_check("profile", lambda: _check_profile(loaded_config, reader, findings))
         findings.run_check("contracts", lambda: format_profile_contracts(reader))
-        findings.run_check("on chain", lambda: describe_on_chain_support(settings, reader))
-        findings.run_check("rules", lambda: _describe_rules(settings))
-        findings.run_check("rules hash", lambda: _describe_rules_hash(settings, reader))
-        findings.run_check("database", lambda: _check_database(settings))
-        findings.run_check("keys", lambda: _check_keys(settings, open_key, findings))
+        findings.run_check("on chain", lambda: describe_on_chain_support(loaded_config, reader))
+        findings.run_check("rules", lambda: _describe_rules(loaded_config))
+        findings.run_check("rules hash", lambda: _describe_rules_hash(loaded_config, reader))
+        findings.run_check("database", lambda: _check_database(loaded_config))
+        findings.run_check("keys", lambda: _check_keys(loaded_config, open_key, findings))
         if not offline:
             findings.warnings += list_shared_address_warnings(
-                settings.chain.endpoints, settings.chain.providers
+                loaded_config.chain.endpoints, loaded_config.chain.providers
             )
             findings.run_check(
-                "chain", lambda: _check_chain_timing(settings, open_endpoints(), findings)
+                "chain", lambda: _check_chain_timing(loaded_config, open_endpoints(), findings)
             )
-            if settings.oracle.address is not None and "chain" in findings.facts:
+            if loaded_config.oracle.address is not None and "chain" in findings.facts:
                 _check_contract_if_keys_open(
-                    settings, reader, open_endpoints(), open_key, findings
+                    loaded_config, reader, open_endpoints(), open_key, findings
                 )
-        findings.run_check("cost", lambda: _estimate_rpc_cost(settings, reader, open_endpoints()))
-        _check_task_start_costs(settings, open_endpoints, open_key, findings)
+        findings.run_check(
+            "cost", lambda: _estimate_rpc_cost(loaded_config, reader, open_endpoints())
+        )
+        _check_task_start_costs(loaded_config, open_endpoints, open_key, findings)
     if as_json:
         print_model(
             ConfigCheck(facts=findings.facts, warnings=findings.warnings, faults=findings.faults)
@@ -131,8 +133,8 @@ def check(
     else:
         print_facts(_render_findings(findings), _NAME_WIDTH)
     if findings.faults:
-        count = len(findings.faults)
-        fault_count = "1 fault" if count == 1 else f"{count} faults"
+        found_fault_count = len(findings.faults)
+        fault_count = "1 fault" if found_fault_count == 1 else f"{found_fault_count} faults"
         message = f"{config}: {fault_count}, listed above"
         raise TransientError(message) if findings.may_be_transient else InputError(message)
 
@@ -176,13 +178,13 @@ def _describe_rules(config: Config) -> str:
 
 def _check_database(config: Config) -> str:
     url = config.database.url
-    state = inspect_schema(url)
-    if state.age is SchemaAge.EMPTY:
+    schema_state = inspect_schema(url)
+    if schema_state.age is SchemaAge.EMPTY:
         return f"{redact_secrets(url)}, empty; `qos-oracle run` or `migrate` creates the tables"
     with open_records(config):
         # `open_records` rejects a different schema, chain or contract, and says how to resolve it.
         pass
-    return f"{redact_secrets(url)}, revision {state.found_revision}"
+    return f"{redact_secrets(url)}, revision {schema_state.found_revision}"
 
 
 def _estimate_rpc_cost(config: Config, reader: EventReader, chain: ChainSource) -> str:
@@ -243,13 +245,13 @@ def _check_dispatch(
 def _check_task_start_budget(config: Config, gas: int, findings: _CheckFindings) -> str:
     """Check the limits for task starts, and return how many fit per day at the maximum fee."""
     limits = config.limits
-    cost = gas * limits.max_fee_per_gas_wei
-    starts_per_day = limits.max_cost_per_day_wei // cost
+    max_start_cost = gas * limits.max_fee_per_gas_wei
+    starts_per_day = limits.max_cost_per_day_wei // max_start_cost
     if not starts_per_day:
         findings.warnings.append(
             "limits.max_cost_per_day_wei: too low for one task start at the max fee"
         )
-    if cost > limits.max_cost_per_transaction_wei:
+    if max_start_cost > limits.max_cost_per_transaction_wei:
         findings.warnings.append(
             "limits.max_cost_per_transaction_wei: too low for one task start at the max fee"
         )

@@ -87,12 +87,12 @@ def encode_contract_call(action: str, arguments: Sequence[str]) -> str:
             f"{action}: wrong number of arguments; expected "
             f"{contract_function.argument_names or 'none'}"
         )
-    values = [
+    parsed_arguments = [
         parse(argument)
         for parse, argument in zip(contract_function.parsers, arguments, strict=True)
     ]
     try:
-        return encode_call(CONTRACT, contract_function.function, *values)
+        return encode_call(CONTRACT, contract_function.function, *parsed_arguments)
     except ValueError as error:
         raise InputError(f"{action}: {error}") from error
 

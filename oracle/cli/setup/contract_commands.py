@@ -61,11 +61,11 @@ def register(app: typer.Typer) -> None:
 @contract.command(epilog="Example: qos-oracle contract show --json")
 def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) -> None:
     """Show the contract's code hash, roles, signers, rules, limits and head."""
-    settings = load_config(config)
-    address = get_oracle_address(settings)
-    with open_checked_chain(settings) as chain:
+    loaded_config = load_config(config)
+    address = get_oracle_address(loaded_config)
+    with open_checked_chain(loaded_config) as chain:
         contract_state = RootsContract(
-            open_report_account(settings, chain).pool_view, address
+            open_report_account(loaded_config, chain).pool_view, address
         ).fetch_configuration()
     print_contract_result(build_contract_answer(contract_state), as_json=as_json)
 
@@ -104,23 +104,25 @@ def check(
     adapter must hold the network's role. Exit code 2 if anything differs, or if a single key could
     do harm immediately.
     """
-    settings = load_config(config)
-    address = get_oracle_address(settings)
+    loaded_config = load_config(config)
+    address = get_oracle_address(loaded_config)
     expected = build_expected_contract(
-        settings, open_reader(settings), open_reporter_keys(make_key_opener(settings))
+        loaded_config,
+        open_reader(loaded_config),
+        open_reporter_keys(make_key_opener(loaded_config)),
     )
-    with open_checked_chain(settings) as chain:
-        pool_view = open_report_account(settings, chain).pool_view
+    with open_checked_chain(loaded_config) as chain:
+        pool_view = open_report_account(loaded_config, chain).pool_view
         contract_state, mismatches = inspect_roots_contract(pool_view, address, expected)
         mismatches = [
             *mismatches,
-            *_check_kick_target(pool_view, settings, contract_state.target, dev=dev),
-            *_find_timelock_setting_mismatches(settings, contract_state.admin),
-            *find_configured_objections_mismatches(settings, pool_view, contract_state),
+            *_check_kick_target(pool_view, loaded_config, contract_state.target, dev=dev),
+            *_find_timelock_setting_mismatches(loaded_config, contract_state.admin),
+            *find_configured_objections_mismatches(loaded_config, pool_view, contract_state),
         ]
         if not dev:
             proposer_addresses = parse_addresses(proposers) if proposers else []
-            first_block = settings.chain.start_block if since_block is None else since_block
+            first_block = loaded_config.chain.start_block if since_block is None else since_block
             mismatches += find_contract_weaknesses(pool_view, contract_state, expected.settings)
             mismatches += _report_timelock_weaknesses(
                 pool_view, address, contract_state, first_block, proposer_addresses
@@ -186,20 +188,20 @@ def _check_kick_target(
 def _find_target_mismatches(
     caller: EndpointCaller, config: Config, target: Address, *, dev: bool
 ) -> list[ContractMismatch]:
-    kind = (
+    kick_target = (
         TASK_NETWORK
         if target == find_kick_target_address(config)
         else find_shipped_kick_target(caller, target)
     )
-    if kind is None:
+    if kick_target is None:
         expected = "a shipped adapter (any other contract is unverified)"
         return [] if dev else [ContractMismatch("kick target", expected, target)]
     mismatches = find_kick_target_mismatches(
-        caller, kind, target, get_oracle_address(config), config.network.contracts
+        caller, kick_target, target, get_oracle_address(config), config.network.contracts
     )
     if dev:
         return mismatches
-    return [*mismatches, *find_single_key_owner_mismatches(caller, kind, target)]
+    return [*mismatches, *find_single_key_owner_mismatches(caller, kick_target, target)]
 
 
 @contract.command("calldata", epilog="Example: qos-oracle contract calldata pause 86400")
@@ -235,14 +237,14 @@ def print_calldata(
     the action, and the call that executes it after the delay.
     """
     calldata = encode_contract_call(action, arguments or [])
-    settings = load_config(config)
-    oracle = get_oracle_address(settings)
-    with open_checked_chain(settings) as chain:
-        pool_view = open_report_account(settings, chain).pool_view
+    loaded_config = load_config(config)
+    oracle = get_oracle_address(loaded_config)
+    with open_checked_chain(loaded_config) as chain:
+        pool_view = open_report_account(loaded_config, chain).pool_view
         configuration = RootsContract(pool_view, oracle).fetch_configuration()
         delay = fetch_timelock_delay(pool_view, configuration.admin)
-    answer = build_contract_call(action, calldata, oracle, configuration, delay, salt)
-    print_contract_result(answer, as_json=as_json)
+    contract_call = build_contract_call(action, calldata, oracle, configuration, delay, salt)
+    print_contract_result(contract_call, as_json=as_json)
 
 
 contract.command(

@@ -167,13 +167,13 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     role can exceed.
     """
     _check_target_has_no_adapter(target, adapter, contracts or [])
-    settings = load_config(config)
-    open_key = make_key_opener(settings)
+    loaded_config = load_config(config)
+    open_key = make_key_opener(loaded_config)
     payer = _open_payer(open_key, keystore, password_file)
     oracle_setup = OracleSetup(
         admin=parse_required_address(admin),
         signers=_resolve_signers(open_key, signers),
-        rules_hash=compute_rules_hash(settings, open_reader(settings)),
+        rules_hash=compute_rules_hash(loaded_config, open_reader(loaded_config)),
         target=parse_optional_address(target),
         quorum=quorum,
         pauser=parse_optional_address(pauser),
@@ -181,16 +181,16 @@ def deploy(  # noqa: PLR0913 - a command line's options are its parameters
     )
     if not dev:
         check_key_separation(oracle_setup)
-    oracle_setup = complete_oracle_setup(settings, oracle_setup, limit or [], dev=dev)
-    planned_adapter = None if target else _plan_adapter(settings, adapter, contracts or [])
-    _check_network(settings)
-    replaced_oracle = get_oracle_address(settings) if replace_oracle else None
+    oracle_setup = complete_oracle_setup(loaded_config, oracle_setup, limit or [], dev=dev)
+    planned_adapter = None if target else _plan_adapter(loaded_config, adapter, contracts or [])
+    _check_network(loaded_config)
+    replaced_oracle = get_oracle_address(loaded_config) if replace_oracle else None
     if replaced_oracle is not None:
-        oracle_setup = replace(oracle_setup, expelled=_load_expelled_nodes(settings))
-    publisher = _open_deployment_account(settings)
+        oracle_setup = replace(oracle_setup, expelled=_load_expelled_nodes(loaded_config))
+    publisher = _open_deployment_account(loaded_config)
     try:
         plan = DeployPlan(
-            settings,
+            loaded_config,
             publisher,
             payer,
             oracle_setup,
@@ -263,9 +263,9 @@ def _load_expelled_nodes(config: Config) -> tuple[Address, ...]:
     with open_records(config) as records, records.store.read_transaction() as uow:
         cursor = uow.cursor.get()
         if cursor is None or cursor.number < final:
-            progress = "is empty" if cursor is None else f"ends at block {cursor.number}"
+            index_progress = "is empty" if cursor is None else f"ends at block {cursor.number}"
             raise InputError(
-                f"--replace: the database {progress}, but block {final} is final; run "
+                f"--replace: the database {index_progress}, but block {final} is final; run "
                 "`qos-oracle run --once` first, otherwise expelled nodes would be readmitted"
             )
         return tuple(
@@ -322,13 +322,13 @@ def _check_network(config: Config) -> None:
 def _open_deployment_account(config: Config) -> SenderAccount:
     """Open a sender account that belongs to no contract yet and cannot sign."""
     chain = config.chain
-    caps = SendLimits(
+    send_limits = SendLimits(
         config.limits.max_fee_per_gas_wei,
         config.limits.max_cost_per_transaction_wei,
         config.limits.max_cost_per_day_wei,
     )
     pool = EndpointPool.from_urls(chain.endpoints, chain.id, providers=chain.providers)
-    return SenderAccount(pool, domain=Domain(chain.id, ZERO_ADDRESS), caps=caps)
+    return SenderAccount(pool, domain=Domain(chain.id, ZERO_ADDRESS), caps=send_limits)
 
 
 def _open_payer(open_key: OpenKey, keystore: Path | None, password_file: Path | None) -> Signer:

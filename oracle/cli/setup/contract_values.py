@@ -170,10 +170,10 @@ def encode_text_as_bytes32(text: str) -> bytes:
     Raises:
         InputError: the text is longer than 31 bytes.
     """
-    raw = text.encode()
-    if len(raw) >= _BYTES32_SIZE:
+    text_bytes = text.encode()
+    if len(text_bytes) >= _BYTES32_SIZE:
         raise InputError(f"{text}: the text is too long; expected at most 31 bytes")
-    return raw.ljust(_BYTES32_SIZE, b"\0")
+    return text_bytes.ljust(_BYTES32_SIZE, b"\0")
 
 
 def parse_limit(text: str, option: str = "--limit") -> tuple[str, int]:
@@ -196,12 +196,12 @@ def parse_limits(limits_type: type[_Limits], text: str) -> tuple[int, ...]:
     Raises:
         InputError: a pair is malformed, or a limit is unknown, repeated or missing.
     """
-    pairs = [parse_limit(part.strip(), "limits") for part in text.split(",")]
-    limit_by_name = dict(pairs)
-    names = [limit_field.name for limit_field in fields(limits_type)]
-    if len(limit_by_name) != len(pairs) or limit_by_name.keys() != set(names):
-        raise InputError(f"limits {text}: expected each of these once: {', '.join(names)}")
-    return tuple(limit_by_name[name] for name in names)
+    limit_pairs = [parse_limit(part.strip(), "limits") for part in text.split(",")]
+    limit_by_name = dict(limit_pairs)
+    limit_names = [limit_field.name for limit_field in fields(limits_type)]
+    if len(limit_by_name) != len(limit_pairs) or limit_by_name.keys() != set(limit_names):
+        raise InputError(f"limits {text}: expected each of these once: {', '.join(limit_names)}")
+    return tuple(limit_by_name[name] for name in limit_names)
 
 
 def parse_named_address(text: str) -> tuple[str, Address]:

@@ -140,11 +140,11 @@ class DeployPlan:
         """
         addresses = self._predict_addresses()
         setup = self._complete_oracle_setup(addresses)
-        answer = self._simulate_deployments(setup, addresses)
+        simulated_deployment = self._simulate_deployments(setup, addresses)
         # List the steps before sending anything, because they need addresses that may be missing.
         steps = self._list_next_steps(addresses)
         if dry_run or not as_json:
-            print_contract_result(answer, as_json=as_json)
+            print_contract_result(simulated_deployment, as_json=as_json)
         if not confirm_action("send these transactions", yes=yes, dry_run=dry_run):
             typer.echo("dry run: nothing sent; use --yes to send", err=True)
             return
@@ -152,7 +152,9 @@ class DeployPlan:
         if as_json:
             # A program that reads --json expects exactly one JSON document.
             print_model(
-                answer.model_copy(update={"address": addresses.oracle, "gas_used": gas_used})
+                simulated_deployment.model_copy(
+                    update={"address": addresses.oracle, "gas_used": gas_used}
+                )
             )
         else:
             deployed_values = {
@@ -353,8 +355,12 @@ class DeployPlan:
             return [f"the network's admin calls setOracle({addresses.oracle})"]
         change = self.adapter.build_role_change(addresses.adapter)
         if self.replaced is not None and self.adapter.target.can_transfer_role:
-            step = f"the owner of the previous adapter calls giveBack({addresses.adapter})"
-            return [f"{step}; until then the network refuses kickouts, which are retried"]
+            hand_back_step = (
+                f"the owner of the previous adapter calls giveBack({addresses.adapter})"
+            )
+            return [
+                f"{hand_back_step}; until then the network refuses kickouts, which are retried"
+            ]
         return [f"{change.description}: {change.to} {change.calldata}"]
 
 

@@ -110,18 +110,18 @@ def probe_endpoints(
     The daemon does the same every hour. Sends about twenty requests to each endpoint, and one
     batch of a hundred. Exit code 1 if an endpoint is unfit.
     """
-    settings = load_config(config)
-    with _open_store_if_current(settings) as store:
-        facts = CapabilityCache(store, unix_seconds)
-        with open_chain(settings, open_reader(settings), facts) as chain:
-            requirements = _build_probe_requirements(settings, chain, store)
+    loaded_config = load_config(config)
+    with _open_store_if_current(loaded_config) as store:
+        capability_cache = CapabilityCache(store, unix_seconds)
+        with open_chain(loaded_config, open_reader(loaded_config), capability_cache) as chain:
+            requirements = _build_probe_requirements(loaded_config, chain, store)
             selected = _select_endpoints(list(chain.endpoints), position)
             states = chain.endpoints.describe_states()
             proven_wrong = chain.get_proven_wrong_endpoints()
             exclusion_reasons = {name: states[name] for name in proven_wrong}
-            results = [
+            probe_results = [
                 _add_learned_limits(
-                    facts,
+                    capability_cache,
                     probe_single_endpoint(
                         endpoint_number,
                         endpoint,
@@ -132,10 +132,10 @@ def probe_endpoints(
                 for endpoint_number, endpoint in selected
             ]
     if as_json:
-        print_model([_build_entry(endpoint, results) for endpoint in results])
+        print_model([_build_entry(endpoint, probe_results) for endpoint in probe_results])
     else:
-        print_probe_results(results)
-    if any(result.fault for result in results):
+        print_probe_results(probe_results)
+    if any(result.fault for result in probe_results):
         raise typer.Exit(1)
 
 
@@ -257,13 +257,16 @@ def probe_single_endpoint(
         # A quarantined endpoint gets no requests, not even probes.
         return ProbedEndpoint(position, rpc_endpoint.name, Capabilities(), exclusion_reason)
     try:
-        facts = probe_endpoint(rpc_endpoint.client, requirements)
+        endpoint_facts = probe_endpoint(rpc_endpoint.client, requirements)
     except RpcError as error:
         advice = f"; {_ADVICE[error.kind]}" if error.kind in _ADVICE else ""
         fault = f"{error.kind}: {error.detail}{advice}"
         return ProbedEndpoint(position, rpc_endpoint.name, Capabilities(), fault)
     return ProbedEndpoint(
-        position, rpc_endpoint.name, facts, _find_unfit_reason(facts, requirements.first_block)
+        position,
+        rpc_endpoint.name,
+        endpoint_facts,
+        _find_unfit_reason(endpoint_facts, requirements.first_block),
     )
 
 
@@ -300,7 +303,7 @@ def _compute_block_lag(result: ProbedEndpoint, results: list[ProbedEndpoint]) ->
 def _format_row(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> list[str]:
     facts = result.facts
     lag = _compute_block_lag(result, results)
-    serves = [
+    supported_methods = [
         *(["logs by hash"] if facts.has_logs_by_hash else []),
         *(["receipts"] if facts.has_block_receipts else []),
     ]
@@ -311,7 +314,7 @@ def _format_row(result: ProbedEndpoint, results: list[ProbedEndpoint]) -> list[s
         _format_number(None if facts.head is None else facts.head.number),
         _format_number(lag),
         ", ".join(facts.tags) or "-",
-        ", ".join(serves) or "-",
+        ", ".join(supported_methods) or "-",
         _format_number(None if facts.head is None else facts.max_batch_size),
         _format_number(facts.oldest_log_block),
         {None: "-", True: "matches", False: "DIFFERS"}[facts.shows_checkpoint],

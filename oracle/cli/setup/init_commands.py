@@ -248,15 +248,15 @@ def init(  # noqa: PLR0913 - a command line's options are its parameters
         oracle=_prompt_for_oracle(oracle, yes=yes),
         database=database,
     )
-    findings = _inspect_network(inputs, start_block)
-    text = render_config(inputs, findings)
+    network_findings = _inspect_network(inputs, start_block)
+    config_text = render_config(inputs, network_findings)
     if dry_run:
-        typer.echo(text, nl=False)
+        typer.echo(config_text, nl=False)
         return
-    write_config(config, text)
+    write_config(config, config_text)
     typer.echo(f"\nwrote {config}; result of `config check`:\n")
     _run_config_check(config)
-    _print_next_steps(config, findings)
+    _print_next_steps(config, network_findings)
 
 
 def _write_preset_config(config: Path, text: str, *, dry_run: bool) -> None:
@@ -284,8 +284,10 @@ def _prompt_for_option(
 
 
 def _prompt_for_profile(*, yes: bool) -> str:
-    names = ", ".join(list_shipped_profiles())
-    return _prompt_for_option("profile", f"Profile ({names}, or a file)", "reference", yes=yes)
+    profile_names = ", ".join(list_shipped_profiles())
+    return _prompt_for_option(
+        "profile", f"Profile ({profile_names}, or a file)", "reference", yes=yes
+    )
 
 
 def _prompt_for_contracts(
@@ -409,11 +411,11 @@ def _print_next_steps(config: Path, findings: NetworkFindings) -> None:
     blocks = findings.rate.head - (findings.start_block or 0)
     config_option = _format_config_option(config)
     typer.echo("\nNext:")
-    age = format_duration(round(blocks * findings.rate.block_seconds))
+    history_duration = format_duration(round(blocks * findings.rate.block_seconds))
     for command, effect in (
         (
             f"run --once{config_option}",
-            f"reads the {blocks:,} blocks up to now ({age} of the chain)",
+            f"reads the {blocks:,} blocks up to now ({history_duration} of the chain)",
         ),
         (f"nodes{config_option}", "lists all nodes with scores; `explain NODE` gives the reasons"),
         (f"run{config_option}", "follows the chain; sends nothing without --publish"),

@@ -87,22 +87,22 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
 
     Exit code 2 if a key cannot be opened.
     """
-    addresses, entries = _list_key_entries(load_config(config))
+    addresses, key_entries = _list_key_entries(load_config(config))
     if as_json:
-        print_model(entries)
-    elif entries:
+        print_model(key_entries)
+    elif key_entries:
         columns = ("role", "address", "location")
-        cells = [[entry.role, entry.address or "-", entry.where] for entry in entries]
+        cells = [[entry.role, entry.address or "-", entry.where] for entry in key_entries]
         print_table(columns, cells, left_columns=columns, width=WIDE_TABLE_WIDTH)
-        for entry in entries:
+        for entry in key_entries:
             for remark in (entry.fault, entry.note):
                 if remark is not None:
                     typer.echo(f"{entry.role}: {remark}")
     else:
         typer.echo("no keys are configured")
-    failed = [entry.role for entry in entries if entry.fault is not None]
-    if failed:
-        raise InputError(f"{config}: these keys cannot be used: {', '.join(failed)}")
+    failed_roles = [entry.role for entry in key_entries if entry.fault is not None]
+    if failed_roles:
+        raise InputError(f"{config}: these keys cannot be used: {', '.join(failed_roles)}")
     shared = describe_shared_key(addresses)
     if shared is not None:
         raise InputError(f"{config}: {shared}")
@@ -111,9 +111,13 @@ def show(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption = False) 
 def describe_shared_key(addresses: Mapping[Role, Address | None]) -> str | None:
     """Return a message that names the roles that share a key, or None if no key is shared."""
     for address in addresses.values():
-        roles = [role for role, other_address in addresses.items() if other_address == address]
-        if address is not None and len(roles) > 1:
-            return f"{' and '.join(roles)} have the same key ({address}): each needs its own"
+        sharing_roles = [
+            role for role, other_address in addresses.items() if other_address == address
+        ]
+        if address is not None and len(sharing_roles) > 1:
+            return (
+                f"{' and '.join(sharing_roles)} have the same key ({address}): each needs its own"
+            )
     return None
 
 

@@ -50,8 +50,8 @@ def measure_block_rate(client: JsonRpcClient) -> BlockRate:
     older_header = get_header(client, max(0, head.number - _MEASURED_BLOCKS))
     if older_header is None or older_header.number == head.number:
         return BlockRate(chain_id, head.number, 0.0)
-    seconds = (head.time - older_header.time) / (head.number - older_header.number)
-    return BlockRate(chain_id, head.number, seconds)
+    block_seconds = (head.time - older_header.time) / (head.number - older_header.number)
+    return BlockRate(chain_id, head.number, block_seconds)
 
 
 def find_deployment_block(client: JsonRpcClient, address: Address, head_number: int) -> int | None:

@@ -32,18 +32,18 @@ def announce_rules(
             admin is not a timelock; or the folder cannot be written.
         TransientError: no endpoint responds.
     """
-    settings = load_config(config_path)
+    loaded_config = load_config(config_path)
     rules = read_rules_file(file, {})
-    reader = open_reader(settings)
-    current_text = serialize_configured_rules(settings, reader)
+    reader = open_reader(loaded_config)
+    current_text = serialize_configured_rules(loaded_config, reader)
     new_text = format_rules_id(
-        rules, reader.identity, build_report_settings(settings.oracle, rules)
+        rules, reader.identity, build_report_settings(loaded_config.oracle, rules)
     )
     if new_text == current_text:
         raise InputError(f"{file}: these are the configured rules; there is nothing to announce")
     rules_hash = hash_rules_text(new_text)
     reason_hash = hash_reason(reason)
-    call = _build_call(settings, rules_hash, int(reason_hash, 16))
+    call = _build_call(loaded_config, rules_hash, int(reason_hash, 16))
     text_by_name = {
         f"{rules_hash}.json": new_text,
         # The current rules are stored too, so that `rules history` can still compare them once
@@ -51,7 +51,7 @@ def announce_rules(
         f"{hash_rules_text(current_text)}.json": current_text,
         f"{reason_hash}.txt": reason,
     }
-    folder = settings.rules.announced_folder
+    folder = loaded_config.rules.announced_folder
     if not dry_run:
         _write_rules_files(folder, text_by_name)
     answer = AnnouncementAnswer(

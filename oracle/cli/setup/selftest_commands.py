@@ -87,22 +87,24 @@ def selftest(
     0, and a call with a nonce that no account reaches. Nothing is sent or written.
     """
     checks: list[SelfTestCheck] = []
-    settings = load_config(config)
+    loaded_config = load_config(config)
     with ExitStack() as stack:
-        open_database = cache(lambda: stack.enter_context(open_records(settings)))
+        open_database = cache(lambda: stack.enter_context(open_records(loaded_config)))
         _run_check(checks, "database", lambda: _check_lease(open_database().store))
         records = open_database() if checks[0].passed else None
         store = None if records is None else records.store
-        facts = CapabilityCache(store, unix_seconds)
+        capability_cache = CapabilityCache(store, unix_seconds)
 
         @cache
         def open_endpoints() -> ChainSource:
-            return stack.enter_context(open_chain(settings, open_reader(settings), facts))
+            return stack.enter_context(
+                open_chain(loaded_config, open_reader(loaded_config), capability_cache)
+            )
 
-        open_key = make_key_opener(settings)
+        open_key = make_key_opener(loaded_config)
         if not offline:
-            _check_chain_access(settings, open_endpoints, open_key, store, checks)
-        _check_keys(settings, open_key, None if offline else open_endpoints, checks)
+            _check_chain_access(loaded_config, open_endpoints, open_key, store, checks)
+        _check_keys(loaded_config, open_key, None if offline else open_endpoints, checks)
         _run_check(checks, "keys apart", partial(_check_keys_are_distinct, open_key))
         if not offline and records is not None:
             _check_nonces(records, open_key, checks)
@@ -114,9 +116,9 @@ def selftest(
         ]
         columns = ("check", "result", "detail")
         print_table(columns, rows, left_columns=columns, width=WIDE_TABLE_WIDTH)
-    failed = sum(not result.passed for result in checks)
-    if failed:
-        raise FatalError(f"{config}: {failed} of {len(checks)} checks failed")
+    failed_count = sum(not result.passed for result in checks)
+    if failed_count:
+        raise FatalError(f"{config}: {failed_count} of {len(checks)} checks failed")
 
 
 def _check_chain_access(
@@ -215,10 +217,10 @@ def _check_balance(
 ) -> str:
     signer = _open_required_signer(open_key, role)
     with reopen_endpoints(config, open_endpoints()) as pool:
-        wei = fetch_balance(pool.create_view(), signer.address)
-    if wei == 0:
+        balance_wei = fetch_balance(pool.create_view(), signer.address)
+    if balance_wei == 0:
         raise InputError(f"{signer.address} has no ether, so nothing can be sent")
-    return f"{signer.address} has {format_decimal(wei)} ether"
+    return f"{signer.address} has {format_decimal(balance_wei)} ether"
 
 
 def _check_keys_are_distinct(open_key: OpenKey) -> str:
@@ -268,10 +270,10 @@ def _check_dispatcher_nonces(records: Records, open_key: OpenKey) -> str:
 
 def _compare_nonces_with_chain(context: AccountContext) -> str:
     unused_text = "the key has never sent a transaction; nonces start at 0"
-    difference = describe_dry_run(
+    nonce_difference = describe_dry_run(
         lambda: reconcile_nonces(build_dry_run_context(context)), unused_text
     )
-    return difference or "the database matches the nonces on-chain"
+    return nonce_difference or "the database matches the nonces on-chain"
 
 
 def _open_required_signer(open_key: OpenKey, role: Role) -> Signer:

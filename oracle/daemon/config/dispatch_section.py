@@ -107,9 +107,9 @@ def _find_start_setting_faults(dispatch: DispatchSection) -> list[str]:
             "dispatch.queue_alpha: missing; expected the number of queued tasks per member"
         )
     for name in ("fixed_seconds", "unit_seconds"):
-        missing = [kind for kind in _KINDS if kind not in (getattr(dispatch, name) or {})]
-        if missing:
-            faults.append(f"dispatch.{name}: no value for {', '.join(missing)}")
+        missing_kinds = [kind for kind in _KINDS if kind not in (getattr(dispatch, name) or {})]
+        if missing_kinds:
+            faults.append(f"dispatch.{name}: no value for {', '.join(missing_kinds)}")
     return faults
 
 

@@ -49,11 +49,15 @@ def _check_variable_name(value: str) -> str:
 
 def _check_http_url(value: str) -> str:
     try:
-        parts = urlsplit(_reject_raw_key(value))
-        is_web = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        url_parts = urlsplit(_reject_raw_key(value))
+        is_web_url = (
+            url_parts.scheme in {"http", "https"}
+            and bool(url_parts.hostname)
+            and url_parts.port != 0
+        )
     except ValueError:
-        is_web = False
-    if not is_web:
+        is_web_url = False
+    if not is_web_url:
         raise ValueError("expected an http:// or https:// URL")
     return value
 
@@ -147,8 +151,8 @@ class KeysSection(Section):
                 typed_data_method=self.remote_typed_data_method,
                 timeout_seconds=self.timeout_seconds,
             )
-        variable = self._get_role_setting(role, "env")
-        return None if variable is None else EnvironmentKey(variable)
+        variable_name = self._get_role_setting(role, "env")
+        return None if variable_name is None else EnvironmentKey(variable_name)
 
     def get_expected_address(self, role: Role) -> Address | None:
         """Return the configured address of a role's key, or None if there is none."""
@@ -205,7 +209,7 @@ def _find_role_faults(keys: KeysSection, role: Role, chain_id: int) -> list[str]
         faults.append(
             f"keys.{role}_address: missing; a remote signer needs the address of its key"
         )
-    mismatch = find_environment_key_obstacle(role, chain_id)
-    if value_by_setting[f"{role}_env"] is not None and mismatch is not None:
-        faults.append(mismatch)
+    environment_key_obstacle = find_environment_key_obstacle(role, chain_id)
+    if value_by_setting[f"{role}_env"] is not None and environment_key_obstacle is not None:
+        faults.append(environment_key_obstacle)
     return faults

@@ -107,9 +107,9 @@ class RulesSection(Section):
 
         If `rules` is None, the copy uses the configured rules.
         """
-        section = self.model_copy()
-        section._switched_rules = rules  # noqa: SLF001  of the same class
-        return section
+        switched_section = self.model_copy()
+        switched_section._switched_rules = rules  # noqa: SLF001  of the same class
+        return switched_section
 
 
 def find_rule_faults(rules_section: RulesSection) -> list[str]:
@@ -119,8 +119,8 @@ def find_rule_faults(rules_section: RulesSection) -> list[str]:
     try:
         rules_section.build_rule_set()
     except ValueError as error:
-        key = "change" if rules_section.set in list_rule_set_names() else "set"
-        return [f"rules.{key}: {error}"]
+        setting_name = "change" if rules_section.set in list_rule_set_names() else "set"
+        return [f"rules.{setting_name}: {error}"]
     return []
 
 
@@ -281,15 +281,15 @@ def resolve_config_relative_path(
     The same file then names the same database wherever a command is started. Values from the
     environment stay relative to the current folder.
     """
-    table = raw_settings.get(section)
-    if not isinstance(table, dict) or not isinstance(table.get(setting), str):
+    section_table = raw_settings.get(section)
+    if not isinstance(section_table, dict) or not isinstance(section_table.get(setting), str):
         return
-    value: str = table[setting]
-    prefix = _SQLITE_PREFIX if value.startswith(_SQLITE_PREFIX) else ""
-    name = value.removeprefix(prefix)
+    setting_value: str = section_table[setting]
+    prefix = _SQLITE_PREFIX if setting_value.startswith(_SQLITE_PREFIX) else ""
+    name = setting_value.removeprefix(prefix)
     is_file = name and not name.startswith((":memory:", "file:", "?")) and "://" not in name
     if is_file:
-        table[setting] = f"{prefix}{path.parent.absolute() / name}"
+        section_table[setting] = f"{prefix}{path.parent.absolute() / name}"
 
 
 def _find_unknown_variable_faults(environ: Mapping[str, str]) -> list[str]:
@@ -297,22 +297,22 @@ def _find_unknown_variable_faults(environ: Mapping[str, str]) -> list[str]:
 
     Otherwise a misspelled section would be ignored silently.
     """
-    sections = set(Config.model_fields)
+    section_names = set(Config.model_fields)
     variable_names = (
         name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and "__" in name
     )
     return [
-        f"{name}: no such section (sections: {', '.join(sorted(sections))})"
+        f"{name}: no such section (sections: {', '.join(sorted(section_names))})"
         for name in sorted(variable_names)
-        if name.removeprefix(ENVIRONMENT_PREFIX).split("__")[0].lower() not in sections
+        if name.removeprefix(ENVIRONMENT_PREFIX).split("__")[0].lower() not in section_names
     ]
 
 
 def format_fault(setting_path: tuple[int | str, ...], kind: str, message: str) -> str:
     """Return a line for a fault that pydantic found, with the name of the setting."""
     message_by_kind = {"missing": "missing", "extra_forbidden": "unknown setting"}
-    name = ".".join(str(part) for part in setting_path)
-    return f"{name}: {message_by_kind.get(kind, message.removeprefix('Value error, '))}"
+    setting_name = ".".join(str(part) for part in setting_path)
+    return f"{setting_name}: {message_by_kind.get(kind, message.removeprefix('Value error, '))}"
 
 
 def _find_conflicts(config: Config) -> list[str]:
@@ -372,10 +372,12 @@ def _find_network_faults(config: Config) -> list[str]:
     contracts_with_address = {
         name for name, contract in profile.contracts.items() if contract.address is not None
     }
-    missing = sorted(profile.contracts.keys() - contracts_with_address - network.contracts.keys())
+    missing_contracts = sorted(
+        profile.contracts.keys() - contracts_with_address - network.contracts.keys()
+    )
     faults = [
         f"network.contracts: {name} is missing; the profile {profile.name} requires it"
-        for name in missing
+        for name in missing_contracts
     ]
     faults += [
         f"network.contracts.{name}: unknown contract; the profile {profile.name} has "

@@ -135,13 +135,13 @@ def find_objection_faults(section: ObjectionsSection, *, has_payer: bool) -> lis
     """Return a fault for each missing setting that posted objections require."""
     if not section.accept_posts:
         return []
-    requirements = {
+    required_settings = {
         "objections.address": section.address is not None,
         "a transmitter key in [keys], which pays for them": has_payer,
     }
     return [
         f"objections.accept_posts: requires {requirement}"
-        for requirement, is_met in requirements.items()
+        for requirement, is_met in required_settings.items()
         if not is_met
     ]
 

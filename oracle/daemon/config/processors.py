@@ -43,7 +43,7 @@ def _read_cpu_quotas(cgroup_root: Path, own_cgroup_file: Path) -> list[float]:
 
     Groups without a quota are left out.
     """
-    quotas = []
+    cpu_quotas = []
     for line in _read_kernel_file(own_cgroup_file).splitlines():
         _, _, controllers_and_name = line.partition(":")
         controllers, _, name = controllers_and_name.partition(":")
@@ -54,12 +54,12 @@ def _read_cpu_quotas(cgroup_root: Path, own_cgroup_file: Path) -> list[float]:
             read_quota = _read_cgroup_v1_quota
         else:
             continue
-        quotas += [
+        cpu_quotas += [
             quota
             for folder in _list_cgroup_folders(group_root, name)
             if (quota := read_quota(folder)) is not None
         ]
-    return quotas
+    return cpu_quotas
 
 
 def _find_cgroup_v1_root(cgroup_root: Path, controllers: str) -> Path:

@@ -46,9 +46,9 @@ def iter_secret_settings(config: type[BaseModel]) -> Iterator[tuple[str, str]]:
     for section, field in config.model_fields.items():
         for section_type in (field.annotation, *get_args(field.annotation)):
             if isinstance(section_type, type) and issubclass(section_type, BaseModel):
-                settings = section_type.model_fields.items()
+                model_fields = section_type.model_fields.items()
                 yield from (
-                    (section, name) for name, setting in settings if is_secret_setting(setting)
+                    (section, name) for name, setting in model_fields if is_secret_setting(setting)
                 )
 
 
@@ -93,33 +93,33 @@ def _iter_secret_urls(
     raw_settings: Mapping[str, object], config: type[BaseModel]
 ) -> Iterator[str]:
     for section, name in iter_secret_settings(config):
-        tables = raw_settings.get(section)
-        for table in tables if isinstance(tables, list) else [tables]:
+        section_tables = raw_settings.get(section)
+        for table in section_tables if isinstance(section_tables, list) else [section_tables]:
             value = table.get(name) if isinstance(table, Mapping) else None
-            texts = value if isinstance(value, list) else [value]
-            yield from (text for text in texts if isinstance(text, str))
+            url_texts = value if isinstance(value, list) else [value]
+            yield from (text for text in url_texts if isinstance(text, str))
 
 
 def iter_secret_url_parts(urls: Iterable[str]) -> Iterator[str]:
     """Yield the secret parts of URLs: passwords, and tokens in any part."""
     for url in urls:
         try:
-            parts = urlsplit(url)
+            url_parts = urlsplit(url)
         except ValueError:
             # Skipped here; the code that uses the URL rejects it.
             continue
-        if parts.scheme.startswith("sqlite"):
+        if url_parts.scheme.startswith("sqlite"):
             continue
-        yield from _iter_url_credentials(parts)
-        yield from find_api_keys_in_host(parts.hostname or "")
-        query_fields = parse_qsl(parts.query)
+        yield from _iter_url_credentials(url_parts)
+        yield from find_api_keys_in_host(url_parts.hostname or "")
+        query_fields = parse_qsl(url_parts.query)
         yield from (
             value
             for name, value in query_fields
             if name in _PASSWORD_PARAMETERS and len(value) >= _MIN_PASSWORD_LENGTH
         )
-        candidates = [*parts.path.split("/"), *(value for _, value in query_fields)]
-        yield from (part for part in candidates if len(part) >= _MIN_TOKEN_LENGTH)
+        candidate_parts = [*url_parts.path.split("/"), *(value for _, value in query_fields)]
+        yield from (part for part in candidate_parts if len(part) >= _MIN_TOKEN_LENGTH)
 
 
 def _iter_url_credentials(parts: SplitResult) -> Iterator[str]:
@@ -128,11 +128,11 @@ def _iter_url_credentials(parts: SplitResult) -> Iterator[str]:
     A user name is secret if the URL has no password, because tokens are often passed in this way,
     or if it is as long as a token. The user name of a database is not secret.
     """
-    user = parts.username or ""
+    username = parts.username or ""
     password = parts.password or ""
     is_database = parts.scheme.startswith("postgres")
     min_user_length = _MIN_TOKEN_LENGTH if password else _MIN_PASSWORD_LENGTH
-    if user and not is_database and len(user) >= min_user_length:
-        yield from {user, unquote(user)}
+    if username and not is_database and len(username) >= min_user_length:
+        yield from {username, unquote(username)}
     if len(password) >= _MIN_PASSWORD_LENGTH:
         yield from {password, unquote(password)}

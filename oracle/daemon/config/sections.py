@@ -203,14 +203,14 @@ class NetworkSection(Section):
     @classmethod
     def _add_labels_of_file(cls, settings: dict[str, Any]) -> dict[str, Any]:
         """Add the labels of the file to `labels`; raise ValueError if a line is not valid."""
-        path = settings.get("labels_file")
+        labels_path = settings.get("labels_file")
         labels = settings.get("labels", {})
-        if not isinstance(path, str | Path) or not isinstance(labels, dict):
+        if not isinstance(labels_path, str | Path) or not isinstance(labels, dict):
             return settings
         own_addresses = {str(address).lower() for address in labels}
         file_labels = {
             address: label
-            for address, label in _read_address_labels(Path(path)).items()
+            for address, label in _read_address_labels(Path(labels_path)).items()
             if address not in own_addresses
         }
         return {**settings, "labels": file_labels | labels}

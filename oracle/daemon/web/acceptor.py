@@ -80,12 +80,12 @@ class ConnectionTable(Generic[T]):
 
     def remove_expired_connections(self, cutoff: float) -> list[T]:
         """Remove and return all connections that arrived at this time or before."""
-        expired = []
+        expired_connections = []
         for connection, (_, since) in self._connections.items():
             if since > cutoff:
                 break
-            expired.append(connection)
-        return self._remove_connections(expired)
+            expired_connections.append(connection)
+        return self._remove_connections(expired_connections)
 
     def remove_oldest_half(self) -> list[T]:
         """Remove and return the half of the connections that arrived first, rounded up."""
@@ -254,11 +254,13 @@ class Acceptor:
 
     def _add_pending_connection(self, connection: PendingConnection) -> None:
         now = self._running_loop.time()
-        surplus = self._pending.add_connection(connection, connection.address, now)
-        if surplus is not None:
-            oldest, reason = surplus
-            self._drop_connection(oldest)
-            self._on_refused(reason, oldest.address)
+        closed_connection_and_reason = self._pending.add_connection(
+            connection, connection.address, now
+        )
+        if closed_connection_and_reason is not None:
+            closed_connection, reason = closed_connection_and_reason
+            self._drop_connection(closed_connection)
+            self._on_refused(reason, closed_connection.address)
         self._schedule.add_connection(connection, now, 0)
         if "check" not in self._timers:
             self._schedule_next_check()
@@ -304,17 +306,17 @@ class Acceptor:
         """Read the request head; return whether the connection was handed over or dropped."""
         head = connection.head
         try:
-            received = connection.sock.recv(MAX_HEAD_BYTES + 1 - len(head))
+            received_bytes = connection.sock.recv(MAX_HEAD_BYTES + 1 - len(head))
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
-            received = b""
+            received_bytes = b""
         search_start = max(0, len(head) - len(_HEAD_END))
-        head += received
+        head += received_bytes
         if head.find(_HEAD_END, search_start) >= 0:
             connection.is_watched = False
             self._hand_over(connection)
-        elif not received:
+        elif not received_bytes:
             self._drop_connection(connection)
         elif len(head) > MAX_HEAD_BYTES:
             self._drop_connection(connection)

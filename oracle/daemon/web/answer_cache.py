@@ -147,10 +147,10 @@ class AnswerCache:
                 return _build_not_modified_response(tag)
             cached = self._find_cached_response(key, tag)
         if cached is None:
-            new_answer = flights.get_or_make(key, lambda: self._store_response(key, make()))
-            if new_answer is None or isinstance(new_answer, Response):
-                return new_answer
-            cached = new_answer
+            made_answer = flights.get_or_make(key, lambda: self._store_response(key, make()))
+            if made_answer is None or isinstance(made_answer, Response):
+                return made_answer
+            cached = made_answer
         return _build_response(cached, request)
 
     def get_fresh_response(self, scope: Scope) -> Response | None:
@@ -203,9 +203,9 @@ class AnswerCache:
             return cached
 
     def _evict_response(self, key: str) -> None:
-        evicted = self._cached_by_key.pop(key, None)
-        if evicted is not None:
-            self._bytes -= len(key) + evicted.size
+        evicted_answer = self._cached_by_key.pop(key, None)
+        if evicted_answer is not None:
+            self._bytes -= len(key) + evicted_answer.size
 
 
 class FreshAnswers:
@@ -218,14 +218,14 @@ class FreshAnswers:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send a fresh cached response, or call the application if there is none."""
-        answer = self._web
+        app = self._web
         if scope["type"] == "http" and scope["method"] == "GET":
             fresh_answers = (look_up(scope) for look_up in self._lookups)
-            answer = next(
+            app = next(
                 (fresh_answer for fresh_answer in fresh_answers if fresh_answer is not None),
-                answer,
+                app,
             )
-        await answer(scope, receive, send)
+        await app(scope, receive, send)
 
 
 class AnswerFlights(SingleFlight["_CachedAnswer | Response"]):
@@ -246,13 +246,13 @@ def _build_cache_key(scope: Scope) -> str:
 
 def _pack_response(cached_response: CachedResponse, fresh_until: float) -> _CachedAnswer:
     body = bytes(cached_response.response.body)
-    is_long = len(body) >= _MIN_COMPRESSED_BYTES
-    gzipped = gzip.compress(body, _GZIP_LEVEL, mtime=0) if is_long else None
+    is_compressible = len(body) >= _MIN_COMPRESSED_BYTES
+    compressed_body = gzip.compress(body, _GZIP_LEVEL, mtime=0) if is_compressible else None
     media_type = cached_response.response.headers.get("content-type")
     return _CachedAnswer(
         _build_entity_tag(cached_response.as_of, cached_response.phase),
         body,
-        gzipped,
+        compressed_body,
         media_type,
         fresh_until,
     )

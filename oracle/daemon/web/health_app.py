@@ -54,7 +54,7 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
             faults = _find_database_faults(get_store) if is_admitted else [_DATABASE_BUSY]
         health = daemon_health.build_report()
         reasons = [finding.format_line() for finding in health.findings] + faults
-        body = {
+        readiness = {
             "ready": not reasons,
             "reasons": reasons,
             "conditions": [condition.key for condition in health.conditions],
@@ -66,7 +66,7 @@ def create_health_app(daemon_health: DaemonHealth, get_store: Callable[[], Store
             "halt": daemon_health.halt_reason,
             "stalled": daemon_health.is_stalled,
         }
-        return JSONResponse(body, _NOT_NOW if reasons else 200)
+        return JSONResponse(readiness, _NOT_NOW if reasons else 200)
 
     @app.get("/metrics")
     async def get_metrics(request: Request) -> Response:

@@ -86,10 +86,10 @@ class RequestLimits:
         # Behind a proxy on this machine, this is the client address that the proxy passes on (see
         # docs/how-to/run-several-reporters.md).
         client = scope.get("client")
-        address = "" if client is None else client[0]
-        if scope["path"] in _UNLIMITED_PATHS or self._buckets.try_acquire(address):
+        client_address = "" if client is None else client[0]
+        if scope["path"] in _UNLIMITED_PATHS or self._buckets.try_acquire(client_address):
             return None
-        self._refusals.record_refusal("rate", get_client_network(address))
+        self._refusals.record_refusal("rate", get_client_network(client_address))
         return JSONResponse({"error": "too many requests"}, _TOO_MANY, _CLOSE)
 
     def _is_body_allowed(self, headers: Headers) -> bool:
@@ -217,11 +217,13 @@ class _Server(uvicorn.Server):
         """Record an answered request; its connection may carry another request."""
         self._in_progress.discard(connection)
         now = asyncio.get_running_loop().time()
-        surplus = self._idle.add_connection(connection, connection.address, now)
-        if surplus is not None:
-            oldest, reason = surplus
-            oldest.drop()
-            self.refusals.record_refusal(reason, oldest.address)
+        closed_connection_and_reason = self._idle.add_connection(
+            connection, connection.address, now
+        )
+        if closed_connection_and_reason is not None:
+            closed_connection, reason = closed_connection_and_reason
+            closed_connection.drop()
+            self.refusals.record_refusal(reason, closed_connection.address)
 
     def _register_connection(self, connection: PendingConnection) -> None:
         if self._tls_context is None and not self.mark_request_complete(connection):
@@ -364,8 +366,8 @@ class _HttpConnection(HttpToolsProtocol):
                 self._start_request_deadline()
             return
         # A stream never ends, so its deadline only applies while bytes wait for the client.
-        has_request = self._unanswered > 0 and self._server.section.stream_limit > 0
-        is_stream = has_request and self.scope["path"] in STREAM_PATHS
+        has_streaming_request = self._unanswered > 0 and self._server.section.stream_limit > 0
+        is_stream = has_streaming_request and self.scope["path"] in STREAM_PATHS
         if is_stream and not self.transport.get_write_buffer_size():
             seconds = self._server.section.response_timeout_seconds
             self._deadline = self.loop.call_later(seconds, self._enforce_deadline)

@@ -25,11 +25,11 @@ _MAX_DESCRIPTORS = 65_536
 
 def raise_descriptor_limit() -> None:
     """Raise the soft limit of file descriptors, which is often only 1,024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    infinite = resource.RLIM_INFINITY
-    new_limit = _MAX_DESCRIPTORS if hard == infinite else min(hard, _MAX_DESCRIPTORS)
-    if soft != infinite and soft < new_limit:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    new_limit = _MAX_DESCRIPTORS if hard_limit == unlimited else min(hard_limit, _MAX_DESCRIPTORS)
+    if soft_limit != unlimited and soft_limit < new_limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard_limit))
 
 
 def get_max_concurrent_requests(section: ListenerSection) -> int:

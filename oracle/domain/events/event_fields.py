@@ -214,10 +214,10 @@ def build_events(event_class: type, columns: Mapping[str, Sequence[Any]]) -> lis
         raise ValueError(
             f"{event_class.__name__}: the columns {', '.join(columns)} do not match its fields"
         )
-    lengths = set(map(len, columns.values()))
-    if len(lengths) != 1:
+    column_lengths = set(map(len, columns.values()))
+    if len(column_lengths) != 1:
         raise ValueError("the event columns have different lengths")
-    events: list[Any] = list(map(object.__new__, repeat(event_class, lengths.pop())))
+    events: list[Any] = list(map(object.__new__, repeat(event_class, column_lengths.pop())))
     for name, column in columns.items():
         # The deque discards the results, because only the side effects of the calls are needed.
         deque(map(setters[name], events, column), maxlen=0)

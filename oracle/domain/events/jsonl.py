@@ -37,15 +37,15 @@ def parse_json_object(line: str) -> dict[str, object]:
     if line.count("[") + line.count("{") > _MAX_BRACKETS:
         raise ValueError("invalid JSON: the line has too many brackets")
     try:
-        value = _DECODER.decode(line)
+        decoded_value = _DECODER.decode(line)
     except _RepeatedKeyError as error:
         raise ValueError(f"{error}: the key is given twice") from None
     except ValueError as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "cannot be read"
-        raise ValueError(f"invalid JSON: {reason}") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"expected a JSON object, not {quote_value(value)}")  # noqa: TRY004 - the line is at fault
-    return value
+        fault_text = error.msg if isinstance(error, json.JSONDecodeError) else "cannot be read"
+        raise ValueError(f"invalid JSON: {fault_text}") from None
+    if not isinstance(decoded_value, dict):
+        raise ValueError(f"expected a JSON object, not {quote_value(decoded_value)}")  # noqa: TRY004 - the line is at fault
+    return decoded_value
 
 
 class _RepeatedKeyError(ValueError):
@@ -79,8 +79,10 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_reject_duplicate_keys, parse_int=
 
 def quote_value(value: object) -> str:
     """Return a value as JSON text, truncated if it is long."""
-    text = value.digits if isinstance(value, _OversizedInteger) else json.dumps(value)
-    return text if len(text) <= _MAX_QUOTE_CHARS else f"{text[:_MAX_QUOTE_CHARS]}…"
+    value_text = value.digits if isinstance(value, _OversizedInteger) else json.dumps(value)
+    return (
+        value_text if len(value_text) <= _MAX_QUOTE_CHARS else f"{value_text[:_MAX_QUOTE_CHARS]}…"
+    )
 
 
 _POSITION_CODECS: Mapping[str, FieldCodec] = {
@@ -159,7 +161,7 @@ def iter_ordered_events(lines: Iterable[str]) -> Iterator[DomainEvent]:
         OutOfOrderError: a line is invalid or out of order. The caller must discard the events
             yielded so far, because a later line may belong before them.
     """
-    last: DomainEvent | None = None
+    last_event: DomainEvent | None = None
     for line in lines:
         if not line.strip():
             continue
@@ -167,9 +169,9 @@ def iter_ordered_events(lines: Iterable[str]) -> Iterator[DomainEvent]:
             event = parse_event(line)
         except ValueError:
             raise OutOfOrderError from None
-        if last is not None and not _is_in_order(event, last):
+        if last_event is not None and not _is_in_order(event, last_event):
             raise OutOfOrderError
-        last = event
+        last_event = event
         yield event
 
 
@@ -221,15 +223,18 @@ def parse_event(line: str) -> DomainEvent:
     schema = _SCHEMA_BY_NAME.get(name) if isinstance(name, str) else None
     if schema is None:
         raise ValueError(f"type: unknown event type {quote_value(name)}")
-    values = _parse_fields(schema, record)
+    field_values = _parse_fields(schema, record)
     for key in schema.required_keys:
-        if key not in values:
+        if key not in field_values:
             raise ValueError(f"{key}: the field is missing")
     position = Position(
-        values.pop("block"), values.pop("tx", 0), values.pop("log"), values.pop("sub", 0)
+        field_values.pop("block"),
+        field_values.pop("tx", 0),
+        field_values.pop("log"),
+        field_values.pop("sub", 0),
     )
-    _check_milliseconds(values)
-    return schema.event_type(at=position, **values)
+    _check_milliseconds(field_values)
+    return schema.event_type(at=position, **field_values)
 
 
 def parse_task_request(text: str) -> TaskCreated:
@@ -245,12 +250,14 @@ def parse_task_request(text: str) -> TaskCreated:
     name = record.pop("type", None)
     if name not in (None, NAME_BY_TYPE[TaskCreated]):
         raise ValueError(f"type: must be {NAME_BY_TYPE[TaskCreated]}, not {quote_value(name)}")
-    values = _parse_fields(_SCHEMA_BY_NAME[NAME_BY_TYPE[TaskCreated]], record)
-    position = Position(*(values.pop(key, 0) for key in _POSITION_CODECS if key not in _TIME_KEYS))
-    values.setdefault("time", 0)
-    _check_milliseconds(values)
-    values.setdefault("task", TaskKey(ZERO_HASH))
-    return TaskCreated(at=position, **values)
+    field_values = _parse_fields(_SCHEMA_BY_NAME[NAME_BY_TYPE[TaskCreated]], record)
+    position = Position(
+        *(field_values.pop(key, 0) for key in _POSITION_CODECS if key not in _TIME_KEYS)
+    )
+    field_values.setdefault("time", 0)
+    _check_milliseconds(field_values)
+    field_values.setdefault("task", TaskKey(ZERO_HASH))
+    return TaskCreated(at=position, **field_values)
 
 
 def _check_milliseconds(values: Mapping[str, Any]) -> None:
@@ -274,14 +281,14 @@ def parse_field_value(field: str, value: object) -> object:
 
 def _parse_fields(schema: _EventSchema, record: Mapping[str, object]) -> dict[str, Any]:
     """Parse every field of a record; a null field counts as absent."""
-    values = {}
+    field_values = {}
     for key, value in record.items():
         codec = schema.allowed_codecs.get(key)
         if codec is None:
             raise ValueError(f"{key}: {schema.name} has no such field")
         if value is not None:
-            values[key] = _parse_field(codec, key, value)
-    return values
+            field_values[key] = _parse_field(codec, key, value)
+    return field_values
 
 
 def _parse_field(codec: FieldCodec, key: str, value: object) -> Any:  # noqa: ANN401 - any field
@@ -302,7 +309,7 @@ def event_to_json(event: DomainEvent) -> str:
         if position_values[key] or key not in _OPTIONAL_POSITION_KEYS:
             record[key] = jsonl_fields.encode_int(position_values[key])
     for key, codec in _SCHEMA_BY_NAME[name].own_codecs.items():
-        value = getattr(event, key)
-        if value is not None:
-            record[key] = codec.encode(value)
+        field_value = getattr(event, key)
+        if field_value is not None:
+            record[key] = codec.encode(field_value)
     return json.dumps(record, separators=(",", ":"))

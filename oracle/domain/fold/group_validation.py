@@ -41,8 +41,8 @@ def add_task_to_group(ledger: WorkingSet, event: TaskCreated) -> None:
     """Add a created task to its group, if the group is still open."""
     if event.group is None:
         return
-    existing = ledger.groups.get(event.group)
-    if existing is None or not existing.closed:
+    existing_group = ledger.groups.get(event.group)
+    if existing_group is None or not existing_group.closed:
         group = ledger.get_group_for_update(event.group)
         group.tasks = (*group.tasks, event.task)
 
@@ -102,8 +102,8 @@ def score_closed_groups(ledger: WorkingSet) -> None:
         result = GroupResult(closing.group, closing.at, closing.time, members, bool(answered))
         ledger.changes.results.append(result)
         for member in members if result.scored else ():
-            spares_aborts = ledger.rules.pool_zero_only_on_timeout
-            if not (spares_aborts and member.task in closing.invalid):
+            spares_aborted_tasks = ledger.rules.pool_zero_only_on_timeout
+            if not (spares_aborted_tasks and member.task in closing.invalid):
                 _score_member(ledger, result, member)
 
 

@@ -113,13 +113,13 @@ def _rank_and_score_submissions(
     positions: Sequence[Position | None], rules: Rules
 ) -> list[tuple[int | None, int]]:
     sorted_positions = sorted(position for position in positions if position is not None)
-    ranks = [
+    submission_ranks = [
         None if position is None else sorted_positions.index(position) + 1
         for position in positions
     ]
     return [
         (rank, rules.absent_score if rank is None else get_points_for_rank(rank, rules))
-        for rank in ranks
+        for rank in submission_ranks
     ]
 
 

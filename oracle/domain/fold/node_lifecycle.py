@@ -54,11 +54,11 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
 
     See docs/reference/scoring-rules.md#coming-back.
     """
-    existing = ledger.nodes.get(event.node)
-    if existing is not None and existing.pending is PendingLeave.QUIT:
+    existing_node = ledger.nodes.get(event.node)
+    if existing_node is not None and existing_node.pending is PendingLeave.QUIT:
         # A join implies that the pending quit took effect, although no event reported it.
-        apply_pending_leave(ledger, existing.address, event.at, event.time)
-    if existing is not None and existing.membership is Membership.MEMBER:
+        apply_pending_leave(ledger, existing_node.address, event.at, event.time)
+    if existing_node is not None and existing_node.membership is Membership.MEMBER:
         ledger.record_anomaly(event, Violation.JOINED_WHILE_MEMBER)
         return
     ledger.just_quit.pop(event.node, None)
@@ -79,12 +79,12 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
 
 def _restore_pool_at_rejoin(node: Node, time: int, rules: Rules) -> None:
     """Set the pool of a node that rejoins to its old pool, an empty pool, or the rejoin floor."""
-    pool, prior = node.pool, node.prior
+    pool, prior_score = node.pool, node.prior
     if (
         rules.rejoin_floor is not None
-        and compute_pool_mean(pool, prior, rules) < rules.rejoin_floor
+        and compute_pool_mean(pool, prior_score, rules) < rules.rejoin_floor
     ):
-        pool, prior = b"", rules.rejoin_floor
+        pool, prior_score = b"", rules.rejoin_floor
     elif node.starts_anew:
         pool = b""
         # Under legacy rules, the window takes the place of the pool; the node's online time stays
@@ -92,7 +92,7 @@ def _restore_pool_at_rejoin(node: Node, time: int, rules: Rules) -> None:
         node.window_sum = node.window_count = 0
     node.pool = pool
     node.pool_sum = sum(pool)
-    node.prior = prior
+    node.prior = prior_score
     if not pool:
         node.restarts = count_pool_restarts(time, rules)
     node.starts_anew = False
@@ -100,9 +100,15 @@ def _restore_pool_at_rejoin(node: Node, time: int, rules: Rules) -> None:
 
 def _reset_reliability(ledger: WorkingSet, node: Node, event: NodeJoined) -> None:
     """Set the node's reliability H to 1, and record the change."""
-    before = heal_reliability(node.base, node.since, event.time, ledger.rules)
+    previous_reliability = heal_reliability(node.base, node.since, event.time, ledger.rules)
     change = ReliabilityChange(
-        node.address, event.at, event.time, ReliabilityCause.JOINED, None, before, UNIT
+        node.address,
+        event.at,
+        event.time,
+        ReliabilityCause.JOINED,
+        None,
+        previous_reliability,
+        UNIT,
     )
     ledger.changes.reliability.append(change)
     node.base, node.since, node.excluded = UNIT, event.time, False
@@ -115,9 +121,9 @@ def apply_node_updated(ledger: WorkingSet, event: NodeUpdated) -> None:
 
 def _set_node_description(node: Node, event: NodeJoined | NodeUpdated) -> None:
     for name in ("stake", "gpu_name", "gpu_vram", "version", "models", "timeout"):
-        value = getattr(event, name)
-        if value is not None:
-            setattr(node, name, value)
+        field_value = getattr(event, name)
+        if field_value is not None:
+            setattr(node, name, field_value)
 
 
 def apply_model_added(ledger: WorkingSet, event: ModelAdded) -> None:
@@ -146,12 +152,12 @@ def apply_node_resumed(ledger: WorkingSet, event: NodeResumed) -> None:
 
 
 def _set_node_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, paused: bool) -> None:
-    existing = ledger.nodes.get(event.node)
-    if existing is None or existing.membership is not Membership.MEMBER:
+    existing_node = ledger.nodes.get(event.node)
+    if existing_node is None or existing_node.membership is not Membership.MEMBER:
         ledger.record_anomaly(event, Violation.NOT_A_MEMBER)
         return
-    has_pending_pause = existing.pending is PendingLeave.PAUSE
-    if existing.paused is paused and not (has_pending_pause and not paused):
+    has_pending_pause = existing_node.pending is PendingLeave.PAUSE
+    if existing_node.paused is paused and not (has_pending_pause and not paused):
         ledger.record_anomaly(event, Violation.PAUSED_TWICE if paused else Violation.NOT_PAUSED)
         return
     node = ledger.get_node_for_update(event.node, event.time)
@@ -164,16 +170,16 @@ def _set_node_paused(ledger: WorkingSet, event: NodePaused | NodeResumed, *, pau
 
 def apply_leave_request(ledger: WorkingSet, event: NodePauseAsked | NodeQuitAsked) -> None:
     """Record a member's request to pause or quit; it takes effect once the node runs no task."""
-    request = PendingLeave.PAUSE if isinstance(event, NodePauseAsked) else PendingLeave.QUIT
-    violation = find_leave_request_violation(ledger.nodes.get(event.node), request)
+    pending_leave = PendingLeave.PAUSE if isinstance(event, NodePauseAsked) else PendingLeave.QUIT
+    violation = find_leave_request_violation(ledger.nodes.get(event.node), pending_leave)
     if violation is not None:
         ledger.record_anomaly(event, violation)
         return
     node = ledger.get_node_for_update(event.node, event.time)
-    node.pending = request
+    node.pending = pending_leave
     if node.running:
         _record_membership_change(
-            ledger, node, _REQUEST_TRANSITIONS[request], (event.at, event.time)
+            ledger, node, _REQUEST_TRANSITIONS[pending_leave], (event.at, event.time)
         )
     else:
         apply_pending_leave(ledger, event.node, event.at, event.time)
@@ -194,11 +200,11 @@ def apply_pending_leave(
 ) -> None:
     """Pause the node or end its membership, as the node requested."""
     node = ledger.get_node_for_update(address, time)
-    request, node.pending = node.pending, None
-    if request is PendingLeave.PAUSE:
+    pending_leave, node.pending = node.pending, None
+    if pending_leave is PendingLeave.PAUSE:
         node.paused = True
         _record_membership_change(ledger, node, MembershipTransition.PAUSED, (position, time))
-    elif request is PendingLeave.QUIT:
+    elif pending_leave is PendingLeave.QUIT:
         ledger.just_quit = {
             **_select_quits_in_transaction(ledger.just_quit, position),
             address: (position.block, position.tx),
@@ -223,8 +229,8 @@ def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKick
     overrides a pending quit that took effect earlier in the same transaction
     (docs/explanation/crynux.md#vsstask-contracts).
     """
-    existing = ledger.nodes.get(event.node)
-    violation = find_membership_violation(existing)
+    existing_node = ledger.nodes.get(event.node)
+    violation = find_membership_violation(existing_node)
     if violation is not None and (
         isinstance(event, NodeQuit) or not _has_just_quit(ledger, event)
     ):

@@ -42,16 +42,16 @@ _CAUSES = {
 
 def apply_task_ended(ledger: WorkingSet, event: Terminal) -> None:
     """End the task, or if several nodes run the task, the runs that the event ends."""
-    existing = ledger.tasks.get(event.task)
-    violation = find_ending_violation(existing, event)
+    existing_task = ledger.tasks.get(event.task)
+    violation = find_ending_violation(existing_task, event)
     if violation is not None:
         ledger.record_anomaly(event, violation)
         return
-    if existing is not None and existing.runs:
-        _end_runs(ledger, event, existing)
+    if existing_task is not None and existing_task.runs:
+        _end_runs(ledger, event, existing_task)
         return
-    if existing is not None:
-        _record_status_mismatch(ledger, event, existing)
+    if existing_task is not None:
+        _record_status_mismatch(ledger, event, existing_task)
     task = ledger.get_task_for_update(event.task)
     _set_task_ending(event, task)
     if task.node is not None:

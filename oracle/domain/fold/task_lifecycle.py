@@ -39,15 +39,15 @@ def apply_task_cancelled(ledger: WorkingSet, event: TaskCancelled) -> None:
     delayed the others counts as timed out, and the others are not at fault
     (docs/explanation/crynux.md#commit-and-disclose-contracts).
     """
-    existing = ledger.tasks.get(event.task)
-    violation = _find_cancellation_violation(existing, event)
+    existing_task = ledger.tasks.get(event.task)
+    violation = _find_cancellation_violation(existing_task, event)
     if violation is not None:
         ledger.record_anomaly(event, violation)
     elif event.node is None:
-        _abort_unstarted_task(ledger, event, existing)
-    elif existing is not None:
-        (run,) = task_runs.find_open_runs(existing, event.node)
-        task_endings.apply_task_ended(ledger, _build_ending_event(event, run, existing))
+        _abort_unstarted_task(ledger, event, existing_task)
+    elif existing_task is not None:
+        (run,) = task_runs.find_open_runs(existing_task, event.node)
+        task_endings.apply_task_ended(ledger, _build_ending_event(event, run, existing_task))
 
 
 def _find_cancellation_violation(task: Task | None, event: TaskCancelled) -> Violation | None:
@@ -97,8 +97,8 @@ def _have_all_runs_committed(runs: Sequence[Run]) -> bool:
 
 def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
     """Record a new task and its requirements."""
-    existing = ledger.tasks.get(event.task)
-    violation = None if existing is None else find_creation_violation(existing)
+    existing_task = ledger.tasks.get(event.task)
+    violation = None if existing_task is None else find_creation_violation(existing_task)
     if violation is not None:
         ledger.record_anomaly(event, violation)
         return
@@ -122,8 +122,8 @@ def apply_task_created(ledger: WorkingSet, event: TaskCreated) -> None:
 
 def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
     """Record that no node was free for the task."""
-    existing = ledger.tasks.get(event.task)
-    violation = None if existing is None else find_queueing_violation(existing)
+    existing_task = ledger.tasks.get(event.task)
+    violation = None if existing_task is None else find_queueing_violation(existing_task)
     if violation is not None:
         ledger.record_anomaly(event, violation)
         return
@@ -132,8 +132,8 @@ def apply_task_queued(ledger: WorkingSet, event: TaskQueued) -> None:
 
 def apply_task_started(ledger: WorkingSet, event: TaskStarted) -> None:
     """Record which node runs the task, and when its execution clock started."""
-    existing = ledger.tasks.get(event.task)
-    violation = None if existing is None else find_start_violation(existing, event)
+    existing_task = ledger.tasks.get(event.task)
+    violation = None if existing_task is None else find_start_violation(existing_task, event)
     if violation is not None:
         ledger.record_anomaly(event, violation)
         return
@@ -161,8 +161,8 @@ def _clear_healed_exclusion(ledger: WorkingSet, event: TaskStarted) -> None:
 
 def apply_task_submitted(ledger: WorkingSet, event: TaskSubmitted) -> None:
     """Record the submission, which stops the execution clock."""
-    existing = ledger.tasks.get(event.task)
-    if existing is not None and existing.runs:
+    existing_task = ledger.tasks.get(event.task)
+    if existing_task is not None and existing_task.runs:
         ledger.record_anomaly(event, Violation.NOT_OF_THIS_GENERATION)
         return
     _record_submission_or_error(ledger, event, is_error=False)
@@ -174,8 +174,8 @@ def apply_error_reported(ledger: WorkingSet, event: TaskErrorReported) -> None:
     An error report after a submission reveals what the node had submitted, so the time of the
     submission is kept.
     """
-    existing = ledger.tasks.get(event.task)
-    if existing is not None and existing.runs:
+    existing_task = ledger.tasks.get(event.task)
+    if existing_task is not None and existing_task.runs:
         task_runs.apply_run_answer(ledger, event)
         return
     _record_submission_or_error(ledger, event, is_error=True)
@@ -203,11 +203,11 @@ def _record_submission_or_error(
 
 def apply_result_disclosed(ledger: WorkingSet, event: ResultDisclosed) -> None:
     """Record the disclosure of a submitted result, without changing its time and rank."""
-    existing = ledger.tasks.get(event.task)
-    if existing is not None and existing.runs:
+    existing_task = ledger.tasks.get(event.task)
+    if existing_task is not None and existing_task.runs:
         task_runs.apply_run_answer(ledger, event)
         return
-    violation = find_disclosure_violation(existing, event)
+    violation = find_disclosure_violation(existing_task, event)
     if violation is not None:
         ledger.record_anomaly(event, violation)
         return

@@ -279,21 +279,23 @@ def update_reliability(
 ) -> None:
     """Raise or lower the node's reliability by the rule for the cause, and record the change."""
     rules = ledger.rules
-    before = heal_reliability(node.base, node.since, event.time, rules)
-    after = change_reliability(cause, before, rules)
-    if before != UNIT or after != UNIT:
+    reliability_before = heal_reliability(node.base, node.since, event.time, rules)
+    reliability_after = change_reliability(cause, reliability_before, rules)
+    if reliability_before != UNIT or reliability_after != UNIT:
         task = getattr(event, "task", None)
-        change = ReliabilityChange(node.address, event.at, event.time, cause, task, before, after)
+        change = ReliabilityChange(
+            node.address, event.at, event.time, cause, task, reliability_before, reliability_after
+        )
         ledger.changes.reliability.append(change)
     if rules.has_exclusion_hysteresis:
         node.excluded = is_excluded_after_change(
-            before,
-            after,
+            reliability_before,
+            reliability_after,
             rules,
             was_excluded=node.excluded,
             is_penalty=cause in FALL_CAUSES,
         )
-    node.base, node.since = after, event.time
+    node.base, node.since = reliability_after, event.time
 
 
 def update_kickout_interval(ledger: WorkingSet, node: Node, position: Position, time: int) -> None:
@@ -305,9 +307,9 @@ def update_kickout_interval(ledger: WorkingSet, node: Node, position: Position, 
     """
     rules = ledger.rules
     pool = get_pool_for_kickout(node, time, rules)
-    opened_at = node.kickout_due_since
+    due_since = node.kickout_due_since
     is_accountable = node.membership is Membership.MEMBER or (
-        node.membership is Membership.QUIT and opened_at is not None
+        node.membership is Membership.QUIT and due_since is not None
     )
     is_due = (
         is_accountable
@@ -317,9 +319,9 @@ def update_kickout_interval(ledger: WorkingSet, node: Node, position: Position, 
     if rules.legacy is not None:
         is_too_low = get_stored_window_tally(node).justifies_kickout(rules.legacy)
         is_due = is_too_low and node.membership is Membership.MEMBER
-    if is_due and opened_at is None:
+    if is_due and due_since is None:
         node.kickout_due_since, node.kickout_due_time = position, time
         ledger.changes.kickouts.append(KickoutDue(node.address, position, None))
-    elif not is_due and opened_at is not None:
+    elif not is_due and due_since is not None:
         node.kickout_due_since = node.kickout_due_time = None
-        ledger.changes.kickouts.append(KickoutDue(node.address, opened_at, position))
+        ledger.changes.kickouts.append(KickoutDue(node.address, due_since, position))

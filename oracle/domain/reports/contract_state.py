@@ -217,8 +217,12 @@ class ContractState:
             case KickAllowed():
                 kick = kick.allow(event.due_since)
             case KickExecuted():
-                setting = self.settings.kick_limits
-                cooldown = NEVER_EXPIRES if setting is None else setting.limits.kick_cooldown
+                kick_limits_event = self.settings.kick_limits
+                cooldown = (
+                    NEVER_EXPIRES
+                    if kick_limits_event is None
+                    else kick_limits_event.limits.kick_cooldown
+                )
                 kick = kick.execute(event, head_round=self.head_round, cooldown=cooldown)
             case KickRefused():
                 kick = kick.refuse(event, self.head_round)

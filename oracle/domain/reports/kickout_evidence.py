@@ -72,8 +72,8 @@ def find_derived_zeros_hold_reason(entries: Sequence[ScoreEntry], rules: Rules) 
     zero by the best score.
     """
     derived_count = sum(entry.is_derived for entry in entries)
-    total = sum(entry.score for entry in entries) + derived_count * rules.q_max
-    if not derived_count or is_below_kickout_threshold(total, rules):
+    score_sum = sum(entry.score for entry in entries) + derived_count * rules.q_max
+    if not derived_count or is_below_kickout_threshold(score_sum, rules):
         return None
     return f"{derived_count} of its {len(entries)} scores are zeros derived for timed-out members"
 
@@ -159,12 +159,14 @@ def build_kickout_evidence(
         ValueError: the entries are not a full pool, belong to another node, or are not low enough
             for a kickout.
     """
-    total = sum(entry.score for entry in entries)
+    score_sum = sum(entry.score for entry in entries)
     size = len(entries) if rules.legacy is not None else rules.pool_size
     if len(entries) != size or any(entry.node != interval.node for entry in entries):
         raise ValueError(f"{interval.node}: expected exactly {size} scores, all of this node")
     if not justifies_kickout(entries, rules):
-        raise ValueError(f"{interval.node}: scores with a sum of {total} do not justify a kickout")
+        raise ValueError(
+            f"{interval.node}: scores with a sum of {score_sum} do not justify a kickout"
+        )
     spread = compute_creator_spread(
         ((creators.get(entry.task), entry.score) for entry in entries), rules
     )
@@ -181,7 +183,7 @@ def build_kickout_evidence(
         "rules": rules.name,
         "rules_sha256": hashlib.sha256(rules.to_json().encode()).hexdigest(),
         "rules_version": rules.version,
-        "sum": total,
+        "sum": score_sum,
     }
     if rules.kick_incident_share < UNIT:
         content["scores_in_incidents"] = incident_score_count
@@ -191,8 +193,8 @@ def build_kickout_evidence(
 def justifies_kickout(entries: Sequence[ScoreEntry], rules: Rules) -> bool:
     """Return whether there are enough scores, with a low enough mean, for a kickout."""
     min_count = rules.pool_size if rules.legacy is None else rules.legacy.kickout_tasks
-    total = sum(entry.score for entry in entries)
-    return len(entries) >= min_count and total * UNIT < _get_kickout_threshold(rules) * len(
+    score_sum = sum(entry.score for entry in entries)
+    return len(entries) >= min_count and score_sum * UNIT < _get_kickout_threshold(rules) * len(
         entries
     )
 

@@ -230,18 +230,18 @@ class ScoreHistory:
         return scores if opened_at == node.kickout_due_since else ()
 
     def _update_scores_behind_kickout(self, node: Node) -> None:
-        opened_at = node.kickout_due_since
-        if opened_at is None:
+        due_since = node.kickout_due_since
+        if due_since is None:
             self._due.pop(node.address, None)
-        elif self._due.get(node.address, (None,))[0] != opened_at:
+        elif self._due.get(node.address, (None,))[0] != due_since:
             score_by_seq = {score.entry.seq: score for score in self._newest.get(node.address, ())}
-            newest = (score.entry for score in score_by_seq.values())
-            counted_entries = select_counted_entries(newest, node, opened_at, self._rules)
-            scores = [score_by_seq[entry.seq] for entry in counted_entries]
-            self._due[node.address] = opened_at, scores
+            newest_entries = (score.entry for score in score_by_seq.values())
+            counted_entries = select_counted_entries(newest_entries, node, due_since, self._rules)
+            counted_scores = [score_by_seq[entry.seq] for entry in counted_entries]
+            self._due[node.address] = due_since, counted_scores
 
     def _drop_old_scores(self, node: Node) -> None:
         newest = self._newest.get(node.address)
         if newest is not None:
-            limit = get_max_score_count(node, self._rules)
-            del newest[: max(0, len(newest) - limit)]
+            max_score_count = get_max_score_count(node, self._rules)
+            del newest[: max(0, len(newest) - max_score_count)]

@@ -76,9 +76,9 @@ def compute_kickout_line_steps(rules: Rules) -> int:
 
     Legacy rules have a kickout line for the node score, which is scaled to Q (decision 0061).
     """
-    steps = HIGHEST_SCORE - LOWEST_SCORE
-    line = (rules if rules.legacy is None else rules.legacy).kickout_below
-    return min(steps, line * steps // (rules.q_max * UNIT))
+    lane_steps = HIGHEST_SCORE - LOWEST_SCORE
+    threshold = (rules if rules.legacy is None else rules.legacy).kickout_below
+    return min(lane_steps, threshold * lane_steps // (rules.q_max * UNIT))
 
 
 def get_word_index(index: int) -> int:

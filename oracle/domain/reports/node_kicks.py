@@ -53,8 +53,8 @@ def build_expulsion(event: KickExecuted, *, head_round: int, cooldown: int) -> E
 
     `head_round` is the last accepted round before the execution.
     """
-    until = min(event.time + cooldown, NEVER_EXPIRES)
-    return Expulsion(event.at, head_round, until, event.target, head_round, event.at)
+    expires_at = min(event.time + cooldown, NEVER_EXPIRES)
+    return Expulsion(event.at, head_round, expires_at, event.target, head_round, event.at)
 
 
 def record_expulsion_retry(
@@ -79,14 +79,14 @@ def record_refusal(expulsion: Expulsion | None, event: KickRefused, head_round: 
 
     `expulsion` is None if the kickout was executed before the first block that was read.
     """
-    previous = expulsion or build_unrecorded_expulsion(event.at, head_round)
-    is_same_reason = previous.refusals > 0 and previous.reason == event.reason
+    previous_expulsion = expulsion or build_unrecorded_expulsion(event.at, head_round)
+    is_same_reason = previous_expulsion.refusals > 0 and previous_expulsion.reason == event.reason
     return replace(
-        previous,
+        previous_expulsion,
         target=event.target,
         tried_in=head_round,
         tried_at=event.at,
-        refusals=previous.refusals + 1 if is_same_reason else 1,
+        refusals=previous_expulsion.refusals + 1 if is_same_reason else 1,
         reason=event.reason,
     )
 
@@ -211,10 +211,10 @@ class NodeKick:
         """
         if self.expulsion is not None and self.state in EXPELLED_STATES:
             was_refused = self.state is KickState.REFUSED
-            retried = record_expulsion_retry(
+            retried_expulsion = record_expulsion_retry(
                 self.expulsion, event, head_round, was_refused=was_refused
             )
-            return replace(self, state=KickState.EXPELLED, expulsion=retried)
+            return replace(self, state=KickState.EXPELLED, expulsion=retried_expulsion)
         accusation = self.accusation
         return replace(
             self,

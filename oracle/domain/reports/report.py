@@ -45,9 +45,9 @@ class ReportSettings:
 
     def __post_init__(self) -> None:
         for name in ("period_seconds", "heartbeat_seconds", "deviation", "ttl_seconds"):
-            value = getattr(self, name)
-            if value < 1:
-                raise ValueError(f"{name}: must be at least 1, not {value}")
+            setting_value = getattr(self, name)
+            if setting_value < 1:
+                raise ValueError(f"{name}: must be at least 1, not {setting_value}")
         if not 0 <= self.kick_below <= HIGHEST_SCORE - LOWEST_SCORE:
             raise ValueError(f"kick_below: must be 0 to 10000, not {self.kick_below}")
 
@@ -121,11 +121,11 @@ class Report:
     @property
     def fingerprint(self) -> Hash:
         """The SHA-256 of the whole report, used to compare reporters and rebuilds."""
-        text = (
+        fingerprint_text = (
             f"{self.period} {self.as_of.number} {self.as_of.hash} {self.as_of.time} "
             f"{self.head_round} {self.prev} {self.deadline} {self.root}\n"
         )
-        return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
+        return Hash("0x" + hashlib.sha256(fingerprint_text.encode()).hexdigest())
 
 
 def compute_period_number(time: int, length: int) -> int:
@@ -141,7 +141,7 @@ def format_rules_id(rules: Rules, profile: str, settings: ReportSettings) -> str
 
     See docs/reference/report-format.md#rules-id.
     """
-    content: dict[str, object] = {
+    rules_document: dict[str, object] = {
         "deviation": settings.deviation,
         "heartbeat_seconds": settings.heartbeat_seconds,
         "kick_below": settings.kick_below,
@@ -151,13 +151,13 @@ def format_rules_id(rules: Rules, profile: str, settings: ReportSettings) -> str
         "requires_proof": settings.requires_proof,
         "rules": json.loads(rules.to_json()),
     }
-    return json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return json.dumps(rules_document, sort_keys=True, separators=(",", ":"))
 
 
 def hash_rules_and_settings(rules: Rules, profile: str, settings: ReportSettings) -> Hash:
     """Return the SHA-256 of the rules id, which the contract stores as `rulesHash`."""
-    text = format_rules_id(rules, profile, settings)
-    return Hash("0x" + hashlib.sha256(text.encode()).hexdigest())
+    rules_id = format_rules_id(rules, profile, settings)
+    return Hash("0x" + hashlib.sha256(rules_id.encode()).hexdigest())
 
 
 def cut_report(
@@ -176,7 +176,7 @@ def cut_report(
         root: the root of all nodes as of that block, in the next round.
         settings: the settings that are part of the rules id.
     """
-    change = measure_lane_changes(last_round.lanes, lanes, settings.kick_line)
+    lane_changes = measure_lane_changes(last_round.lanes, lanes, settings.kick_line)
     is_old = as_of.time - last_round.time >= settings.heartbeat_seconds
     return Report(
         period=compute_period_number(as_of.time, settings.period_seconds),
@@ -185,9 +185,9 @@ def cut_report(
         prev=last_round.root,
         deadline=as_of.time + settings.ttl_seconds,
         root=root,
-        change=change,
+        change=lane_changes,
         is_due=bool(lanes)
-        and (is_old or change.crosses_band or change.max_steps >= settings.deviation),
+        and (is_old or lane_changes.crosses_band or lane_changes.max_steps >= settings.deviation),
     )
 
 

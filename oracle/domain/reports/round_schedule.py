@@ -79,28 +79,33 @@ def find_scheduled_report(
         moment: the newest folded block, and the contract's head.
         settings: the settings that are part of the rules id.
     """
-    length = compute_submission_window(settings)
-    for window_number, group in groupby(headers, key=lambda header: header.period // length):
+    window_seconds = compute_submission_window(settings)
+    for window_number, group in groupby(
+        headers, key=lambda header: header.period // window_seconds
+    ):
         window_headers = list(group)
-        candidates = [
+        due_headers = [
             header
             for header in window_headers
             if header.is_due and header.head_round == moment.head_round
         ]
-        if not candidates or not _is_submission_window_complete(
-            window_headers, first_complete_period, window_number * length, moment.head_round
+        if not due_headers or not _is_submission_window_complete(
+            window_headers,
+            first_complete_period,
+            window_number * window_seconds,
+            moment.head_round,
         ):
             continue
-        scheduled = next(
+        scheduled_header = next(
             (
                 header
-                for header in _iter_reports_in_signing_order(candidates, moment)
+                for header in _iter_reports_in_signing_order(due_headers, moment)
                 if not moment.is_report_expired(header)
             ),
             None,
         )
-        if scheduled is not None:
-            return scheduled
+        if scheduled_header is not None:
+            return scheduled_header
     return None
 
 
@@ -117,8 +122,8 @@ def _iter_reports_in_signing_order(
     candidates: Sequence[ReportHeader], moment: ScheduleMoment
 ) -> Iterable[ReportHeader]:
     """Yield the reports of a submission window that may be signed, in the order of signing."""
-    free_from = -1
+    next_free_block = -1
     for header in candidates:
-        if header.as_of >= free_from:
+        if header.as_of >= next_free_block:
             yield header
-            free_from = header.as_of + moment.anchor_window
+            next_free_block = header.as_of + moment.anchor_window

@@ -93,13 +93,17 @@ def _update_announced_changes(
 
 def _join_announcement_with_rules_set(changes: RulesChanges, event: RulesExecuted) -> RulesChanges:
     """Join an announcement with the RulesSet event that its execution emitted just before."""
-    newest = changes[-1] if changes else None
-    if newest is None or newest.set_by is None or newest.set_by.rules_hash != event.rules_hash:
+    newest_change = changes[-1] if changes else None
+    if (
+        newest_change is None
+        or newest_change.set_by is None
+        or newest_change.set_by.rules_hash != event.rules_hash
+    ):
         return changes
     for index, change in enumerate(changes):
         if _is_scheduled_by(change, event.operation) and change.rules_hash == event.rules_hash:
-            joined = replace(change, set_by=newest.set_by)
-            return (*changes[:index], joined, *changes[index + 1 : -1])
+            joined_change = replace(change, set_by=newest_change.set_by)
+            return (*changes[:index], joined_change, *changes[index + 1 : -1])
     return changes
 
 
@@ -113,14 +117,14 @@ def _is_scheduled_by(change: RulesChange, operation_id: Hash) -> bool:
 
 def list_changes_in_force(changes: RulesChanges) -> list[RulesChange]:
     """Return the changes that were made, in the order in which they were made."""
-    effective = [change for change in changes if change.set_by is not None]
-    return sorted(effective, key=lambda change: change.set_by.at if change.set_by else ())
+    effective_changes = [change for change in changes if change.set_by is not None]
+    return sorted(effective_changes, key=lambda change: change.set_by.at if change.set_by else ())
 
 
 def get_rules_in_force(changes: RulesChanges) -> RulesChange | None:
     """Return the newest change that was made, or None if rules were never set."""
-    effective = list_changes_in_force(changes)
-    return effective[-1] if effective else None
+    effective_changes = list_changes_in_force(changes)
+    return effective_changes[-1] if effective_changes else None
 
 
 def list_pending_changes(changes: RulesChanges) -> list[RulesChange]:

@@ -159,12 +159,18 @@ class RoundSummary:
 
     def encode(self) -> bytes:
         """Return the summary as the contract's `abi.encode(summary)` encodes it."""
-        numbers = (self.round, self.as_of, self.node_count, self.open_count, self.total_weight)
+        summary_numbers = (
+            self.round,
+            self.as_of,
+            self.node_count,
+            self.open_count,
+            self.total_weight,
+        )
         return b"".join(
             (
                 _encode_number(self.chain_id),
                 _encode_address(self.oracle),
-                *(_encode_number(number) for number in numbers),
+                *(_encode_number(number) for number in summary_numbers),
             )
         )
 
@@ -234,11 +240,11 @@ def encode_lane_words(indexes: Iterable[int], lanes: "array[int]") -> bytes:
     """
     if native is not None:
         return native.encode_lane_words(array("I", indexes), lanes)
-    ordered = lanes[:]
+    byte_ordered_lanes = lanes[:]
     if sys.byteorder == "big":
-        ordered.byteswap()
+        byte_ordered_lanes.byteswap()
     # The lanes are little-endian, so the first lane is in the lowest bytes of the first word.
-    word_bytes = ordered.tobytes()
+    word_bytes = byte_ordered_lanes.tobytes()
     word_bytes += bytes(-len(word_bytes) % _WORD_BYTES)
     return b"".join(
         index.to_bytes(_WORD_BYTES)

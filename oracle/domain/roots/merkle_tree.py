@@ -64,14 +64,14 @@ class MerkleTree:
     def append_leaves(self, leaf_hashes: bytes) -> None:
         """Append leaves after the last leaf."""
         first_index = self._leaf_count
-        count = len(leaf_hashes) // HASH_BYTES
-        if count == 0:
+        leaf_count = len(leaf_hashes) // HASH_BYTES
+        if leaf_count == 0:
             return
         self._has_changed = True
-        self._extend_to_leaf_count(first_index + count)
+        self._extend_to_leaf_count(first_index + leaf_count)
         byte_offset = HASH_BYTES * ((1 << self._depth) + first_index)
         self._hashes[byte_offset : byte_offset + len(leaf_hashes)] = leaf_hashes
-        self._changed[first_index : first_index + count] = b"\1" * count
+        self._changed[first_index : first_index + leaf_count] = b"\1" * leaf_count
 
     def set_leaves(self, indexes: Sequence[int], leaf_hashes: bytes) -> list[int]:
         """Replace or add the leaves at `indexes`; the last hash counts if an index is repeated.
@@ -103,8 +103,8 @@ class MerkleTree:
         changed_positions = []
         for position, index in enumerate(indexes):
             byte_offset = HASH_BYTES * (width + index)
-            source = HASH_BYTES * position
-            leaf_hash = leaf_hashes[source : source + HASH_BYTES]
+            source_offset = HASH_BYTES * position
+            leaf_hash = leaf_hashes[source_offset : source_offset + HASH_BYTES]
             if hashes[byte_offset : byte_offset + HASH_BYTES] != leaf_hash:
                 hashes[byte_offset : byte_offset + HASH_BYTES] = leaf_hash
                 changed[index] = 1
@@ -132,8 +132,8 @@ class MerkleTree:
         if depth == self._depth:
             return
         self._has_changed = True
-        start = HASH_BYTES << self._depth
-        leaves = self._hashes[start : start + HASH_BYTES * old_count]
+        leaf_offset = HASH_BYTES << self._depth
+        leaf_bytes = self._hashes[leaf_offset : leaf_offset + HASH_BYTES * old_count]
         # Release the old tree before creating the new one, which is twice as large.
         self._hashes = bytearray()
         self._hashes = bytearray(_PAIR_BYTES << depth)
@@ -143,7 +143,7 @@ class MerkleTree:
             empty = self._keccak(empty + empty)
             _fill(self._hashes, HASH_BYTES << level, empty, 1 << level)
         byte_offset = HASH_BYTES << depth
-        self._hashes[byte_offset : byte_offset + len(leaves)] = leaves
+        self._hashes[byte_offset : byte_offset + len(leaf_bytes)] = leaf_bytes
         old_width = len(self._changed)
         self._changed = bytearray(b"\1" * old_width + bytes((1 << depth) - old_width))
 
@@ -156,16 +156,18 @@ class MerkleTree:
             native.hash_changed_parents(self._hashes, self._changed)
             return
         width = 1 << self._depth
-        parents = {width + index >> 1 for index, flag in enumerate(self._changed) if flag}
-        while parents and 0 not in parents:
-            for node in parents:
+        changed_parents = {width + index >> 1 for index, flag in enumerate(self._changed) if flag}
+        while changed_parents and 0 not in changed_parents:
+            for node in changed_parents:
                 byte_offset = _PAIR_BYTES * node
-                left = bytes(self._hashes[byte_offset : byte_offset + HASH_BYTES])
-                right = bytes(self._hashes[byte_offset + HASH_BYTES : byte_offset + _PAIR_BYTES])
-                self._hashes[HASH_BYTES * node : HASH_BYTES * (node + 1)] = hash_pair(
-                    left, right, self._keccak
+                left_hash = bytes(self._hashes[byte_offset : byte_offset + HASH_BYTES])
+                right_hash = bytes(
+                    self._hashes[byte_offset + HASH_BYTES : byte_offset + _PAIR_BYTES]
                 )
-            parents = {node >> 1 for node in parents}
+                self._hashes[HASH_BYTES * node : HASH_BYTES * (node + 1)] = hash_pair(
+                    left_hash, right_hash, self._keccak
+                )
+            changed_parents = {node >> 1 for node in changed_parents}
         self._changed = bytearray(width)
 
     def _get_leaf_node_index(self, index: int) -> int:
@@ -183,16 +185,16 @@ def _fill(hashes: bytearray, first: int, content: bytes, count: int) -> None:
     part_count = min(count, _FILLED_HASHES)
     part = content * part_count
     for offset in range(0, count, part_count):
-        start = first + len(content) * offset
-        hashes[start : start + len(part)] = part
+        write_offset = first + len(content) * offset
+        hashes[write_offset : write_offset + len(part)] = part
 
 
 def compute_empty_root(depth: int, keccak: Keccak) -> bytes:
     """Return the root of an empty tree with room for 2^depth leaves."""
-    root = _EMPTY
+    empty_root = _EMPTY
     for _ in range(depth):
-        root = keccak(root + root)
-    return root
+        empty_root = keccak(empty_root + empty_root)
+    return empty_root
 
 
 def hash_pair(first: bytes, second: bytes, keccak: Keccak) -> bytes:

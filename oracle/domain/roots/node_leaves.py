@@ -120,15 +120,15 @@ def iter_linked_leaves(
 ) -> Iterator[NodeLeaf]:
     """Yield the leaves of nodes sorted by address, without keeping the nodes in memory."""
     first_address: Address | None = None
-    previous: Node | None = None
+    previous_node: Node | None = None
     for node in nodes:
-        if previous is None:
+        if previous_node is None:
             first_address = node.address
         else:
-            yield build_node_leaf(previous, node.address, context, keccak)
-        previous = node
-    if previous is not None and first_address is not None:
-        yield build_node_leaf(previous, first_address, context, keccak)
+            yield build_node_leaf(previous_node, node.address, context, keccak)
+        previous_node = node
+    if previous_node is not None and first_address is not None:
+        yield build_node_leaf(previous_node, first_address, context, keccak)
 
 
 def build_node_leaf(

@@ -82,13 +82,15 @@ class PieceEdit:
             self._indexes
         ):
             raise ValueError("leaves are missing between the stored and the added leaves")
-        edited = bytearray(piece)
-        edited.extend(bytes(LEAF_BYTES * (new_count - leaf_count)))
+        edited_piece = bytearray(piece)
+        edited_piece.extend(bytes(LEAF_BYTES * (new_count - leaf_count)))
         for index, position in zip(self._indexes, self._positions, strict=True):
             offset = LEAF_BYTES * index
-            source = LEAF_BYTES * position
-            edited[offset : offset + LEAF_BYTES] = self._leaves[source : source + LEAF_BYTES]
-        return bytes(edited)
+            source_offset = LEAF_BYTES * position
+            edited_piece[offset : offset + LEAF_BYTES] = self._leaves[
+                source_offset : source_offset + LEAF_BYTES
+            ]
+        return bytes(edited_piece)
 
 
 class PieceEdits:
@@ -181,8 +183,8 @@ class PieceEdits:
 def sort_leaves(leaves: bytes) -> bytes:
     """Sort encoded leaves by seat number."""
     seats = extract_seats(leaves)
-    positions = sorted(range(len(seats)), key=seats.__getitem__)
-    return b"".join([leaves[LEAF_BYTES * at : LEAF_BYTES * (at + 1)] for at in positions])
+    seat_order = sorted(range(len(seats)), key=seats.__getitem__)
+    return b"".join([leaves[LEAF_BYTES * at : LEAF_BYTES * (at + 1)] for at in seat_order])
 
 
 class PieceTree:
@@ -298,10 +300,10 @@ class PiecedRound:
             piece_words = lane_words[first_word : first_word + PIECE_WORDS]
             is_only_piece = len(self.digests) == 1
             tree = _build_word_tree(piece, piece_words, self._keccak, is_only_piece=is_only_piece)
-            path = (*self._words.build_proof(piece), self._nodes.root, self._summary_hash)
+            piece_path = (*self._words.build_proof(piece), self._nodes.root, self._summary_hash)
             for first, count in runs_of_piece:
                 proof_in_piece = tree.build_proof(first - first_word)
-                yield (*proof_in_piece[count.bit_length() - 1 :], *path)
+                yield (*proof_in_piece[count.bit_length() - 1 :], *piece_path)
 
 
 def compute_piece_digest(
@@ -364,6 +366,6 @@ def _build_subtree(
 def _build_top_tree(hashes: list[bytes], depth: int, keccak: Keccak) -> MerkleTree:
     """Return the tree above subtrees of 2^depth leaves each, whose roots are `hashes`."""
     if len(hashes) > 1:
-        place_count = 1 << (len(hashes) - 1).bit_length()
-        hashes += [compute_empty_root(depth, keccak)] * (place_count - len(hashes))
+        padded_count = 1 << (len(hashes) - 1).bit_length()
+        hashes += [compute_empty_root(depth, keccak)] * (padded_count - len(hashes))
     return MerkleTree(b"".join(hashes), keccak)

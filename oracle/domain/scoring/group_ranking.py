@@ -52,16 +52,16 @@ def rank_tasks_by_speed(
         task.abort_reason is AbortReason.CREATOR_VALIDATION_TIMEOUT for task in tasks
     ):
         return []
-    answered = [
+    answered_tasks = [
         task
         for task in tasks
         if task.stopped_time is not None and task.ending not in _UNANSWERED_ENDINGS
     ]
     if not is_ordered:
-        answered.sort(key=_get_speed_sort_key)
+        answered_tasks.sort(key=_get_speed_sort_key)
     if rules.error_rank == "last":
-        answered.sort(key=_has_reported_error)
-    return answered
+        answered_tasks.sort(key=_has_reported_error)
+    return answered_tasks
 
 
 def select_confirmed_answers(
@@ -146,8 +146,8 @@ def _compute_task_score(points: int, rules: Rules) -> int:
 
 def get_points_for_rank(rank: int, rules: Rules) -> int:
     """Return the points of a rank; ranks count from 1."""
-    table = rules.rank_scores
-    return table[min(rank, len(table)) - 1]
+    points_by_rank = rules.rank_scores
+    return points_by_rank[min(rank, len(points_by_rank)) - 1]
 
 
 def split_fee_by_scores(fee: int, scores: Sequence[int]) -> list[int]:
@@ -163,13 +163,13 @@ def split_fee_by_scores(fee: int, scores: Sequence[int]) -> list[int]:
         raise ValueError(
             "splitting a fee requires at least one member, and no negative fee or score"
         )
-    total = sum(scores) or 1
-    shares = [fee * score // total for score in scores[:-1]]
-    return [*shares, fee - sum(shares)]
+    score_sum = sum(scores) or 1
+    fee_shares = [fee * score // score_sum for score in scores[:-1]]
+    return [*fee_shares, fee - sum(fee_shares)]
 
 
 def split_group_fee(fee: int, members: Sequence[GroupMember]) -> dict[TaskKey, int]:
     """Split a validated group's fee among the tasks of the members that have a score."""
     scored_members = [member for member in members if member.score is not None]
-    shares = split_fee_by_scores(fee, [member.score or 0 for member in scored_members])
-    return {member.task: share for member, share in zip(scored_members, shares, strict=True)}
+    fee_shares = split_fee_by_scores(fee, [member.score or 0 for member in scored_members])
+    return {member.task: share for member, share in zip(scored_members, fee_shares, strict=True)}

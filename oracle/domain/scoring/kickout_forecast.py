@@ -50,12 +50,12 @@ def forecast_kickout(node: Node, time: int, rules: Rules) -> KickoutForecast | N
     due_in = course.count_scores_until_due()
     if due_in is None:
         return None
-    first, second = (*sorted(rules.rank_scores, reverse=True), None)[:2]
+    best_score, second_score = (*sorted(rules.rank_scores, reverse=True), None)[:2]
     return KickoutForecast(
         due_in,
         len(course.recent),
-        course.count_scores_to_avoid_kickout(due_in, first),
-        course.count_scores_to_avoid_kickout(due_in, second),
+        course.count_scores_to_avoid_kickout(due_in, best_score),
+        course.count_scores_to_avoid_kickout(due_in, second_score),
     )
 
 
@@ -72,8 +72,8 @@ def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
     # displaced score would only decide whether a kickout was already due, so this estimate ignores
     # it.
     pool = get_pool_before_score(node, time, rules)[:-1]
-    previous = _PoolCourse(pool, pool[-RECENT_SCORES:], rules).count_scores_until_due()
-    return previous is not None and previous <= NEAR_SCORES
+    due_in_before = _PoolCourse(pool, pool[-RECENT_SCORES:], rules).count_scores_until_due()
+    return due_in_before is not None and due_in_before <= NEAR_SCORES
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +90,20 @@ class _PoolCourse:
         Only one pool of scores is tried, because after that the mean of the pool no longer
         changes.
         """
-        counts = range(self.rules.pool_size + 1)
-        return next((count for count in counts if self.is_kickout_due_after(count)), None)
+        score_counts = range(self.rules.pool_size + 1)
+        return next((count for count in score_counts if self.is_kickout_due_after(count)), None)
 
     def count_scores_to_avoid_kickout(self, due_in: int, points: int | None) -> int | None:
         """Return how many of the next `due_in` scores must be `points` to avoid the kickout."""
         if points is None:
             return None
-        counts = range(1, due_in + 1)
+        score_counts = range(1, due_in + 1)
         return next(
-            (count for count in counts if not self.is_kickout_due_after(due_in, count, points)),
+            (
+                count
+                for count in score_counts
+                if not self.is_kickout_due_after(due_in, count, points)
+            ),
             None,
         )
 
@@ -114,6 +118,8 @@ class _PoolCourse:
         if not sample_size or len(self.pool) + count < size:
             return False
         kept_sum = sum(self.pool[-(size - count) :]) if count < size else 0
-        repeated = min(count, size) - better_scores
-        total = (kept_sum + better_scores * points) * sample_size + repeated * sum(self.recent)
-        return total * UNIT < self.rules.kickout_below * size * sample_size
+        repeated_count = min(count, size) - better_scores
+        scaled_score_sum = (
+            kept_sum + better_scores * points
+        ) * sample_size + repeated_count * sum(self.recent)
+        return scaled_score_sum * UNIT < self.rules.kickout_below * size * sample_size

@@ -106,15 +106,15 @@ def compute_node_factors(
 ) -> Factors:
     """Return the node's factors at `time`, relative to the maxima at the same time."""
     tally = compute_window_tally(node, time, legacy_rules)
-    size = compute_vram_share(node.gpu_vram, population_maxima)
+    vram_share = compute_vram_share(node.gpu_vram, population_maxima)
     promptness = compute_promptness(node.timeout, population_maxima, legacy_rules)
     speed = compute_speed_factor(tally.node_score, population_maxima)
-    combined = (
-        multiply_fixed_point(legacy_rules.vram_weight, size)
+    combined_factor = (
+        multiply_fixed_point(legacy_rules.vram_weight, vram_share)
         + multiply_fixed_point(legacy_rules.timeout_weight, promptness)
         + multiply_fixed_point(legacy_rules.speed_weight, speed or 0)
     )
-    return Factors(tally, size, promptness, speed, combined)
+    return Factors(tally, vram_share, promptness, speed, combined_factor)
 
 
 def compute_incentive_shares(
@@ -142,5 +142,7 @@ def compute_incentive_shares(
     for node in members:
         factors = compute_node_factors(node, time, legacy, maxima)
         merit_by_node[node.address] = factors.combined * factors.tally.online_seconds
-    total = sum(merit_by_node.values())
-    return {address: merit * UNIT // (total or 1) for address, merit in merit_by_node.items()}
+    total_merit = sum(merit_by_node.values())
+    return {
+        address: merit * UNIT // (total_merit or 1) for address, merit in merit_by_node.items()
+    }

@@ -44,9 +44,9 @@ def compute_window_start(window: int, legacy_rules: LegacyRules) -> int:
 def _compute_first_day_of_month(month: int) -> int:
     """Return the first day of a month in days since 1970-01-01; month 0 is in 1970."""
     year, month_index = divmod(month + _MONTHS_BEFORE_EPOCH, 12)
-    days = 365 * year + year // 4 - year // 100 + year // 400
+    days_before_year = 365 * year + year // 4 - year // 100 + year // 400
     # From March on, the lengths of months follow the pattern 31, 30, 31, 30, 31 days.
-    return days + (153 * month_index + 2) // 5 - _DAYS_BEFORE_EPOCH
+    return days_before_year + (153 * month_index + 2) // 5 - _DAYS_BEFORE_EPOCH
 
 
 class WindowTally(NamedTuple):
@@ -68,8 +68,8 @@ class WindowTally(NamedTuple):
 
     def justifies_kickout(self, legacy_rules: LegacyRules) -> bool:
         """Return whether there are enough tasks for a kickout, with a mean below the line."""
-        has_enough = self.tasks >= legacy_rules.kickout_tasks
-        return has_enough and self.total * UNIT < legacy_rules.kickout_below * self.tasks
+        has_enough_tasks = self.tasks >= legacy_rules.kickout_tasks
+        return has_enough_tasks and self.total * UNIT < legacy_rules.kickout_below * self.tasks
 
 
 def compute_window_tally(node: Node, time: int, legacy_rules: LegacyRules) -> WindowTally:

@@ -32,10 +32,10 @@ def describe_missing_event_types(event_types: EventTypes, rules: Rules) -> Itera
 
 def _describe_effects_on_scores(event_types: EventTypes, rules: Rules) -> Iterator[str]:
     if rules.legacy is not None:
-        has_rounds = {network_events.ResultCommitted, network_events.ResultDisclosed} <= set(
+        has_round_events = {network_events.ResultCommitted, network_events.ResultDisclosed} <= set(
             event_types
         )
-        if not has_rounds and network_events.GroupValidated not in event_types:
+        if not has_round_events and network_events.GroupValidated not in event_types:
             yield "neither result_committed and result_disclosed nor group_validated: no scores"
         return
     if not {network_events.TaskSubmitted, network_events.TaskErrorReported} & set(event_types):

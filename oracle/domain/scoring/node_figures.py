@@ -81,19 +81,19 @@ def compute_node_scores(
     reliability = compute_reliability(node, time, rules)
     factors = compute_legacy_factors(node, time, rules, population_maxima)
     if rules.legacy is None or factors is None:
-        mean = compute_long_term_score(node, rules, time)
+        long_term_score = compute_long_term_score(node, rules, time)
         is_due = is_kickout_due(node, rules, time)
-        score = multiply_fixed_point(mean, reliability)
+        score = multiply_fixed_point(long_term_score, reliability)
     else:
         tally, score = factors.tally, factors.combined
-        mean = compute_window_mean(tally, rules)
+        long_term_score = compute_window_mean(tally, rules)
         is_due = tally.justifies_kickout(rules.legacy)
     is_member = node.membership is Membership.MEMBER
     is_excluded = is_excluded_with_reliability(node, reliability, rules)
     return NodeScores(
         status=get_status(node),
         state=classify_node_state(node, reliability, rules),
-        long_term=mean,
+        long_term=long_term_score,
         reliability=reliability,
         qos=score if is_member else None,
         is_excluded=is_excluded,
@@ -170,15 +170,15 @@ def _compute_sum_quantiles(weights: tuple[tuple[int, int], ...], draws: int) -> 
     """
     (lowest, first_weight), *higher_weights = weights
     steps = [(score - lowest, weight) for score, weight in higher_weights]
-    total = sum(weight for _, weight in weights) ** draws
+    total_weight = sum(weight for _, weight in weights) ** draws
     coefficients = [first_weight**draws]
     cumulative = coefficients[0]
     low = None
     k = 0
     while True:
-        if low is None and cumulative * _TAIL_PARTS > total:
+        if low is None and cumulative * _TAIL_PARTS > total_weight:
             low = k
-        if low is not None and cumulative * _TAIL_PARTS >= total * (_TAIL_PARTS - 1):
+        if low is not None and cumulative * _TAIL_PARTS >= total_weight * (_TAIL_PARTS - 1):
             return draws * lowest + low, draws * lowest + k
         k += 1
         numerator = sum(

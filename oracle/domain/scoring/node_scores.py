@@ -54,10 +54,10 @@ def compute_pool_mean(pool: bytes, prior: int | None, rules: Rules) -> int:
 
     The mean of an empty pool is `prior`, or the rules' value for a new node if `prior` is None.
     """
-    total = sum(pool)
-    if not pool or (total == 0 and rules.zero_mean_is_new):
+    score_sum = sum(pool)
+    if not pool or (score_sum == 0 and rules.zero_mean_is_new):
         return rules.new_node_long_term if prior is None else prior
-    return total * UNIT // (len(pool) * rules.q_max)
+    return score_sum * UNIT // (len(pool) * rules.q_max)
 
 
 def count_pool_restarts(time: int, rules: Rules) -> int:
@@ -244,8 +244,10 @@ def compute_max_exclusion_seconds(rules: Rules) -> int:
     The longest exclusion follows a timeout of a node whose H is just above the threshold, because
     a node below the threshold gets no task.
     """
-    threshold = min(rules.exclude_enter, UNIT)
-    base_reliability = min(change_reliability(cause, threshold, rules) for cause in FALL_CAUSES)
+    exclusion_threshold = min(rules.exclude_enter, UNIT)
+    base_reliability = min(
+        change_reliability(cause, exclusion_threshold, rules) for cause in FALL_CAUSES
+    )
     if base_reliability >= rules.exclude_enter:
         return 0
     return _compute_healing_seconds(base_reliability, rules)

@@ -23,27 +23,29 @@ def compute_rank_correlation(
     Raises:
         ValueError: the lists differ in length.
     """
-    pairs = list(
+    rank_pairs = list(
         zip(
             _compute_doubled_ranks(first_values),
             _compute_doubled_ranks(second_values),
             strict=True,
         )
     )
-    count = len(pairs)
-    if count < _MIN_VALUES:
+    pair_count = len(rank_pairs)
+    if pair_count < _MIN_VALUES:
         return None
     # Both lists have the same sum of ranks. Ranks are doubled here; the factor cancels out below.
-    rank_sum = count * (count + 1)
+    rank_sum = pair_count * (pair_count + 1)
     covariance = (
-        count * sum(first_rank * second_rank for first_rank, second_rank in pairs)
+        pair_count * sum(first_rank * second_rank for first_rank, second_rank in rank_pairs)
         - rank_sum * rank_sum
     )
     first_spread = (
-        count * sum(first_rank * first_rank for first_rank, _ in pairs) - rank_sum * rank_sum
+        pair_count * sum(first_rank * first_rank for first_rank, _ in rank_pairs)
+        - rank_sum * rank_sum
     )
     second_spread = (
-        count * sum(second_rank * second_rank for _, second_rank in pairs) - rank_sum * rank_sum
+        pair_count * sum(second_rank * second_rank for _, second_rank in rank_pairs)
+        - rank_sum * rank_sum
     )
     if not first_spread or not second_spread:
         return None

@@ -89,11 +89,11 @@ def change_reliability(cause: ReliabilityCause, reliability: int, rules: Rules) 
 
     A join resets reliability in the fold, so it leaves reliability unchanged here.
     """
-    info = CAUSES[cause]
-    if info.increase_rule is not None:
-        increase: int = getattr(rules, info.increase_rule)
+    cause_info = CAUSES[cause]
+    if cause_info.increase_rule is not None:
+        increase: int = getattr(rules, cause_info.increase_rule)
         return min(UNIT, reliability + increase)
-    factor_rule = info.find_factor_rule(reliability, rules)
+    factor_rule = cause_info.find_factor_rule(reliability, rules)
     if factor_rule is None:
         return reliability
     return multiply_fixed_point(getattr(rules, factor_rule), reliability)
@@ -101,10 +101,10 @@ def change_reliability(cause: ReliabilityCause, reliability: int, rules: Rules) 
 
 def remove_falls(rules: Rules) -> Rules:
     """Return the rules with every factor set to 1, so that no event lowers reliability."""
-    neutral_values: dict[str, int | None] = {}
+    neutral_rule_values: dict[str, int | None] = {}
     for info in CAUSES.values():
         if info.factor_rule is not None:
-            neutral_values[info.factor_rule] = UNIT
+            neutral_rule_values[info.factor_rule] = UNIT
         if info.first_factor_rules is not None:
-            neutral_values[info.first_factor_rules[0]] = None
-    return replace(rules, **neutral_values)  # type: ignore[arg-type]  # names of rules
+            neutral_rule_values[info.first_factor_rules[0]] = None
+    return replace(rules, **neutral_rule_values)  # type: ignore[arg-type]  # names of rules

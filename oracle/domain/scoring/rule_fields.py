@@ -102,8 +102,8 @@ def build_non_rule_metadata(
 
 def get_rule_info(rule_field: Field[Any]) -> RuleInfo | None:
     """Return the `RuleInfo` of a field, or None if the field has none."""
-    info: RuleInfo | None = rule_field.metadata.get(_KEY)
-    return info
+    rule_info: RuleInfo | None = rule_field.metadata.get(_KEY)
+    return rule_info
 
 
 def is_fraction(rule_field: Field[Any]) -> bool:
@@ -130,9 +130,9 @@ def iter_bound_checks(rules: "DataclassInstance") -> Iterator[tuple[str, bool, s
     """
     for rule_field in fields(rules):
         info = get_rule_info(rule_field)
-        value = getattr(rules, rule_field.name)
-        if info is not None and info.bounds is not None and value is not None:
-            yield rule_field.name, info.bounds.accepts(value), info.bounds.error_message
+        rule_value = getattr(rules, rule_field.name)
+        if info is not None and info.bounds is not None and rule_value is not None:
+            yield rule_field.name, info.bounds.accepts(rule_value), info.bounds.error_message
 
 
 _FRACTION = re.compile(r"(\d{1,3})(?:\.(\d{1,18}))?", re.ASCII)
@@ -142,8 +142,8 @@ _TYPE_DESCRIPTIONS: dict[type, str] = {str: "text", int: "a whole number", bool:
 def to_json_value(value: object, *, as_decimal: bool) -> object:
     """Return a value as JSON; with `as_decimal`, units of 10^-18 become a decimal string."""
     if as_decimal and isinstance(value, int):
-        text = f"{value // UNIT}.{value % UNIT:018d}".rstrip("0")
-        return text.removesuffix(".")
+        decimal_text = f"{value // UNIT}.{value % UNIT:018d}".rstrip("0")
+        return decimal_text.removesuffix(".")
     return value
 
 
@@ -163,13 +163,13 @@ def parse_rule_value(field: Field[Any], value: object) -> Any:  # noqa: ANN401 -
         return None
     if is_fraction(field):
         return parse_fraction(field.name, value)
-    kind = get_rule_value_type(field)
-    if kind is tuple:
+    value_type = get_rule_value_type(field)
+    if value_type is tuple:
         if not isinstance(value, list) or not all(type(entry) is int for entry in value):
             raise ValueError(f"{field.name}: must be a list of whole numbers")
         return tuple(value)
-    if type(value) is not kind:
-        raise ValueError(f"{field.name}: must be {_TYPE_DESCRIPTIONS[kind]}")
+    if type(value) is not value_type:
+        raise ValueError(f"{field.name}: must be {_TYPE_DESCRIPTIONS[value_type]}")
     return value
 
 
@@ -197,8 +197,10 @@ def get_rule_value_type(field: Field[Any]) -> type:
         return tuple
     if is_fraction(field):
         return int
-    kinds = get_args(field.type) or (field.type,)
-    value_type: type = next(member_type for member_type in kinds if member_type is not type(None))
+    value_types = get_args(field.type) or (field.type,)
+    value_type: type = next(
+        member_type for member_type in value_types if member_type is not type(None)
+    )
     return value_type
 
 
@@ -206,5 +208,5 @@ def find_missing_rules(
     field_by_name: Mapping[str, Field[Any]], values: Mapping[str, object]
 ) -> list[str]:
     """Return the names of the fields that have no default and no value in `values`."""
-    required = [name for name, field in field_by_name.items() if field.default is MISSING]
-    return [name for name in required if name not in values]
+    required_names = [name for name, field in field_by_name.items() if field.default is MISSING]
+    return [name for name in required_names if name not in values]

@@ -300,7 +300,7 @@ class Rules:
 
     def to_json(self) -> str:
         """Return canonical JSON with sorted keys, no spaces, and fractions as decimal strings."""
-        values = {
+        value_by_name = {
             rule_field.name: rule_to_json(rule_field, getattr(self, rule_field.name))
             for rule_field in fields(self)
             if not (
@@ -309,8 +309,8 @@ class Rules:
             )
         }
         if self.legacy is not None:
-            values["legacy"] = self.legacy.to_values()
-        return json.dumps(values, sort_keys=True, separators=(",", ":"))
+            value_by_name["legacy"] = self.legacy.to_values()
+        return json.dumps(value_by_name, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -320,20 +320,23 @@ class Rules:
             ValueError: `text` is not a JSON object, or a field in it is unknown, missing, or of a
                 wrong type or value.
         """
-        values = json.loads(text)
-        if not isinstance(values, dict):
+        value_by_name = json.loads(text)
+        if not isinstance(value_by_name, dict):
             raise ValueError("the rules must be a JSON object")  # noqa: TRY004 - the text is at fault
         field_by_name = {rule_field.name: rule_field for rule_field in fields(cls)}
-        for name in values:
+        for name in value_by_name:
             if name not in field_by_name:
                 raise ValueError(f"{name}: no such rule")
-        for name in find_missing_rules(field_by_name, values):
+        for name in find_missing_rules(field_by_name, value_by_name):
             raise ValueError(f"{name}: the field is missing")
-        legacy = values.pop("legacy", None)
-        plain = {
-            name: parse_rule_value(field_by_name[name], value) for name, value in values.items()
+        legacy = value_by_name.pop("legacy", None)
+        parsed_values = {
+            name: parse_rule_value(field_by_name[name], value)
+            for name, value in value_by_name.items()
         }
-        return cls(**plain, legacy=None if legacy is None else LegacyRules.from_values(legacy))
+        return cls(
+            **parsed_values, legacy=None if legacy is None else LegacyRules.from_values(legacy)
+        )
 
 
 def _is_omitted_if_default(rule_field: Field[Any]) -> bool:

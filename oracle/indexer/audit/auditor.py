@@ -104,9 +104,9 @@ class Auditor:
         self, target: AuditTarget, fetch_window: Callable[[], BlockWindow]
     ) -> None:
         """Send a request in the background, and wait up to `wait_seconds` for its response."""
-        future = run_in_background(fetch_window, f"audit {target.blocks.first}")
-        self._pending = target, future
-        wait([future], self.wait_seconds)
+        window_future = run_in_background(fetch_window, f"audit {target.blocks.first}")
+        self._pending = target, window_future
+        wait([window_future], self.wait_seconds)
 
     def take_response(self) -> tuple[AuditTarget, BlockWindow | None] | None:
         """Return the target and the window of the finished request, or None if none has finished.
@@ -118,9 +118,9 @@ class Auditor:
         """
         if self._pending is None or not self._pending[1].done():
             return None
-        (target, future), self._pending = self._pending, None
+        (target, window_future), self._pending = self._pending, None
         try:
-            return target, future.result()
+            return target, window_future.result()
         except TransientError:
             if not target.auditors:
                 raise
@@ -135,9 +135,9 @@ class Auditor:
 
     def set_endpoints_proven_wrong(self, endpoints: Iterable[str]) -> None:
         """Set the endpoints proven wrong; if they changed, search again from the oldest block."""
-        names = frozenset(endpoints)
-        if names != self._proven_wrong:
-            self._proven_wrong, self.next_block, self.next_suspect_block = names, 0, 0
+        endpoint_names = frozenset(endpoints)
+        if endpoint_names != self._proven_wrong:
+            self._proven_wrong, self.next_block, self.next_suspect_block = endpoint_names, 0, 0
 
     def add_to_wrong_row_count(self, endpoint: str, row_count: int) -> int:
         """Add to an endpoint's count of wrong rows, and return the total in this process."""
@@ -225,9 +225,9 @@ def _compare_with_further_endpoint(
         target = target._replace(blocks=window.range)
         with context.store.read_transaction() as uow:
             is_same_chain = find_conflicting_block(uow, window) is None
-            difference = compare_window_with_database(uow, window) if is_same_chain else RowDiff()
+            row_diff = compare_window_with_database(uow, window) if is_same_chain else RowDiff()
         # An endpoint on another chain is handled where forks are detected.
-        audit = replace(audit, blocks=window.range, auditor=window.endpoint, difference=difference)
+        audit = replace(audit, blocks=window.range, auditor=window.endpoint, difference=row_diff)
     if audit.difference:
         with context.rebuild_options.transaction(context.store) as uow:
             record_dispute(uow, build_dispute(audit, audit.difference))
@@ -277,7 +277,7 @@ def _compare_blocks(
     chain, store = context.chain, context.store
     with store.read_transaction() as uow:
         conflicting_block = find_conflicting_block(uow, window)
-        difference = compare_window_with_database(uow, window)
+        row_diff = compare_window_with_database(uow, window)
     if conflicting_block is not None and not chain.are_receipts_provable():
         # No header can prove which side is right. Blaming one side would hide the difference, so
         # it is stored as a dispute.
@@ -289,7 +289,7 @@ def _compare_blocks(
                     conflicting_block,
                     target.source_endpoint,
                     window.endpoint,
-                    difference.row_count,
+                    row_diff.row_count,
                 ),
             )
     with store.read_transaction() as uow:
@@ -298,15 +298,15 @@ def _compare_blocks(
         window.range,
         target.source_endpoint,
         window.endpoint,
-        difference,
+        row_diff,
         is_repeated=target.is_repeated,
     )
-    if difference:
+    if row_diff:
         audit = resolve_disputed_blocks(context, audit)
         _penalize_endpoint(context, auditor, audit)
         if not chain.are_receipts_provable():
             with context.rebuild_options.transaction(store) as uow:
-                record_dispute(uow, build_dispute(audit, difference))
+                record_dispute(uow, build_dispute(audit, row_diff))
     metrics.AUDITS.labels(audit.outcome).inc()
     if audit.outcome == "unproven" or audit.unsettled_blocks:
         auditor.skip_blocks(target, audit.blocks)
@@ -331,11 +331,15 @@ def _find_suspect_target(
     auditor.set_endpoints_proven_wrong(reason_by_endpoint)
     if not reason_by_endpoint or cursor is None or auditor.next_suspect_block > cursor.number:
         return None
-    remaining = BlockRange(auditor.next_suspect_block, cursor.number)
-    span = quarantine.find_lowest_suspect_interval(
-        folder.scope.id, remaining, auditor.window_blocks
+    remaining_range = BlockRange(auditor.next_suspect_block, cursor.number)
+    interval = quarantine.find_lowest_suspect_interval(
+        folder.scope.id, remaining_range, auditor.window_blocks
     )
-    return None if span is None else AuditTarget(span.blocks, span.endpoint, is_suspect=True)
+    return (
+        None
+        if interval is None
+        else AuditTarget(interval.blocks, interval.endpoint, is_suspect=True)
+    )
 
 
 def _find_next_audit_target(
@@ -348,25 +352,31 @@ def _find_next_audit_target(
         return None
     final_number = min(cursor.final_number, cursor.number)
     if auditor.next_block <= final_number:
-        remaining = BlockRange(auditor.next_block, final_number)
-        span = uow.coverage.find_lowest_unaudited_interval(
-            folder.scope.id, remaining, auditor.window_blocks
+        remaining_range = BlockRange(auditor.next_block, final_number)
+        interval = uow.coverage.find_lowest_unaudited_interval(
+            folder.scope.id, remaining_range, auditor.window_blocks
         )
         # Every block below is audited, so the next search starts here.
-        auditor.next_block = final_number + 1 if span is None else span.first
+        auditor.next_block = final_number + 1 if interval is None else interval.first
         # A range that can still grow is audited later, so that one request covers more blocks.
-        is_enough = span is not None and len(span.blocks) >= min(
+        is_enough = interval is not None and len(interval.blocks) >= min(
             auditor.min_blocks, auditor.window_blocks
         )
-        if span is not None and (is_enough or span.last < final_number):
-            return AuditTarget(span.blocks, span.endpoint)
+        if interval is not None and (is_enough or interval.last < final_number):
+            return AuditTarget(interval.blocks, interval.endpoint)
     sampled_range = auditor.sample_old_window(
         replace(cursor, final_number=final_number), identity.start_block
     )
     if sampled_range is None:
         return None
-    spans = uow.coverage.list_intervals(folder.scope.id, sampled_range.first, sampled_range.last)
-    return AuditTarget(spans[0].blocks, spans[0].endpoint, is_repeated=True) if spans else None
+    intervals = uow.coverage.list_intervals(
+        folder.scope.id, sampled_range.first, sampled_range.last
+    )
+    return (
+        AuditTarget(intervals[0].blocks, intervals[0].endpoint, is_repeated=True)
+        if intervals
+        else None
+    )
 
 
 def _penalize_endpoint(context: RepairContext, auditor: Auditor, audit: AuditResult) -> None:

@@ -33,10 +33,8 @@ class Gaps:
     damaged: tuple[DamagedSpan, ...] = ()
 
     def __bool__(self) -> bool:
-        has_inconsistency = (
-            self.broken_headers or self.conflicting_blocks or self.cursor_mismatches
-        )
-        return bool(self.unread or has_inconsistency or self.damaged)
+        inconsistencies = self.broken_headers or self.conflicting_blocks or self.cursor_mismatches
+        return bool(self.unread or inconsistencies or self.damaged)
 
     def count_blocks_at_level(self, level: VerificationLevel) -> int:
         """Return the number of blocks that have reached exactly this level."""
@@ -81,18 +79,18 @@ def _find_blocks_with_broken_links(
     parent_hash = cursor.final_hash or (
         block_by_number[final_number].hash if final_number in block_by_number else None
     )
-    broken, missing = [], []
+    blocks_with_broken_links, missing_blocks = [], []
     for number in range(first_number, cursor.number + 1):
         block = block_by_number.get(number)
         if block is None:
-            missing.append(number)
+            missing_blocks.append(number)
             continue
-        if block.parent_hash != parent_hash and (missing or parent_hash is not None):
+        if block.parent_hash != parent_hash and (missing_blocks or parent_hash is not None):
             # If this block linked to the block before the missing heights, the chain would have
             # skipped them. It does not.
-            broken += missing or [number]
-        parent_hash, missing = block.hash, []
-    return [*broken, *missing]
+            blocks_with_broken_links += missing_blocks or [number]
+        parent_hash, missing_blocks = block.hash, []
+    return [*blocks_with_broken_links, *missing_blocks]
 
 
 def _find_conflicting_blocks(uow: UnitOfWork, blocks: BlockRange) -> list[int]:
@@ -100,13 +98,13 @@ def _find_conflicting_blocks(uow: UnitOfWork, blocks: BlockRange) -> list[int]:
     hash_by_number = {
         block.number: block.hash for block in uow.blocks.list_canonical(0, blocks.last)
     }
-    conflicting = set()
+    conflicting_blocks = set()
     if hash_by_number:
         for rows in (uow.logs, uow.calls):
             for row in rows.iterate_between(min(hash_by_number), blocks.last):
                 if hash_by_number.get(row.block, row.block_hash) != row.block_hash:
-                    conflicting.add(row.block)
-    return sorted(conflicting)
+                    conflicting_blocks.add(row.block)
+    return sorted(conflicting_blocks)
 
 
 def _find_cursor_mismatches(uow: UnitOfWork, cursor: Cursor) -> list[str]:

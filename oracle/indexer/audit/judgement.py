@@ -72,8 +72,8 @@ def describe_wrong_blocks(blocks: Sequence[int]) -> str:
     """Return a description of wrongly served blocks, or an empty string for no blocks."""
     if not blocks:
         return ""
-    suffix = f" and of {len(blocks) - 1} more" if len(blocks) > 1 else ""
-    return f"had other logs or calls than the receipts of block {min(blocks)}{suffix}"
+    remaining_text = f" and of {len(blocks) - 1} more" if len(blocks) > 1 else ""
+    return f"had other logs or calls than the receipts of block {min(blocks)}{remaining_text}"
 
 
 def record_endpoints_proven_wrong(
@@ -145,7 +145,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
     chain, folder, rebuild_options = context.chain, context.folder, context.rebuild_options
     audit = _limit_audit_to_provable_blocks(chain, audit)
     window_by_block = _fetch_block_proofs(chain, audit)
-    repair = RowDiff()
+    repair_diff = RowDiff()
     rebuild_result = None
     wrong_blocks = list[int]()
     with (
@@ -159,22 +159,24 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
             check_endpoint_on_same_chain(chain, uow, cursor, window)
             if is_stored_data_wrong(uow, folder, number, window):
                 wrong_blocks.append(number)
-            repair.merge(compare_window_with_database(uow, window))
+            repair_diff.merge(compare_window_with_database(uow, window))
             uow.verified_blocks.save(
                 [(number, window.last.hash)], VerificationLevel.PROVEN, window.endpoint
             )
-        repair.merge(select_rows_to_repair(audit.difference, (), proven | window_by_block.keys()))
-        if repair:
-            rebuild_result = repair_blocks(uow, folder, cursor, repair, rebuild_options)
+        repair_diff.merge(
+            select_rows_to_repair(audit.difference, (), proven | window_by_block.keys())
+        )
+        if repair_diff:
+            rebuild_result = repair_blocks(uow, folder, cursor, repair_diff, rebuild_options)
         # One transaction stores both the repair and the quarantine, so that a crash cannot lose
         # either.
-        lie = (
+        wrong_blocks_text = (
             describe_wrong_blocks(wrong_blocks)
             if chain.are_receipts_provable() and audit.source_endpoint
             else ""
         )
-        if lie:
-            uow.facts.quarantine.add(audit.source_endpoint, lie)
+        if wrong_blocks_text:
+            uow.facts.quarantine.add(audit.source_endpoint, wrong_blocks_text)
     folder.discard_cached_rows()
     unmatched_blocks = {
         row.block for row in [*audit.difference.extra_rows, *audit.difference.changed_rows]
@@ -182,7 +184,12 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
     unsettled_blocks = tuple(sorted(unmatched_blocks - proven - window_by_block.keys()))
     audit = replace(audit, unsettled_blocks=unsettled_blocks)
     if rebuild_result is not None:
-        audit = replace(audit, difference=repair, at_fault=audit.source_endpoint, proven_wrong=lie)
+        audit = replace(
+            audit,
+            difference=repair_diff,
+            at_fault=audit.source_endpoint,
+            proven_wrong=wrong_blocks_text,
+        )
         return replace(audit, repaired=rebuild_result)
     if not proven | window_by_block.keys() >= set(audit.difference.block_numbers):
         return audit

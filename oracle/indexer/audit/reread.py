@@ -74,12 +74,14 @@ class Rereader:
         final_number = min(cursor.final_number, cursor.number)
         if self.next_block > final_number:
             return None
-        span = uow.coverage.find_lowest_interval_below_level(
+        interval = uow.coverage.find_lowest_interval_below_level(
             folder.scope.id, level, BlockRange(self.next_block, final_number)
         )
         # Every block below has the highest possible level, so the next search starts here.
-        self.next_block = max(self.next_block, final_number + 1 if span is None else span.first)
-        return span
+        self.next_block = max(
+            self.next_block, final_number + 1 if interval is None else interval.first
+        )
+        return interval
 
     def count_blocks_to_reread(self, uow: UnitOfWork, folder: EventFolder) -> int:
         cursor = uow.cursor.get()
@@ -119,8 +121,8 @@ def reread_next_window(
     window = _read_window(context, due_span.blocks)
     with store.read_transaction() as uow:
         check_endpoint_on_same_chain(chain, uow, require_cursor(uow), window)
-        difference = compare_window_with_database(uow, window)
-    repaired = _repair_rows(context, difference) if difference else None
+        row_diff = compare_window_with_database(uow, window)
+    repaired = _repair_rows(context, row_diff) if row_diff else None
     with rebuild_options.transaction(store) as uow:
         is_equal = not compare_window_with_database(uow, window)
         if is_equal:
@@ -132,7 +134,7 @@ def reread_next_window(
         blocks_left = rereader.count_blocks_to_reread(uow, folder)
     BELOW_LEVEL.set(blocks_left)
     return RereadResult(
-        window.range, window.level, window.endpoint, difference.row_count, blocks_left, repaired
+        window.range, window.level, window.endpoint, row_diff.row_count, blocks_left, repaired
     )
 
 
@@ -150,15 +152,15 @@ def _repair_rows(context: RepairContext, difference: RowDiff) -> RebuildResult |
     """Fetch proofs of the differing blocks and repair rows; return None if no row changed."""
     blocks = BlockRange(difference.block_numbers[0], difference.block_numbers[-1])
     with context.store.read_transaction() as uow:
-        spans = uow.coverage.list_intervals(context.folder.scope.id, blocks.first, blocks.last)
+        intervals = uow.coverage.list_intervals(context.folder.scope.id, blocks.first, blocks.last)
     verify_result = reverify_and_repair(context, blocks, VerificationLevel.PROVEN)
     if verify_result.repaired is not None:
-        prefix = (
+        accusation_text = (
             f"was wrong about {verify_result.difference.row_count} rows of blocks "
             f"{blocks.first} to"
         )
         for source_endpoint in sorted(
-            {span.endpoint for span in spans} - set(verify_result.endpoints)
+            {span.endpoint for span in intervals} - set(verify_result.endpoints)
         ):
-            context.chain.report_wrong_logs(source_endpoint, f"{prefix} {blocks.last}")
+            context.chain.report_wrong_logs(source_endpoint, f"{accusation_text} {blocks.last}")
     return verify_result.repaired

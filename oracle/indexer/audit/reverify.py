@@ -101,9 +101,9 @@ def reverify_blocks(
     for window in run.read_windows(progress):
         run.record_window(window, progress)
     difference, unequal_windows = run.recheck_unequal_windows(progress)
-    repaired, unrepaired_count = None, difference.row_count
+    rebuild_result, unrepaired_count = None, difference.row_count
     if repair and difference:
-        repaired, unrepaired_count = run.repair_rows(difference, unequal_windows)
+        rebuild_result, unrepaired_count = run.repair_rows(difference, unequal_windows)
     run.finish(is_equal=unrepaired_count == 0)
     return VerifyResult(
         blocks,
@@ -111,7 +111,7 @@ def reverify_blocks(
         tuple(progress.endpoints),
         difference,
         resumed_at,
-        repaired,
+        rebuild_result,
         unrepaired_count,
     )
 
@@ -156,23 +156,23 @@ class _ReverifyRun:
         first_block = self.blocks.first
         with self.context.store.read_transaction() as uow:
             require_indexed_blocks("verify", uow, self.blocks)
-            stored_progress = (
+            progress_json = (
                 None
                 if self.context.rebuild_options.dry_run
                 else uow.bookmarks.get(self._bookmark_key)
             )
-        if stored_progress is None:
+        if progress_json is None:
             return _RunProgress(first_block), None
-        progress = msgspec.json.decode(stored_progress, type=_RunProgress)
+        progress = msgspec.json.decode(progress_json, type=_RunProgress)
         return progress, progress.next
 
     def read_windows(self, progress: _RunProgress) -> Iterator[BlockWindow]:
         """Yield the remaining windows; a window is read after the previous one was recorded."""
         last_block = self.blocks.last
         while progress.next <= last_block:
-            remaining = BlockRange(progress.next, last_block)
+            remaining_range = BlockRange(progress.next, last_block)
             yield self.context.chain.fetch_verified_window(
-                remaining, self.level, self.endpoint, max_blocks=CHUNK
+                remaining_range, self.level, self.endpoint, max_blocks=CHUNK
             )
             self.context.rebuild_options.renew_lease()
             self.context.rebuild_options.progress(progress.next - 1, last_block)
@@ -180,34 +180,34 @@ class _ReverifyRun:
     def record_window(self, window: BlockWindow, progress: _RunProgress) -> None:
         """Compare one window with the stored rows, and store the progress."""
         with self._transaction() as uow:
-            difference = self._compare_window(uow, window)
-            progress.add_window_result(window, difference)
+            row_diff = self._compare_window(uow, window)
+            progress.add_window_result(window, row_diff)
             if self.context.rebuild_options.dry_run:
                 return
-            if not difference:
+            if not row_diff:
                 self._raise_level(uow, window)
             uow.bookmarks.set(self._bookmark_key, msgspec.json.encode(progress).decode())
 
     def recheck_unequal_windows(self, progress: _RunProgress) -> tuple[RowDiff, list[BlockWindow]]:
         """Read all differing windows again; return the remaining differences and their windows."""
-        total_difference = RowDiff()
+        total_row_diff = RowDiff()
         unequal_windows = []
         for first, last in progress.unequal:
-            last_checked = first - 1
-            while last_checked < last:
-                remaining = BlockRange(last_checked + 1, last)
+            last_checked_block = first - 1
+            while last_checked_block < last:
+                remaining_range = BlockRange(last_checked_block + 1, last)
                 window = self.context.chain.fetch_verified_window(
-                    remaining, self.level, self.endpoint
+                    remaining_range, self.level, self.endpoint
                 )
-                last_checked = window.range.last
+                last_checked_block = window.range.last
                 with self._transaction() as uow:
-                    difference = self._compare_window(uow, window)
-                    if not difference and not self.context.rebuild_options.dry_run:
+                    row_diff = self._compare_window(uow, window)
+                    if not row_diff and not self.context.rebuild_options.dry_run:
                         self._raise_level(uow, window)
-                if difference:
-                    total_difference.merge(difference)
+                if row_diff:
+                    total_row_diff.merge(row_diff)
                     unequal_windows.append(window)
-        return total_difference, unequal_windows
+        return total_row_diff, unequal_windows
 
     def repair_rows(
         self, difference: RowDiff, unequal_windows: list[BlockWindow]
@@ -233,9 +233,11 @@ class _ReverifyRun:
             row_diff = select_rows_to_repair(difference, served_proven, stored_proven)
             if row_diff:
                 # If only some of the rows are repaired, the blocks do not count as verified.
-                verified = self.blocks if row_diff.row_count == difference.row_count else None
+                verified_blocks = (
+                    self.blocks if row_diff.row_count == difference.row_count else None
+                )
                 rebuild_result = repair_blocks(
-                    uow, folder, cursor, row_diff, rebuild_options, verified
+                    uow, folder, cursor, row_diff, rebuild_options, verified_blocks
                 )
                 for window in unequal_windows:
                     if not compare_window_with_database(uow, window):
@@ -274,8 +276,8 @@ class _ReverifyRun:
                 cursor = uow.cursor.get()
                 identity = uow.identity.get()
                 if cursor is not None and identity is not None:
-                    indexed = BlockRange(identity.start_block, cursor.number)
-                    uow.raw_checksums.recompute_checksums(self.blocks, indexed)
+                    indexed_blocks = BlockRange(identity.start_block, cursor.number)
+                    uow.raw_checksums.recompute_checksums(self.blocks, indexed_blocks)
             if is_equal and self.endpoint is not None:
                 settle_disputes(uow, self.blocks)
 

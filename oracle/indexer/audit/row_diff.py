@@ -201,10 +201,12 @@ def check_endpoint_on_same_chain(
 def _build_conflict_error(
     cursor: Cursor, number: int, served_hash: Hash, stored_hash: Hash
 ) -> Exception:
-    difference = f"block {number} is {served_hash} on the chain but {stored_hash} in the database"
+    conflict_text = (
+        f"block {number} is {served_hash} on the chain but {stored_hash} in the database"
+    )
     if cursor.final_number is None or number > cursor.final_number:
-        return TransientError(f"{difference}; let `qos-oracle run` follow the fork first")
-    return FatalError(f"{difference}, although it is final; check the endpoints first")
+        return TransientError(f"{conflict_text}; let `qos-oracle run` follow the fork first")
+    return FatalError(f"{conflict_text}, although it is final; check the endpoints first")
 
 
 def _build_log_key(log: Log) -> tuple[int, int, Hash]:

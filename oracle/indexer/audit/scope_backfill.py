@@ -118,11 +118,13 @@ def _find_first_scope_gap(uow: UnitOfWork, scope: IngestScope) -> _Gap | None:
     last_block = gaps[0].last
     blocks_left = sum(map(len, gaps))
     for scope_read in uow.coverage.list_scopes():
-        span = uow.coverage.find_lowest_interval(scope_read.id, first_block, last_block)
-        if span is not None and span.first == first_block:
-            return _Gap(span.blocks, blocks_left, span, find_missing_scopes(scope, scope_read))
+        interval = uow.coverage.find_lowest_interval(scope_read.id, first_block, last_block)
+        if interval is not None and interval.first == first_block:
+            return _Gap(
+                interval.blocks, blocks_left, interval, find_missing_scopes(scope, scope_read)
+            )
         # The gap ends before the first block that was read for another scope.
-        last_block = last_block if span is None else span.first - 1
+        last_block = last_block if interval is None else interval.first - 1
     return _Gap(BlockRange(first_block, last_block), blocks_left, None, (scope,))
 
 
@@ -139,7 +141,7 @@ def find_missing_scopes(
     new_addresses |= {Address(selector.partition(":")[0]) for selector in new_calls} & set(
         required_scope.addresses
     )
-    calls = [
+    call_selectors = [
         selector
         for selector in required_scope.selectors
         if selector.partition(":")[0] in new_addresses
@@ -147,7 +149,9 @@ def find_missing_scopes(
     known_addresses = set(required_scope.addresses) - new_addresses
     topics = set(required_scope.topics) - set(read_scope.topics)
     scopes = (
-        [IngestScope.create(new_addresses, required_scope.topics, calls)] if new_addresses else []
+        [IngestScope.create(new_addresses, required_scope.topics, call_selectors)]
+        if new_addresses
+        else []
     )
     if known_addresses and topics:
         return (*scopes, IngestScope.create(known_addresses, topics))
@@ -223,6 +227,8 @@ def _refold_scope(context: RepairContext, reason: str) -> ScopeBackfillResult:
     ):
         cursor = require_cursor(uow)
         renew_cursor_epoch(uow, cursor)
-        rebuilt = rebuild_state_up_to(uow, context.folder, cursor.number, context.rebuild_options)
+        rebuild_result = rebuild_state_up_to(
+            uow, context.folder, cursor.number, context.rebuild_options
+        )
     context.folder.discard_cached_rows()
-    return ScopeBackfillResult(reason, rebuilt=rebuilt)
+    return ScopeBackfillResult(reason, rebuilt=rebuild_result)

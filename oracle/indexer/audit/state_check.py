@@ -116,11 +116,11 @@ def iter_differing_rows(stored_uow: UnitOfWork, folded_uow: UnitOfWork) -> Itera
             key=_build_row_key,
         )
         for _, rows in groupby(tagged_rows, key=_build_row_key):
-            pair = list(rows)
-            row, is_refolded = pair[0]
-            if len(pair) == 1:
+            row_pair = list(rows)
+            row, is_refolded = row_pair[0]
+            if len(row_pair) == 1:
                 yield StateRow(table.name, row.key_text, "missing" if is_refolded else "extra")
-            elif pair[0][0].values != pair[1][0].values:
+            elif row_pair[0][0].values != row_pair[1][0].values:
                 yield StateRow(table.name, row.key_text, "other")
 
 

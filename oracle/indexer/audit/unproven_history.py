@@ -41,13 +41,17 @@ def describe_unproven_history(
     unaudited_blocks = uow.coverage.count_unaudited_blocks_below_level(
         scope.id, shortfall.unproven_below, final_number
     )
-    has_second = source.count_usable_witnesses() > 1
-    if unaudited_blocks <= (max_unaudited if has_second else 0):
+    has_second_endpoint = source.count_usable_witnesses() > 1
+    if unaudited_blocks <= (max_unaudited if has_second_endpoint else 0):
         return None
     explanation = (
-        "no second endpoint has confirmed it yet" if has_second else "there is no second endpoint"
+        "no second endpoint has confirmed it yet"
+        if has_second_endpoint
+        else "there is no second endpoint"
     )
-    advice = "wait for the audit" if has_second else "add a second one to [chain] endpoints"
+    advice = (
+        "wait for the audit" if has_second_endpoint else "add a second one to [chain] endpoints"
+    )
     unsupported = ", ".join(shortfall.unsupported_features)
     return (
         f"data of {format_block_count(unaudited_blocks)} is unproven and rests on a single "

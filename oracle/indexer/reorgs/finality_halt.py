@@ -69,9 +69,13 @@ def compare_final_block(fork_context: ForkContext) -> HaltChanged | None:
     if cursor is None or cursor.final_number is None:
         return None
     is_routine = not fork_context.fork_watch.final.is_pending()
-    views = fork_context.chain.fetch_witnesses(cursor.final_number, skip_slow_endpoints=is_routine)
+    witness_views = fork_context.chain.fetch_witnesses(
+        cursor.final_number, skip_slow_endpoints=is_routine
+    )
     shown_blocks = [
-        view.block for view in views if view.head.number >= cursor.final_number and view.block
+        view.block
+        for view in witness_views
+        if view.head.number >= cursor.final_number and view.block
     ]
     conflicting_block = next(
         (block for block in shown_blocks if block.hash != cursor.final_hash), None
@@ -109,13 +113,17 @@ def judge_final_block(
     is_child_orphaned = child_judgement is not None and (
         is_skipped or child_judgement.denier_count < MIN_PROVIDERS
     )
-    accuser = (
+    accusing_endpoint = (
         next(iter(child_judgement.hash_by_denier))
         if child_judgement is not None and is_skipped
         else ""
     )
     claim = ForkClaim(
-        final_number, cursor.final_hash, chain_block.hash, tip=final_number, endpoint=accuser
+        final_number,
+        cursor.final_hash,
+        chain_block.hash,
+        tip=final_number,
+        endpoint=accusing_endpoint,
     )
     judgement = judge_fork(fork_context, claim, fork_context.fork_watch.final)
     if judgement.verdict is ForkVerdict.CANONICAL:
@@ -150,12 +158,14 @@ def recheck_finality_halt(fork_context: ForkContext, now: int) -> HaltChanged | 
     if not _is_final_block_confirmed(fork_context, cursor, hash_by_endpoint, pause_seconds):
         return None
     fork_context.fork_watch.final.reset()
-    reason = (
+    cleared_reason = (
         f"block {cursor.final_number} is {cursor.final_hash} on {' and '.join(hash_by_endpoint)}"
     )
     with fork_context.store.transaction() as uow:
-        clear_stored_halt(uow, FINALITY_VIOLATION, HaltClearRecord(now, CLEARED_BY_PROOF, reason))
-    return HaltChanged(FINALITY_VIOLATION, is_active=False, reason=reason)
+        clear_stored_halt(
+            uow, FINALITY_VIOLATION, HaltClearRecord(now, CLEARED_BY_PROOF, cleared_reason)
+        )
+    return HaltChanged(FINALITY_VIOLATION, is_active=False, reason=cleared_reason)
 
 
 def clear_stored_halt(uow: UnitOfWork, name: str, cleared: HaltClearRecord) -> bool:
@@ -194,7 +204,7 @@ def _start_finality_halt(
 ) -> HaltChanged:
     chain_hash = next(iter(judgement.hash_by_denier.values()), claim.claimed_hash)
     endpoints_text = " and ".join(judgement.hash_by_denier)
-    reason = (
+    halt_reason = (
         f"block {claim.number} was final here as {claim.indexed_hash}, but {endpoints_text} now "
         f"have {chain_hash}: nothing was changed, nothing is folded or sent. If the endpoints are "
         "wrong, take them out of [chain] endpoints; if the chain did change, run `qos-oracle "
@@ -205,13 +215,13 @@ def _start_finality_halt(
     with store.transaction() as uow:
         uow.halts.open_halt(
             FINALITY_VIOLATION,
-            reason,
+            halt_reason,
             evidence,
             since_block=cursor.number,
             since_time=cursor.time,
         )
     indexer_metrics.FINALITY_VIOLATION.set(1)
-    return HaltChanged(FINALITY_VIOLATION, is_active=True, reason=reason)
+    return HaltChanged(FINALITY_VIOLATION, is_active=True, reason=halt_reason)
 
 
 def _quarantine_outvoted_endpoints(
@@ -224,6 +234,6 @@ def _quarantine_outvoted_endpoints(
     )
     for endpoint in judgement.outvoted_endpoints:
         fork_context.chain.quarantine(endpoint, claim_text, (claim.number, claim.indexed_hash))
-    liars_text = ", ".join(judgement.outvoted_endpoints) or "an endpoint"
+    outvoted_text = ", ".join(judgement.outvoted_endpoints) or "an endpoint"
     error_class = OutvotedError if judgement.supporter_count >= MIN_PROVIDERS else TransientError
-    return error_class(f"{liars_text} {claim_text}; nothing was changed")
+    return error_class(f"{outvoted_text} {claim_text}; nothing was changed")

@@ -198,16 +198,20 @@ def judge_fork(
     Raises:
         InputError: an endpoint is on another chain.
     """
-    views = fork_context.chain.fetch_witnesses(claim.number)
-    views = [view for view in views if view.head.number >= claim.number]
-    judgement = _evaluate_witness_views(claim, views, fork_context.chain.get_providers())
+    witness_views = fork_context.chain.fetch_witnesses(claim.number)
+    witness_views = [view for view in witness_views if view.head.number >= claim.number]
+    judgement = _evaluate_witness_views(claim, witness_views, fork_context.chain.get_providers())
     if judgement.verdict is not ForkVerdict.UNDECIDED:
         fork_evidence.reset()
     elif judgement.hash_by_denier:
         with fork_context.store.read_transaction() as uow:
             pause_seconds = BLOCKS_BETWEEN_POLLS * compute_average_block_seconds(uow, claim.tip)
-        key = claim.number, claim.indexed_hash, frozenset(judgement.hash_by_denier.values())
-        if fork_evidence.record_fork_report(key, fork_context.now, pause_seconds):
+        evidence_key = (
+            claim.number,
+            claim.indexed_hash,
+            frozenset(judgement.hash_by_denier.values()),
+        )
+        if fork_evidence.record_fork_report(evidence_key, fork_context.now, pause_seconds):
             fork_evidence.reset()
             return replace(judgement, verdict=ForkVerdict.ORPHANED)
     return judgement
@@ -248,14 +252,16 @@ def reject_fork_claim(
     for endpoint in judgement.outvoted_endpoints:
         indexer_metrics.REJECTED.labels("outvoted").inc()
         if endpoint in final_by_endpoint:
-            reason = f"{claim_text}; it also shows another final block"
-            fork_context.chain.quarantine(endpoint, reason, final_by_endpoint[endpoint])
+            rejection_reason = f"{claim_text}; it also shows another final block"
+            fork_context.chain.quarantine(endpoint, rejection_reason, final_by_endpoint[endpoint])
         else:
             fork_context.chain.deprioritise(endpoint, claim_text, judgement.newest_number)
-    liars_text = ", ".join(judgement.outvoted_endpoints)
+    outvoted_text = ", ".join(judgement.outvoted_endpoints)
     if error_class is TransientError:
-        fork_context.fork_watch.record_dispute(f"{liars_text} {claim_text}", fork_context.now)
-    return error_class(f"{liars_text} {claim_text}; the report was rejected, nothing was rewound")
+        fork_context.fork_watch.record_dispute(f"{outvoted_text} {claim_text}", fork_context.now)
+    return error_class(
+        f"{outvoted_text} {claim_text}; the report was rejected, nothing was rewound"
+    )
 
 
 def _find_final_contradictions(fork_context: ForkContext) -> dict[str, tuple[int, Hash]]:
@@ -296,7 +302,7 @@ def _evaluate_witness_views(
         hash_by_denier.setdefault(claim.endpoint, claim.claimed_hash)
     # A chain that is not longer does not outvote an endpoint that still has the newest indexed
     # block.
-    is_longer = any(
+    has_longer_chain = any(
         view.head.number >= claim.tip > claim.number and view.endpoint in supporting_endpoints
         for view in views
     )
@@ -304,7 +310,7 @@ def _evaluate_witness_views(
     supporting_providers = {
         providers.get(endpoint, endpoint) for endpoint in supporting_endpoints
     } - denying_providers
-    if len(denying_providers) >= MIN_PROVIDERS and not is_longer:
+    if len(denying_providers) >= MIN_PROVIDERS and not has_longer_chain:
         verdict = ForkVerdict.ORPHANED
     else:
         verdict = ForkVerdict.CANONICAL if supporting_endpoints else ForkVerdict.UNDECIDED

@@ -153,14 +153,14 @@ def rewind_to_block(
     with folder.keep_cached_rows_if_current(None), rebuild_options.transaction(store) as uow:
         if not by_rebuild:
             uow.undo.rollback_to(block_number)
-        result = _rewind_tables(uow, folder.hooks, cursor, block, by_rebuild=by_rebuild)
+        rewind_result = _rewind_tables(uow, folder.hooks, cursor, block, by_rebuild=by_rebuild)
         if by_rebuild:
             snapshot = refold_from_snapshot(uow, folder, block_number, rebuild_options)
-            result = replace(result, snapshot=snapshot)
+            rewind_result = replace(rewind_result, snapshot=snapshot)
             if snapshot is None:
                 rebuild_state_up_to(uow, folder, block_number, rebuild_options)
     folder.discard_cached_rows()
-    return result
+    return rewind_result
 
 
 def _require_cursor_above(uow: UnitOfWork, block_number: int) -> tuple[Cursor, int]:
@@ -211,8 +211,8 @@ def _rewind_tables(
         # the chain.
         uow.bookmarks.delete(FIRST_CUT_KEY)
     uow.cursor.move_to(block, block if is_below_final else None, cursor.epoch)
-    depth = cursor.number - block_number
-    return RewindResult(block, cursor.number, depth, log_count, report_count, by_rebuild)
+    rewind_depth = cursor.number - block_number
+    return RewindResult(block, cursor.number, rewind_depth, log_count, report_count, by_rebuild)
 
 
 def _undo_blocks(
@@ -226,8 +226,8 @@ def _undo_blocks(
     """Undo the blocks above the ancestor; `endpoints` reported that they have left the chain."""
     with folder.keep_cached_rows_if_current(None), fork_context.store.transaction() as uow:
         uow.undo.rollback_to(ancestor.number)
-        result = _rewind_tables(uow, folder.hooks, cursor, ancestor, by_rebuild=False)
-        result = replace(result, endpoints=endpoints)
+        rewind_result = _rewind_tables(uow, folder.hooks, cursor, ancestor, by_rebuild=False)
+        rewind_result = replace(rewind_result, endpoints=endpoints)
         uow.reorgs.append(
             Reorg(
                 ancestor=ancestor.number,
@@ -237,14 +237,14 @@ def _undo_blocks(
                 new_tip=newest_block.number,
                 new_hash=newest_block.hash,
                 time=cursor.time,
-                endpoints=result.endpoints,
-                logs_orphaned=result.log_count,
+                endpoints=rewind_result.endpoints,
+                logs_orphaned=rewind_result.log_count,
             )
         )
     fork_context.fork_watch.clear_dispute()
     metrics.REORGS.inc()
-    metrics.REORG_DEPTH.observe(result.depth)
-    return result
+    metrics.REORG_DEPTH.observe(rewind_result.depth)
+    return rewind_result
 
 
 def _build_fork_claim(
@@ -254,17 +254,19 @@ def _build_fork_claim(
     window: BlockWindow | None,
 ) -> ForkClaim | None:
     """Return the claim that an indexed block has left the chain, or None without evidence."""
-    tip = cursor.number
-    if newest_block.number < tip:
+    tip_number = cursor.number
+    if newest_block.number < tip_number:
         return _build_shorter_chain_claim(fork_context.store, cursor, newest_block)
     if window is not None:
-        return ForkClaim(tip, cursor.hash, window.first_parent, tip, window.endpoint)
+        return ForkClaim(tip_number, cursor.hash, window.first_parent, tip_number, window.endpoint)
     chain_block = (
-        newest_block if newest_block.number == tip else fork_context.chain.fetch_header(tip)
+        newest_block
+        if newest_block.number == tip_number
+        else fork_context.chain.fetch_header(tip_number)
     )
     if chain_block is None or chain_block.hash == cursor.hash:
         return None
-    return ForkClaim(tip, cursor.hash, chain_block.hash, tip)
+    return ForkClaim(tip_number, cursor.hash, chain_block.hash, tip_number)
 
 
 def _build_shorter_chain_claim(
@@ -309,7 +311,7 @@ def _find_common_ancestor(
     start_block = 0 if identity is None else identity.start_block
     lowest_number = min(max(start_block - 1, final_number, 0), top_number)
     expected_hashes = set(judgement.hash_by_denier.values())
-    lowest_block: BlockRef | None = None
+    lowest_header: BlockRef | None = None
     for blocks in _iterate_ranges_downwards(top_number, lowest_number, final_number):
         headers = fork_context.chain.fetch_headers(blocks)
         if not headers:
@@ -319,11 +321,11 @@ def _find_common_ancestor(
         for block in reversed(headers):
             if hash_by_number.get(block.number) == block.hash or block.number < start_block:
                 return block, True
-        lowest_block = headers[0]
+        lowest_header = headers[0]
         expected_hashes = {headers[0].parent_hash}
-    if lowest_block is None or lowest_number > final_number:
+    if lowest_header is None or lowest_number > final_number:
         raise TransientError(f"the chain returned no block at or below {lowest_number}")
-    return lowest_block, False
+    return lowest_header, False
 
 
 def _iterate_ranges_downwards(
@@ -386,9 +388,9 @@ def _compare_blocks(
     fork_context: ForkContext, folder: EventFolder, heads: Heads
 ) -> tuple[bool, RewindResult | HaltChanged | None]:
     fork_watch = fork_context.fork_watch
-    result = compare_final_block(fork_context)
-    if result is not None or fork_watch.final.is_pending():
-        return True, result
+    final_block_comparison = compare_final_block(fork_context)
+    if final_block_comparison is not None or fork_watch.final.is_pending():
+        return True, final_block_comparison
     if fork_watch.compared_at is None:
         rewind_result = rewind_if_forked(fork_context, folder, heads)
         if rewind_result is not None or fork_watch.tip.is_pending():
@@ -448,32 +450,32 @@ def _find_highest_shared_block(chain: ChainSource, store: Store, lowest: int, nu
 
 
 def _fetch_block_hash(chain: ChainSource, number: int) -> Hash | None:
-    block = chain.fetch_header(number)
-    return None if block is None else block.hash
+    header = chain.fetch_header(number)
+    return None if header is None else header.hash
 
 
 def _find_block_at_or_above(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
     """Return the lowest indexed block at or above `number` with a known hash, and the hash."""
     cursor = uow.cursor.get()
-    headers = uow.blocks.find_lowest_from(number)
-    candidates = [] if headers is None else [(headers.number, headers.hash)]
+    header = uow.blocks.find_lowest_from(number)
+    candidate_blocks = [] if header is None else [(header.number, header.hash)]
     if cursor is not None:
-        candidates.append((cursor.number, cursor.hash))
+        candidate_blocks.append((cursor.number, cursor.hash))
         if cursor.final_number is not None and cursor.final_hash is not None:
             # During a backfill, the final block may be above the cursor.
-            candidates.append((cursor.final_number, cursor.final_hash))
+            candidate_blocks.append((cursor.final_number, cursor.final_hash))
     rows = uow.logs.find_lowest_block_from(number), uow.calls.find_lowest_block_from(number)
-    candidates += [row for row in rows if row is not None]
+    candidate_blocks += [row for row in rows if row is not None]
     return min(
-        ((height, block_hash) for height, block_hash in candidates if height >= number),
+        ((height, block_hash) for height, block_hash in candidate_blocks if height >= number),
         default=None,
     )
 
 
 def _find_block_at_or_below(uow: UnitOfWork, number: int) -> tuple[int, Hash] | None:
     """Return the highest indexed block at or below `number` with a known hash, and the hash."""
-    headers = uow.blocks.find_highest_up_to(number)
-    candidates = [] if headers is None else [(headers.number, headers.hash)]
+    header = uow.blocks.find_highest_up_to(number)
+    candidate_blocks = [] if header is None else [(header.number, header.hash)]
     rows = uow.logs.find_highest_block_up_to(number), uow.calls.find_highest_block_up_to(number)
-    candidates += [row for row in rows if row is not None]
-    return max(candidates, default=None)
+    candidate_blocks += [row for row in rows if row is not None]
+    return max(candidate_blocks, default=None)

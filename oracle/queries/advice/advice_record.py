@@ -69,13 +69,13 @@ def load_advice_record(snapshot: "ApiSnapshot", node: Node) -> AdviceRecord:
     score_count = count_effective_scores(node, cursor.time, rules)
     recent_draws = snapshot.get_recent_draws()
     first_time = recent_draws[0].draw.seed_time if recent_draws else cursor.time
-    span = first_time, cursor.time, max(rules.pool_size, score_count)
-    history = load_node_record(uow, node.address, changes, span)
-    scores = [*history.earlier_scores, *history.scores]
-    entries = scores[max(0, len(scores) - score_count) :]
+    history_span = first_time, cursor.time, max(rules.pool_size, score_count)
+    node_record = load_node_record(uow, node.address, changes, history_span)
+    scores = [*node_record.earlier_scores, *node_record.scores]
+    newest_scores = scores[max(0, len(scores) - score_count) :]
     groups, tasks = (
-        uow.results.list_for_scores(node.address, entries[0].seq, entries[-1].seq)
-        if entries
+        uow.results.list_for_scores(node.address, newest_scores[0].seq, newest_scores[-1].seq)
+        if newest_scores
         else ([], {})
     )
     return AdviceRecord(
@@ -85,10 +85,10 @@ def load_advice_record(snapshot: "ApiSnapshot", node: Node) -> AdviceRecord:
         if len(changes) == _MAX_CHANGES
         else get_first_event_time(uow, node.address, changes, cursor.time),
         rules=rules,
-        entries=entries,
-        scored_tasks=match_scored_tasks(entries, groups, tasks),
+        entries=newest_scores,
+        scored_tasks=match_scored_tasks(newest_scores, groups, tasks),
         task_by_key=tasks,
-        history=history,
+        history=node_record,
     )
 
 
@@ -109,6 +109,6 @@ def match_scored_tasks(
             group, member = group_by_score[entry.at, entry.task]
             task = task_by_key.get(entry.task)
             fee = None if task is None else task.fee
-            share = None if fee is None else split_group_fee(fee, group.members)[entry.task]
-            scored_tasks.append(ScoredTask(entry, group, member, fee, share))
+            fee_share = None if fee is None else split_group_fee(fee, group.members)[entry.task]
+            scored_tasks.append(ScoredTask(entry, group, member, fee, fee_share))
     return scored_tasks

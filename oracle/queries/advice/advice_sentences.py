@@ -81,9 +81,9 @@ def summarize_what_if(what_if: WhatIf) -> str:
         return "No change below would raise its QoS."
     ranks = ""
     if best_row.rank is not None and unchanged_row.rank is not None:
-        is_same = best_row.rank == unchanged_row.rank
-        ranks = f", and {'still ' if is_same else ''}rank {best_row.rank}" + (
-            "" if is_same else f" instead of {unchanged_row.rank}"
+        has_same_rank = best_row.rank == unchanged_row.rank
+        ranks = f", and {'still ' if has_same_rank else ''}rank {best_row.rank}" + (
+            "" if has_same_rank else f" instead of {unchanged_row.rank}"
         )
     return (
         f"{capitalize_first(_format_change_name(best_row))}: "
@@ -113,9 +113,9 @@ def list_gpu_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
     its time, and empty cells after it.
     """
     row_by_gpu = {_format_gpu_name(row.gpu): row for row in what_if.rows if row.gpu is not None}
-    as_it_is = what_if.rows[0]
+    unchanged_row = what_if.rows[0]
     rows = [
-        (gpu, as_it_is if gpu.is_own else row_by_gpu.get(_format_gpu_name(gpu)))
+        (gpu, unchanged_row if gpu.is_own else row_by_gpu.get(_format_gpu_name(gpu)))
         for gpu in what_if.gpus
     ]
     rows.sort(key=lambda item: (item[1] is None, -(item[1].qos if item[1] is not None else 0)))
@@ -125,8 +125,10 @@ def list_gpu_cells(what_if: WhatIf, token: Token) -> list[tuple[str, ...]]:
 def _format_gpu_row(gpu: GpuSpeed, row: WhatIfRow | None, token: Token) -> tuple[str, ...]:
     name = f"{_format_gpu_name(gpu)}{' (its own)' if gpu.is_own else ''}"
     if row is None:
-        reason = f"too few shared tasks: {gpu.shared_groups} of at least {MIN_SHARED_GROUPS}"
-        cells = (name, str(gpu.nodes), str(gpu.shared_groups), reason)
+        exclusion_reason = (
+            f"too few shared tasks: {gpu.shared_groups} of at least {MIN_SHARED_GROUPS}"
+        )
+        cells = (name, str(gpu.nodes), str(gpu.shared_groups), exclusion_reason)
         return (*cells, *("" for _ in GPU_TITLES[len(cells) :]))
     return (
         name,
@@ -205,8 +207,8 @@ def list_work_share_cells(work: WorkShare) -> list[tuple[str, ...]]:
 
 
 def _format_missed_draws(missed: MissedDraws) -> str:
-    title = _MISSED_TITLES[missed.reason]
-    return title if title.startswith("it ") else f"the task asked for {title}"
+    reason_title = _MISSED_TITLES[missed.reason]
+    return reason_title if reason_title.startswith("it ") else f"the task asked for {reason_title}"
 
 
 def explain_work_share(work: WorkShare) -> str:

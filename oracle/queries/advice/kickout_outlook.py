@@ -100,6 +100,6 @@ def classify_kickout_state(
 
 def compute_median_gap(entries: Sequence[ScoreEntry]) -> int | None:
     """Return the median seconds between the node's last scores, or None for fewer than two."""
-    times = [entry.time for entry in entries[-RECENT_SCORES - 1 :]]
-    gaps = [later - earlier for earlier, later in pairwise(times)]
+    score_times = [entry.time for entry in entries[-RECENT_SCORES - 1 :]]
+    gaps = [later - earlier for earlier, later in pairwise(score_times)]
     return median_low(gaps) if gaps else None

@@ -77,29 +77,29 @@ def build_node_money(record: AdviceRecord) -> NodeMoney:
     paid_tasks = [
         scored_task for scored_task in record.scored_tasks if scored_task.fee_share is not None
     ]
-    earned = sum(scored_task.fee_share or 0 for scored_task in paid_tasks)
-    seconds = None
+    earned_fees = sum(scored_task.fee_share or 0 for scored_task in paid_tasks)
+    elapsed_seconds = None
     if paid_tasks and record.node.membership is Membership.MEMBER:
-        seconds = record.time - paid_tasks[0].entry.time
-    losses = [
+        elapsed_seconds = record.time - paid_tasks[0].entry.time
+    score_losses = [
         (scored_task.entry, loss)
         for scored_task in paid_tasks
         if (loss := compute_rank_loss(scored_task, record.rules)) is not None
     ]
-    today = record.time // _DAY_SECONDS * _DAY_SECONDS
+    day_start = record.time // _DAY_SECONDS * _DAY_SECONDS
     return NodeMoney(
         stake=record.node.stake,
-        earned=earned,
+        earned=earned_fees,
         tasks=len(paid_tasks),
         without_fee=len(record.entries) - len(paid_tasks),
-        seconds=seconds,
+        seconds=elapsed_seconds,
         per_day=None
-        if seconds is None or seconds < _MIN_SECONDS
-        else earned * _DAY_SECONDS // seconds,
-        losses=_sum_losses_by_rank(losses),
-        today=today,
-        tasks_today=sum(scored_task.entry.time >= today for scored_task in paid_tasks),
-        lost_today=sum(loss for entry, loss in losses if entry.time >= today),
+        if elapsed_seconds is None or elapsed_seconds < _MIN_SECONDS
+        else earned_fees * _DAY_SECONDS // elapsed_seconds,
+        losses=_sum_losses_by_rank(score_losses),
+        today=day_start,
+        tasks_today=sum(scored_task.entry.time >= day_start for scored_task in paid_tasks),
+        lost_today=sum(loss for entry, loss in score_losses if entry.time >= day_start),
     )
 
 

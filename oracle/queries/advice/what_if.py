@@ -149,9 +149,13 @@ def build_what_if(
     rows = [build_row("as_it_is", (pool, _sum_fee_shares(record)), reliability, None)]
     timeout_index = _find_last_timeout_index(record.changes)
     if timeout_index is not None:
-        answered = _replay_without_timeout(record, record.changes[timeout_index])
-        without = compute_mean_reliability(record, timeout_index)
-        rows.append(build_row("one_timeout_fewer", answered, without, None))
+        result_without_timeout = _replay_without_timeout(record, record.changes[timeout_index])
+        reliability_without_timeout = compute_mean_reliability(record, timeout_index)
+        rows.append(
+            build_row(
+                "one_timeout_fewer", result_without_timeout, reliability_without_timeout, None
+            )
+        )
     rows.append(build_row("faster", faster, reliability, None))
     rows += [
         build_row("another_gpu", result, reliability, gpu)
@@ -224,9 +228,11 @@ def _build_cached_replay(
     def rank_again(elapsed: int) -> tuple[int, int]:
         order = find_order(elapsed)
         if order not in result_by_order:
-            members = rank_with_changed_times(group, ranked_tasks, record.rules, {key: elapsed})
-            new_fee = _compute_fee_share(scored_task, list(members.values()))
-            result_by_order[order] = members[key].score or 0, new_fee
+            reranked_members = rank_with_changed_times(
+                group, ranked_tasks, record.rules, {key: elapsed}
+            )
+            new_fee = _compute_fee_share(scored_task, list(reranked_members.values()))
+            result_by_order[order] = reranked_members[key].score or 0, new_fee
         return result_by_order[order]
 
     return rank_again
@@ -261,7 +267,7 @@ def _find_last_timeout_index(changes: Sequence[ReliabilityChange]) -> int | None
 def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) -> tuple[bytes, int]:
     """Compute the node's scores and fees as if its timed-out task had been answered last."""
     scores = [entry.score for entry in record.entries]
-    earned = _sum_fee_shares(record)
+    earned_fees = _sum_fee_shares(record)
     index_by_seq = {entry.seq: index for index, entry in enumerate(record.entries)}
     for scored_task in record.scored_tasks:
         entry = scored_task.entry
@@ -272,8 +278,8 @@ def _replay_without_timeout(record: AdviceRecord, timeout: ReliabilityChange) ->
                 for member in scored_task.group.members
             ]
             scores[index_by_seq[entry.seq]] = new_score
-            earned += _compute_fee_share(scored_task, members) - (scored_task.fee_share or 0)
-    return bytes(scores), earned
+            earned_fees += _compute_fee_share(scored_task, members) - (scored_task.fee_share or 0)
+    return bytes(scores), earned_fees
 
 
 def compute_last_place_score(scored_task: ScoredTask, rules: Rules) -> int:
@@ -294,15 +300,19 @@ def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = N
     if record.time <= window_start:
         time, base = steps[-1]
         return heal_reliability(base, time, record.time, record.rules)
-    missing, tau_seconds = 0, record.rules.tau_seconds
+    missing_reliability, tau_seconds = 0, record.rules.tau_seconds
     for (time, base), (next_time, _) in pairwise([*steps, (record.time, 0)]):
         start = max(time, window_start)
         if next_time > start:
-            gap = UNIT - heal_reliability(base, time, start, record.rules)
+            lost_reliability = UNIT - heal_reliability(base, time, start, record.rules)
             # The gap between H and 1 decays as gap * exp(-s/tau); this is its integral up to
             # `next_time`.
-            missing += gap * tau_seconds * (ONE - compute_decay(next_time - start, tau_seconds))
-    return UNIT - missing // (ONE * (record.time - window_start))
+            missing_reliability += (
+                lost_reliability
+                * tau_seconds
+                * (ONE - compute_decay(next_time - start, tau_seconds))
+            )
+    return UNIT - missing_reliability // (ONE * (record.time - window_start))
 
 
 def list_reliability_steps(

@@ -115,22 +115,22 @@ def build_work_share(snapshot: ApiSnapshot, record: AdviceRecord) -> WorkShare |
     stake_score = compute_stake_score(
         node.stake, ranking.get_draw_weights(weighting).largest_stake
     )
-    candidacies = list(iter_draw_chances(snapshot, record, weighting, stake_score))
+    draw_chances = list(iter_draw_chances(snapshot, record, weighting, stake_score))
     fees_expected = sum(
-        row.fee * chance for row, (_, chance) in zip(recent_draws, candidacies, strict=True)
+        row.fee * chance for row, (_, chance) in zip(recent_draws, draw_chances, strict=True)
     )
-    received = [row for row in recent_draws if row.draw.node == node.address]
-    missed = Counter(reason for reason, _ in candidacies if reason is not None)
+    received_draws = [row for row in recent_draws if row.draw.node == node.address]
+    missed_counts = Counter(reason for reason, _ in draw_chances if reason is not None)
     qos = ranking.compute_qos(node)
     return WorkShare(
         draws=len(recent_draws),
         since=recent_draws[0].draw.seed_time,
-        eligible=len(recent_draws) - missed.total(),
-        missed=[MissedDraws(reason=reason, draws=n) for reason, n in missed.most_common()],
-        received=len(received),
-        expected=sum(chance for _, chance in candidacies),
+        eligible=len(recent_draws) - missed_counts.total(),
+        missed=[MissedDraws(reason=reason, draws=n) for reason, n in missed_counts.most_common()],
+        received=len(received_draws),
+        expected=sum(chance for _, chance in draw_chances),
         fees=sum(row.fee for row in recent_draws),
-        fees_received=sum(row.fee for row in received),
+        fees_received=sum(row.fee for row in received_draws),
         fees_expected=fees_expected // UNIT,
         stake_score=stake_score,
         qos=qos,
@@ -147,8 +147,8 @@ def iter_draw_chances(
     """
     node = record.node
     recent_draws = snapshot.get_recent_draws()
-    times = [row.draw.seed_time for row in recent_draws]
-    points = list(compute_points_at_times(record.history, times, record.rules))
+    draw_times = [row.draw.seed_time for row in recent_draws]
+    points = list(compute_points_at_times(record.history, draw_times, record.rules))
     past = _PastNode(snapshot, record, weighting)
 
     @cache
@@ -162,7 +162,7 @@ def iter_draw_chances(
         return compute_weight(compute_model_boost(models, in_use), stake_score, qos, weighting)
 
     for row, time, point, reason in zip(
-        recent_draws, times, points, past.list_ineligibility_reasons(points), strict=True
+        recent_draws, draw_times, points, past.list_ineligibility_reasons(points), strict=True
     ):
         if reason is not None:
             yield reason, 0
@@ -220,7 +220,7 @@ class _PastNode:
         that is set last wins; it is the first one in `IneligibilityReason`.
         """
         blocks = [row.draw.seed_block for row in self._draws]
-        times = [row.draw.seed_time for row in self._draws]
+        draw_times = [row.draw.seed_time for row in self._draws]
         own_indexes = [
             index for index, row in enumerate(self._draws) if row.draw.node == self._node.address
         ]
@@ -236,9 +236,9 @@ class _PastNode:
                 reasons[index] = IneligibilityReason.EXCLUDED
             elif self._start_by_group.get(row.group, _FOREVER) <= point.time:
                 reasons[index] = IneligibilityReason.TAKEN
-        for span in _iter_span_slices(times, self._busy_spans):
+        for span in _iter_span_slices(draw_times, self._busy_spans):
             _fill(reasons, span, IneligibilityReason.BUSY)
-        self._fill_membership_reasons(reasons, times)
+        self._fill_membership_reasons(reasons, draw_times)
         for index in own_indexes:
             reasons[index] = None
         return reasons
@@ -247,13 +247,13 @@ class _PastNode:
         self, reasons: list[IneligibilityReason | None], times: Sequence[int]
     ) -> None:
         changes = self._membership_changes
-        bounds = [0, *(bisect_left(times, change.time) for change in changes), len(times)]
+        change_indexes = [0, *(bisect_left(times, change.time) for change in changes), len(times)]
         has_joined_first = bool(changes) and changes[0].transition is MembershipTransition.JOINED
         reason_by_bound = [
             IneligibilityReason.NO_MEMBER if has_joined_first else None,
             *(_REASON_AFTER[change.transition] for change in changes),
         ]
-        for reason, (start, end) in zip(reason_by_bound, pairwise(bounds), strict=True):
+        for reason, (start, end) in zip(reason_by_bound, pairwise(change_indexes), strict=True):
             if reason is not None:
                 _fill(reasons, slice(start, end), reason)
 
@@ -262,8 +262,8 @@ class _PastNode:
         address = self._node.address
         # Load one more draw, because an earlier task may still have been running during the recent
         # draws.
-        limit = 1 + sum(row.draw.node == address for row in self._draws)
-        draws = snapshot.uow.draws.list_for_node(address, limit)
+        draw_limit = 1 + sum(row.draw.node == address for row in self._draws)
+        draws = snapshot.uow.draws.list_for_node(address, draw_limit)
         tasks = snapshot.uow.tasks.get_many({draw.task for draw in draws})
         for draw in reversed(draws):
             self._reserved_spans.append((draw.seed_block + 1, draw.voided_block or _FOREVER))
@@ -295,14 +295,14 @@ class _PastNode:
 
         Only models that count for the draw's weights are returned.
         """
-        result = self._result_by_requirement.get(requirement)
-        if result is None:
+        misfit = self._result_by_requirement.get(requirement)
+        if misfit is None:
             models = self._weighting.select_counted_models(requirement.models)
             has_models = models.issubset(self._node.models)
             reason = find_misfit_reason(self._node, requirement)
-            result = reason, frozenset() if has_models else models
-            self._result_by_requirement[requirement] = result
-        return result
+            misfit = reason, frozenset() if has_models else models
+            self._result_by_requirement[requirement] = misfit
+        return misfit
 
 
 def _iter_span_slices(points: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterator[slice]:

@@ -60,8 +60,8 @@ def find_draw_weighting(rules: Rules, dispatch: DispatchSettings | None) -> Weig
     Without a dispatcher, the weighting of the rules' scoring system is returned.
     """
     if dispatch is not None:
-        has_weights = dispatch.pocket_policy is None and dispatch.legacy_policy is None
-        return dispatch.weighting if has_weights else None
+        uses_weights = dispatch.pocket_policy is None and dispatch.legacy_policy is None
+        return dispatch.weighting if uses_weights else None
     system = get_systems().get(rules.name)
     policy = None if system is None else system.policy
     return policy.weighting if isinstance(policy, CrynuxPolicy) else None
@@ -96,8 +96,8 @@ class DrawWeightTable:
         A row is the stake and the QoS of a member, or None for a node that is no longer a member.
         """
         members = self._members
-        changed_rows = [(address, row) for address, row in rows if row != members.get(address)]
-        for address, row in changed_rows:
+        changed_members = [(address, row) for address, row in rows if row != members.get(address)]
+        for address, row in changed_members:
             self._replace_stake(members.pop(address, None), row)
             if row is not None:
                 members[address] = row
@@ -106,9 +106,9 @@ class DrawWeightTable:
             self._get_stake_score = _make_stake_score_function(largest_stake)
             self._weight_by_available_member.clear()
             total = 0
-            changed_rows = list(members.items())
+            changed_members = list(members.items())
         weight_by_member = self._weight_by_available_member
-        for address, row in changed_rows:
+        for address, row in changed_members:
             total -= weight_by_member.pop(address, 0)
             if row is not None and row[1] is not None:
                 stake_score = self._get_stake_score(row[0])

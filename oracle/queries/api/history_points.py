@@ -70,14 +70,14 @@ def compute_history_points(
     span_start, span_end = span
     replay = _ScoreReplay(record, span_start, rules)
     yield replay.compute_point(span_start)
-    time = span_start
+    sample_time = span_start
     for event in _list_span_events(record, span_start, span_end):
-        yield from _sample_recovery_points(replay.compute_point, time, event.time)
-        time = event.time
-        yield replay.compute_point(time)
+        yield from _sample_recovery_points(replay.compute_point, sample_time, event.time)
+        sample_time = event.time
+        yield replay.compute_point(sample_time)
         replay.apply_event(event)
-        yield replay.compute_point(time)
-    yield from _sample_recovery_points(replay.compute_point, time, span_end)
+        yield replay.compute_point(sample_time)
+    yield from _sample_recovery_points(replay.compute_point, sample_time, span_end)
     yield replay.compute_point(span_end)
 
 
@@ -156,8 +156,8 @@ def downsample_points(points: list[HistoryPoint], max_points: int) -> list[Histo
     for bucket_indexes in indexes_by_bucket.values():
         kept_indexes |= {bucket_indexes[0], bucket_indexes[-1]}
         for column in ("qos", "reliability"):
-            values = [(getattr(points[index], column), index) for index in bucket_indexes]
-            kept_indexes |= {min(values)[1], max(values)[1]}
+            indexed_values = [(getattr(points[index], column), index) for index in bucket_indexes]
+            kept_indexes |= {min(indexed_values)[1], max(indexed_values)[1]}
     return [points[index] for index in sorted(kept_indexes)]
 
 
@@ -234,11 +234,13 @@ def _sample_recovery_points(
     if end_reliability - start_reliability < _MIN_RISE:
         return
     for step in range(1, _HEALING_POINTS):
-        target = (
+        target_reliability = (
             start_reliability + (end_reliability - start_reliability) * step // _HEALING_POINTS
         )
         time = start_time + bisect_left(
-            range(start_time, end_time), target, key=lambda moment: point_at(moment).reliability
+            range(start_time, end_time),
+            target_reliability,
+            key=lambda moment: point_at(moment).reliability,
         )
         if start_time < time < end_time:
             yield point_at(time)
@@ -270,7 +272,7 @@ class TrendCache:
         if find_inexactness_reason(self._rules) is not None:
             return {}
         # A node's trend depends only on these fields of its row.
-        keys = {
+        cache_key_by_node = {
             node.address: (
                 generation,
                 node.address,
@@ -283,20 +285,28 @@ class TrendCache:
         }
         with self._lock:
             cached = {
-                address: self._cached[key] for address, key in keys.items() if key in self._cached
+                address: self._cached[key]
+                for address, key in cache_key_by_node.items()
+                if key in self._cached
             }
-        missing = {node.address: node for node in nodes if node.address not in cached}
+        uncached_nodes = {node.address: node for node in nodes if node.address not in cached}
         max_steps = self._rules.pool_size + MAX_TREND_POINTS
-        steps = uow.activity.get_trend_points_by_node(missing, max_steps) if missing else {}
-        computed = {
+        steps = (
+            uow.activity.get_trend_points_by_node(uncached_nodes, max_steps)
+            if uncached_nodes
+            else {}
+        )
+        computed_trends = {
             address: compute_qos_trend(steps.get(address, []), node, self._rules)
-            for address, node in missing.items()
+            for address, node in uncached_nodes.items()
         }
         with self._lock:
-            self._cached.update((keys[address], trend) for address, trend in computed.items())
+            self._cached.update(
+                (cache_key_by_node[address], trend) for address, trend in computed_trends.items()
+            )
             while len(self._cached) > _MAX_CACHED:
                 self._cached.popitem(last=False)
-        return {address: trend for address, trend in (cached | computed).items() if trend}
+        return {address: trend for address, trend in (cached | computed_trends).items() if trend}
 
 
 def compute_qos_trend(
@@ -310,7 +320,7 @@ def compute_qos_trend(
     pool, score_count, mean_score = b"", 0, rules.new_node_long_term
     base, since = UNIT, 0
     qos_by_block: dict[int, int] = {}
-    total_scores = sum(step.score is not None for step in steps)
+    score_step_count = sum(step.score is not None for step in steps)
     for step in steps:
         if step.score is not None:
             pool = append_score_to_pool(pool, step.score, rules)
@@ -318,9 +328,11 @@ def compute_qos_trend(
             mean_score = compute_pool_mean(pool, None, rules)
         else:
             base, since = step.reliability, step.time
-        if score_count >= rules.pool_size or total_scores == node.scored:
+        if score_count >= rules.pool_size or score_step_count == node.scored:
             qos_by_block[step.block] = multiply_fixed_point(
                 mean_score, heal_reliability(base, since, step.time, rules)
             )
-    matches_row = mean_score == compute_long_term_score(node, rules, since) and base == node.base
-    return tuple(qos_by_block.values())[-MAX_TREND_POINTS:] if matches_row else ()
+    matches_stored_node = (
+        mean_score == compute_long_term_score(node, rules, since) and base == node.base
+    )
+    return tuple(qos_by_block.values())[-MAX_TREND_POINTS:] if matches_stored_node else ()

@@ -87,15 +87,15 @@ def compute_what_if_counts(
     def is_due(scores: Sequence[int]) -> bool:
         return len(scores) == rules.pool_size and is_below_kickout_threshold(sum(scores), rules)
 
-    place = None if ranking is None else ranking.find_rank(node.address)
-    overtaking = (
-        _count_first_ranks_to_advance(node, place, ranking, rules)
-        if ranking is not None and place is not None and place > 1
+    rank = None if ranking is None else ranking.find_rank(node.address)
+    first_ranks_to_advance = (
+        _count_first_ranks_to_advance(node, rank, ranking, rules)
+        if ranking is not None and rank is not None and rank > 1
         else None
     )
     return NodeLift(
-        first_places=None if overtaking is None else overtaking[0],
-        place_then=None if overtaking is None else overtaking[1],
+        first_places=None if first_ranks_to_advance is None else first_ranks_to_advance[0],
+        place_then=None if first_ranks_to_advance is None else first_ranks_to_advance[1],
         successes=_count_steps(
             reliability,
             lambda value: change_reliability(ReliabilityCause.SUCCEEDED, value, rules),
@@ -130,7 +130,7 @@ def _count_first_ranks_to_advance(
     ranks are needed.
     """
     time = ranking.cursor.time
-    next_better = ranking.get_ranked_key(rank - 1)
+    key_above = ranking.get_ranked_key(rank - 1)
     pool = get_pool_before_score(node, time, rules)
     reliability = compute_reliability(node, time, rules)
     for step in range(1, MAX_STEPS + 1):
@@ -138,7 +138,7 @@ def _count_first_ranks_to_advance(
         reliability = change_reliability(ReliabilityCause.SUCCEEDED, reliability, rules)
         qos = multiply_fixed_point(compute_pool_mean(pool, None, rules), reliability)
         new_key = SortKey(0, -qos, node.address)
-        if new_key < next_better:
+        if new_key < key_above:
             return step, ranking.find_rank_by_qos(node.address, qos)
     return None
 

@@ -139,13 +139,13 @@ def _load_activity(snapshot: ApiSnapshot, span: str) -> list[ActivityBucket]:
     bucket_count = _BUCKET_COUNT_BY_SPAN[span]
     span_seconds = SECONDS_BY_SPAN[span]
     bucket_seconds = span_seconds // bucket_count
-    start = snapshot.cursor.time - span_seconds + 1
+    span_start = snapshot.cursor.time - span_seconds + 1
     last_block = snapshot.cursor.number
-    scores = snapshot.uow.activity.count_scores_by_time(start, bucket_seconds, last_block)
-    timeouts = snapshot.uow.activity.count_timeouts_by_time(start, bucket_seconds, last_block)
+    scores = snapshot.uow.activity.count_scores_by_time(span_start, bucket_seconds, last_block)
+    timeouts = snapshot.uow.activity.count_timeouts_by_time(span_start, bucket_seconds, last_block)
     return [
         ActivityBucket(
-            since=start + bucket * bucket_seconds,
+            since=span_start + bucket * bucket_seconds,
             scores=scores.get(bucket, 0),
             timeouts=timeouts.get(bucket, 0),
         )
@@ -157,9 +157,9 @@ def _load_last_round(snapshot: ApiSnapshot) -> LastRound | None:
     newest_rounds = snapshot.uow.rounds.list_accepted(1)
     if not newest_rounds:
         return None
-    accepted = newest_rounds[-1]
-    age_seconds = max(0, snapshot.cursor.time - accepted.time)
-    return LastRound(round=accepted.round, age_seconds=age_seconds, as_of=accepted.as_of)
+    newest_round = newest_rounds[-1]
+    age_seconds = max(0, snapshot.cursor.time - newest_round.time)
+    return LastRound(round=newest_round.round, age_seconds=age_seconds, as_of=newest_round.as_of)
 
 
 def build_public_status(snapshot: ApiSnapshot) -> PublicStatus:

@@ -105,13 +105,13 @@ def list_nodes(snapshot: ApiSnapshot, query: NodeListQuery) -> NodePage:
         ranking, ranking.iterate_sorted_keys(query.sort, start_key, candidates)
     )
     page_keys = list(islice(keys, query.limit + 1))
-    rows = [ranking.nodes[key.address] for key in page_keys[: query.limit]]
+    listed_nodes = [ranking.nodes[key.address] for key in page_keys[: query.limit]]
     last_key = page_keys[query.limit - 1] if len(page_keys) > query.limit else None
     return NodePage(
         as_of=snapshot.as_of,
         total=len(ranking.nodes),
         counts=dict(ranking.counts),
-        nodes=list(_build_node_entries(snapshot, rows)),
+        nodes=list(_build_node_entries(snapshot, listed_nodes)),
         next=None
         if last_key is None
         else _encode_cursor(snapshot.cursor.epoch, query.sort, last_key),
@@ -141,8 +141,8 @@ def _build_node_entries(snapshot: ApiSnapshot, nodes: Sequence[Node]) -> Iterato
     population = load_current_population(snapshot)
     for node in nodes:
         node_scores = population.compute_node_scores(node)
-        place = ranking.find_rank_by_qos(node.address, node_scores.qos)
-        yield build_node_entry(node, node_scores, population, place)
+        rank = ranking.find_rank_by_qos(node.address, node_scores.qos)
+        yield build_node_entry(node, node_scores, population, rank)
 
 
 def find_node_by_prefix(snapshot: ApiSnapshot, prefix: str) -> Node:
@@ -167,10 +167,12 @@ def _encode_cursor(epoch: int, sort: NodeSort, key: SortKey) -> str:
 
 def _decode_cursor(query: NodeListQuery) -> tuple[int, SortKey]:
     """Decode a cursor; raise RequestError if it is malformed or belongs to another sort order."""
-    text = query.cursor or ""
+    cursor_text = query.cursor or ""
     try:
-        fields = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        epoch, sort, group, value, address = fields
+        cursor_fields = json.loads(
+            base64.urlsafe_b64decode(cursor_text + "=" * (-len(cursor_text) % 4))
+        )
+        epoch, sort, group, value, address = cursor_fields
     except (binascii.Error, ValueError, TypeError, RecursionError):
         raise RequestError(
             "cursor: not issued by this API; start again without a cursor"

@@ -81,10 +81,10 @@ class _Order(NamedTuple):
             return recovering_index + bisect_left(settled_keys, key)
 
         # The number of recovering keys that precede the index.
-        preceding = bisect_left(range(len(recovering_keys)), index, key=get_index)
-        if preceding < len(recovering_keys) and get_index(preceding) == index:
-            return recovering_keys[preceding]
-        return settled_keys[index - preceding]
+        preceding_count = bisect_left(range(len(recovering_keys)), index, key=get_index)
+        if preceding_count < len(recovering_keys) and get_index(preceding_count) == index:
+            return recovering_keys[preceding_count]
+        return settled_keys[index - preceding_count]
 
     def iterate_keys_after(self, key: SortKey | None) -> Iterator[SortKey]:
         """Return an iterator over the sorted keys after `key`, or over all keys without `key`."""
@@ -247,10 +247,10 @@ class NodeRanking:
 
     def _get_order(self, sort: NodeSort) -> _Order:
         with self._lock:
-            order = self._orders.get(sort)
-            if order is None:
-                order = self._orders[sort] = self._sort_keys(sort)
-            return order
+            sorted_order = self._orders.get(sort)
+            if sorted_order is None:
+                sorted_order = self._orders[sort] = self._sort_keys(sort)
+            return sorted_order
 
     def _sort_keys(self, sort: NodeSort) -> _Order:
         stale = self._stale_orders.pop(sort, None)
@@ -299,20 +299,24 @@ class NodeRanking:
         """Return the addresses that begin with `prefix`."""
         order = self._get_order("address").settled_keys
         get_address = attrgetter("address")
-        first = bisect_left(order, prefix, key=get_address)
+        first_index = bisect_left(order, prefix, key=get_address)
         # "g" sorts after every hex digit.
-        last = bisect_left(order, prefix + "g", first, key=get_address)
-        return [key.address for key in order[first:last]]
+        end_index = bisect_left(order, prefix + "g", first_index, key=get_address)
+        return [key.address for key in order[first_index:end_index]]
 
     def find_nodes_by_gpu(self, text: str) -> frozenset[Address]:
         """Return the nodes whose GPU name contains this text, case-insensitively."""
         folded_text = text.casefold()
-        matches = [
+        matching_address_sets = [
             addresses
             for name, addresses in self._addresses_by_gpu.items()
             if folded_text in name.casefold()
         ]
-        return matches[0] if len(matches) == 1 else frozenset().union(*matches)
+        return (
+            matching_address_sets[0]
+            if len(matching_address_sets) == 1
+            else frozenset().union(*matching_address_sets)
+        )
 
     def build_sort_key(self, sort: NodeSort, node: Node) -> SortKey:
         return self._build_key_function(sort)(node)
@@ -381,10 +385,10 @@ class NodeRanking:
 
         If the nodes are settled, they may also be nodes as of an earlier block.
         """
-        name = sort.removeprefix("-")
-        if name == "address":
+        sort_name = sort.removeprefix("-")
+        if sort_name == "address":
             return lambda node: SortKey(0, 0, node.address)
-        get_value = self._build_value_functions(are_settled=are_settled)[name]
+        get_value = self._build_value_functions(are_settled=are_settled)[sort_name]
         build_key = _make_key_builder(sort)
         return lambda node: build_key(get_value(node), node.address)
 
@@ -406,8 +410,8 @@ class NodeRanking:
 
 def _make_key_builder(sort: NodeSort) -> Callable[[int | None, Address], SortKey]:
     """Return a function that builds a node's sort key from a value and the node's address."""
-    sign = 1 if sort.startswith("-") else -1
-    return lambda number, address: SortKey(int(number is None), sign * (number or 0), address)
+    sort_sign = 1 if sort.startswith("-") else -1
+    return lambda number, address: SortKey(int(number is None), sort_sign * (number or 0), address)
 
 
 def _update_addresses_by_gpu(
@@ -417,23 +421,23 @@ def _update_addresses_by_gpu(
     changed_addresses: Iterable[Address],
 ) -> Mapping[str, frozenset[Address]]:
     """Return the addresses by GPU name after nodes changed; an unknown GPU has an empty name."""
-    removed = defaultdict[str, set[Address]](set)
-    added = defaultdict[str, set[Address]](set)
+    removed_by_gpu = defaultdict[str, set[Address]](set)
+    added_by_gpu = defaultdict[str, set[Address]](set)
     for address in changed_addresses:
         node_before = nodes_before.get(address)
         gpu = nodes[address].gpu_name or ""
         gpu_before = None if node_before is None else node_before.gpu_name or ""
         if gpu == gpu_before:
             continue
-        added[gpu].add(address)
+        added_by_gpu[gpu].add(address)
         if gpu_before is not None:
-            removed[gpu_before].add(address)
-    nothing = frozenset[Address]()
-    changes = {
-        gpu: addresses_by_gpu.get(gpu, nothing) - removed[gpu] | added[gpu]
-        for gpu in removed.keys() | added.keys()
+            removed_by_gpu[gpu_before].add(address)
+    no_addresses = frozenset[Address]()
+    changed_by_gpu = {
+        gpu: addresses_by_gpu.get(gpu, no_addresses) - removed_by_gpu[gpu] | added_by_gpu[gpu]
+        for gpu in removed_by_gpu.keys() | added_by_gpu.keys()
     }
-    return {**addresses_by_gpu, **changes} if changes else addresses_by_gpu
+    return {**addresses_by_gpu, **changed_by_gpu} if changed_by_gpu else addresses_by_gpu
 
 
 def _merge_sorted_keys(
@@ -444,18 +448,18 @@ def _merge_sorted_keys(
     Both key sequences are sorted, and every removed key is in the list. Runs of the list between
     two keys are copied as slices.
     """
-    merged: list[SortKey] = []
+    merged_keys: list[SortKey] = []
     copied_until = 0
     for key, is_removed in merge(
         ((key, True) for key in removed), ((key, False) for key in added), key=itemgetter(0)
     ):
         index = bisect_left(sorted_keys, key, copied_until)
-        merged += sorted_keys[copied_until:index]
+        merged_keys += sorted_keys[copied_until:index]
         if not is_removed:
-            merged.append(key)
+            merged_keys.append(key)
         copied_until = index + is_removed
-    merged += sorted_keys[copied_until:]
-    return merged
+    merged_keys += sorted_keys[copied_until:]
+    return merged_keys
 
 
 class NodeRankingCache:

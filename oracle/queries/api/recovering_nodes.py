@@ -66,12 +66,12 @@ class RecoveringNodes:
         if node.base == UNIT or time - node.since >= compute_decay_end(rules.tau_seconds):
             return reliability
         is_proportional = rules.legacy is None and node.membership is Membership.MEMBER
-        index = bisect_right(self._bounds, reliability)
+        bound_index = bisect_right(self._bounds, reliability)
         self._row_by_address[node.address] = _RecoveringNode(
             node.base,
             node.since,
-            self._bounds[index - 1] if index else 0,
-            self._bounds[index] if index < len(self._bounds) else UNIT + 1,
+            self._bounds[bound_index - 1] if bound_index else 0,
+            self._bounds[bound_index] if bound_index < len(self._bounds) else UNIT + 1,
             compute_long_term_score(node, rules, time) if is_proportional else None,
             node,
         )
@@ -89,18 +89,20 @@ class RecoveringNodes:
         row_by_address = self._row_by_address.copy()
         for address in changed_addresses:
             row_by_address.pop(address, None)
-        later = RecoveringNodes(self._rules, time, row_by_address)
+        advanced_nodes = RecoveringNodes(self._rules, time, row_by_address)
         recovered_since = time - compute_decay_end(self._rules.tau_seconds)
         moved_nodes = [
             node
             for reliability, (_, since, lower_bound, upper_bound, _, node) in zip(
-                later.reliability_by_address.values(), row_by_address.values(), strict=True
+                advanced_nodes.reliability_by_address.values(),
+                row_by_address.values(),
+                strict=True,
             )
             if not lower_bound <= reliability < upper_bound or since <= recovered_since
         ]
         for node in moved_nodes:
-            del row_by_address[node.address], later.reliability_by_address[node.address]
-        return later, moved_nodes
+            del row_by_address[node.address], advanced_nodes.reliability_by_address[node.address]
+        return advanced_nodes, moved_nodes
 
     def iterate_qos(
         self, population_maxima: PopulationMaxima | None

@@ -47,7 +47,7 @@ def build_rules_answer(snapshot: ApiSnapshot) -> RulesAnswer:
     rules = snapshot.source.archive.rules
     published = get_published_rules(rules.name)
     system = get_systems().get(rules.name)
-    values = {**published, **find_changed_rules(snapshot)}
+    rule_values = {**published, **find_changed_rules(snapshot)}
     return RulesAnswer(
         as_of=snapshot.as_of,
         name=rules.name,
@@ -57,12 +57,12 @@ def build_rules_answer(snapshot: ApiSnapshot) -> RulesAnswer:
         rules=[
             RuleEntry(
                 name=name,
-                value=values[name],
+                value=rule_values[name],
                 published=published.get(name),
                 meaning=MEANINGS[name],
             )
             for name in MEANINGS
-            if name in values
+            if name in rule_values
         ],
     )
 
@@ -158,10 +158,10 @@ class AnnouncedRules(Answer):
 def build_rules_history(snapshot: ApiSnapshot) -> RulesHistory:
     """Return all changes of the rules up to the cursor, newest first."""
     changes = snapshot.uow.rounds.get_contract_settings().rules_changes
-    effective = list_changes_in_force(changes)
+    effective_changes = list_changes_in_force(changes)
     return RulesHistory(
         as_of=snapshot.as_of,
-        in_force=effective[-1].rules_hash if effective else None,
+        in_force=effective_changes[-1].rules_hash if effective_changes else None,
         changes=[_build_view(snapshot, changes, change) for change in reversed(changes)],
     )
 
@@ -183,7 +183,7 @@ def _build_view(
 ) -> RulesChangeView:
     scheduled, set_event, cancelled = change.scheduled, change.set_by, change.cancelled
     in_force = list_changes_in_force(changes)
-    previous = _find_replaced_change(changes, change)
+    replaced_change = _find_replaced_change(changes, change)
     salt = None if change.salt == ZERO_HASH else change.salt
     text = _find_rules_text(snapshot, change.rules_hash)
     return RulesChangeView(
@@ -201,41 +201,41 @@ def _build_view(
         set_time=None if set_event is None else set_event.time,
         has_rules=text is not None,
         differences=None
-        if text is None or previous is None
-        else _find_rule_differences(_find_rules_text(snapshot, previous.rules_hash), text),
+        if text is None or replaced_change is None
+        else _find_rule_differences(_find_rules_text(snapshot, replaced_change.rules_hash), text),
     )
 
 
 def _find_change_reason(snapshot: ApiSnapshot, salt: Hash) -> str | None:
-    text = find_reason(salt, snapshot.source.announced_folder)
-    return None if text is None else escape_unprintable(" ".join(text.split()))
+    reason_text = find_reason(salt, snapshot.source.announced_folder)
+    return None if reason_text is None else escape_unprintable(" ".join(reason_text.split()))
 
 
 def _find_replaced_change(changes: RulesChanges, change: RulesChange) -> RulesChange | None:
     """Return the change whose rules `change` replaced, or would replace if it is pending."""
-    effective = list_changes_in_force(changes)
+    effective_changes = list_changes_in_force(changes)
     if change.is_pending:
-        return effective[-1] if effective else None
-    replacing = change.set_by or change.scheduled
-    earlier = [
+        return effective_changes[-1] if effective_changes else None
+    replacing_event = change.set_by or change.scheduled
+    earlier_changes = [
         candidate
-        for candidate in effective
-        if replacing is not None
+        for candidate in effective_changes
+        if replacing_event is not None
         and candidate.set_by is not None
-        and candidate.set_by.at < replacing.at
+        and candidate.set_by.at < replacing_event.at
     ]
-    return earlier[-1] if earlier else None
+    return earlier_changes[-1] if earlier_changes else None
 
 
 def _find_rule_differences(before: str | None, after: str) -> list[RuleDifference] | None:
     if before is None:
         return None
-    old = flatten_rules_text(before)
-    new = flatten_rules_text(after)
+    old_rules = flatten_rules_text(before)
+    new_rules = flatten_rules_text(after)
     return [
-        RuleDifference(name=name, before=old.get(name), after=new.get(name))
-        for name in [*old, *(name for name in new if name not in old)]
-        if old.get(name) != new.get(name)
+        RuleDifference(name=name, before=old_rules.get(name), after=new_rules.get(name))
+        for name in [*old_rules, *(name for name in new_rules if name not in old_rules)]
+        if old_rules.get(name) != new_rules.get(name)
     ]
 
 

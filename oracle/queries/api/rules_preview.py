@@ -143,13 +143,13 @@ def compute_rules_preview(
     weighting_now, weighting_then = (
         find_draw_weighting(folded.rules, dispatch) for folded in (now, then)
     )
-    entries = []
+    preview_entries = []
     for address in sorted(now.nodes.keys() & then.nodes.keys()):
         node_now = now.nodes[address]
         node_then = then.nodes[address]
         qos_now = ranking_now.compute_qos(node_now)
         qos_then = ranking_then.compute_qos(node_then)
-        entries.append(
+        preview_entries.append(
             NodePreview(
                 node=address,
                 qos_now=qos_now,
@@ -169,7 +169,7 @@ def compute_rules_preview(
         identify_rules(then.rules).sha256,
         block,
         time,
-        tuple(entries),
+        tuple(preview_entries),
     )
 
 

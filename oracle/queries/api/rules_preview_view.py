@@ -125,10 +125,10 @@ def build_node_previews(snapshot: ApiSnapshot, address: Address) -> NodePreviews
         previews=[
             NodePreviewView(
                 **_build_origin(other_set, preview).model_dump(),
-                figures=_build_node_under_rules(entry),
+                figures=_build_node_under_rules(node_preview),
             )
             for other_set, preview in _iterate_previews(snapshot)
-            if (entry := preview.find_node(address)) is not None
+            if (node_preview := preview.find_node(address)) is not None
         ],
     )
 
@@ -136,31 +136,31 @@ def build_node_previews(snapshot: ApiSnapshot, address: Address) -> NodePreviews
 def build_preview_view(other_set: OtherRules, preview: RulesPreview) -> RulesPreviewView:
     """Return the totals of a preview, and the nodes whose ranks change most."""
     nodes = preview.nodes
-    moves = sorted(
+    moved_nodes = sorted(
         (entry for entry in nodes if entry.places_lost), key=lambda entry: entry.places_lost
     )
-    falling = [entry for entry in reversed(moves) if entry.places_lost > 0]
-    rising = [entry for entry in moves if entry.places_lost < 0]
+    falling_nodes = [entry for entry in reversed(moved_nodes) if entry.places_lost > 0]
+    rising_nodes = [entry for entry in moved_nodes if entry.places_lost < 0]
     return RulesPreviewView(
         **_build_origin(other_set, preview).model_dump(),
         members=sum(entry.rank_now is not None for entry in nodes),
-        rising=len(rising),
-        falling=len(falling),
+        rising=len(rising_nodes),
+        falling=len(falling_nodes),
         rank_correlation=_compute_rank_correlation(nodes),
         kickouts_beginning=sum(entry.due_then and not entry.due_now for entry in nodes),
         kickouts_ending=sum(entry.due_now and not entry.due_then for entry in nodes),
-        losers=list(map(_build_node_under_rules, falling[:_LISTED_NODES])),
-        winners=list(map(_build_node_under_rules, rising[:_LISTED_NODES])),
+        losers=list(map(_build_node_under_rules, falling_nodes[:_LISTED_NODES])),
+        winners=list(map(_build_node_under_rules, rising_nodes[:_LISTED_NODES])),
     )
 
 
 def _compute_rank_correlation(nodes: Iterable[NodePreview]) -> int | None:
-    pairs = [
+    qos_pairs = [
         (entry.qos_now, entry.qos_then)
         for entry in nodes
         if entry.qos_now is not None and entry.qos_then is not None
     ]
-    return compute_rank_correlation([now for now, _ in pairs], [then for _, then in pairs])
+    return compute_rank_correlation([now for now, _ in qos_pairs], [then for _, then in qos_pairs])
 
 
 def _iterate_previews(snapshot: ApiSnapshot) -> Iterator[tuple[OtherRules, RulesPreview]]:

@@ -68,10 +68,10 @@ def build_event_batch(events: Sequence[DomainEvent]) -> pa.RecordBatch:
 
 
 def _encode_column(values: list[Any], name: str) -> list[Any]:
-    encode = _KIND_BY_COLUMN[name].to_column
-    if encode is None:
+    to_column = _KIND_BY_COLUMN[name].to_column
+    if to_column is None:
         return values
-    return [None if value is None else encode(value) for value in values]
+    return [None if value is None else to_column(value) for value in values]
 
 
 def decode_event_batch(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
@@ -93,10 +93,10 @@ def _decode_rows(batch: pa.RecordBatch) -> Iterator[DomainEvent]:
     for name in _POSITION_COLUMNS:
         if name != "time_ms" and batch.column(name).null_count:
             raise ValueError(f"{name} is missing")
-    types = batch.column("type")
-    type_by_row: list[str] = types.to_pylist()
+    type_column = batch.column("type")
+    type_by_row: list[str] = type_column.to_pylist()
     events_by_type = {
-        name: iter(_decode_events_of_type(batch, types, name)) for name in set(type_by_row)
+        name: iter(_decode_events_of_type(batch, type_column, name)) for name in set(type_by_row)
     }
     return map(next, map(events_by_type.__getitem__, type_by_row))
 
@@ -105,12 +105,17 @@ def _decode_events_of_type(batch: pa.RecordBatch, types: pa.Array, name: str) ->
     """Return the events of one type, in the order of their rows."""
     event_type = TYPE_BY_NAME[name]
     type_columns = _COLUMNS_BY_TYPE[name]
-    rows = batch.select([*_POSITION_COLUMNS[:-1], *type_columns]).filter(pc.equal(types, name))
+    type_rows = batch.select([*_POSITION_COLUMNS[:-1], *type_columns]).filter(
+        pc.equal(types, name)
+    )
     for required in type_columns[: len(get_required_fields(event_type))]:
-        if rows.column(required).null_count:
+        if type_rows.column(required).null_count:
             raise ValueError(f"{required} of {name} is missing")
-    columns = {column: _decode_column(rows.column(column), column) for column in rows.schema.names}
-    if rows.column("time_ms").null_count < len(rows):
+    columns = {
+        column: _decode_column(type_rows.column(column), column)
+        for column in type_rows.schema.names
+    }
+    if type_rows.column("time_ms").null_count < len(type_rows):
         _check_milliseconds(columns["time"], columns["time_ms"])
     position_values = [columns.pop(column) for column in Position._fields]
     fields = {_FIELD_BY_COLUMN.get(column, column): values for column, values in columns.items()}
@@ -133,12 +138,12 @@ def _decode_column(column: pa.Array, name: str) -> list[Any]:
         present_values = list(map(kind.from_column, present_values))
     if len(present_values) == len(column):
         return present_values
-    values: list[Any] = [None] * len(column)
+    decoded_values: list[Any] = [None] * len(column)
     if present_values:
-        rows = pc.indices_nonzero(column.is_valid()).to_pylist()
-        for row, value in zip(rows, present_values, strict=True):
-            values[row] = value
-    return values
+        valid_indices = pc.indices_nonzero(column.is_valid()).to_pylist()
+        for row, value in zip(valid_indices, present_values, strict=True):
+            decoded_values[row] = value
+    return decoded_values
 
 
 def _check_hex_column(column: pa.Array, name: str, digits: int) -> None:

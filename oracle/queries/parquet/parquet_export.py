@@ -40,9 +40,9 @@ def load_export_source(uow: UnitOfWork, reader: EventReader) -> ExportSource:
     rules = get_bound_rules(uow)
     if identity is None or rules is None or uow.cursor.get() is None:
         raise InputError("nothing is indexed yet; there is nothing to export")
-    why = find_rebuild_reason(uow, reader)
-    if why is not None:
-        raise InputError(f"{why}; run `qos-oracle resync rebuild` first")
+    rebuild_reason = find_rebuild_reason(uow, reader)
+    if rebuild_reason is not None:
+        raise InputError(f"{rebuild_reason}; run `qos-oracle resync rebuild` first")
     return ExportSource(
         chain_id=identity.chain_id,
         genesis_hash=identity.genesis_hash,
@@ -190,9 +190,9 @@ class _ExportRun:
             self.row_count_by_table[table] += self.folder.write_table(table, blocks, batches)
 
     def _write_nodes(self, uow: UnitOfWork, blocks: BlockRange) -> None:
-        since = BlockRange(self.folder.manifest.nodes_next, blocks.last)
+        changed_blocks = BlockRange(self.folder.manifest.nodes_next, blocks.last)
         table = ExportTable.NODES
-        rows = map(_build_node_row, uow.histories.iterate_nodes(since))
+        rows = map(_build_node_row, uow.histories.iterate_nodes(changed_blocks))
         self.row_count_by_table[table] += self.folder.write_table(
             table, blocks, _build_record_batches(table, rows)
         )
@@ -214,8 +214,8 @@ def _open_table_batches(
         table: _build_record_batches(table, table_rows)
         for table, table_rows in rows_by_table.items()
     }
-    pages = iter(lambda: list(islice(events, ROWS_PER_GROUP)), [])
-    return {ExportTable.EVENTS: map(build_event_batch, pages), **batches_by_table}
+    event_pages = iter(lambda: list(islice(events, ROWS_PER_GROUP)), [])
+    return {ExportTable.EVENTS: map(build_event_batch, event_pages), **batches_by_table}
 
 
 def _build_record_batches(table: ExportTable, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:

@@ -146,8 +146,8 @@ class ParquetFolder:
             OSError: a disk error occurred; no partial file is left.
         """
         path = self._build_path(table, blocks)
-        rows = iter(batches)
-        first_batch = next(rows, None)
+        batch_iterator = iter(batches)
+        first_batch = next(batch_iterator, None)
         if first_batch is None and self.list_files(table, only_final=False):
             return 0
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ class ParquetFolder:
             while batch is not None:
                 writer.write_batch(batch)
                 row_count += batch.num_rows
-                batch = next(rows, None)
+                batch = next(batch_iterator, None)
         return row_count
 
     def save_manifest(self) -> None:
@@ -173,8 +173,8 @@ class ParquetFolder:
 
     def _build_path(self, table: ExportTable, blocks: BlockRange) -> Path:
         partition_start = blocks.first - blocks.first % self.manifest.blocks_per_folder
-        name = f"{blocks.first:0{_BLOCK_DIGITS}}-{blocks.last:0{_BLOCK_DIGITS}}{_SUFFIX}"
-        return self.path / table / f"from_block={partition_start:0{_BLOCK_DIGITS}}" / name
+        file_name = f"{blocks.first:0{_BLOCK_DIGITS}}-{blocks.last:0{_BLOCK_DIGITS}}{_SUFFIX}"
+        return self.path / table / f"from_block={partition_start:0{_BLOCK_DIGITS}}" / file_name
 
 
 # Hashes are all different, so a dictionary of them is useless. With a small limit, the writer

@@ -82,15 +82,15 @@ def find_contradictions(
     Raises:
         InputError: the rows are of several networks, and the chain's network is not given.
     """
-    results = RowContradictions(list(_find_rows_of_other_nodes(rows)))
+    contradictions = RowContradictions(list(_find_rows_of_other_nodes(rows)))
     if chain is not None:
         _check_single_network(rows, chain)
         for row in rows:
             is_on_network = chain.network is None or _parse_network(row) in (None, chain.network)
             if row.kind in (_STAKED, _KICKED) and is_on_network:
-                _compare_row_with_chain(results, row, chain, max_lag_seconds)
-    results.found.sort(key=lambda contradiction: contradiction.row)
-    return results
+                _compare_row_with_chain(contradictions, row, chain, max_lag_seconds)
+    contradictions.found.sort(key=lambda contradiction: contradiction.row)
+    return contradictions
 
 
 def _find_rows_of_other_nodes(rows: Sequence[FeedRow]) -> Iterator[RowContradiction]:
@@ -104,8 +104,10 @@ def _find_rows_of_other_nodes(rows: Sequence[FeedRow]) -> Iterator[RowContradict
         if row.kind == "TaskStarted":
             starters.setdefault(task, node)
         elif row.kind in _RUNNER_KINDS and starters.get(task, node) != node:
-            reason = f"{row.kind} of task {task[:10]}, which {starters[task]} had started"
-            yield RowContradiction("other_node", row.id, Address(node), reason)
+            contradiction_text = (
+                f"{row.kind} of task {task[:10]}, which {starters[task]} had started"
+            )
+            yield RowContradiction("other_node", row.id, Address(node), contradiction_text)
 
 
 def _check_single_network(rows: Sequence[FeedRow], chain: ChainStakes) -> None:
@@ -141,13 +143,15 @@ def _compare_row_with_chain(
     stakes = _collect_stakes(chain.changes.get(node, ()), min_time, max_time)
     if is_kick:
         expected_stake, kind = 0, "kick_without_unstake"
-        reason = f"kicked out, and still staked {max_lag_seconds} seconds later"
+        contradiction_text = f"kicked out, and still staked {max_lag_seconds} seconds later"
     else:
         expected_stake = int(parse_row_arguments(row)["staking_amount"])
         kind = "stake"
-        reason = f"a stake of {expected_stake} wei, which the chain does not have at that time"
+        contradiction_text = (
+            f"a stake of {expected_stake} wei, which the chain does not have at that time"
+        )
     if expected_stake not in stakes:
-        results.found.append(RowContradiction(kind, row.id, node, reason))
+        results.found.append(RowContradiction(kind, row.id, node, contradiction_text))
 
 
 def _collect_stakes(changes: Sequence[tuple[int, int]], min_time: int, max_time: int) -> set[int]:

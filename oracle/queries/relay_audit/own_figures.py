@@ -87,7 +87,7 @@ class DerivedNode:
         zeros = [(row, RELAY.absent_score) for row in self.possible_zero_rows]
         min_score = min(RELAY.rank_scores)
         max_score = max(RELAY.rank_scores)
-        variants = [
+        possible_scores = [
             self._compute_score_with_extras([]),
             self._compute_score_with_extras(zeros),
             self._compute_score_with_extras(
@@ -95,7 +95,7 @@ class DerivedNode:
             ),
             self._compute_score_with_extras([(row, max_score) for row in self.unplaced_rows]),
         ]
-        return min(variants), max(variants)
+        return min(possible_scores), max(possible_scores)
 
     def _compute_score_with_extras(self, extra_scores: Sequence[tuple[int, int]]) -> float:
         """Return Q_long / 10 with additional scores, given as pairs of a row id and a score."""
@@ -163,13 +163,13 @@ def derive_figures_from_rows(
     for event in closed_groups:
         for task in event.possible or ():
             nodes[node_by_task[task]].possible_zero_rows.append(event.at.log)
-    unplaced = [row for row in rows if row.id in ambiguous_ids]
+    ambiguous_rows = [row for row in rows if row.id in ambiguous_ids]
     timeouts = [
         event
         for event in events
         if isinstance(event, TaskTimedOut) and event.task not in derived_tasks
     ]
-    _record_ambiguous_scores(nodes, unplaced, timeouts, node_by_task)
+    _record_ambiguous_scores(nodes, ambiguous_rows, timeouts, node_by_task)
     headless_count = sum(task.node is None for task in fold.ledger.tasks.values())
     row_bounds = (rows[0].id, rows[-1].id) if rows else (0, 0)
     return DerivedFigures(nodes, len(rows), *row_bounds, headless_count)
@@ -187,14 +187,16 @@ def _assign_row_times(
 
 def _decode_rows(rows: Sequence[FeedRow]) -> tuple[list[DomainEvent], set[int]]:
     """Decode feed rows to events, and collect the ids of the rows that fit two groups."""
-    scores = collect_submitted_results(rows)
+    score_by_task = collect_submitted_results(rows)
     starts = collect_start_row_ids(rows)
     # Decoding all rows as one span gives the same result as several spans, because the decoder
     # always looks at the rows around a row.
-    span = FeedSpan(rows, rows, scores, starts)
+    span = FeedSpan(rows, rows, score_by_task, starts)
     events = RelayReader().decode_span(span) if rows else []
-    readable = [row for row in rows if find_unreadable_reason(row) is None]
-    return events, {row.id for row in find_validation_groups(readable, scores).ambiguous}
+    readable_rows = [row for row in rows if find_unreadable_reason(row) is None]
+    return events, {
+        row.id for row in find_validation_groups(readable_rows, score_by_task).ambiguous
+    }
 
 
 def _assign_rows_to_nodes(
@@ -205,8 +207,8 @@ def _assign_rows_to_nodes(
 ) -> None:
     """Record each row at its node; the rows of a task belong to the node that runs the task."""
     for row in rows:
-        runner = node_by_task.get(TaskKey(row.task.lower()))
-        node = nodes.get(runner or Address(row.node.lower()))
+        running_node = node_by_task.get(TaskKey(row.task.lower()))
+        node = nodes.get(running_node or Address(row.node.lower()))
         if node is None:
             continue
         node.rows.append(row.id)
@@ -251,12 +253,12 @@ def _record_ambiguous_scores(
     score was derived.
     """
     for row in unplaced:
-        if (runner := node_by_task.get(TaskKey(row.task.lower()))) is not None:
-            nodes[runner].unplaced_rows.append(row.id)
+        if (running_node := node_by_task.get(TaskKey(row.task.lower()))) is not None:
+            nodes[running_node].unplaced_rows.append(row.id)
     for event in timeouts:
         later_rows = slice_rows_by_id(unplaced, event.at.log, event.at.log + SEARCH_IDS)
-        if later_rows and (runner := node_by_task.get(event.task)) is not None:
-            nodes[runner].possible_zero_rows.append(later_rows[0].id)
+        if later_rows and (running_node := node_by_task.get(event.task)) is not None:
+            nodes[running_node].possible_zero_rows.append(later_rows[0].id)
 
 
 def group_scores(nodes: Mapping[Address, DerivedNode]) -> dict[int, list[ScoreEntry]]:

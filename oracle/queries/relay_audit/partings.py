@@ -61,8 +61,8 @@ def _find_unjustified_kickouts(node: DerivedNode) -> Iterator[Divergence]:
         pool = scores[-RELAY.pool_size :]
         if len(pool) < RELAY.pool_size or not is_below_kickout_threshold(sum(pool), RELAY):
             mean_text = f"{sum(pool) / len(pool):.2f}" if pool else "none"
-            reason = f"kicked out with {len(pool)} scores and a mean of {mean_text}"
-            yield Divergence("kick_without_cause", row, reason)
+            divergence_reason = f"kicked out with {len(pool)} scores and a mean of {mean_text}"
+            yield Divergence("kick_without_cause", row, divergence_reason)
 
 
 def _find_missed_kickouts(node: DerivedNode) -> Iterator[Divergence]:
@@ -71,8 +71,10 @@ def _find_missed_kickouts(node: DerivedNode) -> Iterator[Divergence]:
         closed = None if interval.closed_at is None else interval.closed_at.log
         for end_row in node.ended_at:
             if end_row > opened + MAX_ID_GAP and (closed is None or end_row < closed - MAX_ID_GAP):
-                reason = f"due to be kicked out from row {opened} on, but ended a task as a member"
-                yield Divergence("no_kick_with_cause", end_row, reason)
+                divergence_reason = (
+                    f"due to be kicked out from row {opened} on, but ended a task as a member"
+                )
+                yield Divergence("no_kick_with_cause", end_row, divergence_reason)
                 break
 
 
@@ -98,8 +100,8 @@ def find_score_divergence(
                 first_divergence,
                 why=f"{first_divergence.why}; the first of {row_count} rows that would explain it",
             )
-    reason = f"no single score explains {claim.long_term:.4f}"
-    return Divergence("unexplained_jump", 0, reason)
+    divergence_reason = f"no single score explains {claim.long_term:.4f}"
+    return Divergence("unexplained_jump", 0, divergence_reason)
 
 
 _ScoresByGroup = Mapping[int, Sequence[ScoreEntry]]
@@ -115,11 +117,13 @@ def find_swapped_scores(
             if entry.rank is None or other_entry.rank is None or other_entry.score == entry.score:
                 continue
             if claim.matches_scores([*scores[:index], other_entry.score, *scores[index + 1 :]]):
-                reason = (
+                divergence_reason = (
                     f"rank {other_entry.rank} ({other_entry.score}) instead of {entry.rank} "
                     f"({entry.score})"
                 )
-                yield Divergence("rank", entry.at.log, f"{reason}, task {entry.task[:10]}")
+                yield Divergence(
+                    "rank", entry.at.log, f"{divergence_reason}, task {entry.task[:10]}"
+                )
 
 
 def _find_missing_zeros(
@@ -130,8 +134,8 @@ def _find_missing_zeros(
     scores = [score_entry.score for score_entry in node.scores]
     for index, entry in enumerate(node.scores):
         if entry.rank is None and claim.matches_scores([*scores[:index], *scores[index + 1 :]]):
-            reason = f"no 0 for the member that timed out, task {entry.task[:10]}"
-            yield Divergence("missing_zero", entry.at.log, reason)
+            divergence_reason = f"no 0 for the member that timed out, task {entry.task[:10]}"
+            yield Divergence("missing_zero", entry.at.log, divergence_reason)
 
 
 def _find_changed_scores(
@@ -153,8 +157,8 @@ def _find_unseen_scores(
     scores = [entry.score for entry in node.scores]
     for score in (RELAY.absent_score, *RELAY.rank_scores):
         if claim.matches_scores([*scores, score]):
-            reason = f"one more score of {score}, which no row gives"
-            yield Divergence("unexplained_jump", node.rows[-1], reason)
+            divergence_reason = f"one more score of {score}, which no row gives"
+            yield Divergence("unexplained_jump", node.rows[-1], divergence_reason)
 
 
 def find_restart_spans(node: DerivedNode, claim: RelayClaim) -> list[tuple[int, int]]:
@@ -162,8 +166,8 @@ def find_restart_spans(node: DerivedNode, claim: RelayClaim) -> list[tuple[int, 
     scores = [entry.score for entry in node.scores]
     spans = []
     for index in range(1, len(scores) + 1):
-        reseeded = reseed_pool(bytes(scores[:index][-RELAY.pool_size :]), RELAY)
-        if claim.matches_scores([*reseeded, *scores[index:]]):
+        reseeded_pool = reseed_pool(bytes(scores[:index][-RELAY.pool_size :]), RELAY)
+        if claim.matches_scores([*reseeded_pool, *scores[index:]]):
             next_row = node.scores[index].at.log if index < len(scores) else 1 << 62
             spans.append((max(node.scores[index - 1].at.log, claim.after_row), next_row))
     return [span for span in spans if span[0] < span[1]]
@@ -177,8 +181,10 @@ def find_common_restart(spans: Sequence[Sequence[tuple[int, int]]]) -> Divergenc
             any(after_row <= start_row < until_row for after_row, until_row in node_spans)
             for node_spans in spans
         ):
-            reason = f"{len(spans)} nodes fit pools that were lost after this row, and reseeded"
-            return Divergence("restart", start_row, reason)
+            divergence_reason = (
+                f"{len(spans)} nodes fit pools that were lost after this row, and reseeded"
+            )
+            return Divergence("restart", start_row, divergence_reason)
     return None
 
 
@@ -186,18 +192,18 @@ def find_reliability_divergence(
     node: DerivedNode, health: float, slack: float, time: int
 ) -> Divergence:
     """Return the earliest change whose omission explains the relay's reliability value."""
-    candidates = [
+    member_changes = [
         stored_change for stored_change in node.changes if stored_change.at.log >= node.joined_at
     ]
-    for index, change in enumerate(candidates):
-        remaining = [*candidates[:index], *candidates[index + 1 :]]
+    for index, change in enumerate(member_changes):
+        other_changes = [*member_changes[:index], *member_changes[index + 1 :]]
         if (
             change.task is not None
-            and abs(_replay_reliability(remaining, time) / UNIT - health) <= slack
+            and abs(_replay_reliability(other_changes, time) / UNIT - health) <= slack
         ):
-            kind = "penalty" if change.cause in _PENALTIES else "boost"
-            reason = f"H equals the relay's without this {kind}, task {change.task[:10]}"
-            return Divergence(kind, change.at.log, reason)
+            change_kind = "penalty" if change.cause in _PENALTIES else "boost"
+            reason = f"H equals the relay's without this {change_kind}, task {change.task[:10]}"
+            return Divergence(change_kind, change.at.log, reason)
     return Divergence("penalty", 0, f"no single penalty or boost explains H {health:.4f}")
 
 

@@ -59,18 +59,18 @@ def find_health_divergence(
     `health` is the derived reliability at the poll.
     """
     relay_now = poll.relay_now
-    figure = poll.figures[node.address]
-    relay_health = factors.compute_reliability(figure.measured_at)
+    node_figure = poll.figures[node.address]
+    relay_reliability = factors.compute_reliability(node_figure.measured_at)
     slack = compute_reliability_tolerance(health) + factors.slack / factors.long_term
-    if abs(health - relay_health) > slack:
-        return find_reliability_divergence(node, relay_health, slack, relay_now)
-    if _is_exclusion_uncertain(node, health) or figure.stake_score == 0:
+    if abs(health - relay_reliability) > slack:
+        return find_reliability_divergence(node, relay_reliability, slack, relay_now)
+    if _is_exclusion_uncertain(node, health) or node_figure.stake_score == 0:
         return None
-    if node.is_member and figure.is_excluded != node.is_excluded_at(relay_now):
-        state_text = "excluded" if figure.is_excluded else "not excluded"
+    if node.is_member and node_figure.is_excluded != node.is_excluded_at(relay_now):
+        state_text = "excluded" if node_figure.is_excluded else "not excluded"
         # Reliability never changed, so there is no row at which the node diverges.
-        row = node.changes[-1].at.log if node.changes else 0
-        return Divergence("exclusion", row, f"the relay reports it as {state_text}")
+        last_change_row = node.changes[-1].at.log if node.changes else 0
+        return Divergence("exclusion", last_change_row, f"the relay reports it as {state_text}")
     return None
 
 
@@ -169,27 +169,30 @@ class _PollComparison:
         previous_figure = (
             None if self.previous_poll is None else self.previous_poll.figures.get(node.address)
         )
-        figure = self.poll.figures.get(node.address)
-        if self.previous_poll is None or previous_figure is None or figure is None:
+        node_figure = self.poll.figures.get(node.address)
+        if self.previous_poll is None or previous_figure is None or node_figure is None:
             return None
         has_rows = node.has_rows_between(
             self.previous_poll.last_id_before, self.poll.last_id_after
         )
-        return None if has_rows else derive_quality_factors(previous_figure, figure)
+        return None if has_rows else derive_quality_factors(previous_figure, node_figure)
 
     def derive_factors_from_one_poll(self, node: DerivedNode) -> QualityFactors | None:
         """Return the factors from this poll and the derived reliability, or None if not known."""
-        figure = self.poll.figures.get(node.address)
+        node_figure = self.poll.figures.get(node.address)
         has_rows = node.has_rows_between(self.poll.last_id_before, self.poll.last_id_after)
-        if figure is None or has_rows or not node.has_known_times:
+        if node_figure is None or has_rows or not node.has_known_times:
             return None
-        health = node.compute_reliability(self.poll.relay_now)
-        min_health = health - compute_reliability_tolerance(health)
+        reliability = node.compute_reliability(self.poll.relay_now)
+        min_health = reliability - compute_reliability_tolerance(reliability)
         if min_health <= 0:
             return None
-        long_term = figure.quality / health
+        long_term = node_figure.quality / reliability
         return QualityFactors(
-            long_term, health, figure.measured_at, figure.quality / min_health - long_term
+            long_term,
+            reliability,
+            node_figure.measured_at,
+            node_figure.quality / min_health - long_term,
         )
 
 
@@ -248,18 +251,18 @@ def _judge_by_polls(
         factors = None if derived_node is None else derive_factors(comparison, derived_node)
         if derived_node is None or factors is None:
             continue
-        audit = _compare_node(derived_node, factors, comparison, agreed_row)
-        judged_node = audit, derived_node
-        if audit.verdict is Verdict.DIFFERS:
+        node_audit = _compare_node(derived_node, factors, comparison, agreed_row)
+        judged_node = node_audit, derived_node
+        if node_audit.verdict is Verdict.DIFFERS:
             break
         agreed_row = (
-            comparison.poll.last_id_before if audit.verdict is Verdict.AGREES else agreed_row
+            comparison.poll.last_id_before if node_audit.verdict is Verdict.AGREES else agreed_row
         )
     return judged_node
 
 
 def _build_unproven_audit(node: DerivedNode) -> NodeAudit:
-    lowest, highest = node.compute_long_term_score_bounds()
+    lowest_score, highest_score = node.compute_long_term_score_bounds()
     return NodeAudit(
         node=node.address,
         verdict=Verdict.UNPROVEN,
@@ -270,8 +273,8 @@ def _build_unproven_audit(node: DerivedNode) -> NodeAudit:
         excluded=False,
         groups=len(node.scores),
         zeros=node.derived_count,
-        lowest=lowest,
-        highest=highest,
+        lowest=lowest_score,
+        highest=highest_score,
         why="it has rows between all polls, or the relay does not list it",
     )
 
@@ -280,12 +283,12 @@ def _compare_node(
     node: DerivedNode, factors: QualityFactors, comparison: _PollComparison, agreed_row: int
 ) -> NodeAudit:
     relay_now = comparison.poll.relay_now
-    health = node.compute_reliability(relay_now) if node.has_known_times else None
+    own_reliability = node.compute_reliability(relay_now) if node.has_known_times else None
     audit = replace(
         _build_unproven_audit(node),
         theirs=factors.long_term,
         slack=factors.slack,
-        our_health=health,
+        our_health=own_reliability,
         their_health=factors.compute_reliability(
             comparison.poll.figures[node.address].measured_at
         ),
@@ -307,10 +310,12 @@ def _compare_node(
         if _is_pool_ambiguous(node):
             return replace(audit, why=f"groups near row {node.ambiguous_at} are ambiguous")
         claim = RelayClaim(factors.long_term, factors.slack, agreed_row)
-        parting = find_score_divergence(node, claim, group_scores(comparison.derived.nodes))
-        return replace(audit, verdict=Verdict.DIFFERS, parting=parting)
-    if health is not None:
-        divergence = find_health_divergence(node, factors, health, comparison.poll)
+        score_divergence = find_score_divergence(
+            node, claim, group_scores(comparison.derived.nodes)
+        )
+        return replace(audit, verdict=Verdict.DIFFERS, parting=score_divergence)
+    if own_reliability is not None:
+        divergence = find_health_divergence(node, factors, own_reliability, comparison.poll)
         if divergence is not None:
             return replace(audit, verdict=Verdict.DIFFERS, parting=divergence)
     return replace(audit, verdict=Verdict.AGREES)

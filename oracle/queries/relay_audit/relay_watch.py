@@ -51,10 +51,10 @@ def derive_quality_factors(
     if elapsed_seconds <= timing_slack or quality_gain < -_ROUNDING_TOLERANCE:
         return None
     closed_fraction = -math.expm1(-elapsed_seconds / RELAY.tau_seconds)
-    initial_gap = max(0.0, quality_gain) / closed_fraction
-    long_term = first_figure.quality + initial_gap
+    initial_score_gap = max(0.0, quality_gain) / closed_fraction
+    long_term = first_figure.quality + initial_score_gap
     slack = (
-        initial_gap * timing_slack / (elapsed_seconds - timing_slack)
+        initial_score_gap * timing_slack / (elapsed_seconds - timing_slack)
         + _ROUNDING_TOLERANCE / closed_fraction
     )
     if not 0 < long_term <= 1 + slack:
@@ -168,11 +168,11 @@ class RelayWatch:
         after_id = 0 if is_first else max(0, self.last_id - _OVERLAP_ROWS)
         is_complete = False
         while not is_complete:
-            answer = self.feed_client.poll(after_id, self.page_rows)
-            for row in answer.rows:
-                self._store_row(row, answer.feed_time, is_first=is_first)
-            is_complete = answer.is_complete
-            after_id = answer.rows[-1].id if answer.rows else after_id
+            poll_response = self.feed_client.poll(after_id, self.page_rows)
+            for row in poll_response.rows:
+                self._store_row(row, poll_response.feed_time, is_first=is_first)
+            is_complete = poll_response.is_complete
+            after_id = poll_response.rows[-1].id if poll_response.rows else after_id
 
     def _store_row(self, row: FeedRow, now: int, *, is_first: bool) -> None:
         stored_row = self.rows.setdefault(row.id, row)

@@ -129,7 +129,7 @@ def verify_draw(
             raise InputError("nothing is indexed yet; there is no draw to verify")
         if stored_task is None or stored_task.created_at is None:
             raise InputError(f"task {task} was not created up to block {cursor.number}")
-        recorded = uow.draws.list_for_task(task)
+        stored_draws = uow.draws.list_for_task(task)
         end_position = stored_task.started_at or stored_task.ended_at
         last_block = cursor.number if end_position is None else end_position.block - 1
         events = list(
@@ -137,12 +137,14 @@ def verify_draw(
         )
         stored_blocks = _load_blocks(uow, settings.start_block, last_block)
     headers = HeaderReader(chain, stored_blocks, last_block)
-    redrawing = Redrawer(settings, headers)
-    outcomes = redrawing.iter_draws_and_starts(last_block, events)
+    redrawer = Redrawer(settings, headers)
+    draws_and_starts = redrawer.iter_draws_and_starts(last_block, events)
     drawings = [
-        drawing for drawing in outcomes if isinstance(drawing, TaskDraw) and drawing.task == task
+        drawing
+        for drawing in draws_and_starts
+        if isinstance(drawing, TaskDraw) and drawing.task == task
     ]
-    drawn_node = redrawing.active_draws.get(task)
+    drawn_node = redrawer.active_draws.get(task)
     verdict, reason = _judge_task_start(stored_task, drawn_node, settings.start_block)
     return DrawCheckAnswer(
         task=task,
@@ -153,7 +155,7 @@ def verify_draw(
         active=drawn_node is not None,
         started_by=stored_task.node,
         started_block=None if stored_task.started_at is None else stored_task.started_at.block,
-        recorded=[RecordedDrawEntry.model_validate(draw) for draw in recorded],
+        recorded=[RecordedDrawEntry.model_validate(draw) for draw in stored_draws],
     )
 
 
@@ -214,17 +216,21 @@ def _judge_task_start(
 ) -> tuple[DrawVerdict, str]:
     if task.started_at is None:
         if task.ending is not None:
-            reason = f"it ended ({task.ending}) without having started"
-            return DrawVerdict.NOT_DISPATCHED, reason
+            verdict_reason = f"it ended ({task.ending}) without having started"
+            return DrawVerdict.NOT_DISPATCHED, verdict_reason
         drawn_text = "no node is drawn yet" if drawn_node is None else f"{drawn_node} is drawn"
         return DrawVerdict.WAITING, f"it has not started; {drawn_text}"
     started_text = f"{task.node} started it in block {task.started_at.block}"
     if task.started_at.block <= start_block:
-        reason = f"{started_text}, and nothing is drawn up to dispatch.start_block {start_block}"
-        return DrawVerdict.NOT_DISPATCHED, reason
+        verdict_reason = (
+            f"{started_text}, and nothing is drawn up to dispatch.start_block {start_block}"
+        )
+        return DrawVerdict.NOT_DISPATCHED, verdict_reason
     if is_started_at_creation(task):
-        reason = f"{started_text}, in the transaction that created it: system tasks are not drawn"
-        return DrawVerdict.NOT_DISPATCHED, reason
+        verdict_reason = (
+            f"{started_text}, in the transaction that created it: system tasks are not drawn"
+        )
+        return DrawVerdict.NOT_DISPATCHED, verdict_reason
     if drawn_node == task.node:
         return DrawVerdict.AGREES, f"{started_text}, as drawn"
     actual_text = "no draw was active" if drawn_node is None else f"{drawn_node} was drawn"

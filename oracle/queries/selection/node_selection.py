@@ -78,21 +78,21 @@ def run_selection(
     weights = [
         (verdict.node, verdict.weight) for verdict in verdicts if verdict.weight is not None
     ]
-    total = sum(weight for _, weight in weights)
-    drawn, trio = _draw_nodes(policy, task, policy_input, weights, seed, draw_count)
+    total_weight = sum(weight for _, weight in weights)
+    drawn_nodes, trio = _draw_nodes(policy, task, policy_input, weights, seed, draw_count)
     return Selection(
         policy=policy.name,
         version=policy.version,
         task=task,
         chances=[
-            (verdict, _compute_draw_probability(verdict, total, len(weights)))
+            (verdict, _compute_draw_probability(verdict, total_weight, len(weights)))
             for verdict in verdicts
         ],
-        total_weight=total or len(weights),
+        total_weight=total_weight or len(weights),
         seed=seed,
-        drawn=drawn,
+        drawn=drawn_nodes,
         trio=trio,
-        predownloads=_plan_predownloads(policy, task, snapshot, drawn),
+        predownloads=_plan_predownloads(policy, task, snapshot, drawn_nodes),
     )
 
 
@@ -139,10 +139,12 @@ def _plan_predownloads(
 ) -> list[Predownload] | None:
     if not isinstance(policy, CrynuxPolicy):
         return None
-    now = PolicyInput(snapshot.nodes, snapshot.rules, snapshot.time)
-    nodes = simulate_planned_downloads(now, snapshot.planned_downloads)
+    current_input = PolicyInput(snapshot.nodes, snapshot.rules, snapshot.time)
+    nodes = simulate_planned_downloads(current_input, snapshot.planned_downloads)
     busy_nodes = {
         drawn_node.node: replace(nodes[drawn_node.node], running=1) for drawn_node in drawn
     }
-    network_after = replace(now, nodes={**nodes, **busy_nodes}, reserved=frozenset(busy_nodes))
+    network_after = replace(
+        current_input, nodes={**nodes, **busy_nodes}, reserved=frozenset(busy_nodes)
+    )
     return plan_predownloads(task, network_after, policy.weighting, policy.spread)

@@ -231,8 +231,10 @@ def build_queue_answer(
         ValueError: alpha is not above 0.
     """
     is_legacy = isinstance(policy, LegacyPolicy)
-    order_by_value = build_trio_queue if is_legacy else build_queue
-    queue_entries = order_by_value(snapshot.waiting, snapshot.group_tasks, pricing.compute_value)
+    build_sorted_queue = build_trio_queue if is_legacy else build_queue
+    queue_entries = build_sorted_queue(
+        snapshot.waiting, snapshot.group_tasks, pricing.compute_value
+    )
     queued_tasks = {task.key for entry in queue_entries for task in entry.tasks}
     return QueueAnswer(
         as_of=build_snapshot_time(snapshot),
@@ -294,13 +296,13 @@ def _build_queue_capacity(
         )
         for entry in reversed(queue[max_tasks - 1 :])
     )
-    dropped = dict.fromkeys(
+    dropped_keys = dict.fromkeys(
         key
         for drop in drops
         if drop is not None and snapshot.drawn_node_by_task.keys().isdisjoint(drop.tasks)
         for key in drop.tasks
     )
-    return QueueCapacity(members=members, max_tasks=max_tasks, dropped_next=list(dropped))
+    return QueueCapacity(members=members, max_tasks=max_tasks, dropped_next=list(dropped_keys))
 
 
 class _Fit(NamedTuple):
@@ -332,23 +334,23 @@ def _build_queue_offer(
         )
     node = replace(stored_node, running=0)
     nodes = {**snapshot.nodes, address: node}
-    network = PolicyInput(nodes, snapshot.rules, snapshot.time)
+    policy_input = PolicyInput(nodes, snapshot.rules, snapshot.time)
     follower = policy.create_follower()
     is_pocket = isinstance(follower, PocketFollower)
     unfit_reason = (
         _find_pocket_unfit_reason(node)
         if is_pocket
-        else find_unavailability_reason(node, network.time, network.rules)
+        else find_unavailability_reason(node, policy_input.time, policy_input.rules)
     )
     if unfit_reason is not None:
         return QueueOffer(node=address, why_not=unfit_reason, takes=None, heads=[])
     if isinstance(follower, PocketFollower):
-        check_fit = _make_pocket_fit_check(follower, node, network)
+        check_fit = _make_pocket_fit_check(follower, node, policy_input)
     elif isinstance(policy, LegacyPolicy):
-        check_fit = _make_trio_fit_check(node, network)
+        check_fit = _make_trio_fit_check(node, policy_input)
     else:
         weighting = policy.weighting if isinstance(policy, CrynuxPolicy) else CRYNUX_WEIGHTING
-        check_fit = _make_crynux_fit_check(node, network, weighting)
+        check_fit = _make_crynux_fit_check(node, policy_input, weighting)
     fits = [
         (entry, _evaluate_entry_fit(entry, address, snapshot.drawn_node_by_task, check_fit))
         for entry in queue_entries
@@ -448,17 +450,17 @@ def _make_trio_fit_check(freed_node: Node, network: PolicyInput) -> _FitCheck:
     candidacy_by_query: dict[tuple[Requirement, bool, frozenset[Address]], CandidateGroups] = {}
 
     def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:
-        query = (build_requirement(entry.task), is_gpt_task(entry.task), taken_nodes)
-        if query not in candidacy_by_query:
-            candidacy_by_query[query] = find_candidate_groups(
+        candidacy_key = (build_requirement(entry.task), is_gpt_task(entry.task), taken_nodes)
+        if candidacy_key not in candidacy_by_query:
+            candidacy_by_query[candidacy_key] = find_candidate_groups(
                 entry.task, replace(network, reserved=taken_nodes)
             )
-        candidacy = candidacy_by_query[query]
+        candidacy = candidacy_by_query[candidacy_key]
         address = freed_node.address
         for gpu, nodes in candidacy.groups.items():
-            partners = [node.address for node in nodes if node.address != address]
-            if len(partners) < len(nodes):
-                return _Fit(None, partners, None if gpu is None else gpu.text)
+            other_nodes = [node.address for node in nodes if node.address != address]
+            if len(other_nodes) < len(nodes):
+                return _Fit(None, other_nodes, None if gpu is None else gpu.text)
         return _Fit(candidacy.reason_by_node.get(address))
 
     return check

@@ -63,8 +63,10 @@ def build_snapshot_time(snapshot: NetworkSnapshot) -> SnapshotTime:
 
 
 def build_requirements(task: Task) -> TaskRequirements:
-    names = TaskRequirements.model_fields.keys() - {"task"}
-    return TaskRequirements(task=task.key, **{name: getattr(task, name) for name in names})
+    requirement_names = TaskRequirements.model_fields.keys() - {"task"}
+    return TaskRequirements(
+        task=task.key, **{name: getattr(task, name) for name in requirement_names}
+    )
 
 
 class CandidateEntry(ApiModel):

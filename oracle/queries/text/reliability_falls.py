@@ -18,7 +18,7 @@ def name_falls(causes: Iterable[ReliabilityCause] = ()) -> str:
 
 def count_falls(causes: Iterable[ReliabilityCause]) -> str:
     """Return the number of events of each cause: `two timeouts`."""
-    count_by_cause = Counter(causes)
+    fall_count_by_cause = Counter(causes)
     return format_enumeration([
-        format_count(count, CAUSES[cause].noun) for cause, count in count_by_cause.items()
+        format_count(count, CAUSES[cause].noun) for cause, count in fall_count_by_cause.items()
     ])  # fmt: skip

@@ -177,13 +177,13 @@ def _format_kickouts(status: OperatorStatus) -> str:
     refused = status.kickouts_refused
     refused_text = f", {refused} refused by the network" if refused else ""
     accused = status.kickouts_accused
-    counts = f"{status.kickouts_due} due, {len(accused)} accused{refused_text}"
+    counts_text = f"{status.kickouts_due} due, {len(accused)} accused{refused_text}"
     if not accused:
-        return counts
+        return counts_text
     ready_at, node = min((kickout.ready_at or 0, kickout.node) for kickout in accused)
     is_ready = status.head_time is not None and status.head_time >= ready_at
-    state = "ready since" if is_ready else "ready at"
-    return f"{counts}, the first {node}, {state} {format_block_time(ready_at)}"
+    readiness_text = "ready since" if is_ready else "ready at"
+    return f"{counts_text}, the first {node}, {readiness_text} {format_block_time(ready_at)}"
 
 
 def _format_endpoint(endpoint: EndpointView) -> str:
@@ -205,10 +205,10 @@ def _format_task_lines(status: OperatorStatus, *, has_dispatch: bool) -> Lines:
         oldest_text = "" if oldest_block is None else f", the oldest of block {oldest_block}"
         yield "draws", f"{status.draws_standing} active{oldest_text}"
     if has_dispatch:
-        account = status.dispatcher
+        dispatcher = status.dispatcher
         yield (
             "dispatcher",
-            "no key: no task is started" if account is None else account.to_text(),
+            "no key: no task is started" if dispatcher is None else dispatcher.to_text(),
         )
 
 
@@ -224,8 +224,10 @@ def _format_provider_warning(source: ChainSource) -> list[Line]:
     """Return a warning line if a single provider could forge the chain unnoticed."""
     if count_providers(source) > 1:
         return []
-    count = len(source.get_providers())
-    provider_text = "one endpoint" if count == 1 else f"one provider ({count} endpoints)"
+    provider_count = len(source.get_providers())
+    provider_text = (
+        "one endpoint" if provider_count == 1 else f"one provider ({provider_count} endpoints)"
+    )
     risk_text = f"there is only {provider_text}, so a forged chain would go unnoticed"
     return [("witness", f"unwitnessed: {risk_text}; add another provider to [chain] endpoints")]
 

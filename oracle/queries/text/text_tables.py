@@ -44,8 +44,12 @@ def sanitize_text(text: str, max_length: int = _MAX_TEXT_LENGTH) -> str:
     Control characters, line ends and direction marks are shown as Python escapes them, so that a
     name can neither move the cursor nor hide the text after it.
     """
-    shown = escape_unprintable(text)
-    return shown if len(shown) <= max_length else f"{shown[: max_length - 1]}…"
+    printable_text = escape_unprintable(text)
+    return (
+        printable_text
+        if len(printable_text) <= max_length
+        else f"{printable_text[: max_length - 1]}…"
+    )
 
 
 def format_utc(unix_time: int, time_format: str) -> str:
@@ -81,8 +85,8 @@ def build_table(
     def format_cell(row: "BaseModel", name: str) -> str:
         if name in format_by_field:
             return format_by_field[name](row)
-        value = getattr(row, name)
-        return "-" if value is None else str(value)
+        cell_value = getattr(row, name)
+        return "-" if cell_value is None else str(cell_value)
 
     return [*columns.values()], ([format_cell(row, name) for name in columns] for row in rows)
 
@@ -110,16 +114,18 @@ def format_table(
 
     No cell is cut. Addresses and keys are not wrapped, other cells wrap at `width` columns.
     """
-    table = [columns, *rows]
-    widths = [max(map(_count_terminal_columns, column)) for column in zip(*table, strict=True)]
-    wrapped = [index for index, name in enumerate(columns) if name not in _NO_WRAP_COLUMNS]
-    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-    for _ in range(excess if wrapped else 0):
-        widest = max(wrapped, key=lambda index: widths[index])
-        widths[widest] = max(1, widths[widest] - 1)
+    table_rows = [columns, *rows]
+    widths = [
+        max(map(_count_terminal_columns, column)) for column in zip(*table_rows, strict=True)
+    ]
+    wrapped_columns = [index for index, name in enumerate(columns) if name not in _NO_WRAP_COLUMNS]
+    excess_width = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    for _ in range(excess_width if wrapped_columns else 0):
+        widest_column = max(wrapped_columns, key=lambda index: widths[index])
+        widths[widest_column] = max(1, widths[widest_column] - 1)
     is_left = [name in left_columns or name in _NO_WRAP_COLUMNS for name in columns]
     lines = []
-    for row in table:
+    for row in table_rows:
         cells = [_wrap_cell(cell, size) for cell, size in zip(row, widths, strict=True)]
         for parts in zip_longest(*cells, fillvalue=""):
             aligned = map(_align_cell, parts, widths, is_left)

@@ -29,8 +29,8 @@ class EndpointList:
         for position, endpoint in enumerate(endpoints, 1):
             # URLs that differ only in their keys have the same name, so the position is added to
             # tell them apart.
-            is_duplicate = endpoint.name in seen_names
-            name = f"{endpoint.name}#{position}" if is_duplicate else endpoint.name
+            is_repeated_name = endpoint.name in seen_names
+            name = f"{endpoint.name}#{position}" if is_repeated_name else endpoint.name
             endpoint.rename(name)
             seen_names.add(name)
             endpoint.health.is_sole = len(endpoints) == 1

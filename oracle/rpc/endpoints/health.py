@@ -116,8 +116,8 @@ class CircuitBreaker:
         """Return the circuit breaker's state at a time."""
         if self._trial_at is None:
             return BreakerState.CLOSED
-        is_free = now >= self._trial_at and now >= self._trial_until
-        return BreakerState.HALF_OPEN if is_free else BreakerState.OPEN
+        is_trial_allowed = now >= self._trial_at and now >= self._trial_until
+        return BreakerState.HALF_OPEN if is_trial_allowed else BreakerState.OPEN
 
     def try_acquire_request_slot(self, now: float) -> bool:
         """Return whether a request may be sent now; a half-open breaker permits one at a time."""
@@ -224,23 +224,23 @@ class EndpointHealth:
             )
         self.rate_limiter.take_tokens(call_count)
         try:
-            results = send()
+            call_results = send()
         except RpcError as error:
             metrics.CALLS.labels(self.name, method, error.kind.value).inc()
             if backoff_seconds <= 0:
                 self._start_backoff_if_needed(error)
             raise
         metrics.CALLS.labels(self.name, method, "answered").inc()
-        refusals = [result for result in results if isinstance(result, CallRefusedError)]
+        refusals = [result for result in call_results if isinstance(result, CallRefusedError)]
         rate_limit_refusal = next(
             (refusal for refusal in refusals if refusal.is_rate_limited), None
         )
         if rate_limit_refusal is not None and backoff_seconds <= 0:
             self._start_backoff_if_needed(rate_limit_refusal)
-        elif len(refusals) < len(results) and backoff_seconds <= 0:
+        elif len(refusals) < len(call_results) and backoff_seconds <= 0:
             self.backoff.reset()
             self.rate_limiter.record_success(call_count)
-        return results
+        return call_results
 
     def get_backoff_seconds(self) -> float:
         """Return the seconds until the transaction manager may use the endpoint, or 0 for now."""
@@ -273,7 +273,7 @@ class EndpointHealth:
             attempt_started_at = self.clock()
             self.rate_limiter.take_tokens(call_count)
             try:
-                result = send()
+                response = send()
             except RpcError as error:
                 metrics.CALLS.labels(self.name, method, error.kind.value).inc()
                 self._record_rate_limit(error)
@@ -289,7 +289,7 @@ class EndpointHealth:
                 self.retry_budget.record_success()
                 self.rate_limiter.record_success(call_count)
                 self._record_success(method, self.clock() - attempt_started_at)
-                return result
+                return response
 
     def _record_failure_and_get_pause(
         self, error: RpcError, retry_count: int, duration_seconds: float
@@ -388,10 +388,10 @@ class EndpointHealth:
 
     def _record_latency(self, method: str, duration_seconds: float) -> float:
         """Add a duration to the moving average of the method, and return the average."""
-        mean = self.latency_by_method.get(method, duration_seconds)
-        mean += _NEWEST_WEIGHT * (duration_seconds - mean)
-        self.latency_by_method[method] = mean
-        return mean
+        mean_latency = self.latency_by_method.get(method, duration_seconds)
+        mean_latency += _NEWEST_WEIGHT * (duration_seconds - mean_latency)
+        self.latency_by_method[method] = mean_latency
+        return mean_latency
 
     def _get_breaker(self, method: str) -> CircuitBreaker:
         return self.breaker_by_method.setdefault(method, CircuitBreaker())

@@ -63,9 +63,11 @@ class RangeSizer:
 
     def record_response(self, blocks: BlockRange, log_count: int, duration_seconds: float) -> None:
         """Adapt the range size to a response."""
-        density = log_count / len(blocks)
+        logs_per_block = log_count / len(blocks)
         with self._lock:
-            self._density += (density - self._density) * (_NEWEST_WEIGHT if self._density else 1)
+            self._density += (logs_per_block - self._density) * (
+                _NEWEST_WEIGHT if self._density else 1
+            )
             if duration_seconds > _SLOW_RESPONSE_SECONDS:
                 self._is_in_slow_start = False
                 self._blocks = max(1, min(self._blocks, len(blocks)) * 4 // 5)
@@ -101,9 +103,9 @@ def _get_suggested_size(blocks: BlockRange, suggested_range: tuple[int, int] | N
     """
     if suggested_range is None:
         return None
-    first, last = suggested_range
-    is_valid = first == blocks.first and first <= last < blocks.last
-    return last - first + 1 if is_valid else None
+    first_block, last_block = suggested_range
+    is_usable_suggestion = first_block == blocks.first and first_block <= last_block < blocks.last
+    return last_block - first_block + 1 if is_usable_suggestion else None
 
 
 # How many times a request may be refused with an ambiguous error before it is given up.
@@ -157,10 +159,10 @@ class LearnedLimits:
         with self._lock:
             if not log_count:
                 return False
-            largest = max(self._recent_log_counts, default=0)
+            largest_log_count = max(self._recent_log_counts, default=0)
             self._recent_log_counts.append(log_count)
             is_limit = self.max_logs is not None and log_count >= self.max_logs
-            return is_limit or log_count >= largest
+            return is_limit or log_count >= largest_log_count
 
     def record_truncation(self, log_count: int) -> bool:
         """Record that a response was truncated; return whether its log count is a new limit."""

@@ -148,21 +148,21 @@ def probe_endpoint(
         fault_text = f"is on chain {chain_id}, but [chain] id is {requirements.chain_id}"
         return Capabilities(chain_id=chain_id, fault=fault_text)
     checkpoint, fault = _compare_with_checkpoints(client, requirements.checkpoints)
-    head = get_header(client, "latest")
-    if head is None:
+    head_block = get_header(client, "latest")
+    if head_block is None:
         raise RpcError(client.name, ErrorKind.NOT_THERE, "no latest block")
-    has_receipts = _returns_list(client, "eth_getBlockReceipts", [head.hash])
+    has_receipts = _returns_list(client, "eth_getBlockReceipts", [head_block.hash])
     return Capabilities(
         chain_id=chain_id,
         client=_try_request(lambda: client.call("web3_clientVersion", [], str)),
-        head=head,
+        head=head_block,
         tags=tuple(tag for tag in TAGS if _try_request(lambda tag=tag: get_header(client, tag))),  # type: ignore[misc]  # mypy cannot infer it
-        has_logs_by_hash=_supports_logs_by_hash(client, requirements, head),
+        has_logs_by_hash=_supports_logs_by_hash(client, requirements, head_block),
         has_block_receipts=has_receipts,
         max_batch_size=_find_max_batch_size(client)
         if previous_capabilities is None
         else client.batch_limit,
-        oldest_log_block=_find_oldest_log_block(client, requirements, head)
+        oldest_log_block=_find_oldest_log_block(client, requirements, head_block)
         if previous_capabilities is None
         else previous_capabilities.oldest_log_block,
         shows_checkpoint=checkpoint,
@@ -175,16 +175,16 @@ def _compare_with_checkpoints(
 ) -> tuple[bool | None, str | None]:
     """Return whether the endpoint has all checkpoints (None if unknown), and the fault if any."""
     blocks = [(get_header(client, checkpoint.number), checkpoint) for checkpoint in checkpoints]
-    fault = next(
+    checkpoint_fault = next(
         (
-            fault
+            checkpoint_fault
             for block, checkpoint in blocks
-            if (fault := find_checkpoint_mismatch(block, checkpoint))
+            if (checkpoint_fault := find_checkpoint_mismatch(block, checkpoint))
         ),
         None,
     )
-    if fault is not None:
-        return False, fault
+    if checkpoint_fault is not None:
+        return False, checkpoint_fault
     return (True if any(block is not None for block, _ in blocks) else None), None
 
 
@@ -230,16 +230,16 @@ def _find_oldest_log_block(
         client, requirements, requirements.first_block
     ):
         return requirements.first_block
-    missing, available = requirements.first_block, head.number
-    if not _has_logs(client, requirements, available):
+    missing_height, available_height = requirements.first_block, head.number
+    if not _has_logs(client, requirements, available_height):
         return None
-    while available - missing > 1:
-        middle = (missing + available) // 2
-        if _has_logs(client, requirements, middle):
-            available = middle
+    while available_height - missing_height > 1:
+        middle_height = (missing_height + available_height) // 2
+        if _has_logs(client, requirements, middle_height):
+            available_height = middle_height
         else:
-            missing = middle
-    return available
+            missing_height = middle_height
+    return available_height
 
 
 def _has_logs(client: JsonRpcClient, requirements: ProbeRequirements, block_number: int) -> bool:

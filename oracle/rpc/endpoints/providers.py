@@ -93,10 +93,10 @@ def get_provider(url: str, provider_by_host: Mapping[str, str] | None = None) ->
     host = _canonicalize_host(host)
     if host == _LOOPBACK:
         return f"{host}:{_get_port(url)}"
-    labels = host.split(".")
-    if _parse_ip_address(host) is not None or labels[-1] in _PRIVATE_SUFFIXES:
+    host_labels = host.split(".")
+    if _parse_ip_address(host) is not None or host_labels[-1] in _PRIVATE_SUFFIXES:
         return host
-    return ".".join(labels[-_REGISTERED_LABELS:])
+    return ".".join(host_labels[-_REGISTERED_LABELS:])
 
 
 def find_repeated_url(
@@ -159,14 +159,14 @@ def _parse_address(
 ) -> tuple[str, str, int, str, str] | None:
     """Return user, canonical host, port, path and query; or None for an invalid URL."""
     try:
-        parts, host, port = urlsplit(url), get_host(url), _get_port(url)
+        url_parts, host, port = urlsplit(url), get_host(url), _get_port(url)
     except ValueError:
         # Ignored here: the endpoint's client reports the invalid URL.
         return None
-    user = parts.netloc.rpartition("@")[0]
+    user_info = url_parts.netloc.rpartition("@")[0]
     if host not in provider_by_host:
         host = _canonicalize_host(host)
-    return user, host, port, parts.path.rstrip("/"), parts.query
+    return user_info, host, port, url_parts.path.rstrip("/"), url_parts.query
 
 
 def _canonicalize_host(host: str) -> str:
@@ -195,5 +195,5 @@ def _parse_ip_address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def _get_port(url: str) -> int:
-    parts = urlsplit(url)
-    return parts.port or (443 if parts.scheme == "https" else 80)
+    url_parts = urlsplit(url)
+    return url_parts.port or (443 if url_parts.scheme == "https" else 80)

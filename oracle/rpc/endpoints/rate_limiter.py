@@ -114,8 +114,8 @@ class RateLimiter:
         with self._lock:
             now = self.clock()
             self._refill_tokens(now)
-            debt = 0.0 if self._tokens > 0 else (1e-3 - self._tokens) / self.rate
-            return max(0.0, self._blocked_until - now, debt)
+            seconds_to_token = 0.0 if self._tokens > 0 else (1e-3 - self._tokens) / self.rate
+            return max(0.0, self._blocked_until - now, seconds_to_token)
 
     def get_blocked_seconds(self) -> float:
         """Return the seconds until the end of the wait after a refusal, ignoring the tokens."""

@@ -83,12 +83,12 @@ class IntentRepository:
             FatalError: another writer has changed the row since it was read.
         """
         journalled_values = {name: value for name, value in values.items() if name != "nonce"}
-        detail = " ".join(
+        journal_detail = " ".join(
             f"{name}={value}" for name, value in journalled_values.items() if value is not None
         )
         self._update_intent_row(intent, new_state, stamp, values)
         self._journal.write(
-            new_state.value, stamp, detail, intent_id=intent.id, nonce=intent.nonce
+            new_state.value, stamp, journal_detail, intent_id=intent.id, nonce=intent.nonce
         )
 
     def mark_mined(self, intent: Intent, outcome: str, stamp: Stamp) -> None:
@@ -213,8 +213,8 @@ class IntentRepository:
         # An intent held with a nonce can no longer be mined: a foreign transaction used the nonce,
         # or the call was already mined without effect.
         is_over = intent.state is IntentState.HELD
-        cancellable = intent if is_over else _require_no_nonce(intent)
-        self.change_state(cancellable, IntentState.CANCELLED, stamp, values)
+        cancellable_intent = intent if is_over else _require_no_nonce(intent)
+        self.change_state(cancellable_intent, IntentState.CANCELLED, stamp, values)
 
     def take_over_unsent(self, account: Account, kinds: Collection[str], stamp: Stamp) -> int:
         """Move unsent calls of these kinds from other accounts to `account`; return their number.
@@ -273,8 +273,8 @@ class IntentRepository:
 
     def list_intents_from_period(self, account: Account, kind: str, first: int) -> list[Intent]:
         """Return the intents of a kind from period `first` on, in any state."""
-        condition = (pub_intent.c.kind == kind) & (pub_intent.c.period >= first)
-        return self._load_intents(_select_intents_of_account(account).where(condition))
+        is_in_periods = (pub_intent.c.kind == kind) & (pub_intent.c.period >= first)
+        return self._load_intents(_select_intents_of_account(account).where(is_in_periods))
 
     def list_newest(
         self, limit: int, state: IntentState | None = None, kind: str | None = None
@@ -318,15 +318,15 @@ class IntentRepository:
 
         Intents with a nonce are kept. The contract rejects their calls, and the receipts show it.
         """
-        stale = self._load_intents(
+        stale_intents = self._load_intents(
             _ALL_INTENTS.where(
                 pub_intent.c.as_of_block > block,
                 pub_intent.c.state.in_([state.value for state in _STATES_WITHOUT_NONCE]),
             )
         )
-        for intent in stale:
+        for intent in stale_intents:
             self.change_state(intent, IntentState.EXPIRED, stamp, {"error_class": "as_of_reorged"})
-        return len(stale)
+        return len(stale_intents)
 
     def _update_intent_row(
         self, intent: Intent, new_state: IntentState, stamp: Stamp, values: Values

@@ -100,9 +100,9 @@ class NonceQueries:
         The result maps each hash to an intent's id: the transaction was signed for this intent, or
         the intent was rebuilt from the transaction.
         """
-        low, high = map(encode_hex, compute_prefix_range(digits, _HASH_BYTES))
-        signed = select(pub_attempt.c.tx_hash, pub_attempt.c.intent_id).where(
-            pub_attempt.c.tx_hash.between(low, high)
+        lowest_hash, highest_hash = map(encode_hex, compute_prefix_range(digits, _HASH_BYTES))
+        attempt_query = select(pub_attempt.c.tx_hash, pub_attempt.c.intent_id).where(
+            pub_attempt.c.tx_hash.between(lowest_hash, highest_hash)
         )
         # Transactions of a lost database have no attempts. Only the text that
         # `record_rebuilt_nonce` writes contains their hashes.
@@ -111,14 +111,17 @@ class NonceQueries:
         )
         intent_by_hash = {
             Hash(text.partition(" ")[0]): int(intent_id)
-            for query, order in ((rebuilt, pub_intent.c.id), (signed, pub_attempt.c.tx_hash))
+            for query, order in (
+                (rebuilt, pub_intent.c.id),
+                (attempt_query, pub_attempt.c.tx_hash),
+            )
             for text, intent_id in self._connection.execute(query.order_by(order).limit(limit))
         }
         return dict(sorted(intent_by_hash.items())[:limit])
 
     def find_vacant_slot(self, account: Account) -> NonceSlot | None:
         """Return the lowest open nonce without a signed transaction or an intent, or None."""
-        is_signed = exists().where(
+        has_attempt = exists().where(
             pub_attempt.c.chain_id == pub_nonce.c.chain_id,
             pub_attempt.c.sender == pub_nonce.c.sender,
             pub_attempt.c.nonce == pub_nonce.c.nonce,
@@ -131,7 +134,7 @@ class NonceQueries:
                 pub_nonce.c.state == NonceState.OPEN.value,
                 (pub_intent.c.state != IntentState.ASSIGNED.value)
                 | (pub_intent.c.nonce != pub_nonce.c.nonce),
-                ~is_signed,
+                ~has_attempt,
             )
             .order_by(pub_nonce.c.nonce)
             .limit(1)
@@ -211,10 +214,12 @@ class NonceQueries:
         cost_by_nonce: dict[int, int] = {}
         for row in self._connection.execute(_COSTS.where(condition)):
             if row.gas_used is not None:
-                cost = row.gas_used * (row.gas_price_wei or 0) + (row.l1_fee_wei or 0)
+                cost_wei = row.gas_used * (row.gas_price_wei or 0) + (row.l1_fee_wei or 0)
             else:
-                cost = max(row.max_cost_wei or 0, (row.gas_limit or 0) * (row.max_fee_wei or 0))
-            cost_by_nonce[row.nonce] = max(cost_by_nonce.get(row.nonce, 0), cost)
+                cost_wei = max(
+                    row.max_cost_wei or 0, (row.gas_limit or 0) * (row.max_fee_wei or 0)
+                )
+            cost_by_nonce[row.nonce] = max(cost_by_nonce.get(row.nonce, 0), cost_wei)
         return cost_by_nonce.values()
 
 

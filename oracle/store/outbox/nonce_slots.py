@@ -112,7 +112,7 @@ class NonceSlotRepository(AttemptQueries):
 
         The bytes belong to the intent that uses the slot at present.
         """
-        seq = len(self.list_attempts(slot))
+        attempt_number = len(self.list_attempts(slot))
         result = self._connection.execute(
             insert(pub_attempt)
             .values(
@@ -120,7 +120,7 @@ class NonceSlotRepository(AttemptQueries):
                 sender=slot.account.address,
                 nonce=slot.nonce,
                 intent_id=slot.intent_id,
-                seq=seq,
+                seq=attempt_number,
                 tx_hash=signed.tx_hash,
                 raw_tx=signed.raw,
                 tx_type=2,
@@ -154,9 +154,11 @@ class NonceSlotRepository(AttemptQueries):
 
         `error` is `class: text`, or None if an endpoint accepted the bytes.
         """
-        error_class, _, text = (error or "").partition(": ")
-        is_first = attempt.sends == 0
-        first_values = {"first_sent_at": stamp.at, "first_sent_block": block} if is_first else {}
+        error_class, _, error_text = (error or "").partition(": ")
+        is_first_send = attempt.sends == 0
+        first_values = (
+            {"first_sent_at": stamp.at, "first_sent_block": block} if is_first_send else {}
+        )
         if error is None and attempt.last_error_class == PauseKind.FUNDS.value:
             # Until now, no mempool had accepted the bytes, so their age is counted from this
             # block.
@@ -171,7 +173,7 @@ class NonceSlotRepository(AttemptQueries):
                     "last_sent_at": stamp.at,
                     "last_sent_block": block,
                     "last_error_class": error_class or None,
-                    "last_error_text": text or None,
+                    "last_error_text": error_text or None,
                 }
             )
         )
@@ -183,7 +185,7 @@ class NonceSlotRepository(AttemptQueries):
             nonce=slot.nonce,
             attempt_id=attempt.id,
         )
-        is_bump = is_first and attempt.reason is not AttemptReason.FIRST
+        is_bump = is_first_send and attempt.reason is not AttemptReason.FIRST
         bump_values: dict[str, str | int | None] = {"last_bump_block": block} if is_bump else {}
         if slot.state is NonceState.OPEN:
             self._update_slot(slot, NonceState.LIVE, **bump_values)
@@ -208,18 +210,20 @@ class NonceSlotRepository(AttemptQueries):
             l1_fee_wei=receipt.l1_fee_wei,
             mined_at=stamp.at,
         )
-        winner = self._require_intent(attempt.intent_id)
+        mined_intent = self._require_intent(attempt.intent_id)
         # If an operator replaced a call with a no-op, the call must not be retried.
-        is_given_up = winner.request.kind == NOOP
-        rival_state = IntentState.CANCELLED if is_given_up else IntentState.SUPERSEDED
+        is_noop = mined_intent.request.kind == NOOP
+        rival_state = IntentState.CANCELLED if is_noop else IntentState.SUPERSEDED
         # End the other intents first, because the index `one_exclusive_call` permits only one
         # intent per `exclusive_key`.
         for rival in self._intents.list_for_nonce(slot.account, slot.nonce):
             if rival.id != attempt.intent_id and rival.state in _RIVAL_STATES:
                 values = {"superseded_by": attempt.intent_id}
                 self._intents.change_state(rival, rival_state, stamp, values)
-        outcome = f"block {receipt.block_number}, {'worked' if receipt.succeeded else 'failed'}"
-        self._intents.mark_mined(winner, outcome, stamp)
+        outcome_text = (
+            f"block {receipt.block_number}, {'worked' if receipt.succeeded else 'failed'}"
+        )
+        self._intents.mark_mined(mined_intent, outcome_text, stamp)
 
     def mark_reorged(self, slot: NonceSlot, stamp: Stamp) -> None:
         """Record that a reorg removed the receipt; the same bytes are sent again."""

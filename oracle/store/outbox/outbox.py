@@ -75,13 +75,13 @@ class AccountRepository:
         Raises:
             FatalError: the account is not enrolled.
         """
-        increment = (
+        increment_statement = (
             update(pub_account)
             .where(_build_account_condition(account))
             .values(next_nonce=pub_account.c.next_nonce + 1)
             .returning(pub_account.c.next_nonce)
         )
-        incremented = self._connection.execute(increment).scalar_one_or_none()
+        incremented = self._connection.execute(increment_statement).scalar_one_or_none()
         if incremented is None:
             raise FatalError(f"account {account.address} is not enrolled in the outbox")
         return int(incremented) - 1
@@ -100,8 +100,8 @@ class AccountRepository:
                 .where(_build_account_condition(account))
                 .values(next_nonce=next_nonce)
             )
-        detail = f"{account.address} from {stored_nonce} to {next_nonce}"
-        self._journal.write("rebuilt", stamp, detail, nonce=next_nonce)
+        journal_detail = f"{account.address} from {stored_nonce} to {next_nonce}"
+        self._journal.write("rebuilt", stamp, journal_detail, nonce=next_nonce)
 
     def find_pause(self, account: Account) -> Pause | None:
         parameters = {"chain": account.chain_id, "account": account.address}
@@ -191,17 +191,17 @@ class NonceGapRepository:
 
 
 def _build_gap_condition(account: Account) -> ColumnElement[bool]:
-    is_signed = exists().where(
+    has_attempt = exists().where(
         pub_attempt.c.chain_id == pub_nonce.c.chain_id,
         pub_attempt.c.sender == pub_nonce.c.sender,
         pub_attempt.c.nonce == pub_nonce.c.nonce,
     )
-    is_over = pub_nonce.c.state == NonceState.FINAL.value
+    is_final = pub_nonce.c.state == NonceState.FINAL.value
     return (
         build_account_condition(account)
-        & is_over
+        & is_final
         & pub_nonce.c.block_number.is_(None)
-        & ~is_signed
+        & ~has_attempt
     )
 
 
@@ -286,10 +286,10 @@ class OutboxStats:
         for row in rows:
             gas_used = row.gas_used or 0
             is_foreign = row.state == NonceState.FOREIGN.value
-            outcome = "success" if row.receipt_status else "reverted"
+            receipt_outcome = "success" if row.receipt_status else "reverted"
             stats.add_finished_nonce(
                 row.kind,
-                "foreign" if is_foreign else outcome,
+                "foreign" if is_foreign else receipt_outcome,
                 gas_used=gas_used,
                 cost_wei=gas_used * (row.gas_price_wei or 0) + (row.l1_fee_wei or 0),
             )
@@ -339,10 +339,10 @@ class OutboxStats:
 
         Times are in unix seconds. Only intents that have not ended are included.
         """
-        waiting = ("planned", "ready", "assigned", "live", "mined", "held")
+        waiting_states = ("planned", "ready", "assigned", "live", "mined", "held")
         rows = self._connection.execute(
             select(pub_intent.c.kind, pub_intent.c.state, func.min(pub_intent.c.updated_at))
-            .where(pub_intent.c.state.in_(waiting))
+            .where(pub_intent.c.state.in_(waiting_states))
             .group_by(pub_intent.c.kind, pub_intent.c.state)
         )
         return {(row[0], row[1]): row[2] for row in rows}

@@ -127,10 +127,10 @@ class Pause(NamedTuple):
         A pause ends automatically if the account lacked ether or a signer refused to sign, but not
         if a signer returned a wrong signature.
         """
-        has_refused = self.kind is PauseKind.SIGNER and not self.reason.startswith(
+        has_signer_refused = self.kind is PauseKind.SIGNER and not self.reason.startswith(
             WRONG_SIGNATURE_PREFIX
         )
-        return has_refused or self.kind is PauseKind.FUNDS
+        return has_signer_refused or self.kind is PauseKind.FUNDS
 
 
 class Account(NamedTuple):

@@ -55,7 +55,7 @@ class SignatureRepository:
         Raises:
             sqlalchemy.exc.IntegrityError: another statement of this round is live.
         """
-        revive = (
+        revive_statement = (
             update(pub_signature)
             .where(
                 pub_signature.c.signer == statement.signer,
@@ -64,7 +64,7 @@ class SignatureRepository:
             )
             .values(expiry_reason=None)
         )
-        if self._connection.execute(revive).rowcount == 0:
+        if self._connection.execute(revive_statement).rowcount == 0:
             self._connection.execute(
                 insert(pub_signature).values(
                     encode_statement_row(statement) | {"signed_at": stamp.at}
@@ -91,11 +91,11 @@ class SignatureRepository:
 
         An earlier embargo that ends later is kept.
         """
-        stored_until = self.find_embargo_end(chain_id, contract, signer)
+        stored_embargo_end = self.find_embargo_end(chain_id, contract, signer)
         row = {"chain_id": chain_id, "contract": contract, "signer": signer, "until": until}
-        if stored_until is None:
+        if stored_embargo_end is None:
             self._connection.execute(insert(signing_embargo).values(row))
-        elif stored_until < until:
+        elif stored_embargo_end < until:
             is_this_embargo = _build_embargo_condition(chain_id, contract, signer)
             self._connection.execute(
                 update(signing_embargo).where(is_this_embargo).values(until=until)

@@ -98,8 +98,8 @@ class CoverageRepository:
 
     def get_current_scope(self) -> IngestScope | None:
         """Return the scope of the windows that are read, or None before the first start."""
-        newest = select(scope.c.text).order_by(scope.c.number.desc()).limit(1)
-        text = self._connection.execute(newest).scalar_one_or_none()
+        newest_query = select(scope.c.text).order_by(scope.c.number.desc()).limit(1)
+        text = self._connection.execute(newest_query).scalar_one_or_none()
         return None if text is None else IngestScope.from_json(text)
 
     def list_scopes(self) -> list[IngestScope]:
@@ -186,21 +186,23 @@ class CoverageRepository:
         self, scope_id: bytes, blocks: BlockRange, endpoint: str, head_block: int
     ) -> None:
         """Record that a second endpoint confirmed the blocks at head `head_block`."""
-        spans = self.list_intervals(scope_id, blocks.first, blocks.last)
-        for span in spans[:1] + spans[1:][-1:]:
+        intervals = self.list_intervals(scope_id, blocks.first, blocks.last)
+        for span in intervals[:1] + intervals[1:][-1:]:
             self.store_interval(
                 scope_id, replace(span, audited_by=endpoint, audited_at=head_block)
             )
         # Intervals that lie entirely within the range rarely have to be merged, so one statement
         # updates them all.
         starts_in_range = coverage.c.first_block.between(blocks.first, blocks.last)
-        is_inside = (
+        is_inside_range = (
             starts_in_range
             & (coverage.c.last_block <= blocks.last)
             & (coverage.c.scope == scope_id)
         )
         self._connection.execute(
-            update(coverage).where(is_inside).values(audited_by=endpoint, audited_at=head_block)
+            update(coverage)
+            .where(is_inside_range)
+            .values(audited_by=endpoint, audited_at=head_block)
         )
 
     def find_lowest_unaudited_interval(
@@ -222,17 +224,25 @@ class CoverageRepository:
             .order_by(coverage.c.first_block)
             .limit(max_blocks)
         )
-        merged: CoverageInterval | None = None
+        merged_interval: CoverageInterval | None = None
         for span in map(decode_coverage_row, self._connection.execute(query)):
-            if merged is None:
-                merged = replace(span, first=max(blocks.first, span.first))
-            elif (span.first, span.endpoint) == (merged.last + 1, merged.endpoint):
-                merged = replace(merged, last=span.last, level=min(merged.level, span.level))
+            if merged_interval is None:
+                merged_interval = replace(span, first=max(blocks.first, span.first))
+            elif (span.first, span.endpoint) == (
+                merged_interval.last + 1,
+                merged_interval.endpoint,
+            ):
+                merged_interval = replace(
+                    merged_interval, last=span.last, level=min(merged_interval.level, span.level)
+                )
             else:
                 break
-        if merged is None:
+        if merged_interval is None:
             return None
-        return replace(merged, last=min(blocks.last, merged.last, merged.first + max_blocks - 1))
+        return replace(
+            merged_interval,
+            last=min(blocks.last, merged_interval.last, merged_interval.first + max_blocks - 1),
+        )
 
     def find_lowest_interval_below_level(
         self, scope_id: bytes, level: VerificationLevel, blocks: BlockRange
@@ -246,16 +256,18 @@ class CoverageRepository:
         row = self._connection.execute(query).one_or_none()
         if row is None or row.first_block > blocks.last:
             return None
-        span = decode_coverage_row(row)
-        return replace(span, first=max(blocks.first, span.first), last=min(blocks.last, span.last))
+        interval = decode_coverage_row(row)
+        return replace(
+            interval, first=max(blocks.first, interval.first), last=min(blocks.last, interval.last)
+        )
 
     def count_blocks_below_level(
         self, scope_id: bytes, level: VerificationLevel, first: int, last: int
     ) -> int:
         """Count the blocks from `first` to `last` that were read below this level."""
         query = _select_below_level(scope_id, level, first).where(coverage.c.first_block <= last)
-        spans = map(decode_coverage_row, self._connection.execute(query))
-        return sum(min(last, span.last) - max(first, span.first) + 1 for span in spans)
+        intervals = map(decode_coverage_row, self._connection.execute(query))
+        return sum(min(last, span.last) - max(first, span.first) + 1 for span in intervals)
 
     def count_unaudited_blocks_below_level(
         self, scope_id: bytes, level: VerificationLevel, last: int
@@ -264,14 +276,14 @@ class CoverageRepository:
         query = _select_below_level(scope_id, level, 0).where(
             coverage.c.first_block <= last, coverage.c.audited_by.is_(None)
         )
-        spans = map(decode_coverage_row, self._connection.execute(query))
-        return sum(min(last, span.last) - span.first + 1 for span in spans)
+        intervals = map(decode_coverage_row, self._connection.execute(query))
+        return sum(min(last, span.last) - span.first + 1 for span in intervals)
 
     def delete_above(self, number: int) -> None:
         """Delete the coverage above block `number`, in every scope."""
         self._connection.execute(delete(coverage).where(coverage.c.first_block > number))
-        overlapping = update(coverage).where(coverage.c.last_block > number)
-        self._connection.execute(overlapping.values(last_block=number))
+        shorten_statement = update(coverage).where(coverage.c.last_block > number)
+        self._connection.execute(shorten_statement.values(last_block=number))
 
     def count_blocks_by_level(self, scope_id: bytes) -> dict[VerificationLevel, int]:
         """Count the covered blocks by verification level."""
@@ -306,8 +318,8 @@ class CoverageRepository:
 
 
 def _select_below_level(scope_id: bytes, level: VerificationLevel, first: int) -> Select[Any]:
-    is_in_reach = (coverage.c.scope == scope_id) & (coverage.c.last_block >= first)
-    return select(coverage).where(is_in_reach, coverage.c.level < level.value)
+    reaches_block = (coverage.c.scope == scope_id) & (coverage.c.last_block >= first)
+    return select(coverage).where(reaches_block, coverage.c.level < level.value)
 
 
 def _encode_coverage_row(scope_id: bytes, span: CoverageInterval) -> Row:

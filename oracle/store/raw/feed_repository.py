@@ -62,8 +62,8 @@ class FeedRepository:
         Raises:
             FatalError: another writer has moved the cursor since it was read.
         """
-        stored = self.get_cursor()
-        if (0 if stored is None else stored.polls) != expected_polls:
+        stored_cursor = self.get_cursor()
+        if (0 if stored_cursor is None else stored_cursor.polls) != expected_polls:
             raise FatalError("another process moved the feed cursor; only one writer is allowed")
         values = asdict(cursor) | {"polls": expected_polls + 1}
         upsert_rows(self._connection, feed_cursor, [(1, *values.values())])
@@ -157,8 +157,8 @@ class FeedRepository:
         """Return the numbers of folded rows and of rows without a block."""
         placed_count = func.count(feed_row.c.block)
         count_query = select(placed_count, func.count() - placed_count).where(feed_row.c.canonical)
-        folded, waiting = self._connection.execute(count_query).one()
-        return folded, waiting
+        folded_count, waiting_count = self._connection.execute(count_query).one()
+        return folded_count, waiting_count
 
     # Faults of the feed.
 

@@ -55,10 +55,10 @@ class LogSources(dict[LogSource, int]):
         self._load_sources()
         if source not in self:
             address, topic = source
-            number = self[source] = len(self) + 1
-            self._source_by_number[number] = source
+            source_number = self[source] = len(self) + 1
+            self._source_by_number[source_number] = source
             self._new_rows.append(
-                (number, decode_hex(address), decode_hex(topic) if topic else b"")
+                (source_number, decode_hex(address), decode_hex(topic) if topic else b"")
             )
         return self[source]
 
@@ -249,11 +249,11 @@ class LogRepository:
         self, positions: Iterable[tuple[int, int]]
     ) -> dict[tuple[int, int], Hash]:
         """Return the transaction of each stored canonical log, by block and log index."""
-        keys = sorted(block << LOG_INDEX_BITS | log_index for block, log_index in positions)
+        log_keys = sorted(block << LOG_INDEX_BITS | log_index for block, log_index in positions)
         hash_by_position = {}
-        for offset in range(0, len(keys), KEYS_PER_QUERY):
+        for offset in range(0, len(log_keys), KEYS_PER_QUERY):
             query = select(_KEY, log_row.c.tx_hash).where(
-                _KEY.in_(keys[offset : offset + KEYS_PER_QUERY])
+                _KEY.in_(log_keys[offset : offset + KEYS_PER_QUERY])
             )
             for key, tx_hash in self._connection.execute(query):
                 position = key >> LOG_INDEX_BITS, key & MAX_LOG_INDEX
@@ -293,8 +293,8 @@ class LogRepository:
 
     def find_highest_block(self) -> int | None:
         """Return the highest block that has a canonical log, or None if there is none."""
-        highest = select(log_block.c.number).order_by(log_block.c.number.desc()).limit(1)
-        return self._connection.execute(highest).scalar_one_or_none()
+        highest_query = select(log_block.c.number).order_by(log_block.c.number.desc()).limit(1)
+        return self._connection.execute(highest_query).scalar_one_or_none()
 
     def count(self, *, canonical: bool = True) -> int:
         """Count the logs by reading the whole table."""
@@ -335,15 +335,15 @@ class LogRepository:
         """Delete the orphans with the keys of these logs, before the caller inserts them again."""
         is_in_range = log_orphan.c.block.between(min(blocks), max(blocks))
         rows = self._connection.execute(select(*_ORPHAN_KEY).where(is_in_range))
-        orphans = {tuple(row) for row in rows}
-        if not orphans:
+        orphan_keys = {tuple(row) for row in rows}
+        if not orphan_keys:
             return
         returning_keys = {
             (log.block, log.index, decode_hex(log.block_hash)) for log in logs
-        } & orphans
-        names = [f"that_{column.name}" for column in _ORPHAN_KEY]
+        } & orphan_keys
+        parameter_names = [f"that_{column.name}" for column in _ORPHAN_KEY]
         if returning_keys:
-            parameters = [dict(zip(names, key, strict=True)) for key in returning_keys]
+            parameters = [dict(zip(parameter_names, key, strict=True)) for key in returning_keys]
             self._connection.execute(delete(log_orphan).where(*_IS_ORPHAN), parameters)
 
     def _move_to_orphans(self, condition: ColumnElement[bool]) -> int:

@@ -98,16 +98,19 @@ class RawChecksums:
         first_span = first // SPAN_BLOCKS
         last_span = min(last, MAX_BLOCK) // SPAN_BLOCKS
         blocks = first_span * SPAN_BLOCKS, (last_span + 1) * SPAN_BLOCKS - 1
-        committed = self._load_stored_checksums(kind, first_span, last_span)
-        before = _sum_hashes_by_span(self._hash_stored_rows(kind, *blocks))
+        committed_checksums = self._load_stored_checksums(kind, first_span, last_span)
+        checksums_before = _sum_hashes_by_span(self._hash_stored_rows(kind, *blocks))
         yield
-        after = _sum_hashes_by_span(self._hash_stored_rows(kind, *blocks))
+        checksums_after = _sum_hashes_by_span(self._hash_stored_rows(kind, *blocks))
         self._apply_changes(
             kind,
             {
-                span: after.get(span, _EMPTY_CHECKSUM).subtract(before.get(span, _EMPTY_CHECKSUM))
-                for span in before.keys() | after.keys()
-                if before.get(span, _EMPTY_CHECKSUM) == committed.get(span, _EMPTY_CHECKSUM)
+                span: checksums_after.get(span, _EMPTY_CHECKSUM).subtract(
+                    checksums_before.get(span, _EMPTY_CHECKSUM)
+                )
+                for span in checksums_before.keys() | checksums_after.keys()
+                if checksums_before.get(span, _EMPTY_CHECKSUM)
+                == committed_checksums.get(span, _EMPTY_CHECKSUM)
             },
         )
 
@@ -126,8 +129,8 @@ class RawChecksums:
         last_span = last // SPAN_BLOCKS
         damaged_spans = []
         for kind in KINDS:
-            committed = self._load_stored_checksums(kind, first_span, last_span)
-            current = _sum_hashes_by_span(
+            committed_checksums = self._load_stored_checksums(kind, first_span, last_span)
+            current_checksums = _sum_hashes_by_span(
                 self._hash_stored_rows(
                     kind, first_span * SPAN_BLOCKS, (last_span + 1) * SPAN_BLOCKS - 1
                 )
@@ -137,9 +140,11 @@ class RawChecksums:
                 if kind == LOGS
                 else set[int]()
             )
-            for span in sorted(committed.keys() | current.keys() | empty_spans):
-                difference = committed.get(span, _EMPTY_CHECKSUM).subtract(
-                    current.get(span, _EMPTY_CHECKSUM)
+            for span in sorted(
+                committed_checksums.keys() | current_checksums.keys() | empty_spans
+            ):
+                difference = committed_checksums.get(span, _EMPTY_CHECKSUM).subtract(
+                    current_checksums.get(span, _EMPTY_CHECKSUM)
                 )
                 if difference != _EMPTY_CHECKSUM or span in empty_spans:
                     blocks = BlockRange(
@@ -165,11 +170,11 @@ class RawChecksums:
                     or min(high_block, indexed.last) > blocks.last
                 ):
                     continue
-                current = _sum_hashes_by_span(
+                current_checksum = _sum_hashes_by_span(
                     self._hash_stored_rows(kind, low_block, high_block)
                 ).get(span, _EMPTY_CHECKSUM)
                 stored = self._load_stored_checksums(kind, span, span).get(span, _EMPTY_CHECKSUM)
-                self._apply_changes(kind, {span: current.subtract(stored)})
+                self._apply_changes(kind, {span: current_checksum.subtract(stored)})
 
     def _load_stored_checksums(self, kind: str, first_span: int, last_span: int) -> ChecksumBySpan:
         columns = raw_checksum.c
@@ -182,19 +187,26 @@ class RawChecksums:
         }
 
     def _apply_changes(self, kind: str, changes: Mapping[int, Checksum]) -> None:
-        moved = {span: change for span, change in changes.items() if change != _EMPTY_CHECKSUM}
-        if not moved:
+        nonzero_changes = {
+            span: change for span, change in changes.items() if change != _EMPTY_CHECKSUM
+        }
+        if not nonzero_changes:
             return
-        stored = self._load_stored_checksums(kind, min(moved), max(moved))
+        stored = self._load_stored_checksums(kind, min(nonzero_changes), max(nonzero_changes))
         rows: list[Row] = []
-        for span, change in moved.items():
-            updated = stored.get(span, _EMPTY_CHECKSUM).add(change)
-            if updated == _EMPTY_CHECKSUM:
+        for span, change in nonzero_changes.items():
+            updated_checksum = stored.get(span, _EMPTY_CHECKSUM).add(change)
+            if updated_checksum == _EMPTY_CHECKSUM:
                 is_stored_span = (raw_checksum.c.kind == kind) & (raw_checksum.c.span == span)
                 self._connection.execute(delete(raw_checksum).where(is_stored_span))
             else:
                 rows.append(
-                    (kind, span, updated.rows, updated.total.to_bytes(_CHECKSUM_BYTES, "big"))
+                    (
+                        kind,
+                        span,
+                        updated_checksum.rows,
+                        updated_checksum.total.to_bytes(_CHECKSUM_BYTES, "big"),
+                    )
                 )
         upsert_rows(self._connection, raw_checksum, rows)
 
@@ -236,8 +248,11 @@ class RawChecksums:
                 }
             for key, tx, source, tx_hash, topics, data in page:
                 block_number = key >> LOG_INDEX_BITS
-                shared = blocks.get(block_number, b"") + sources.get(source, b"")
-                yield block_number, _compute_log_hash(key, tx, shared, tx_hash, topics, data)
+                block_and_source = blocks.get(block_number, b"") + sources.get(source, b"")
+                yield (
+                    block_number,
+                    _compute_log_hash(key, tx, block_and_source, tx_hash, topics, data),
+                )
             if len(page) < _PAGE:
                 return
 
@@ -294,8 +309,11 @@ def _hash_log_rows(
 ) -> HashedRows:
     for key, tx_index, source_index, tx_hash, topics, data in rows:
         block_number = key >> LOG_INDEX_BITS
-        shared = blocks[block_number] + sources[source_index]
-        yield block_number, _compute_log_hash(key, tx_index, shared, tx_hash, topics, data)
+        block_and_source = blocks[block_number] + sources[source_index]
+        yield (
+            block_number,
+            _compute_log_hash(key, tx_index, block_and_source, tx_hash, topics, data),
+        )
 
 
 def compute_row_hash(row: Iterable[Any]) -> int:
@@ -306,11 +324,11 @@ def compute_row_hash(row: Iterable[Any]) -> int:
     parts = []
     for value in row:
         if isinstance(value, (bytes, bytearray, memoryview)):
-            encoded = bytes(value)
+            encoded_value = bytes(value)
         else:
             # Hash booleans as numbers, because SQLite returns them as numbers.
-            encoded = str(int(value) if isinstance(value, bool) else value).encode()
-        parts.append(b"%d:%b" % (len(encoded), encoded))
+            encoded_value = str(int(value) if isinstance(value, bool) else value).encode()
+        parts.append(b"%d:%b" % (len(encoded_value), encoded_value))
     return int.from_bytes(sha256(b"".join(parts)).digest(), "big")
 
 
@@ -322,8 +340,8 @@ def _compute_log_hash(
     topics: Any,  # noqa: ANN401
     data: Any,  # noqa: ANN401
 ) -> int:
-    head = b"%d,%d,%d," % (key, tx_index, len(topics))
-    digest = sha256(b"".join((head, shared, tx_hash, topics, data))).digest()
+    encoded_head = b"%d,%d,%d," % (key, tx_index, len(topics))
+    digest = sha256(b"".join((encoded_head, shared, tx_hash, topics, data))).digest()
     return int.from_bytes(digest, "big")
 
 

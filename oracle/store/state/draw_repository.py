@@ -106,14 +106,14 @@ class DrawRepository:
     def list_voided(self, limit: int) -> list[StoredDraw]:
         """Return the last voided draws, newest first."""
         query = select(draw).where(draw.c.voided_block.is_not(None))
-        order = (draw.c.voided_block.desc(), draw.c.seed_block.desc(), draw.c.task)
-        results = self._connection.execute(query.order_by(*order).limit(limit))
+        order_columns = (draw.c.voided_block.desc(), draw.c.seed_block.desc(), draw.c.task)
+        results = self._connection.execute(query.order_by(*order_columns).limit(limit))
         return [_decode_draw_row(row) for row in results]
 
     def list_newest(self, limit: int) -> list[StoredDraw]:
         """Return the newest draws of all tasks, newest first."""
-        order = draw.c.seed_block.desc(), draw.c.place.desc()
-        query = select(draw).order_by(*order).limit(limit)
+        order_columns = draw.c.seed_block.desc(), draw.c.place.desc()
+        query = select(draw).order_by(*order_columns).limit(limit)
         return [_decode_draw_row(row) for row in self._connection.execute(query)]
 
     def list_for_task(self, task: TaskKey) -> list[StoredDraw]:
@@ -128,10 +128,10 @@ class DrawRepository:
     def load_draws_before(self, block: int) -> tuple[list[StoredDraw], list[TaskKey]]:
         """Return the draws active before a block, and the tasks drawn with that block's hash."""
         voided_block = draw.c.voided_block
-        active = self._select_draws(
+        active_draws = self._select_draws(
             (draw.c.seed_block < block) & (voided_block.is_(None) | (voided_block >= block))
         )
-        return active, [
+        return active_draws, [
             stored_draw.task for stored_draw in self._select_draws(draw.c.seed_block == block)
         ]
 

@@ -157,8 +157,12 @@ class GroupResultRepository:
 
     def list_closed_at(self, positions: Sequence[Position]) -> list[GroupResult]:
         """Return the results of the groups that closed at these positions, oldest first."""
-        keys = [tuple(position) for position in positions]
-        return self._select_results(tuple_(*_RESULT_POSITION).in_(keys)) if keys else []
+        positions_as_tuples = [tuple(position) for position in positions]
+        return (
+            self._select_results(tuple_(*_RESULT_POSITION).in_(positions_as_tuples))
+            if positions_as_tuples
+            else []
+        )
 
     def list_for_scores(
         self, node: Address, first_seq: int, last_seq: int
@@ -187,14 +191,14 @@ class GroupResultRepository:
         `seconds` is the time that the node took to answer; answers in less than a second are left
         out. Up to `limit` groups are returned, newest first.
         """
-        newest = (
+        newest_query = (
             select(*_RESULT_POSITION)
             .where(group_result.c.scored)
             .order_by(*(column.desc() for column in _RESULT_POSITION))
             .limit(limit)
             .subquery()
         )
-        positions = [newest.c[name] for name in Position._fields]
+        positions = [newest_query.c[name] for name in Position._fields]
         is_member = and_(
             *(
                 position == member_column
@@ -203,7 +207,7 @@ class GroupResultRepository:
         )
         rows = self._connection.execute(
             select(*positions, group_member.c.node, group_member.c.elapsed)
-            .join_from(newest, group_member, is_member)
+            .join_from(newest_query, group_member, is_member)
             .where(
                 group_member.c.rank.is_not(None),
                 group_member.c.node.is_not(None),

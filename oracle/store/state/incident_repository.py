@@ -27,22 +27,24 @@ class IncidentRepository:
 
     def load_detector(self) -> IncidentDetector:
         """Return the incident detector as of the newest folded event."""
-        minutes = self._connection.execute(select(end_minute).order_by(end_minute.c.minute))
+        minute_rows = self._connection.execute(select(end_minute).order_by(end_minute.c.minute))
         is_open = incident.c.over_block.is_(None)
         open_rows = self._connection.execute(select(incident).where(is_open))
-        count = self._connection.execute(select(func.max(incident.c.number))).scalar_one()
+        incident_count = self._connection.execute(select(func.max(incident.c.number))).scalar_one()
         return IncidentDetector(
-            map(decode_minute_row, minutes), map(decode_incident_row, open_rows), count or 0
+            map(decode_minute_row, minute_rows),
+            map(decode_incident_row, open_rows),
+            incident_count or 0,
         )
 
     def save_changes(self, rows: IncidentRows) -> None:
         """Write changed rows, and delete rows of minutes that are older than a day."""
-        removed = [{"gone": key} for key, row in rows.minutes.items() if row is None]
-        if removed:
+        delete_parameters = [{"gone": key} for key, row in rows.minutes.items() if row is None]
+        if delete_parameters:
             is_removed = end_minute.c.minute == bindparam("gone")
-            self._connection.execute(delete(end_minute).where(is_removed), removed)
-        kept = [row for row in rows.minutes.values() if row is not None]
-        upsert_rows(self._connection, end_minute, list(map(encode_minute_row, kept)))
+            self._connection.execute(delete(end_minute).where(is_removed), delete_parameters)
+        kept_rows = [row for row in rows.minutes.values() if row is not None]
+        upsert_rows(self._connection, end_minute, list(map(encode_minute_row, kept_rows)))
         incidents = rows.list_incidents().values()
         upsert_rows(self._connection, incident, list(map(encode_incident_row, incidents)))
 
@@ -107,8 +109,12 @@ def decode_minute_row(row: Iterable[Any]) -> EndMinute:
     creator_by_key: dict[bytes | None, Address | None] = {None: None}
     ends_by_key = {}
     for creator, node, key_ends, key_timeouts in decode(packed_ends) if packed_ends else ():
-        text = encode_optional_hex(creator)
-        key = None if text is None else creator_by_key.setdefault(creator, Address(text))
+        creator_text = encode_optional_hex(creator)
+        key = (
+            None
+            if creator_text is None
+            else creator_by_key.setdefault(creator, Address(creator_text))
+        )
         ends_by_key[key, Address(encode_hex(node))] = key_ends, key_timeouts
     return EndMinute(minute, ends, timeouts, ends_by_key)
 
@@ -134,10 +140,10 @@ def decode_incident_row(row: Iterable[Any]) -> Incident:
     found_at = values[:4]
     (found_time, since, until, nodes, timeouts) = values[4:9]
     *over_at, over_time = values[9:]
-    text = encode_optional_hex(creator)
+    creator_text = encode_optional_hex(creator)
     return Incident(
         number=number,
-        creator=None if text is None else Address(text),
+        creator=None if creator_text is None else Address(creator_text),
         found_at=Position(*found_at),
         found_time=found_time,
         since=since,

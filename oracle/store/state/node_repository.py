@@ -98,8 +98,10 @@ class NodeRepository:
 
     def list_addresses_by_prefix(self, digits: str, limit: int) -> list[Address]:
         """Return up to `limit` addresses whose hex begins with `digits`, by address."""
-        low, high = compute_prefix_range(digits, _ADDRESS_BYTES)
-        query = select(node.c.address).where(node.c.address.between(low, high))
+        lowest_address, highest_address = compute_prefix_range(digits, _ADDRESS_BYTES)
+        query = select(node.c.address).where(
+            node.c.address.between(lowest_address, highest_address)
+        )
         rows = self._connection.execute(query.order_by(node.c.address).limit(limit))
         return [Address(encode_hex(address)) for (address,) in rows]
 
@@ -123,8 +125,8 @@ class NodeRepository:
         of a round form a ring. The result is None if there is no node.
         """
         for query in (_SEAT_AT_OR_BELOW, _HIGHEST_SEAT):
-            values = {"address": decode_hex(address), "seat_count": seat_count}
-            seat: int | None = self._connection.execute(query, values).scalar_one_or_none()
+            parameters = {"address": decode_hex(address), "seat_count": seat_count}
+            seat: int | None = self._connection.execute(query, parameters).scalar_one_or_none()
             if seat is not None:
                 return seat
         return None
@@ -238,12 +240,12 @@ def iterate_nodes_as_of(
     """
     query = select(node).where(node.c.changed_at >= blocks.first).order_by(node.c.address)
     for row in connection.execute(query):
-        values = row_after_by_key.get(row.address, tuple(row))
-        if values is None:
+        row_values = row_after_by_key.get(row.address, tuple(row))
+        if row_values is None:
             continue
-        decoded = decode_node_row(values)
-        if blocks.first <= decoded.changed_at <= blocks.last:
-            yield decoded
+        node_as_of = decode_node_row(row_values)
+        if blocks.first <= node_as_of.changed_at <= blocks.last:
+            yield node_as_of
 
 
 def encode_node_row(entry: Node) -> Row:

@@ -45,8 +45,8 @@ class ObjectionRepository:
 
     def list_newest(self, limit: int = 50) -> list[Objected]:
         """Return the newest objections, newest first."""
-        order = [objection.c[name].desc() for name in _POSITION]
-        rows = self._connection.execute(select(objection).order_by(*order).limit(limit))
+        order_columns = [objection.c[name].desc() for name in _POSITION]
+        rows = self._connection.execute(select(objection).order_by(*order_columns).limit(limit))
         return [_decode_objection_row(row) for row in rows]
 
     def list_between(self, blocks: BlockRange) -> list[Objected]:
@@ -58,8 +58,8 @@ class ObjectionRepository:
     def list_for_nodes(self, nodes: Collection[Address]) -> list[Objected]:
         """Return all objections of these nodes, oldest first."""
         query = select(objection).where(objection.c.node.in_([decode_hex(node) for node in nodes]))
-        order = (objection.c.node, objection.c.seq)
-        rows = self._connection.execute(query.order_by(*order))
+        order_columns = (objection.c.node, objection.c.seq)
+        rows = self._connection.execute(query.order_by(*order_columns))
         return [_decode_objection_row(row) for row in rows]
 
     def get(self, node: Address, seq: int) -> Objected | None:

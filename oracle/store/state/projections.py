@@ -81,8 +81,10 @@ class ProjectionRow(NamedTuple):
 
     @property
     def key_text(self) -> str:
-        texts = (encode_hex(part) if isinstance(part, bytes) else str(part) for part in self.key)
-        return " ".join(texts)
+        part_texts = (
+            encode_hex(part) if isinstance(part, bytes) else str(part) for part in self.key
+        )
+        return " ".join(part_texts)
 
 
 class ProjectionRepository:

@@ -148,16 +148,16 @@ class RoundRepository:
         if up_to_time is not None:
             query = query.where(accepted_round.c.time <= up_to_time)
         row = self._connection.execute(query).one_or_none()
-        newest = None if row is None else decode_accepted_row(row)
-        return None if newest is None or self.is_struck(newest.round) else newest
+        newest_round = None if row is None else decode_accepted_row(row)
+        return None if newest_round is None or self.is_struck(newest_round.round) else newest_round
 
     def get_last_round_and_root(self) -> tuple[int, Hash]:
         """Return the number and the root of the last round; a withdrawn root is zero."""
-        newest = self.list_accepted(limit=1)
-        if not newest:
+        newest_rounds = self.list_accepted(limit=1)
+        if not newest_rounds:
             return 0, ZERO_HASH
-        number = newest[0].round
-        return number, ZERO_HASH if self.is_struck(number) else newest[0].root
+        round_number = newest_rounds[0].round
+        return round_number, ZERO_HASH if self.is_struck(round_number) else newest_rounds[0].root
 
     def is_struck(self, number: int) -> bool:
         """Return whether the root of a round was withdrawn (struck)."""
@@ -173,8 +173,11 @@ class RoundRepository:
         query = select(strike).where(strike.c.last_round >= first_round)
         if up_to_block is not None:
             query = query.where(strike.c.block <= up_to_block)
-        order = [strike.c[name] for name in Position._fields]
-        return [decode_strike_row(row) for row in self._connection.execute(query.order_by(*order))]
+        order_columns = [strike.c[name] for name in Position._fields]
+        return [
+            decode_strike_row(row)
+            for row in self._connection.execute(query.order_by(*order_columns))
+        ]
 
     def list_round_signers(self, accepted: RoundAccepted) -> tuple[Address, ...]:
         """Return the signers of a round, or none if its configuration is unknown."""
@@ -216,8 +219,8 @@ class RoundRepository:
 
     def get_contract_settings(self, *, up_to_block: int | None = None) -> ContractSettings:
         """Return the contract's newest settings; a setting that no event has set is None."""
-        order = [contract_setting.c[name] for name in Position._fields]
-        query = select(contract_setting).order_by(*order)
+        order_columns = [contract_setting.c[name] for name in Position._fields]
+        query = select(contract_setting).order_by(*order_columns)
         if up_to_block is not None:
             query = query.where(contract_setting.c.block <= up_to_block)
         settings = ContractSettings()

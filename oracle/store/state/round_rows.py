@@ -158,27 +158,29 @@ def decode_strike_row(row: Any) -> RoundsStruck:  # noqa: ANN401  a row of any d
 
 def encode_setting_row(event: SettingEvent) -> Row:
     name = ""
-    value = list[object]()
+    encoded_value = list[object]()
     match event:
         case LimitsSet():
             name = "limits"
-            value = [*astuple(event.limits)]
+            encoded_value = [*astuple(event.limits)]
         case KickLimitsSet():
             name = "kick_limits"
-            value = [*astuple(event.limits)]
+            encoded_value = [*astuple(event.limits)]
         case SignersSet():
             name = "signers"
-            value = [event.signers, event.quorum]
+            encoded_value = [event.signers, event.quorum]
         case ConfigSet():
             name = "config"
-            value = [event.count, event.digest]
+            encoded_value = [event.count, event.digest]
         case PausedUntil():
             name = "paused_until"
-            value = [event.until]
+            encoded_value = [event.until]
         case _:
             name = _NAME_BY_RULES_EVENT[type(event)]
-            value = [getattr(event, field.name) for field in fields(event)[_POSITION_FIELDS:]]
-    return (*event.at, event.time, name, json.dumps(value))
+            encoded_value = [
+                getattr(event, field.name) for field in fields(event)[_POSITION_FIELDS:]
+            ]
+    return (*event.at, event.time, name, json.dumps(encoded_value))
 
 
 def decode_setting_row(row: Any) -> SettingEvent:  # noqa: ANN401  a row of any driver

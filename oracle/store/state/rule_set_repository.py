@@ -49,11 +49,11 @@ class RuleSetRepository:
         The result is None for unknown rules, and for rules of a release with other fields.
         """
         query = select(rule_set.c.text).where(rule_set.c.sha256 == bytes.fromhex(digest))
-        text = self._connection.execute(query).scalar_one_or_none()
-        if text is None:
+        rules_json = self._connection.execute(query).scalar_one_or_none()
+        if rules_json is None:
             return None
         try:
-            rules = Rules.from_json(text)
+            rules = Rules.from_json(rules_json)
         except ValueError:
             return None
         return rules if identify_rules(rules).sha256 == digest else None

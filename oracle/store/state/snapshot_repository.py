@@ -60,13 +60,13 @@ class SnapshotRepository:
         """Yield the intact snapshots at or below a block, newest first."""
         columns = state_snapshot.c
         query = select(state_snapshot).order_by(columns.block.desc()).limit(1)
-        below = block + 1
+        block_bound = block + 1
         while True:
-            is_match = (columns.block < below) & (columns.made_by == version)
+            is_match = (columns.block < block_bound) & (columns.made_by == version)
             row = self._connection.execute(query.where(is_match)).one_or_none()
             if row is None:
                 return
-            below = row.block
+            block_bound = row.block
             if sha256(row.body).digest() == row.checksum:
                 yield StateSnapshot(row.block, row.logs, row.body)
 
@@ -90,9 +90,9 @@ class SnapshotRepository:
         columns = state_snapshot.c
         delete_foreign = delete(state_snapshot).where(columns.made_by != version)
         self._connection.execute(delete_foreign)
-        size = func.length(columns.body)
+        body_size = func.length(columns.body)
         rows = self._connection.execute(
-            select(columns.block, columns.logs, size).order_by(columns.block)
+            select(columns.block, columns.logs, body_size).order_by(columns.block)
         )
         surplus_blocks = choose_snapshots_to_delete(
             [SnapshotInfo(*row) for row in rows.all()], MAX_TOTAL_BYTES
@@ -110,8 +110,8 @@ class SnapshotRepository:
         """Return the number of snapshots and their total bytes."""
         size = func.coalesce(func.sum(func.length(state_snapshot.c.body)), 0)
         count_query = select(func.count(), size).select_from(state_snapshot)
-        snapshots, total_bytes = self._connection.execute(count_query).one()
-        return int(snapshots), int(total_bytes)
+        snapshot_count, total_bytes = self._connection.execute(count_query).one()
+        return int(snapshot_count), int(total_bytes)
 
 
 def choose_snapshots_to_delete(snapshots: Sequence[SnapshotInfo], max_bytes: int) -> list[int]:
@@ -120,22 +120,22 @@ def choose_snapshots_to_delete(snapshots: Sequence[SnapshotInfo], max_bytes: int
     The snapshot whose removal leaves the smallest gap relative to its age is deleted first, so
     that recent snapshots are dense and old snapshots are sparse.
     """
-    kept = list(snapshots)
+    kept_snapshots = list(snapshots)
     surplus_blocks = list[int]()
-    newest_logs = kept[-1].logs if kept else 0
+    newest_logs = kept_snapshots[-1].logs if kept_snapshots else 0
     while (
-        len(kept) > MIN_KEPT_SNAPSHOTS
-        and sum(snapshot.size_bytes for snapshot in kept) > max_bytes
+        len(kept_snapshots) > MIN_KEPT_SNAPSHOTS
+        and sum(snapshot.size_bytes for snapshot in kept_snapshots) > max_bytes
     ):
-        candidates = range(len(kept) - MIN_KEPT_SNAPSHOTS)
+        candidate_indexes = range(len(kept_snapshots) - MIN_KEPT_SNAPSHOTS)
 
         def weight(index: int) -> float:
-            previous_logs = kept[index - 1].logs if index else 0
-            gap = kept[index + 1].logs - previous_logs
-            return gap / max(1, newest_logs - kept[index].logs)
+            previous_logs = kept_snapshots[index - 1].logs if index else 0
+            merged_gap = kept_snapshots[index + 1].logs - previous_logs
+            return merged_gap / max(1, newest_logs - kept_snapshots[index].logs)
 
-        surplus_index = min(candidates, key=weight)
-        surplus_blocks.append(kept.pop(surplus_index).block)
+        surplus_index = min(candidate_indexes, key=weight)
+        surplus_blocks.append(kept_snapshots.pop(surplus_index).block)
     return surplus_blocks
 
 
@@ -160,7 +160,7 @@ class PackedState(NamedTuple):
 
 def encode_state(state: PackedState) -> bytes:
     """Encode the state; equal states give equal bytes on every database."""
-    parts = (
+    state_parts = (
         sorted(map(encode_node_row, state.nodes)),
         sorted(map(encode_task_row, state.tasks)),
         sorted(map(encode_group_row, state.groups)),
@@ -170,13 +170,13 @@ def encode_state(state: PackedState) -> bytes:
         list(map(encode_incident_row, state.detector.open_incidents)),
         state.detector.incident_count,
     )
-    return zlib.compress(encode(parts), _COMPRESSION)
+    return zlib.compress(encode(state_parts), _COMPRESSION)
 
 
 def decode_state(body: bytes) -> PackedState:
     """Decode a state encoded by `encode_state`."""
-    parts: list[Any] = decode(zlib.decompress(body))
-    nodes, tasks, groups, last, kicks, minutes, incidents, incident_count = parts
+    state_parts: list[Any] = decode(zlib.decompress(body))
+    nodes, tasks, groups, last, kicks, minutes, incidents, incident_count = state_parts
     return PackedState(
         nodes=map(decode_node_row, nodes),
         tasks=map(decode_task_row, tasks),

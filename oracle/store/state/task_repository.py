@@ -62,8 +62,8 @@ class TaskRepository:
 
     def list_keys_by_prefix(self, digits: str, limit: int) -> list[TaskKey]:
         """Return up to `limit` keys whose hex begins with `digits`, by key."""
-        low, high = compute_prefix_range(digits, 32)
-        query = select(task.c.key).where(task.c.key.between(low, high))
+        lowest_key, highest_key = compute_prefix_range(digits, 32)
+        query = select(task.c.key).where(task.c.key.between(lowest_key, highest_key))
         rows = self._connection.execute(query.order_by(task.c.key).limit(limit))
         return [TaskKey(encode_hex(key)) for (key,) in rows]
 
@@ -145,17 +145,17 @@ def encode_task_row(entry: Task) -> Row:
 def decode_answer_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver
     """Return a new task with the values of `ANSWER_COLUMNS`."""
     key, fee, created_at, started_at, started_time, stopped_time, error_reported = row
-    answered = create_task(TaskKey(encode_hex(key)))
-    answered.fee = decode_optional_wei(fee)
+    answered_task = create_task(TaskKey(encode_hex(key)))
+    answered_task.fee = decode_optional_wei(fee)
     # Of two equally fast tasks, the one created first (or, if that is unknown, started first)
     # ranks higher.
     if created_at is not None:
-        answered.created_at = parse_position(created_at)
+        answered_task.created_at = parse_position(created_at)
     else:
-        answered.started_at = parse_optional_position(started_at)
-    answered.started_time, answered.stopped_time = started_time, stopped_time
-    answered.error_reported = bool(error_reported)
-    return answered
+        answered_task.started_at = parse_optional_position(started_at)
+    answered_task.started_time, answered_task.stopped_time = started_time, stopped_time
+    answered_task.error_reported = bool(error_reported)
+    return answered_task
 
 
 def decode_task_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver

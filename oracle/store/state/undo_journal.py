@@ -110,8 +110,8 @@ class UndoJournal:
         """
         for table in _APPENDED:
             self._connection.execute(delete(table).where(table.c.block > number))
-        reopened = update(kickout).where(kickout.c.closed_block > number)
-        self._connection.execute(reopened.values(dict.fromkeys(_CLOSED_COLUMNS)))
+        reopen_statement = update(kickout).where(kickout.c.closed_block > number)
+        self._connection.execute(reopen_statement.values(dict.fromkeys(_CLOSED_COLUMNS)))
 
     def load_node_rows_as_of(self, number: int) -> dict[bytes, Row | None]:
         """Return, by key, the row as of block `number` of each node that changed later.
@@ -122,8 +122,8 @@ class UndoJournal:
             FatalError: the journal does not reach back that far.
         """
         self._check_is_reachable(number, "run the command again")
-        changed = self._load_oldest_pre_images(number, ("node",)).get("node", {})
-        return {bytes(key): row for key, row in changed.items() if isinstance(key, bytes)}
+        pre_image_by_key = self._load_oldest_pre_images(number, ("node",)).get("node", {})
+        return {bytes(key): row for key, row in pre_image_by_key.items() if isinstance(key, bytes)}
 
     def _check_is_reachable(self, number: int, advice: str) -> None:
         lowest_block = self.find_lowest_reachable_block()
@@ -165,11 +165,11 @@ class UndoJournal:
         journal = select(undo.c.kind, undo.c.key, undo.c.pre_image).where(
             undo.c.block > number, undo.c.kind.in_(kinds)
         )
-        oldest: dict[str, dict[Key, Row | None]] = {}
+        oldest_by_kind: dict[str, dict[Key, Row | None]] = {}
         for kind, key, pre_image in self._connection.execute(journal.order_by(undo.c.block)):
-            rows = oldest.setdefault(kind, {})
+            rows = oldest_by_kind.setdefault(kind, {})
             rows.setdefault(decode(key), None if pre_image is None else tuple(decode(pre_image)))
-        return oldest
+        return oldest_by_kind
 
     def _restore_rows(self, table: Table, rows: dict[Key, Row | None]) -> None:
         (key,) = table.primary_key.columns

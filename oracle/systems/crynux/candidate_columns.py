@@ -146,8 +146,8 @@ class CandidateColumns:
         for index, base, since, long_term, exclusion_threshold, boost, score in rows:
             # `heal_reliability`, `multiply_fixed_point` and `compute_weight` are inlined here,
             # because a selection spends most of its time in this loop.
-            remaining = _decay(time - since, tau) if time > since else ONE
-            reliability = base + ((UNIT - base) * (ONE - remaining) >> _ONE_BITS)
+            decay_factor = _decay(time - since, tau) if time > since else ONE
+            reliability = base + ((UNIT - base) * (ONE - decay_factor) >> _ONE_BITS)
             if reliability < exclusion_threshold:
                 weights[index] = offered_flags[index] = 0
                 continue

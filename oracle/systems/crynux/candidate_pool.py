@@ -235,10 +235,10 @@ class CandidatePool:
         return view
 
     def _exceeds_view_limits(self) -> bool:
-        indexed_nodes = sum(
+        indexed_node_count = sum(
             len(view.with_models) + len(view.without_models) for view in self._views.values()
         )
-        return len(self._views) > _MAX_VIEWS or indexed_nodes > _MAX_INDEXED_NODES
+        return len(self._views) > _MAX_VIEWS or indexed_node_count > _MAX_INDEXED_NODES
 
     def _is_view_stale(self, view: _RequirementView) -> bool:
         """Return whether it is cheaper to rebuild a view than to update it."""
@@ -252,10 +252,10 @@ class CandidatePool:
         without_models: list[tuple[Address, IndexedCandidate]] = []
         for node in self._members.values():
             if find_misfit_reason(node, requirement) is None:
-                candidates = (
+                candidate_list = (
                     with_models if counted_models.issubset(node.models) else without_models
                 )
-                candidates.append(
+                candidate_list.append(
                     (node.address, self._build_candidate(node, counted_models, time))
                 )
         return _RequirementView(
@@ -301,12 +301,12 @@ class CandidatePool:
 
     def _update_max_stake(self, address: Address, stake: int) -> None:
         """Update the largest stake, or clear it if its only owner may have lowered its stake."""
-        previous = self._members.get(address)
+        previous_node = self._members.get(address)
         if self._largest is None:
             return
         if stake >= self._largest:
             self._largest = stake
-        elif previous is not None and (previous.stake or 0) == self._largest:
+        elif previous_node is not None and (previous_node.stake or 0) == self._largest:
             self._largest = None
 
     def _mark_node_changed(self, address: Address) -> None:

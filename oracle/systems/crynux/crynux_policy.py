@@ -94,20 +94,20 @@ def compute_locality_boost(
     node: Node, counted_models: frozenset[str], weighting: Weighting
 ) -> int:
     """Return the boost M for models on disk and in GPU memory, or 1 if no models count."""
-    total = len(counted_models)
-    if not total:
+    model_count = len(counted_models)
+    if not model_count:
         return UNIT
-    local = len(counted_models.intersection(node.models))
+    local_model_count = len(counted_models.intersection(node.models))
     in_use = len(counted_models.intersection(node.in_use))
-    disk = weighting.disk_boost * local // total
-    return UNIT + disk + weighting.memory_boost * in_use // total
+    disk = weighting.disk_boost * local_model_count // model_count
+    return UNIT + disk + weighting.memory_boost * in_use // model_count
 
 
 def compute_weight(boost: int, stake_score: int, qos: int, weighting: Weighting) -> int:
     """Return the weight W = M*S*QoS / (S + QoS), but at least the floor; `stake_score` is S."""
     score_sum = stake_score + qos
-    combined = boost * stake_score * qos // score_sum // UNIT if score_sum else 0
-    return max(combined, weighting.weight_floor)
+    weight = boost * stake_score * qos // score_sum // UNIT if score_sum else 0
+    return max(weight, weighting.weight_floor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +162,12 @@ def evaluate_members(
         for node in members
     }
     counted_models = weighting.select_counted_models(requirement.models)
-    eligible = [node for node in members if reason_by_node[node.address] is None]
-    nodes_with_models = {node.address for node in eligible if counted_models.issubset(node.models)}
+    eligible_nodes = [node for node in members if reason_by_node[node.address] is None]
+    nodes_with_models = {
+        node.address for node in eligible_nodes if counted_models.issubset(node.models)
+    }
     if nodes_with_models or not weighting.fallback:
-        for node in eligible:
+        for node in eligible_nodes:
             if node.address not in nodes_with_models:
                 reason_by_node[node.address] = IneligibilityReason.MODELS_NOT_ON_DISK
     compute_parts = _build_weight_function(members, counted_models, weighting, policy_input)
@@ -228,12 +230,12 @@ def _build_weight_function(
     Inputs that are the same for all nodes are computed only once.
     """
     time, rules = policy_input.time, policy_input.rules
-    peers = compute_population_maxima(members, time, rules)
+    population_maxima = compute_population_maxima(members, time, rules)
     largest_stake = compute_max_stake(members)
 
     def compute_parts(node: Node) -> dict[str, int]:
         stake = compute_stake_score(node.stake, largest_stake)
-        qos = compute_node_qos(node, time, rules, peers) or 0
+        qos = compute_node_qos(node, time, rules, population_maxima) or 0
         boost = compute_locality_boost(node, counted_models, weighting)
         return {
             "S": stake,

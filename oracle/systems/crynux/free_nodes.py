@@ -94,10 +94,10 @@ class FreeNodes:
 
     def advance_to(self, time: int) -> None:
         """Update the set of excluded nodes to a block time, even one earlier than before."""
-        is_backwards = time < self._time
+        is_earlier = time < self._time
         self._time = time
-        for node in [*self.iter_idle_nodes()] if is_backwards else [*self._excluded.values()]:
-            if is_backwards or not is_excluded(node, time, self._rules):
+        for node in [*self.iter_idle_nodes()] if is_earlier else [*self._excluded.values()]:
+            if is_earlier or not is_excluded(node, time, self._rules):
                 self.update_node(node)
         if (
             len(self._freed_rows) > 2 * len(self._free) + _MAX_STALE_ROWS

@@ -177,14 +177,14 @@ class _RequestBudget:
         self, model: str, ranked_nodes: Sequence[Node], max_nodes: int
     ) -> tuple[Address, ...]:
         """Reserve download requests to up to `max_nodes` of these nodes, in their order."""
-        addresses = [
+        eligible_addresses = [
             node.address for node in ranked_nodes if self._can_request_download(node, model)
         ]
-        chosen = tuple(addresses[: max(0, min(max_nodes, self.remaining))])
-        self.remaining -= len(chosen)
-        for address in chosen:
+        chosen_addresses = tuple(eligible_addresses[: max(0, min(max_nodes, self.remaining))])
+        self.remaining -= len(chosen_addresses)
+        for address in chosen_addresses:
             self.remaining_by_node[address] -= 1
-        return chosen
+        return chosen_addresses
 
     def _can_request_download(self, node: Node, model: str) -> bool:
         return (

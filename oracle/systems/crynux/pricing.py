@@ -48,8 +48,10 @@ class Pricing:
         """
         size = 1 if task.size is None else task.size
         kinds = TaskKind if task.kind is None else (task.kind,)
-        slowest = max(self.fixed_seconds[kind] + size * self.unit_seconds[kind] for kind in kinds)
-        return max(slowest, _MIN_SECONDS)
+        max_seconds = max(
+            self.fixed_seconds[kind] + size * self.unit_seconds[kind] for kind in kinds
+        )
+        return max(max_seconds, _MIN_SECONDS)
 
     def compute_value(self, task: Task) -> Fraction:
         """Return the task's exact value in wei per second; an unknown fee counts as 0."""

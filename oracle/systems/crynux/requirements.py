@@ -114,5 +114,5 @@ def _find_version_misfit_reason(
         return None
     if version is None:
         return IneligibilityReason.VERSION_UNKNOWN
-    fits = version[0] == required_version[0] and version[1:] >= required_version[1:]
-    return None if fits else IneligibilityReason.VERSION
+    is_compatible = version[0] == required_version[0] and version[1:] >= required_version[1:]
+    return None if is_compatible else IneligibilityReason.VERSION

@@ -54,12 +54,12 @@ def find_gpu_group(node: Node) -> GpuGroup | None:
 
 def group_nodes_by_gpu(nodes: Iterable[Node]) -> dict[GpuGroup, list[Node]]:
     """Group nodes by GPU, smallest memory first, and sort the nodes of each group by address."""
-    groups: dict[GpuGroup, list[Node]] = {}
+    nodes_by_gpu: dict[GpuGroup, list[Node]] = {}
     for node in sorted(nodes, key=lambda member: member.address):
         group = find_gpu_group(node)
         if group is not None:
-            groups.setdefault(group, []).append(node)
-    return {group: groups[group] for group in sorted(groups)}
+            nodes_by_gpu.setdefault(group, []).append(node)
+    return {group: nodes_by_gpu[group] for group in sorted(nodes_by_gpu)}
 
 
 class TooFewReason(StrEnum):
@@ -95,22 +95,22 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
     members.sort(key=lambda node: node.address)
     requirement = build_requirement(task)
     gpt = is_gpt_task(task)
-    eligible: list[Node] = []
+    eligible_nodes: list[Node] = []
     reason_by_node: dict[Address, str] = {}
     for node in members:
         reason = find_part_ineligibility_reason(node, requirement, policy_input, is_gpt_part=gpt)
         if reason is None:
-            eligible.append(node)
+            eligible_nodes.append(node)
         else:
             reason_by_node[node.address] = reason
     groups: Iterable[tuple[GpuGroup | None, list[Node]]] = (
-        group_nodes_by_gpu(eligible).items() if gpt else [(None, eligible)]
+        group_nodes_by_gpu(eligible_nodes).items() if gpt else [(None, eligible_nodes)]
     )
     full_groups = {group: nodes for group, nodes in groups if len(nodes) >= TRIO_SIZE}
     too_few_reason = TooFewReason.OF_ITS_GPU if gpt else TooFewReason.CANDIDATES
     candidates = {node.address for nodes in full_groups.values() for node in nodes}
     reason_by_node |= {
-        node.address: too_few_reason for node in eligible if node.address not in candidates
+        node.address: too_few_reason for node in eligible_nodes if node.address not in candidates
     }
     return CandidateGroups(members, full_groups, reason_by_node)
 

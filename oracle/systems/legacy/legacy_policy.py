@@ -103,7 +103,7 @@ def _iter_group_verdicts(
     group: GpuGroup | None, speed_by_node: Mapping[Address, SubmissionSpeed], candidate_count: int
 ) -> Iterator[CandidateVerdict]:
     """Yield verdicts on the candidates of a group that is drawn in proportion to its size."""
-    total = sum(speed.weight for speed in speed_by_node.values())
+    total_weight = sum(speed.weight for speed in speed_by_node.values())
     group_chance = len(speed_by_node) * UNIT // candidate_count
     group_parts = (
         {}
@@ -117,7 +117,9 @@ def _iter_group_verdicts(
     for address, speed in speed_by_node.items():
         # If all weights are zero, each candidate has weight 1, as in the draw.
         node_chance = (
-            group_chance * speed.weight // total if total else group_chance // len(speed_by_node)
+            group_chance * speed.weight // total_weight
+            if total_weight
+            else group_chance // len(speed_by_node)
         )
         yield CandidateVerdict(address, node_chance, None, group_parts | _format_speed(speed))
 

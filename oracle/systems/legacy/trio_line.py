@@ -78,12 +78,12 @@ def find_unstartable_tasks(waiting: Iterable[Task], group_tasks: Iterable[Task])
     was started alone. An incomplete group may still become complete.
     """
     groups = collect_tasks_by_group(group_tasks)
-    unstartable = [
+    unstartable_tasks = [
         task
         for task in waiting
         if task.group is None or _is_group_broken(groups.get(task.group, [task]))
     ]
-    return sorted(unstartable, key=get_age_sort_key)
+    return sorted(unstartable_tasks, key=get_age_sort_key)
 
 
 def _is_group_complete(tasks: Sequence[Task]) -> bool:
@@ -91,8 +91,8 @@ def _is_group_complete(tasks: Sequence[Task]) -> bool:
 
 
 def _is_group_broken(tasks: Sequence[Task]) -> bool:
-    is_larger = any(task.group_size not in {None, TRIO_SIZE} for task in tasks)
-    return is_larger or len(tasks) > TRIO_SIZE or not all(map(is_waiting, tasks))
+    has_other_group_size = any(task.group_size not in {None, TRIO_SIZE} for task in tasks)
+    return has_other_group_size or len(tasks) > TRIO_SIZE or not all(map(is_waiting, tasks))
 
 
 def get_age_sort_key(task: Task) -> tuple[Position, TaskKey]:
@@ -136,15 +136,15 @@ class TrioPool:
             ValueError: there are fewer than three nodes.
         """
         policy_input = replace(self.network, reserved=reserved)
-        choice = self.policy.draw_trio(item.task, policy_input, seed)
-        if choice is None:
+        drawn_trio = self.policy.draw_trio(item.task, policy_input, seed)
+        if drawn_trio is None:
             raise ValueError(f"fewer than three nodes are available for {item.seed_key}")
-        gpu_text = None if choice.gpu is None else choice.gpu.text
+        gpu_text = None if drawn_trio.gpu is None else drawn_trio.gpu.text
         if not self.explains:
-            return DrawResult(choice.nodes, gpu=gpu_text)
+            return DrawResult(drawn_trio.nodes, gpu=gpu_text)
         return DrawResult(
-            choice.nodes,
-            self._list_weighted_candidates(item.task, policy_input, choice.gpu),
+            drawn_trio.nodes,
+            self._list_weighted_candidates(item.task, policy_input, drawn_trio.gpu),
             gpu_text,
         )
 

@@ -46,12 +46,12 @@ def compute_submission_speeds(
     """
     score_by_node = {node.address: _compute_node_score(node, time, rules) for node in members}
     best_score = max((score for score in score_by_node.values() if score is not None), default=0)
-    peers = PopulationMaxima(max_vram=0, max_timeout=0, max_node_score=best_score)
+    population_maxima = PopulationMaxima(max_vram=0, max_timeout=0, max_node_score=best_score)
     speed_by_node = {}
     for address, score in score_by_node.items():
-        share = compute_speed_factor(score, peers)
+        speed_factor = compute_speed_factor(score, population_maxima)
         speed_by_node[address] = SubmissionSpeed(
-            share, UNIT if share is None or use_equal_weights else share
+            speed_factor, UNIT if speed_factor is None or use_equal_weights else speed_factor
         )
     return speed_by_node
 
@@ -121,9 +121,11 @@ def _draw_gpu_group(
     groups = list(candidate_groups.groups)
     if groups == [None]:
         return None, None
-    sizes = [len(nodes) for nodes in candidate_groups.groups.values()]
+    group_sizes = [len(nodes) for nodes in candidate_groups.groups.values()]
     group_seed = sha256(seed + _GROUP_SUFFIX).digest()
-    group_draw = next(draw_indexes(sizes, bytearray(b"\1" * len(sizes)), group_seed, 1))
+    group_draw = next(
+        draw_indexes(group_sizes, bytearray(b"\1" * len(group_sizes)), group_seed, 1)
+    )
     return groups[group_draw.candidate_index], group_draw
 
 

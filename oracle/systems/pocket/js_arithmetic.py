@@ -36,10 +36,10 @@ def round_to_five_decimals(x: float) -> float:
 
 def compute_quantile(sorted_samples: Sequence[float], q: float) -> float:
     """Return the quantile `q` of one or more samples, interpolated linearly at (n - 1) * q."""
-    position = (len(sorted_samples) - 1) * q
-    lower_index = math.floor(position)
+    quantile_position = (len(sorted_samples) - 1) * q
+    lower_index = math.floor(quantile_position)
     if lower_index + 1 == len(sorted_samples):
         return sorted_samples[lower_index]
-    return sorted_samples[lower_index] + (position - lower_index) * (
+    return sorted_samples[lower_index] + (quantile_position - lower_index) * (
         sorted_samples[lower_index + 1] - sorted_samples[lower_index]
     )

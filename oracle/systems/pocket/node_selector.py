@@ -48,7 +48,7 @@ class PortalRecord:
 
     def record_success(self, duration: float, now: int, params: PortalParameters) -> None:
         """Count a success, and compute the latencies again."""
-        fresh = not self.has_recent_outcome(now)
+        is_first_outcome = not self.has_recent_outcome(now)
         self._add_counts(now, params, successes=1)
         self._reset_expired_samples(now, params)
         insort(self.samples, duration)
@@ -56,7 +56,7 @@ class PortalRecord:
             self.samples = self.samples[::2]
         median = compute_quantile(self.samples, 0.5)
         p90 = compute_quantile(self.samples, 0.9)
-        if fresh:
+        if is_first_outcome:
             median = duration
         weighted = median
         if self.successes + self.failures > params.p90_min_results:
@@ -76,16 +76,16 @@ class PortalRecord:
 
     def compute_stats(self, node: Address, now: int, params: PortalParameters) -> NodeStats:
         """Return the statistics that determine the node's rank."""
-        failing = self.is_flagged(now)
+        is_failing = self.is_flagged(now)
         if not self.has_recent_outcome(now):
-            return NodeStats(node, 0, 1.0, 0.0, 0.0, failing)
+            return NodeStats(node, 0, 1.0, 0.0, 0.0, is_failing)
         attempts = self.successes + self.failures
         if self.successes == 0:
-            rate = float(params.zero_success_rate)
-            return NodeStats(node, attempts, rate, 0.0, 0.0, failing)
-        rate = self.successes / attempts
+            success_rate = float(params.zero_success_rate)
+            return NodeStats(node, attempts, success_rate, 0.0, 0.0, is_failing)
+        success_rate = self.successes / attempts
         return NodeStats(
-            node, attempts, rate, self.median, self.weighted, failing=False, p90=self.p90
+            node, attempts, success_rate, self.median, self.weighted, failing=False, p90=self.p90
         )
 
     def update_failure_flag(self, now: int, params: PortalParameters) -> None:
@@ -219,10 +219,10 @@ class OutcomeWindow:
             _, dropped_latency = outcomes.popleft()
             if dropped_latency != _NO_LATENCY:
                 del self._ascending[bisect_left(self._ascending, dropped_latency)]
-        position = len(outcomes)
-        while position and outcomes[position - 1][0] > outcome_ms:
-            position -= 1
-        outcomes.insert(position, (outcome_ms, _NO_LATENCY if latency is None else latency))
+        insert_index = len(outcomes)
+        while insert_index and outcomes[insert_index - 1][0] > outcome_ms:
+            insert_index -= 1
+        outcomes.insert(insert_index, (outcome_ms, _NO_LATENCY if latency is None else latency))
         if latency is not None:
             insort(self._ascending, latency)
         self._known = None

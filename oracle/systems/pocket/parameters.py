@@ -41,16 +41,22 @@ class Parameters:
 
     def _list_common_checks(self) -> list[_ValueCheck]:
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        numbers = [(name, value) for name, value in values if isinstance(value, int | float)]
+        numeric_values = [
+            (name, value) for name, value in values if isinstance(value, int | float)
+        ]
         positive = ("expected", "cost_per_expected")
         counts = ("max_tickets", "max_samples", "shelve_failures", "zero_weight_attempts")
         not_negative = ("p90_weight", "p90_min_results")
         is_strict = 0 <= self.success_rate_full < 1
         return [
-            *((name, math.isfinite(value), "must be a number") for name, value in numbers),
-            *((n, v > 0, "must be above 0") for n, v in numbers if n in positive or "_ms" in n),
-            *((n, v >= 1, "must be 1 or more") for n, v in numbers if n in counts),
-            *((n, v >= 0, "must be 0 or more") for n, v in numbers if n in not_negative),
+            *((name, math.isfinite(value), "must be a number") for name, value in numeric_values),
+            *(
+                (n, v > 0, "must be above 0")
+                for n, v in numeric_values
+                if n in positive or "_ms" in n
+            ),
+            *((n, v >= 1, "must be 1 or more") for n, v in numeric_values if n in counts),
+            *((n, v >= 0, "must be 0 or more") for n, v in numeric_values if n in not_negative),
             (
                 "success_rate_full",
                 is_strict,

@@ -143,17 +143,17 @@ def rank_nodes(
     """Rank nodes by weighted latency, and assign tickets; equal nodes keep their order."""
     all_stats = list(all_stats)
     rows: list[RankedNode] = []
-    factor, previous_latency = params.max_tickets, 0.0
+    remaining_factor, previous_latency = params.max_tickets, 0.0
     for stats in sorted(all_stats, key=lambda s: s.weighted):
-        rows.append(_rank_node(stats, factor, previous_latency, params))
-        factor = rows[-1].factor_after
+        rows.append(_rank_node(stats, remaining_factor, previous_latency, params))
+        remaining_factor = rows[-1].factor_after
         previous_latency = stats.weighted
-    total = sum(row.tickets for row in rows)
+    total_tickets = sum(row.tickets for row in rows)
     return Ranking(
         rows=add_draw_probabilities(rows),
         input_order=tuple(stats.node for stats in all_stats),
-        total=total,
-        degraded=total == 0 and bool(rows),
+        total=total_tickets,
+        degraded=total_tickets == 0 and bool(rows),
         params=params,
         left_out=omitted_nodes or {},
     )
@@ -164,16 +164,24 @@ def _rank_node(
 ) -> RankedNode:
     """Return a node's row with tickets, given its remaining factor and the previous latency."""
     benchmark = _compute_benchmark_latency(stats, previous_latency, params)
-    difference = 0.0 if benchmark is None else stats.weighted - benchmark
-    lost, remaining_factor = 0, factor
-    if difference:
-        lost = round_half_up(difference * params.multiplier)
-        remaining_factor = factor - lost
+    latency_difference = 0.0 if benchmark is None else stats.weighted - benchmark
+    lost_tickets, remaining_factor = 0, factor
+    if latency_difference:
+        lost_tickets = round_half_up(latency_difference * params.multiplier)
+        remaining_factor = factor - lost_tickets
         if remaining_factor <= 0:
             remaining_factor = _compute_remaining_factor(stats, params)
     tickets, reason = _assign_tickets(stats, remaining_factor, params)
     return RankedNode(
-        stats, benchmark, difference, lost, factor, remaining_factor, tickets, reason, params
+        stats,
+        benchmark,
+        latency_difference,
+        lost_tickets,
+        factor,
+        remaining_factor,
+        tickets,
+        reason,
+        params,
     )
 
 
@@ -221,14 +229,14 @@ def _get_full_weight_reason(stats: NodeStats, factor: int, params: Parameters) -
 def add_draw_probabilities(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]:
     """Return the rows with each node's probability; it is equal if no row has tickets."""
     rows = tuple(rows)
-    total = sum(row.tickets for row in rows)
-    denominator = total or len(rows)
+    total_tickets = sum(row.tickets for row in rows)
+    ticket_count = total_tickets or len(rows)
     # The chances are the last two fields. Rows are built by position, because `_replace` takes
     # three times as long.
     return tuple(
-        RankedNode(*row[:-2], chances, chances / denominator)
+        RankedNode(*row[:-2], chances, chances / ticket_count)
         for row in rows
-        for chances in (row.tickets if total else 1,)
+        for chances in (row.tickets if total_tickets else 1,)
     )
 
 
@@ -250,12 +258,12 @@ def _format_reason(row: RankedNode) -> str:
         ),
     }
     if isinstance(params, PortalParameters):
-        state = "flagged as failing" if stats.failing else "no success"
+        state_text = "flagged as failing" if stats.failing else "no success"
         attempts_note = f"with {stats.attempts} of {params.shelve_failures} attempts"
         text_by_reason |= {
-            TicketReason.PROBATION_ONE: f"{state}, {attempts_note}",
-            TicketReason.FLAGGED: f"{state}, with {attempts}",
-            TicketReason.SHELVED: f"{state} in {attempts}",
+            TicketReason.PROBATION_ONE: f"{state_text}, {attempts_note}",
+            TicketReason.FLAGGED: f"{state_text}, with {attempts}",
+            TicketReason.SHELVED: f"{state_text} in {attempts}",
         }
     return text_by_reason.get(row.reason) or _format_latency(row)
 
@@ -270,11 +278,11 @@ def _format_latency(row: RankedNode) -> str:
             median_text = f"median {format_five_decimals(stats.median)} s"
             return f"{median_text} is within the expected {row.params.expected:g} s{lost_note}"
         return f"{weighted_text} is the first that is measured, and costs nothing"
-    excess = (
+    excess_text = (
         f"{format_five_decimals(row.difference)} s over {format_five_decimals(row.benchmark)} s"
     )
     zero_note = ", and nothing is left" if row.factor_after == 0 else ""
-    return f"{weighted_text} is {excess}, which costs {row.lost}{lost_note}{zero_note}"
+    return f"{weighted_text} is {excess_text}, which costs {row.lost}{lost_note}{zero_note}"
 
 
 def _format_seconds(ms: int | None) -> str:
@@ -290,20 +298,20 @@ def build_ticket_components(row: RankedNode) -> dict[str, str]:
     seconds) have 5. Components that do not apply are left out.
     """
     stats = row.stats
-    parts = {
+    components = {
         "attempts": str(stats.attempts),
         "success_rate": f"{stats.success_rate:.18f}",
         "median": format_five_decimals(stats.median),
     }
     if stats.p90 is not None:
-        parts["p90"] = format_five_decimals(stats.p90)
-    parts["weighted"] = format_five_decimals(stats.weighted)
+        components["p90"] = format_five_decimals(stats.p90)
+    components["weighted"] = format_five_decimals(stats.weighted)
     if row.benchmark is not None:
-        parts["benchmark"] = format_five_decimals(row.benchmark)
-        parts["difference"] = format_five_decimals(row.difference)
+        components["benchmark"] = format_five_decimals(row.benchmark)
+        components["difference"] = format_five_decimals(row.difference)
     if stats.out_until_ms is not None:
-        parts["out_until"] = _format_seconds(stats.out_until_ms)
-    return parts | {
+        components["out_until"] = _format_seconds(stats.out_until_ms)
+    return components | {
         "lost": str(row.lost),
         "factor_before": str(row.factor_before),
         "factor_after": str(row.factor_after),

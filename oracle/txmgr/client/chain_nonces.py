@@ -69,10 +69,14 @@ def find_agreed_nonce_counts(
     counts: Sequence[NonceCounts], quorum: WitnessQuorum
 ) -> NonceCounts | None:
     """Return the highest counts if enough witnesses report the same counts, else None."""
-    top = max(counts, key=lambda count: (count.mined, count.pending))
-    same = [count.endpoint for count in counts if count[1:] == top[1:]]
-    highest = max(count.pending for count in counts)
-    return top if quorum.is_reached_by(same) and highest == top.pending else None
+    highest_count = max(counts, key=lambda count: (count.mined, count.pending))
+    agreeing_endpoints = [count.endpoint for count in counts if count[1:] == highest_count[1:]]
+    highest_pending = max(count.pending for count in counts)
+    return (
+        highest_count
+        if quorum.is_reached_by(agreeing_endpoints) and highest_pending == highest_count.pending
+        else None
+    )
 
 
 def fetch_transactions_by_nonce(
@@ -125,13 +129,15 @@ def _find_agreed_transaction(
     endpoints_by_spent: dict[MinedTransaction, list[str]] = {}
     for endpoint, spent in shown_by_endpoint.items():
         endpoints_by_spent.setdefault(replace(spent, gas_price=0, l1_fee=0), []).append(endpoint)
-    agreed = [names for names in endpoints_by_spent.values() if quorum.is_reached_by(names)]
-    if len(agreed) == 1:
-        same = [shown_by_endpoint[endpoint] for endpoint in agreed[0]]
+    agreeing_groups = [
+        names for names in endpoints_by_spent.values() if quorum.is_reached_by(names)
+    ]
+    if len(agreeing_groups) == 1:
+        agreed_transactions = [shown_by_endpoint[endpoint] for endpoint in agreeing_groups[0]]
         return replace(
-            same[0],
-            gas_price=min(spent.gas_price for spent in same),
-            l1_fee=min(spent.l1_fee for spent in same),
+            agreed_transactions[0],
+            gas_price=min(spent.gas_price for spent in agreed_transactions),
+            l1_fee=min(spent.l1_fee for spent in agreed_transactions),
         )
     if not shown_by_endpoint:
         return None
@@ -170,20 +176,20 @@ def _fetch_mined_transactions(
         receipts = endpoint.request_all(
             [("eth_getTransactionReceipt", (tx["hash"],)) for tx, _ in mined_txs]
         )
-        pairs = zip(mined_txs, receipts, strict=True)
-        decoded = [
+        txs_with_receipts = zip(mined_txs, receipts, strict=True)
+        mined_transactions = [
             _decode_mined_transaction(tx, block, receipt)
-            for (tx, block), receipt in pairs
+            for (tx, block), receipt in txs_with_receipts
             if receipt
         ]
-    return {transaction.nonce: transaction for transaction in decoded}
+    return {transaction.nonce: transaction for transaction in mined_transactions}
 
 
 def _iter_blocks_from_head(endpoint: EndpointCaller, max_blocks: int) -> Iterator[Json]:
-    head = parse_quantity(endpoint.request("eth_blockNumber"))
-    lowest = max(-1, head - max_blocks)
-    for top in range(head, lowest, -_BLOCKS_PER_BATCH):
-        block_numbers = range(top, max(lowest, top - _BLOCKS_PER_BATCH), -1)
+    head_number = parse_quantity(endpoint.request("eth_blockNumber"))
+    lowest_number = max(-1, head_number - max_blocks)
+    for top in range(head_number, lowest_number, -_BLOCKS_PER_BATCH):
+        block_numbers = range(top, max(lowest_number, top - _BLOCKS_PER_BATCH), -1)
         requests = [("eth_getBlockByNumber", (hex(number), True)) for number in block_numbers]
         # A reorg between two requests may lower the head, so a block may be missing.
         yield from (block for block in endpoint.request_all(requests) if block is not None)

@@ -128,11 +128,11 @@ def bump_fees(
     )
     max_fee = min(max(raise_fee(last.max_fee), market_fee, pool_required.max_fee), cap)
     tip = min(min_tip, max_fee)
-    is_enough = all(
+    is_raise_sufficient = all(
         new > old and 100 * new >= (100 + _RAISE_PERCENT) * old
         for new, old in ((max_fee, last.max_fee), (tip, last.tip))
     )
-    return Fees(max_fee, tip) if is_enough else None
+    return Fees(max_fee, tip) if is_raise_sufficient else None
 
 
 def add_gas_margin(estimate: int) -> int:
@@ -146,9 +146,9 @@ def compute_floor_gas(calldata: str) -> int:
     Some endpoints return estimates below the minimum of EIP-7623, and some pools refuse
     transactions with less gas.
     """
-    data = bytes.fromhex(calldata.removeprefix("0x"))
-    zeros = data.count(0)
-    tokens = zeros + _TOKENS_PER_BYTE * (len(data) - zeros)
+    calldata_bytes = bytes.fromhex(calldata.removeprefix("0x"))
+    zero_count = calldata_bytes.count(0)
+    tokens = zero_count + _TOKENS_PER_BYTE * (len(calldata_bytes) - zero_count)
     return PLAIN_GAS + _FLOOR_PER_TOKEN * tokens
 
 
@@ -170,35 +170,35 @@ def fetch_fee_market(pool_view: PoolView, caps: SendLimits) -> FeeMarket:
     Raises:
         TransientError: no endpoint returns plausible fees.
     """
-    markets: list[FeeMarket] = []
+    fee_markets: list[FeeMarket] = []
     last_error: TransientError | None = None
     for endpoint in pool_view.callers:
         try:
-            markets.append(_fetch_fee_market(endpoint, caps.min_tip))
+            fee_markets.append(_fetch_fee_market(endpoint, caps.min_tip))
         except TransientError as error:
             last_error = error
-    combined = combine_fee_markets(markets, caps.fee_per_gas)
-    if combined is None:
+    combined_market = combine_fee_markets(fee_markets, caps.fee_per_gas)
+    if combined_market is None:
         raise last_error or TransientError("no endpoint is configured")
-    BASE_FEE.set(combined.base_fee)
-    TIP.set(combined.tip)
+    BASE_FEE.set(combined_market.base_fee)
+    TIP.set(combined_market.tip)
     FEE_CAP.set(caps.fee_per_gas)
-    return combined
+    return combined_market
 
 
 def _fetch_fee_market(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
     try:
-        history = endpoint.request(
+        fee_history = endpoint.request(
             "eth_feeHistory", hex(_HISTORY_BLOCKS), "latest", [_TIP_PERCENTILE]
         )
     except CallRefusedError:
         # Without eth_feeHistory, an endpoint still returns the newest block with its base fee.
         block = endpoint.request("eth_getBlockByNumber", "latest", False)
-        history = {"baseFeePerGas": [_get_response_field(block, "baseFeePerGas")]}
+        fee_history = {"baseFeePerGas": [_get_response_field(block, "baseFeePerGas")]}
     try:
-        fees = [int(fee, 16) for fee in _get_response_field(history, "baseFeePerGas") or []]
+        fees = [int(fee, 16) for fee in _get_response_field(fee_history, "baseFeePerGas") or []]
         rewards = [
-            int(tips[0], 16) for tips in _get_response_field(history, "reward") or [] if tips
+            int(tips[0], 16) for tips in _get_response_field(fee_history, "reward") or [] if tips
         ]
     except (TypeError, ValueError, IndexError, KeyError):
         raise TransientError(f"{endpoint.name}: malformed eth_feeHistory response") from None

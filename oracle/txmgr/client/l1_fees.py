@@ -135,8 +135,8 @@ def _decode_operator_fee(answer: Json | CallRefusedError) -> int:
 
 def _fetch_price_per_byte(endpoint: EndpointCaller) -> int:
     method, params = _build_call_request(ARB_GAS_INFO, "getPricesInWei")
-    answer = endpoint.request(method, *params)
-    return _decode_wei_word(answer, ARB_GAS_INFO, "getPricesInWei", _PRICES.index("byte"))
+    prices_hex = endpoint.request(method, *params)
+    return _decode_wei_word(prices_hex, ARB_GAS_INFO, "getPricesInWei", _PRICES.index("byte"))
 
 
 def _decode_wei_word(answer: Json, to: str, name: str, word_index: int = 0) -> int:

@@ -70,17 +70,17 @@ def find_nonce_use(
     of them counts too few transactions, it is not proven that the nonce is used.
     """
     counts = fetch_transaction_counts_at_block(pool_view, query.sender, final_block)
-    names = frozenset(counts)
+    endpoint_names = frozenset(counts)
     if not counts or any(count <= query.nonce for count in counts.values()):
-        return NonceUseEvidence(None, is_agreed=False, endpoints=names)
-    endpoints = [endpoint for endpoint in pool_view.callers if endpoint.name in names]
+        return NonceUseEvidence(None, is_agreed=False, endpoints=endpoint_names)
+    endpoints = [endpoint for endpoint in pool_view.callers if endpoint.name in endpoint_names]
     use = _find_first_use(endpoints, query, final_block.number)
     if use is None:
-        return NonceUseEvidence(None, is_agreed=False, endpoints=names)
+        return NonceUseEvidence(None, is_agreed=False, endpoints=endpoint_names)
     use_by_endpoint = _fetch_uses_by_endpoint(endpoints, query, use.block_number)
-    is_same = all(endpoint_use == use for endpoint_use in use_by_endpoint.values())
+    is_unanimous = all(endpoint_use == use for endpoint_use in use_by_endpoint.values())
     return NonceUseEvidence(
-        use, is_same and pool_view.quorum.is_reached_by(use_by_endpoint), names
+        use, is_unanimous and pool_view.quorum.is_reached_by(use_by_endpoint), endpoint_names
     )
 
 
@@ -101,13 +101,13 @@ def _fetch_uses_by_endpoint(
     endpoints: Sequence[EndpointCaller], query: NonceQuery, block_number: int
 ) -> dict[str, NonceUse | None]:
     """Return, by endpoint, the transaction in a block that used the nonce, or None."""
-    uses: dict[str, NonceUse | None] = {}
+    use_by_endpoint: dict[str, NonceUse | None] = {}
     for endpoint in endpoints:
         try:
-            uses[endpoint.name] = _fetch_use(endpoint, query, [block_number])
+            use_by_endpoint[endpoint.name] = _fetch_use(endpoint, query, [block_number])
         except TransientError:
             continue
-    return uses
+    return use_by_endpoint
 
 
 def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) -> NonceUse | None:
@@ -119,9 +119,9 @@ def _find_use(endpoint: EndpointCaller, query: NonceQuery, final_number: int) ->
         TransientError: the endpoint does not answer.
     """
     number, is_certain = _find_first_block_with_use(endpoint, query, final_number)
-    lowest = number if is_certain else max(0, number - _MAX_BLOCKS)
-    for top in range(number, lowest - 1, -_BLOCKS_PER_BATCH):
-        block_numbers = range(top, max(lowest - 1, top - _BLOCKS_PER_BATCH), -1)
+    lowest_searched = number if is_certain else max(0, number - _MAX_BLOCKS)
+    for top in range(number, lowest_searched - 1, -_BLOCKS_PER_BATCH):
+        block_numbers = range(top, max(lowest_searched - 1, top - _BLOCKS_PER_BATCH), -1)
         use = _fetch_use(endpoint, query, block_numbers)
         if use is not None:
             return use
@@ -136,22 +136,22 @@ def _find_first_block_with_use(
     The second value is whether the nonce is proven to be unused one block earlier; it is False if
     the endpoint lacks the old state. The search goes back by 1, 2, 4 … blocks, and then bisects.
     """
-    used, low, step, before = final_number, final_number, 1, None
-    while low > 0:
-        low = max(0, final_number - step)
-        before = _check_nonce_used(endpoint, query, low)
-        if not before:
+    used_block, unused_block, step, is_used_before = final_number, final_number, 1, None
+    while unused_block > 0:
+        unused_block = max(0, final_number - step)
+        is_used_before = _check_nonce_used(endpoint, query, unused_block)
+        if not is_used_before:
             break
-        used = low
+        used_block = unused_block
         step = 2 * step
-    while used - low > 1:
-        middle = (used + low) // 2
-        is_used = _check_nonce_used(endpoint, query, middle)
+    while used_block - unused_block > 1:
+        middle_block = (used_block + unused_block) // 2
+        is_used = _check_nonce_used(endpoint, query, middle_block)
         if is_used:
-            used = middle
+            used_block = middle_block
         else:
-            low, before = middle, is_used
-    return used, used == 0 or before is False
+            unused_block, is_used_before = middle_block, is_used
+    return used_block, used_block == 0 or is_used_before is False
 
 
 def _check_nonce_used(
@@ -213,20 +213,20 @@ def _decode_and_recover_signer(leaf: bytes) -> tuple[int | None, int, Address | 
     import rlp  # noqa: PLC0415  only a nonce of another program is decoded
 
     is_legacy = leaf[0] >= 0xC0  # noqa: PLR2004  an RLP list; other types have their number there
-    parts: list[Any] = rlp.decode(leaf if is_legacy else leaf[1:])
-    v, r, s = (int.from_bytes(part, "big") for part in parts[-3:])
-    content = parts[:-3]
+    fields: list[Any] = rlp.decode(leaf if is_legacy else leaf[1:])
+    v, r, s = (int.from_bytes(part, "big") for part in fields[-3:])
+    signed_fields = fields[:-3]
     if not is_legacy:
-        digest = keccak(leaf[:1] + encode_rlp(content))
-        chain_id, nonce = (int.from_bytes(part, "big") for part in content[:2])
+        digest = keccak(leaf[:1] + encode_rlp(signed_fields))
+        chain_id, nonce = (int.from_bytes(part, "big") for part in signed_fields[:2])
         return chain_id, nonce, EcdsaSignature(r, s, v).recover_address(digest)
     has_chain_id = v >= _EIP155_V
     chain = (v - _EIP155_V) // 2 if has_chain_id else None
     parity = (v - _EIP155_V) % 2 if has_chain_id else v - _LEGACY_V
-    ends = [] if chain is None else [chain, 0, 0]
-    digest = keccak(encode_rlp([*content, *ends]))
+    chain_id_fields = [] if chain is None else [chain, 0, 0]
+    digest = keccak(encode_rlp([*signed_fields, *chain_id_fields]))
     return (
         chain,
-        int.from_bytes(content[0], "big"),
+        int.from_bytes(signed_fields[0], "big"),
         EcdsaSignature(r, s, parity).recover_address(digest),
     )

@@ -59,9 +59,9 @@ def preflight(
     result_by_endpoint = {
         endpoint: _simulate_call(endpoint, call, decode_refusal) for endpoint in pool_view.callers
     }
-    common = _combine_endpoint_results(pool_view, call, result_by_endpoint)
-    _record_votes([(common, result_by_endpoint)])
-    return common
+    combined_result = _combine_endpoint_results(pool_view, call, result_by_endpoint)
+    _record_votes([(combined_result, result_by_endpoint)])
+    return combined_result
 
 
 def preflight_all(
@@ -81,16 +81,16 @@ def preflight_all(
         if calls
         else {}
     )
-    votes = []
+    endpoint_votes = []
     for index, call in enumerate(calls):
         result_by_endpoint = {
             endpoint: results[index] for endpoint, results in results_by_endpoint.items()
         }
-        votes.append(
+        endpoint_votes.append(
             (_combine_endpoint_results(pool_view, call, result_by_endpoint), result_by_endpoint)
         )
-    _record_votes(votes)
-    return [common for common, _ in votes]
+    _record_votes(endpoint_votes)
+    return [common for common, _ in endpoint_votes]
 
 
 def is_duplicate_pending(
@@ -119,24 +119,24 @@ def _combine_endpoint_results(
 ) -> PreflightResult:
     """Combine the results of the endpoints, and check the estimates if they are far apart."""
     results = list(result_by_endpoint.values())
-    answered = {
+    answered_results = {
         endpoint: result
         for endpoint, result in result_by_endpoint.items()
         if result.outcome is not PreflightOutcome.UNKNOWN
     }
-    if not answered:
-        unanswered = PreflightResult(PreflightOutcome.UNKNOWN, reason="no endpoint")
-        return results[0] if results else unanswered
-    common = _find_majority_result(pool_view.quorum, answered)
-    if common.outcome is not PreflightOutcome.OK:
-        return common
+    if not answered_results:
+        unknown_result = PreflightResult(PreflightOutcome.UNKNOWN, reason="no endpoint")
+        return results[0] if results else unknown_result
+    majority_result = _find_majority_result(pool_view.quorum, answered_results)
+    if majority_result.outcome is not PreflightOutcome.OK:
+        return majority_result
     successes = [result for result in results if result.outcome is PreflightOutcome.OK]
     for gas in sorted(result.gas for result in successes):
-        if gas * _MAX_ESTIMATE_RATIO >= common.gas:
+        if gas * _MAX_ESTIMATE_RATIO >= majority_result.gas:
             break
         if _verify_gas_estimate(pool_view, call, gas):
-            return replace(common, gas=gas)
-    return common
+            return replace(majority_result, gas=gas)
+    return majority_result
 
 
 def _find_majority_result(
@@ -158,12 +158,12 @@ def _find_majority_result(
     if success_count > refusal_count:
         return max(successes, key=lambda result: result.gas)
     if success_count == refusal_count:
-        reports = "; ".join(
+        endpoint_reports = "; ".join(
             f"{endpoint.name}: {result.reason or 'the call works'}"
             for endpoint, result in answered.items()
         )
         return PreflightResult(
-            PreflightOutcome.UNKNOWN, reason=f"the endpoints disagree: {reports}"
+            PreflightOutcome.UNKNOWN, reason=f"the endpoints disagree: {endpoint_reports}"
         )
     return _find_majority_refusal(quorum, refusal_by_endpoint)
 
@@ -177,25 +177,27 @@ def _find_majority_refusal(
     endpoint that returns no reason counts for every reason. If endpoints return the same reason
     with different times, the shortest wait is used.
     """
-    reports = "; ".join(f"{name}: {result.reason}" for name, result in refusal_by_endpoint.items())
+    endpoint_reports = "; ".join(
+        f"{name}: {result.reason}" for name, result in refusal_by_endpoint.items()
+    )
     if not quorum.is_reached_by(refusal_by_endpoint):
-        reason = f"no second {quorum.witness_kind} confirms the revert: {reports}"
+        reason = f"no second {quorum.witness_kind} confirms the revert: {endpoint_reports}"
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=reason)
     results_by_reason: dict[str, dict[str, PreflightResult]] = defaultdict(dict)
     for name, result in refusal_by_endpoint.items():
         results_by_reason[result.refusal.name if result.refusal else ""][name] = result
-    unexplained = results_by_reason.pop("", {})
+    unexplained_refusals = results_by_reason.pop("", {})
     if not results_by_reason:
-        return next(iter(unexplained.values()))
-    groups = sorted(results_by_reason.values(), key=quorum.count_witnesses)
-    is_tied = len(groups) > 1 and quorum.count_witnesses(groups[-2]) == quorum.count_witnesses(
-        groups[-1]
-    )
+        return next(iter(unexplained_refusals.values()))
+    refusal_groups = sorted(results_by_reason.values(), key=quorum.count_witnesses)
+    is_tied = len(refusal_groups) > 1 and quorum.count_witnesses(
+        refusal_groups[-2]
+    ) == quorum.count_witnesses(refusal_groups[-1])
     if is_tied:
-        reason = f"the endpoints disagree on the revert: {reports}"
+        reason = f"the endpoints disagree on the revert: {endpoint_reports}"
         return PreflightResult(PreflightOutcome.UNKNOWN, reason=reason)
     return min(
-        groups[-1].values(),
+        refusal_groups[-1].values(),
         key=lambda result: (result.refusal.not_before if result.refusal else None) or 0,
     )
 
@@ -204,13 +206,15 @@ def _record_votes(
     votes: Sequence[tuple[PreflightResult, Mapping[EndpointCaller, PreflightResult]]],
 ) -> None:
     """Record, once for each endpoint, whether most witnesses contradict it about any call."""
-    outvoted: dict[EndpointCaller, bool] = {}
+    outvoted_endpoints: dict[EndpointCaller, bool] = {}
     for common, result_by_endpoint in votes:
         for endpoint, result in result_by_endpoint.items():
             if PreflightOutcome.UNKNOWN not in {common.outcome, result.outcome}:
                 is_outvoted = result.outcome is not common.outcome
-                outvoted[endpoint] = outvoted.get(endpoint, False) or is_outvoted
-    for endpoint, is_outvoted in outvoted.items():
+                outvoted_endpoints[endpoint] = (
+                    outvoted_endpoints.get(endpoint, False) or is_outvoted
+                )
+    for endpoint, is_outvoted in outvoted_endpoints.items():
         endpoint.endpoint.record_simulation_vote(is_outvoted=is_outvoted)
 
 

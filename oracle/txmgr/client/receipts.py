@@ -101,7 +101,7 @@ class ReceiptQuorum:
             for tx_hash in hashes
             if tx_hash in view.receipts
         ]
-        best = max(
+        best_receipt = max(
             shown_receipts,
             key=lambda receipt: (
                 self._count_witnesses(receipt),
@@ -109,7 +109,7 @@ class ReceiptQuorum:
             ),
             default=None,
         )
-        return None if best is None else self._apply_agreed_prices(best)
+        return None if best_receipt is None else self._apply_agreed_prices(best_receipt)
 
     def has_agreement_on(self, receipt: Receipt) -> bool:
         """Return whether enough witnesses return this very receipt."""
@@ -129,10 +129,12 @@ class ReceiptQuorum:
 
     def _find_equivalent_receipts(self, receipt: Receipt) -> dict[str, Receipt]:
         """Return the receipts with the same block and outcome, by endpoint."""
-        shown = {view.endpoint: view.receipts.get(receipt.hash) for view in self.views}
+        receipt_by_endpoint = {
+            view.endpoint: view.receipts.get(receipt.hash) for view in self.views
+        }
         return {
             endpoint: same
-            for endpoint, same in shown.items()
+            for endpoint, same in receipt_by_endpoint.items()
             if same is not None and same.is_equivalent(receipt)
         }
 
@@ -147,15 +149,17 @@ class ReceiptQuorum:
         endpoints_by_price: dict[tuple[int, int], list[str]] = {}
         for endpoint, same in self._find_equivalent_receipts(receipt).items():
             endpoints_by_price.setdefault((same.gas_price, same.l1_fee), []).append(endpoint)
-        agreed = [
+        agreed_prices = [
             price
             for price, endpoints in endpoints_by_price.items()
             if self.quorum.is_reached_by(endpoints)
         ]
         gas_price, l1_fee = (
-            agreed[0] if agreed else map(min, zip(*endpoints_by_price, strict=True))
+            agreed_prices[0] if agreed_prices else map(min, zip(*endpoints_by_price, strict=True))
         )
-        return replace(receipt, gas_price=gas_price, l1_fee=l1_fee, has_agreed_price=bool(agreed))
+        return replace(
+            receipt, gas_price=gas_price, l1_fee=l1_fee, has_agreed_price=bool(agreed_prices)
+        )
 
 
 def fetch_receipt_quorum(pool_view: PoolView, hashes: Sequence[Hash]) -> ReceiptQuorum:
@@ -167,35 +171,39 @@ def fetch_receipt_quorum(pool_view: PoolView, hashes: Sequence[Hash]) -> Receipt
     Raises:
         TransientError: no endpoint answers.
     """
-    views: list[_EndpointReceipts] = []
+    endpoint_views: list[_EndpointReceipts] = []
     last_error: TransientError | None = None
     for endpoint in pool_view.callers:
         try:
             with expect_response_format("receipts"):
-                views.append(_fetch_endpoint_receipts(endpoint, hashes))
+                endpoint_views.append(_fetch_endpoint_receipts(endpoint, hashes))
         except TransientError as error:
             last_error = error
-    if not views and last_error is not None:
+    if not endpoint_views and last_error is not None:
         raise last_error
-    return ReceiptQuorum(tuple(views), pool_view.quorum)
+    return ReceiptQuorum(tuple(endpoint_views), pool_view.quorum)
 
 
 def _fetch_endpoint_receipts(
     endpoint: EndpointCaller, hashes: Sequence[Hash]
 ) -> _EndpointReceipts:
-    answers = endpoint.request_all(
+    receipt_responses = endpoint.request_all(
         [("eth_getTransactionReceipt", (tx_hash,)) for tx_hash in hashes]
     )
-    mined = [_decode_receipt(answer) for answer in answers if answer is not None]
-    requests = [("eth_getBlockByNumber", (hex(receipt.block_number), False)) for receipt in mined]
+    mined_receipts = [
+        _decode_receipt(answer) for answer in receipt_responses if answer is not None
+    ]
+    requests = [
+        ("eth_getBlockByNumber", (hex(receipt.block_number), False)) for receipt in mined_receipts
+    ]
     blocks = endpoint.request_all(requests) if requests else []
-    settled = {
+    settled_receipts = {
         receipt.hash: receipt
-        for receipt, block in zip(mined, blocks, strict=True)
+        for receipt, block in zip(mined_receipts, blocks, strict=True)
         if block is not None and block["hash"] == receipt.block_hash
     }
-    unsettled = {receipt.hash for receipt in mined} - settled.keys()
-    return _EndpointReceipts(endpoint.name, settled, frozenset(unsettled))
+    unsettled_hashes = {receipt.hash for receipt in mined_receipts} - settled_receipts.keys()
+    return _EndpointReceipts(endpoint.name, settled_receipts, frozenset(unsettled_hashes))
 
 
 def _decode_receipt(answer: dict[str, Any]) -> Receipt:
@@ -301,7 +309,7 @@ def fetch_transaction_counts_at_block(
     An endpoint that does not have the block by its hash is on another fork or lags, and is left
     out.
     """
-    counts: dict[str, int] = {}
+    transaction_counts: dict[str, int] = {}
     for endpoint in pool_view.callers:
         block_quantity = hex(block.number)
         try:
@@ -313,10 +321,10 @@ def fetch_transaction_counts_at_block(
             )
             with expect_response_format("the count of an account"):
                 if own_block is not None and own_block["hash"] == block.hash:
-                    counts[endpoint.name] = parse_quantity(count)
+                    transaction_counts[endpoint.name] = parse_quantity(count)
         except TransientError:
             continue
-    return counts
+    return transaction_counts
 
 
 def is_block_reorged(pool_view: PoolView, block_number: int, block_hash: Hash) -> bool:
@@ -380,18 +388,18 @@ def fetch_revert_reason(
     The class `out_of_gas` is returned if all gas was used (a contract forwards 63/64 of its gas to
     another) and the simulation gives no revert reason. No exception is raised.
     """
-    refusal, own_block = None, receipt.block_number
+    call_refusal, own_block = None, receipt.block_number
     try:
         # Simulate the call on its own block, too, because the transaction that made it fail may
         # come earlier in that block.
-        refusal = fetch_refusal(pool_view, call, own_block - 1, decode_refusal)
-        refusal = refusal or fetch_refusal(pool_view, call, own_block, decode_refusal)
+        call_refusal = fetch_refusal(pool_view, call, own_block - 1, decode_refusal)
+        call_refusal = call_refusal or fetch_refusal(pool_view, call, own_block, decode_refusal)
         reason = str(
-            refusal or f"{_REVERTED}(its simulation on this block and the one before works)"
+            call_refusal or f"{_REVERTED}(its simulation on this block and the one before works)"
         )
     except TransientError as error:
         reason = f"{_REVERTED}(its simulation failed: {error})"
-    is_named = refusal is not None and bool(refusal.name)
+    is_named = call_refusal is not None and bool(call_refusal.name)
     if not is_named and 64 * receipt.gas_used >= 63 * gas_limit:
         return f"{OUT_OF_GAS}(used {receipt.gas_used} of {gas_limit})"
     return reason

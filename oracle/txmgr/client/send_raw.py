@@ -174,8 +174,8 @@ def classify_send_response(message: str, code: int = 0) -> SendOutcome:
     """
     nonces = _GANACHE_NONCES.search(message)
     if nonces is not None:
-        is_low = int(nonces[2]) < int(nonces[1])
-        return SendOutcome.NONCE_TOO_LOW if is_low else SendOutcome.NONCE_TOO_HIGH
+        is_nonce_too_low = int(nonces[2]) < int(nonces[1])
+        return SendOutcome.NONCE_TOO_LOW if is_nonce_too_low else SendOutcome.NONCE_TOO_HIGH
     for outcome, pattern in _PATTERNS:
         if pattern.search(message):
             return outcome
@@ -256,15 +256,18 @@ def _choose_best_result(results: Iterable[SendResult]) -> SendResult:
     An error that would pause the sender counts only if all endpoints return it, because an
     endpoint that did not respond may have accepted the transaction.
     """
-    order = [*SendOutcome]
+    outcome_order = [*SendOutcome]
 
     def get_rank(result: SendResult) -> tuple[bool, bool, int]:
         outcome = result.outcome
-        return outcome in _STOPPING, outcome in _OPEN, order.index(outcome)
+        return outcome in _STOPPING, outcome in _OPEN, outcome_order.index(outcome)
 
     ranked = sorted(results, key=get_rank)
-    best = ranked[0]
-    worst = ranked[-1]
-    if best.outcome in _OPEN and worst.outcome in _STOPPING:
-        return SendResult(best.outcome, f"{best.text}; another endpoint reports: {worst.text}")
-    return best
+    best_result = ranked[0]
+    worst_result = ranked[-1]
+    if best_result.outcome in _OPEN and worst_result.outcome in _STOPPING:
+        return SendResult(
+            best_result.outcome,
+            f"{best_result.text}; another endpoint reports: {worst_result.text}",
+        )
+    return best_result

@@ -80,8 +80,12 @@ class Problem(BaseModel):
 
 def build_problem_schema(status: HTTPStatus, description: str) -> dict[str, Any]:
     """Return the OpenAPI description of a problem document with this status."""
-    content = {_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {"description": f"{status.phrase}: {description}", "content": content, "model": Problem}
+    content_schema = {_MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {
+        "description": f"{status.phrase}: {description}",
+        "content": content_schema,
+        "model": Problem,
+    }
 
 
 # The error responses that every path may return.
@@ -113,7 +117,7 @@ def build_problem_response(
 
     `refused` is the error of a refused objection, whose reason is added as a code, or None.
     """
-    body = Problem(
+    problem = Problem(
         type="about:blank",
         title=HTTPStatus(status).phrase,
         status=status,
@@ -126,7 +130,9 @@ def build_problem_response(
     response_headers = {"cache-control": "no-store", **(headers or {})}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         response_headers["retry-after"] = str(_RETRY_SECONDS)
-    return JSONResponse(body.model_dump(exclude_none=True), status, response_headers, _MEDIA_TYPE)
+    return JSONResponse(
+        problem.model_dump(exclude_none=True), status, response_headers, _MEDIA_TYPE
+    )
 
 
 def build_problem_from_error(error: OracleError) -> Response:
@@ -196,15 +202,15 @@ class ApiAnswers:
 
         Errors are returned with status 300, 400, 404 or 503; see `build_problem_from_error`.
         """
-        answer = (
+        make_response = (
             self._cache.get_or_make_response
             if request.method == "GET"
             else self._cache.make_uncached_response
         )
         try:
-            needs_turn = is_slow() if callable(is_slow) else is_slow
-            flights = self._slow_flights if needs_turn else self._flights
-            response = answer(request, lambda: _build_cached_response(make()), flights)
+            needs_slow_slot = is_slow() if callable(is_slow) else is_slow
+            flights = self._slow_flights if needs_slow_slot else self._flights
+            response = make_response(request, lambda: _build_cached_response(make()), flights)
         except OracleError as error:
             self._log_hidden_error(error)
             return build_problem_from_error(error)
@@ -231,10 +237,13 @@ def reject_unknown_parameters(request: Request) -> None:
         annotation = field.field_info.annotation
         is_model = isclass(annotation) and issubclass(annotation, BaseModel)
         parameter_names |= set(annotation.model_fields) if is_model else {field.alias}
-    unknown = sorted(request.query_params.keys() - parameter_names)
-    if unknown:
+    unknown_parameters = sorted(request.query_params.keys() - parameter_names)
+    if unknown_parameters:
         raise RequestValidationError(
-            [{"loc": ("query", name), "msg": "unknown query parameter"} for name in unknown]
+            [
+                {"loc": ("query", name), "msg": "unknown query parameter"}
+                for name in unknown_parameters
+            ]
         )
 
 
@@ -279,7 +288,7 @@ class PostLimits:
                 f"request body: expected at most {limit.max_body_bytes} bytes",
             )
         client = scope.get("client")
-        address = "" if client is None else client[0]
-        if limit.client_buckets.try_acquire(address) and limit.common_bucket.try_acquire():
+        client_address = "" if client is None else client[0]
+        if limit.client_buckets.try_acquire(client_address) and limit.common_bucket.try_acquire():
             return self._app
         return build_problem_response(HTTPStatus.TOO_MANY_REQUESTS, limit.detail)

@@ -245,9 +245,9 @@ def build_event_routes(streams: EventStreams) -> APIRouter:
         the events since then; otherwise it has only new events. After `reorg`, discard the events
         above its block: their replacements follow. `kinds` is a comma-separated list.
         """
-        address = "" if request.client is None else request.client.host
-        if refusal := streams.find_capacity_problem(address):
-            return refusal
+        client_address = "" if request.client is None else request.client.host
+        if capacity_problem := streams.find_capacity_problem(client_address):
+            return capacity_problem
         resume_id = last_event_id or after
         try:
             cursor = (
@@ -256,7 +256,7 @@ def build_event_routes(streams: EventStreams) -> APIRouter:
         except OracleError as error:
             return build_problem_from_error(error)
         event_filter = EventFilter(None if kinds is None else frozenset(kinds.split(",")), node)
-        frames = _generate_event_frames(streams, address, cursor, event_filter)
+        frames = _generate_event_frames(streams, client_address, cursor, event_filter)
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(frames, media_type=_MEDIA_TYPE, headers=headers)
 
@@ -267,8 +267,8 @@ async def _generate_event_frames(
     streams: EventStreams, address: str, cursor: EventCursor, event_filter: EventFilter
 ) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
-    sent_at = loop.time()
-    ends_at = sent_at + streams.limits.stream_seconds
+    frame_sent_at = loop.time()
+    ends_at = frame_sent_at + streams.limits.stream_seconds
     with streams.track_open_stream(address):
         # Send the cursor at once, so that even a client that is disconnected before the first
         # event can resume.
@@ -276,23 +276,23 @@ async def _generate_event_frames(
         while loop.time() < ends_at:
             epoch = streams.epoch
             try:
-                batch = await streams.read_events_since(cursor)
+                event_batch = await streams.read_events_since(cursor)
             except OracleError as error:
                 get_logger().debug("event_stream_read_failed", reason=str(error))
                 await asyncio.sleep(_CHECK_SECONDS)
-                batch = None
-            if batch is not None and batch.after != cursor:
-                cursor = batch.after
-                frames = batch.encode_frames(event_filter)
+                event_batch = None
+            if event_batch is not None and event_batch.after != cursor:
+                cursor = event_batch.after
+                frames = event_batch.encode_frames(event_filter)
                 if frames:
-                    sent_at = loop.time()
+                    frame_sent_at = loop.time()
                     yield frames
                 continue
-            silent_seconds = loop.time() - sent_at
+            silent_seconds = loop.time() - frame_sent_at
             if silent_seconds >= _COMMENT_SECONDS:
-                sent_at = loop.time()
+                frame_sent_at = loop.time()
                 silent_seconds = 0.0
                 yield _COMMENT
-            if batch is not None:
+            if event_batch is not None:
                 seconds = min(_COMMENT_SECONDS - silent_seconds, max(0.0, ends_at - loop.time()))
                 await streams.wait_for_change(epoch, seconds)

@@ -48,11 +48,11 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 def _check_words(text: str) -> str:
     try:
-        length = len(text.encode())
+        byte_count = len(text.encode())
     except UnicodeEncodeError:
         raise ValueError("not valid Unicode text") from None
-    if length > MAX_WORDS_BYTES:
-        raise ValueError(f"{length} bytes; the maximum is {MAX_WORDS_BYTES}")
+    if byte_count > MAX_WORDS_BYTES:
+        raise ValueError(f"{byte_count} bytes; the maximum is {MAX_WORDS_BYTES}")
     return text
 
 

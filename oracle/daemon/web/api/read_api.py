@@ -118,8 +118,10 @@ def create_read_api(
         )
     app.add_middleware(PostLimits, post_limits)
     routes = [route for router in routers for route in router.routes]
-    refuse = partial(_raise_path_error, routes)
-    app.add_api_route("/v1/{path:path}", refuse, methods=_METHODS, include_in_schema=False)
+    raise_path_error = partial(_raise_path_error, routes)
+    app.add_api_route(
+        "/v1/{path:path}", raise_path_error, methods=_METHODS, include_in_schema=False
+    )
     # The page application handles all other paths.
     app.mount("/", create_page_app(pages, source.subscriptions))
     return app

@@ -298,16 +298,18 @@ def build_evidence_routes(
         try:
             with open_snapshot(api_answers.source) as snapshot:
                 address = find_node_by_prefix(snapshot, node).address
-                due_since, text = get_accusation_evidence(snapshot, address, read_evidence)
+                due_since, evidence_json = get_accusation_evidence(
+                    snapshot, address, read_evidence
+                )
         except OracleError as error:
             return build_problem_from_error(error)
-        content = text.encode()
+        evidence_bytes = evidence_json.encode()
         headers = {
             "content-disposition": f'attachment; filename="{address}-{due_since}.json"',
-            "x-sha256": hashlib.sha256(content).hexdigest(),
+            "x-sha256": hashlib.sha256(evidence_bytes).hexdigest(),
             "cache-control": "no-cache",
         }
-        return Response(content, headers=headers, media_type="application/json")
+        return Response(evidence_bytes, headers=headers, media_type="application/json")
 
     return router
 
@@ -376,13 +378,13 @@ def _answer_piece(
     except OracleError as error:
         return build_problem_from_error(error)
     content_id = compute_content_id(leaves)
-    tag = f'"{content_id}"'
+    etag = f'"{content_id}"'
     headers = {
-        "etag": tag,
+        "etag": etag,
         "x-ipfs-roots": content_id,
         # Not cached forever while a reorg may still replace the round.
         "cache-control": CACHE_FOREVER if is_final else "no-cache",
     }
-    if tag in request.headers.get("if-none-match", ""):
+    if etag in request.headers.get("if-none-match", ""):
         return Response(status_code=_NOT_MODIFIED, headers=headers)
     return Response(leaves, headers=headers, media_type=_BINARY)

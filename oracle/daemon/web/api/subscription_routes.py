@@ -165,13 +165,15 @@ def build_subscription_routes(intake: SubscriptionIntake) -> APIRouter:
     )
     def _get_form() -> Response:
         """Return what an owner signs to subscribe to the notices of a node."""
-        example = NoticeRequest(intake.terms.site, ZERO_ADDRESS, "list", nonce=1, deadline=0)
+        example_request = NoticeRequest(
+            intake.terms.site, ZERO_ADDRESS, "list", nonce=1, deadline=0
+        )
         form = SubscriptionForm(
             service=intake.terms.site,
             channels=intake.terms.channels,
             kinds=sorted(OWNER_KINDS),
             max_per_node=intake.terms.max_per_node,
-            typed_data=build_notice_request_typed_data(example, intake.load_chain_id()),
+            typed_data=build_notice_request_typed_data(example_request, intake.load_chain_id()),
         )
         return JSONResponse(form.model_dump(), headers=_NOT_STORED)
 
@@ -188,7 +190,7 @@ def build_subscription_routes(intake: SubscriptionIntake) -> APIRouter:
         return the `challenge` that it gets; a mail address gets a link for confirmation.
         """
         try:
-            entries, created = intake.handle_request(
+            node_subscriptions, created_subscription = intake.handle_request(
                 body.statement, bytes.fromhex(body.signature[2:])
             )
         except SubscriptionError as error:
@@ -196,13 +198,15 @@ def build_subscription_routes(intake: SubscriptionIntake) -> APIRouter:
             return build_problem_response(status, str(error))
         except OracleError as error:
             return build_problem_from_error(error)
-        is_webhook = created is not None and created.channel == WEBHOOK
-        answer = OwnSubscriptions(
-            subscriptions=[_build_view(entry) for entry in entries],
-            created=None if created is None else created.id,
-            secret=created.secret.hex() if created is not None and is_webhook else None,
+        is_webhook = created_subscription is not None and created_subscription.channel == WEBHOOK
+        own_subscriptions = OwnSubscriptions(
+            subscriptions=[_build_view(entry) for entry in node_subscriptions],
+            created=None if created_subscription is None else created_subscription.id,
+            secret=created_subscription.secret.hex()
+            if created_subscription is not None and is_webhook
+            else None,
         )
-        return JSONResponse(answer.model_dump(), headers=_NOT_STORED)
+        return JSONResponse(own_subscriptions.model_dump(), headers=_NOT_STORED)
 
     return router
 

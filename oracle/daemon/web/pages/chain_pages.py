@@ -143,12 +143,14 @@ def render_rounds(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
         accepted.round: load_pieced_round(snapshot.uow, snapshot.source.leaves, accepted)
         for accepted in accepted_rounds
     }
-    by_day = groupby(accepted_rounds, lambda accepted: format_utc(accepted.time, "%A, %d %B %Y"))
+    rounds_by_day = groupby(
+        accepted_rounds, lambda accepted: format_utc(accepted.time, "%A, %d %B %Y")
+    )
     return render_template(
         "rounds.html",
         **build_frame_values(snapshot, "Rounds", "/v1/rounds"),
         newest=accepted_rounds[0] if accepted_rounds else None,
-        days=[(day, list(rounds)) for day, rounds in by_day],
+        days=[(day, list(rounds)) for day, rounds in rounds_by_day],
         summaries={
             number: None if pieced_round is None else pieced_round.summary
             for number, pieced_round in pieced_rounds.items()
@@ -202,13 +204,15 @@ def _list_lane_changes(
     old_lanes = None if previous_round is None else load_round_lanes(uow, leaves, previous_round)
     if not lanes or (old_lanes is not None and not old_lanes):
         return 0, []
-    pairs = zip_longest(old_lanes or (), lanes, fillvalue=NEVER_REPORTED)
-    changed = {seat: (old, new) for seat, (old, new) in enumerate(pairs) if old != new}
-    shown = dict(islice(changed.items(), _MAX_CHANGES))
-    node_by_seat = uow.nodes.get_address_by_seat(shown)
-    return len(changed), [
+    old_and_new_lanes = zip_longest(old_lanes or (), lanes, fillvalue=NEVER_REPORTED)
+    lane_change_by_seat = {
+        seat: (old, new) for seat, (old, new) in enumerate(old_and_new_lanes) if old != new
+    }
+    shown_changes = dict(islice(lane_change_by_seat.items(), _MAX_CHANGES))
+    node_by_seat = uow.nodes.get_address_by_seat(shown_changes)
+    return len(lane_change_by_seat), [
         (node_by_seat[seat], format_lane(old), format_lane(new))
-        for seat, (old, new) in shown.items()
+        for seat, (old, new) in shown_changes.items()
         if seat in node_by_seat
     ]
 
@@ -237,14 +241,14 @@ def render_kickouts(snapshot: ApiSnapshot, request: PageRequest) -> Response:
 
 def render_objections(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
     """Show the newest objections, and which of them await the operator's answer."""
-    entries = list_objections(snapshot, _NEWEST).objections
+    newest_objections = list_objections(snapshot, _NEWEST).objections
     terms = snapshot.source.archive.objection_terms
     return render_template(
         "objections.html",
         **build_frame_values(snapshot, "Objections", "/v1/objections"),
         is_indexed=terms is not None,
-        waiting_count=sum(entry.answer_until is not None for entry in entries),
-        objections=[(entry, describe_objection_state(entry)) for entry in entries],
+        waiting_count=sum(entry.answer_until is not None for entry in newest_objections),
+        objections=[(entry, describe_objection_state(entry)) for entry in newest_objections],
     )
 
 
@@ -255,15 +259,17 @@ def describe_recovery_scores(snapshot: ApiSnapshot, address: Address) -> str:
     """
     node = snapshot.get_ranking().nodes.get(address)
     rules, time = snapshot.source.archive.rules, snapshot.cursor.time
-    steps = (
+    first_places_needed = (
         None
         if node is None
         else compute_what_if_counts(node, time, rules, None).first_places_to_clear
     )
-    if not steps:
+    if not first_places_needed:
         return ""
-    row = "" if steps == 1 else " in a row"
-    return f"{capitalize_first(format_count(steps, 'first place'))}{row} would stop it."
+    row = "" if first_places_needed == 1 else " in a row"
+    return (
+        f"{capitalize_first(format_count(first_places_needed, 'first place'))}{row} would stop it."
+    )
 
 
 def _describe_kick(snapshot: ApiSnapshot, kick: NodeKick) -> str:
@@ -303,8 +309,8 @@ def render_draws(snapshot: ApiSnapshot, _request: PageRequest) -> Response:
 def _group_by_seed_block(draws: Iterable[StoredDraw]) -> list[tuple[int, list[StoredDraw]]]:
     """Return the draws grouped by seed block, newest block first."""
     in_order = sorted(draws, key=lambda draw: (-draw.seed_block, draw.number_in_block))
-    groups = groupby(in_order, key=lambda draw: draw.seed_block)
-    return [(block, list(draws_of_block)) for block, draws_of_block in groups]
+    draws_by_seed_block = groupby(in_order, key=lambda draw: draw.seed_block)
+    return [(block, list(draws_of_block)) for block, draws_of_block in draws_by_seed_block]
 
 
 def render_task_draws(snapshot: ApiSnapshot, request: PageRequest) -> Response:
@@ -361,7 +367,7 @@ def render_node_feed(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Return the newest events of a node as an Atom feed."""
     node = find_node_by_prefix(snapshot, parse_node_prefix(request.path["address"]))
     entries = list_feed_entries(snapshot, node.address)
-    text = (
+    feed_xml = (
         get_template_environment()
         .get_template("node_feed.xml")
         .render(
@@ -372,7 +378,7 @@ def render_node_feed(snapshot: ApiSnapshot, request: PageRequest) -> Response:
             updated=entries[0].time if entries else snapshot.cursor.time,
         )
     )
-    return Response(text, media_type=_FEED_MEDIA_TYPE, headers={"cache-control": "no-cache"})
+    return Response(feed_xml, media_type=_FEED_MEDIA_TYPE, headers={"cache-control": "no-cache"})
 
 
 def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry]:
@@ -384,14 +390,14 @@ def list_feed_entries(snapshot: ApiSnapshot, address: Address) -> list[AtomEntry
         for mark in build_node_history(snapshot, address, query).marks
         if ReliabilityCause(mark.cause) in FALL_CAUSES
     ]
-    turns = [
+    change_entries = [
         AtomEntry(
             _build_entry_id(event.place, event.what), event.time, SENTENCE_BY_CHANGE[event.what]
         )
         for event in build_node_past(snapshot, address).membership
         if event.time is not None and event.time >= oldest_time
     ]
-    entries = sorted([*falls, *turns], key=lambda entry: entry.time, reverse=True)
+    entries = sorted([*falls, *change_entries], key=lambda entry: entry.time, reverse=True)
     return entries[:_MAX_FEED_ENTRIES]
 
 

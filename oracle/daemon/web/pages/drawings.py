@@ -160,12 +160,14 @@ def _interpolate_reliability(samples: Sequence[Sample], time: int) -> float:
     The value is interpolated, because some samples may have been left out of the chart.
     """
     index = bisect_right(samples, time, key=lambda sample: sample.time)
-    before = samples[max(0, index - 1)]
-    after = samples[min(index, len(samples) - 1)]
-    if after.time <= before.time:
-        return before.reliability
-    share = (time - before.time) / (after.time - before.time)
-    return before.reliability + share * (after.reliability - before.reliability)
+    sample_before = samples[max(0, index - 1)]
+    sample_after = samples[min(index, len(samples) - 1)]
+    if sample_after.time <= sample_before.time:
+        return sample_before.reliability
+    elapsed_share = (time - sample_before.time) / (sample_after.time - sample_before.time)
+    return sample_before.reliability + elapsed_share * (
+        sample_after.reliability - sample_before.reliability
+    )
 
 
 def _compute_y(value: float) -> float:
@@ -180,13 +182,13 @@ def lay_out_bars(
     A bar of `max_value` is as high as the box. If `max_value` is None, the greatest value is used.
     """
     width, height = box
-    step = width / max(1, slot_count)
+    slot_width = width / max(1, slot_count)
     full_value = max_value or max([1, *values])
     return [
         Bar(
-            x=round(index * step + step * 0.06, 2),
+            x=round(index * slot_width + slot_width * 0.06, 2),
             y=round(height - value * height / full_value, 2),
-            width=round(step * 0.88, 2),
+            width=round(slot_width * 0.88, 2),
             height=round(value * height / full_value, 2),
             value=value,
         )
@@ -199,13 +201,13 @@ def lay_out_share_bars(counts: Sequence[tuple[str, int]], width: float) -> list[
 
     Each bar is at least 3 wide.
     """
-    present = [(name, count) for name, count in counts if count]
-    total = sum(count for _, count in present)
+    present_counts = [(name, count) for name, count in counts if count]
+    total_count = sum(count for _, count in present_counts)
     min_width = 3.0
-    free_width = width - min_width * len(present)
+    free_width = width - min_width * len(present_counts)
     named_bars, x = [], 0.0
-    for name, count in present:
-        width_of_part = min_width + free_width * count / total
+    for name, count in present_counts:
+        width_of_part = min_width + free_width * count / total_count
         named_bars.append((name, Bar(round(x, 2), 0, round(width_of_part - 1, 2), 20, count)))
         x += width_of_part
     return named_bars
@@ -221,11 +223,11 @@ def build_sparkline_path(qos_values: Sequence[int]) -> str | None:
         return None
     width = _SPARKLINE_WIDTH - 2 * _SPARKLINE_MARGIN
     height = _SPARKLINE_HEIGHT - 2 * _SPARKLINE_MARGIN
-    step = width / (MAX_TREND_POINTS - 1)
-    first_x = _SPARKLINE_WIDTH - _SPARKLINE_MARGIN - step * (len(qos_values) - 1)
-    bottom = _SPARKLINE_HEIGHT - _SPARKLINE_MARGIN
+    point_distance = width / (MAX_TREND_POINTS - 1)
+    first_x = _SPARKLINE_WIDTH - _SPARKLINE_MARGIN - point_distance * (len(qos_values) - 1)
+    bottom_y = _SPARKLINE_HEIGHT - _SPARKLINE_MARGIN
     points = (
-        f"{first_x + step * index:.1f} {bottom - qos * height / UNIT:.1f}"
+        f"{first_x + point_distance * index:.1f} {bottom_y - qos * height / UNIT:.1f}"
         for index, qos in enumerate(qos_values)
     )
     return "M" + " L".join(points)

@@ -90,14 +90,14 @@ class EventRow(NamedTuple):
 def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     """Show the number and quality of nodes, recent events, and open actions."""
     range_name = request.get_query_choice("range", SECONDS_BY_SPAN)
-    network_answer, span = _load_network_overview(snapshot, range_name)
+    network_answer, activity_span = _load_network_overview(snapshot, range_name)
     best_nodes = list_nodes(snapshot, NodeListQuery(limit=_BEST_NODES)).nodes
-    feed, cursor = read_recent_events(snapshot)
+    feed_entries, cursor = read_recent_events(snapshot)
     return render_template(
         "network.html",
         **build_frame_values(snapshot, "Network", "/v1/network"),
         network=network_answer,
-        **build_overview_values(network_answer, span),
+        **build_overview_values(network_answer, activity_span),
         best=best_nodes,
         reasons={
             row.node: format_short_cause(
@@ -106,11 +106,11 @@ def render_network(snapshot: ApiSnapshot, request: PageRequest) -> Response:
             for row in best_nodes
         },
         courses=build_sparklines(snapshot, best_nodes),
-        feed=feed,
+        feed=feed_entries,
         last_event=cursor,
         kinds=",".join(EVENT_KINDS),
         spans=list(SECONDS_BY_SPAN),
-        span_name=span,
+        span_name=activity_span,
         phase=request.phase,
     )
 
@@ -119,11 +119,11 @@ def _load_network_overview(
     snapshot: ApiSnapshot, span_name: str | None
 ) -> tuple[NetworkAnswer, str]:
     """Return the network overview and its range, which is one hour for a new network."""
-    answer = build_network_overview(snapshot, span_name or _SPAN)
-    earlier_parts = answer.activity[:-1]
+    overview = build_network_overview(snapshot, span_name or _SPAN)
+    earlier_parts = overview.activity[:-1]
     if span_name is None and not any(part.scores or part.timeouts for part in earlier_parts):
         return build_network_overview(snapshot, _SHORT_SPAN), _SHORT_SPAN
-    return answer, span_name or _SPAN
+    return overview, span_name or _SPAN
 
 
 def build_overview_values(overview: NetworkAnswer, span: str) -> dict[str, Any]:
@@ -152,8 +152,10 @@ def format_headline(overview: NetworkAnswer) -> str:
     if not overview.members:
         return "No node is in the network yet."
     if selectable_count == overview.members:
-        subject = "The only node" if selectable_count == 1 else f"All {overview.members} nodes"
-        return f"{subject} can be given tasks."
+        headline_subject = (
+            "The only node" if selectable_count == 1 else f"All {overview.members} nodes"
+        )
+        return f"{headline_subject} can be given tasks."
     return (
         f"{capitalize_first(format_number_in_words(selectable_count))} of {overview.members} "
         "nodes can be given tasks."
@@ -162,7 +164,7 @@ def format_headline(overview: NetworkAnswer) -> str:
 
 def format_network_summary(overview: NetworkAnswer, scores: int, timeouts: int, span: str) -> str:
     """Return a summary of unavailable nodes and of the recent activity."""
-    parts = [
+    summary_sentences = [
         f"{capitalize_first(format_number_in_words(count))} "
         f"{'is' if count == 1 else 'are'} {word}."
         for state, word in (
@@ -176,7 +178,7 @@ def format_network_summary(overview: NetworkAnswer, scores: int, timeouts: int, 
         f"{capitalize_first(format_count(scores, 'task score'))}, "
         f"{format_count(timeouts, 'timeout')}"
     )
-    return " ".join([*parts, f"{activity} in the last {span}."])
+    return " ".join([*summary_sentences, f"{activity} in the last {span}."])
 
 
 def read_recent_events(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCursor]:
@@ -188,23 +190,23 @@ def read_recent_events(snapshot: ApiSnapshot) -> tuple[list[EventRow], EventCurs
         row_count, first_time, snapshot.cursor.number
     )
     events, newest = load_newest_events(snapshot, since, _MAX_EVENTS)
-    rows = merge_consecutive_reports(reversed(events))
-    if len(rows) < row_count and since > first_time:
+    event_rows = merge_consecutive_reports(reversed(events))
+    if len(event_rows) < row_count and since > first_time:
         events, newest = load_newest_events(snapshot, first_time, _MAX_EVENTS)
-        rows = merge_consecutive_reports(reversed(events))
-    return rows[:_ROWS], newest
+        event_rows = merge_consecutive_reports(reversed(events))
+    return event_rows[:_ROWS], newest
 
 
 def merge_consecutive_reports(events: Iterable[NumberedEvent]) -> list[EventRow]:
     """Return a row for each event, with consecutive reports merged into one row."""
-    rows: list[EventRow] = []
+    merged_rows: list[EventRow] = []
     for numbered_event in events:
         event = numbered_event.event
-        if rows and event.kind == rows[-1].event.kind == _FREQUENT_KIND:
-            rows[-1] = rows[-1]._replace(earlier=rows[-1].earlier + 1)
+        if merged_rows and event.kind == merged_rows[-1].event.kind == _FREQUENT_KIND:
+            merged_rows[-1] = merged_rows[-1]._replace(earlier=merged_rows[-1].earlier + 1)
             continue
         is_excluded = event.excluded_until is not None
         sign = _EXCLUDED_SIGN if is_excluded else _SIGN_BY_KIND.get(event.kind, "●")
         tone = "calm" if event.kind in _CALM_KINDS else "bad"
-        rows.append(EventRow(str(numbered_event.cursor_after), event, sign, tone))
-    return rows
+        merged_rows.append(EventRow(str(numbered_event.cursor_after), event, sign, tone))
+    return merged_rows

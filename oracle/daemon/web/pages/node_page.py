@@ -328,11 +328,20 @@ def build_trend_charts(history: NodeHistory, rules: Rules) -> list[TrendChart]:
         for time, qos, long_term, reliability in history.rows
     ]
     falls = _select_plotted_changes(history, ReliabilityMark.FALL)
-    rises = _select_plotted_changes(history, ReliabilityMark.RISE)
-    excluded = [(mark.time, mark.back_at) for mark in history.marks if mark.back_at is not None]
-    limit = rules.exclude_enter / UNIT
+    rise_marks = _select_plotted_changes(history, ReliabilityMark.RISE)
+    exclusion_spans = [
+        (mark.time, mark.back_at) for mark in history.marks if mark.back_at is not None
+    ]
+    exclusion_threshold = rules.exclude_enter / UNIT
     charts = (
-        build_trend_chart(samples, limit, width, falls=falls, rises=rises, excluded=excluded)
+        build_trend_chart(
+            samples,
+            exclusion_threshold,
+            width,
+            falls=falls,
+            rises=rise_marks,
+            excluded=exclusion_spans,
+        )
         for width in (BROAD, NARROW)
     )
     return [chart for chart in charts if chart is not None]
@@ -382,8 +391,10 @@ def build_score_label(entry: ScoreEntry, rules: Rules) -> ScoreLabel:
         return ScoreLabel(entry.task, "first" if entry.score else "none", points)
     if entry.rank is None:
         return ScoreLabel(entry.task, "none", f"No answer: {points}")
-    tone = _TONES[entry.rank - 1] if entry.rank <= len(_TONES) else "later"
-    return ScoreLabel(entry.task, tone, f"{capitalize_first(format_rank(entry.rank))}: {points}")
+    label_tone = _TONES[entry.rank - 1] if entry.rank <= len(_TONES) else "later"
+    return ScoreLabel(
+        entry.task, label_tone, f"{capitalize_first(format_rank(entry.rank))}: {points}"
+    )
 
 
 def describe_on_chain_score(node_view: NodeView) -> tuple[str, str]:
@@ -398,16 +409,16 @@ def describe_on_chain_score(node_view: NodeView) -> tuple[str, str]:
 def describe_exclusion(node_view: NodeView) -> str:
     """Describe how far a member is from exclusion, or when its exclusion ends."""
     reliability = format_two_digits(node_view.row.reliability)
-    threshold = format_two_digits(node_view.excluded_below)
+    exclusion_threshold = format_two_digits(node_view.excluded_below)
     if node_view.row.back_at is not None:
         time_left = format_duration(node_view.row.back_at - node_view.as_of.time)
-        until = format_time(node_view.row.back_at)
+        exclusion_end = format_time(node_view.row.back_at)
         return (
             f"Reliability is {reliability}, below the threshold. Exclusion ends in {time_left}, "
-            f"at {until}."
+            f"at {exclusion_end}."
         )
     steps = node_view.lift.timeouts
-    sentence = f"Reliability is {reliability}; under {threshold} a node is excluded."
+    sentence = f"Reliability is {reliability}; under {exclusion_threshold} a node is excluded."
     if not steps:
         return sentence
     timeouts = capitalize_first(format_count(steps, "timeout"))
@@ -419,8 +430,10 @@ def describe_kickout(node_view: NodeView, outlook: KickoutOutlook | None) -> str
     margin = _describe_kickout_margin(node_view)
     if outlook is None or not outlook.scores:
         return margin
-    assumption = f"if they go like its last {format_count(outlook.recent_scores, 'score')}"
-    return f"{margin} {format_kickout_outlook(outlook)[:-1]}, {assumption}."
+    forecast_assumption = (
+        f"if they go like its last {format_count(outlook.recent_scores, 'score')}"
+    )
+    return f"{margin} {format_kickout_outlook(outlook)[:-1]}, {forecast_assumption}."
 
 
 def _describe_kickout_margin(node_view: NodeView) -> str:
@@ -455,15 +468,15 @@ def _describe_kickout_margin(node_view: NodeView) -> str:
 
 def describe_marked_timeouts(history: NodeHistory) -> str | None:
     """Return a heading with the number of timeouts marked by incidents, or None if it is 0."""
-    count = sum(mark.incident is not None for mark in history.marks)
-    return format_marked_timeouts(count) if count else None
+    marked_count = sum(mark.incident is not None for mark in history.marks)
+    return format_marked_timeouts(marked_count) if marked_count else None
 
 
 def count_marked_scores(history: NodeHistory, entries: Sequence[ScoreEntry]) -> int:
     """Return the number of counted scores that are timeouts marked by incidents."""
-    unanswered = {entry.task for entry in entries if entry.elapsed is None}
+    unanswered_tasks = {entry.task for entry in entries if entry.elapsed is None}
     marked = {mark.task for mark in history.marks if mark.incident is not None}
-    return len(unanswered & marked)
+    return len(unanswered_tasks & marked)
 
 
 def describe_chart_mark(mark: HistoryMark) -> str:

@@ -92,12 +92,12 @@ def parse_node_list_query(request: PageRequest) -> NodeListQuery:
 
 def _parse_own_nodes(text: str | None) -> frozenset[str]:
     """Parse the addresses in the `of` parameter; raise RequestError if one is invalid."""
-    entries = [] if text is None else [entry for entry in re.split(r"[\s,]+", text) if entry]
-    if len(entries) > _MAX_ADDRESSES:
+    node_texts = [] if text is None else [entry for entry in re.split(r"[\s,]+", text) if entry]
+    if len(node_texts) > _MAX_ADDRESSES:
         raise RequestError(
-            f"of: the list has {len(entries)} addresses; expected at most {_MAX_ADDRESSES}"
+            f"of: the list has {len(node_texts)} addresses; expected at most {_MAX_ADDRESSES}"
         )
-    return frozenset(_parse_own_node_address(entry) for entry in entries)
+    return frozenset(_parse_own_node_address(entry) for entry in node_texts)
 
 
 def _parse_own_node_address(text: str) -> str:
@@ -114,7 +114,7 @@ def format_own_nodes(query: NodeListQuery) -> str | None:
 
 def build_query_string(query: NodeListQuery, **changes: Any) -> str:  # noqa: ANN401 - a template's values
     """Return the query string of the list with changed fields; None removes a field."""
-    fields = {
+    query_fields = {
         "sort": query.sort,
         "state": query.state,
         "prefix": query.prefix,
@@ -123,6 +123,6 @@ def build_query_string(query: NodeListQuery, **changes: Any) -> str:  # noqa: AN
         "cursor": query.cursor,
     }
     present_fields = {
-        name: value for name, value in (fields | changes).items() if value is not None
+        name: value for name, value in (query_fields | changes).items() if value is not None
     }
     return urlencode(present_fields)

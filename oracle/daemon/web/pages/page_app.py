@@ -203,11 +203,13 @@ class _SafeHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                present = {name for name, _ in message["headers"]}
-                added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                present_names = {name for name, _ in message["headers"]}
+                added_headers = [
+                    (name.encode(), value.encode()) for name, value in HEADERS.items()
+                ]
                 message["headers"] = [
                     *message["headers"],
-                    *(header for header in added if header[0] not in present),
+                    *(header for header in added_headers if header[0] not in present_names),
                 ]
             await send(message)
 
@@ -225,11 +227,11 @@ def add_subscription_pages(app: FastAPI, intake: SubscriptionIntake) -> None:
     @app.post(_PATH + "/{action}")
     def change_subscription(subscription_id: str, token: str, action: str) -> Response:
         """Confirm or end a subscription."""
-        change = {"confirm": intake.confirm, "end": intake.end}.get(action)
+        change_subscription_state = {"confirm": intake.confirm, "end": intake.end}.get(action)
         try:
             subscription = intake.find_by_link(subscription_id, token)
-            if subscription is not None and change is not None:
-                change(subscription)
+            if subscription is not None and change_subscription_state is not None:
+                change_subscription_state(subscription)
         except OracleError:
             return _render_subscription_template(
                 "Service unavailable", HTTPStatus.SERVICE_UNAVAILABLE
@@ -258,10 +260,13 @@ def _render_subscription(intake: SubscriptionIntake, subscription_id: str, token
 def _render_subscription_template(
     headline: str, status: HTTPStatus, **values: str | None
 ) -> Response:
-    defaults = {"path": None, "node": None, "channel": None, "state": None, "reason": None}
-    frame = {"here": None, "standing": UNAVAILABLE, "as_of": None, "json_path": None}
+    default_values = {"path": None, "node": None, "channel": None, "state": None, "reason": None}
+    page_frame = {"here": None, "standing": UNAVAILABLE, "as_of": None, "json_path": None}
     response = render_template(
-        "subscription.html", status=status, headline=headline, **(defaults | frame | values)
+        "subscription.html",
+        status=status,
+        headline=headline,
+        **(default_values | page_frame | values),
     )
     response.headers["cache-control"] = "no-store"
     return response

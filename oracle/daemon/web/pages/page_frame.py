@@ -146,12 +146,12 @@ def parse_node_prefix(text: str) -> str:
     Raises:
         RequestError: `text` is not hex, too long, or a full address with a wrong checksum.
     """
-    entered = text.strip()
-    has_prefix = entered[:2].lower() == "0x"
+    entered_prefix = text.strip()
+    has_prefix = entered_prefix[:2].lower() == "0x"
     try:
-        prefix = parse_address_prefix(entered if has_prefix else f"0x{entered}")
+        prefix = parse_address_prefix(entered_prefix if has_prefix else f"0x{entered_prefix}")
     except HexNameError as error:
-        raise RequestError(f"{sanitize_text(entered)}: {error}") from error
+        raise RequestError(f"{sanitize_text(entered_prefix)}: {error}") from error
     if prefix == "0x" and not has_prefix:
         raise RequestError("address: no digits were entered; expected 0x and up to 40 hex digits")
     return prefix
@@ -174,8 +174,8 @@ def parse_round_number(text: str) -> int:
 
 def render_template(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
     """Render a template; a missing value raises an error."""
-    text = get_template_environment().get_template(template).render(**values)
-    return HTMLResponse(text, status, headers={"cache-control": "no-cache"})
+    page_html = get_template_environment().get_template(template).render(**values)
+    return HTMLResponse(page_html, status, headers={"cache-control": "no-cache"})
 
 
 @cache
@@ -247,8 +247,8 @@ def format_fraction(value: str | int | None, digits: int) -> str:
     """
     if value is None:
         return NO_NUMBER
-    fraction = format_decimal(value) if isinstance(value, int) else value
-    integer_part, _, decimals = fraction.partition(".")
+    decimal_text = format_decimal(value) if isinstance(value, int) else value
+    integer_part, _, decimals = decimal_text.partition(".")
     return f"{integer_part}.{decimals[:digits]:0<{digits}}"
 
 
@@ -300,14 +300,16 @@ UNAVAILABLE = StatusLine("late", "No data loaded")
 def build_status_line(as_of: AsOf, health: HealthReport) -> StatusLine:
     """Return the worst condition in a few words, or "Synced" or "Indexed" if there is none."""
     worst_condition, lag_blocks = health.worst_condition, as_of.lag_blocks
-    tone = _TONES[health.severity]
+    status_tone = _TONES[health.severity]
     if worst_condition is None:
-        return StatusLine(tone, "Synced" if lag_blocks is not None else "Indexed")
+        return StatusLine(status_tone, "Synced" if lag_blocks is not None else "Indexed")
     if worst_condition is Condition.BEHIND and lag_blocks is not None:
-        return StatusLine(tone, f"Catching up, {format_block_count(lag_blocks)} left")
+        return StatusLine(status_tone, f"Catching up, {format_block_count(lag_blocks)} left")
     if worst_condition is Condition.NO_LEADER:
-        return StatusLine(tone, f"{worst_condition.title}, so these figures are not updated")
-    return StatusLine(tone, worst_condition.title)
+        return StatusLine(
+            status_tone, f"{worst_condition.title}, so these figures are not updated"
+        )
+    return StatusLine(status_tone, worst_condition.title)
 
 
 def build_frame_values(
@@ -339,9 +341,9 @@ def get_static_file_response(digest: str, name: str) -> Response | None:
     """Return the response with a static file, or None if name or digest do not match."""
     if name not in _list_static_file_names() or get_asset_url(name) != f"/static/{digest}/{name}":
         return None
-    path = STATIC / name
+    file_path = STATIC / name
     return Response(
-        path.read_bytes(),
-        media_type=_MEDIA_TYPE_BY_SUFFIX[path.suffix],
+        file_path.read_bytes(),
+        media_type=_MEDIA_TYPE_BY_SUFFIX[file_path.suffix],
         headers={"cache-control": CACHE_FOREVER},
     )

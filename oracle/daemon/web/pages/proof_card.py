@@ -66,9 +66,9 @@ def build_requested_proof_card(
         RequestError: `round` is no number.
         NotFoundError: the round was not accepted.
     """
-    text = request.get_query_field("round")
-    if text is not None:
-        accepted = get_accepted_round(snapshot, parse_round_number(text))
+    round_text = request.get_query_field("round")
+    if round_text is not None:
+        accepted = get_accepted_round(snapshot, parse_round_number(round_text))
         return build_proof_card(snapshot, address, accepted)
     newest_rounds = snapshot.uow.rounds.list_accepted_below(None, 1)
     return build_proof_card(snapshot, address, newest_rounds[0]) if newest_rounds else None

@@ -70,17 +70,17 @@ def build_profile_script() -> str:
     profiles = {}
     for name in list_shipped_profiles():
         profile = load_profile(name)
-        types = defaultdict[str, set[str]](set)
+        event_types = defaultdict[str, set[str]](set)
         for contract in profile.contracts.values():
             for event in contract.events:
-                types[event.signature.digest] |= {
+                event_types[event.signature.digest] |= {
                     NAME_BY_TYPE[mapping.event_type]
                     for mapping in event.mappings
                     if mapping.event_type is not None
                 }
         profiles[profile.identity] = {
             "holds_kickouts": profile.holds_kickouts,
-            "types": {topic: sorted(names) for topic, names in types.items()},
+            "types": {topic: sorted(names) for topic, names in event_types.items()},
         }
     return f"const SHIPPED_PROFILES = {json.dumps(profiles, sort_keys=True)};"
 

@@ -106,28 +106,30 @@ def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None
     Raises:
         NotFoundError: the task has no such draw, or this host cannot recompute it.
     """
-    settings = source.dispatch
-    if settings is None:
+    dispatch_settings = source.dispatch
+    if dispatch_settings is None:
         raise NotFoundError("this server draws no nodes, so it cannot recompute draws")
     with open_snapshot(source) as snapshot:
         as_of = snapshot.as_of
-        recorded = _find_stored_draw(snapshot, settings, task, seed_block)
-        plan_before = _load_plan_before_block(snapshot, recorded.seed_block)
-        events = _load_events(snapshot, recorded.seed_block)
+        stored_draw = _find_stored_draw(snapshot, dispatch_settings, task, seed_block)
+        plan_before = _load_plan_before_block(snapshot, stored_draw.seed_block)
+        events = _load_events(snapshot, stored_draw.seed_block)
         stored_task = snapshot.uow.tasks.get_many([task]).get(task)
-    drawings = _recompute_block_draws(settings, recorded, plan_before, events)
+    drawings = _recompute_block_draws(dispatch_settings, stored_draw, plan_before, events)
     own_drawing = next((drawing for drawing in drawings if drawing.task == task), None)
     if own_drawing is None:
         raise NotFoundError("the stored logs do not reproduce this draw")
-    same_seed = [drawing for drawing in drawings if drawing.seed == own_drawing.seed]
-    earlier_nodes = {drawing.node for drawing in same_seed[: same_seed.index(own_drawing)]}
-    has_own_seed = compute_draw_seed(recorded.seed_hash, task) == own_drawing.seed
+    drawings_of_seed = [drawing for drawing in drawings if drawing.seed == own_drawing.seed]
+    earlier_nodes = {
+        drawing.node for drawing in drawings_of_seed[: drawings_of_seed.index(own_drawing)]
+    }
+    has_own_seed = compute_draw_seed(stored_draw.seed_hash, task) == own_drawing.seed
     group = None if stored_task is None else stored_task.group
     return DrawnAgain(
         as_of=as_of,
         task=task,
-        seed_block=recorded.seed_block,
-        seed_hash=recorded.seed_hash,
+        seed_block=stored_draw.seed_block,
+        seed_hash=stored_draw.seed_hash,
         seed_name=task if has_own_seed or group is None else group,
         counter=len(earlier_nodes),
         gpu=own_drawing.gpu,
@@ -140,8 +142,8 @@ def recompute_task_draw(source: ApiSource, task: TaskKey, seed_block: int | None
         total=str(own_drawing.node_draw.total),
         x=str(own_drawing.node_draw.x),
         node=own_drawing.node,
-        recorded=recorded.node,
-        agrees=own_drawing.node == recorded.node,
+        recorded=stored_draw.node,
+        agrees=own_drawing.node == stored_draw.node,
     )
 
 
@@ -213,5 +215,5 @@ def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAn
     member_selection = run_selection(
         snapshot, policy, policy.create_follower(), build_task(event, rules)
     )
-    figures = build_selection_summary(member_selection, rules.name, {})
-    return SelectionAnswer(as_of=as_of, **figures.model_dump())
+    selection_summary = build_selection_summary(member_selection, rules.name, {})
+    return SelectionAnswer(as_of=as_of, **selection_summary.model_dump())

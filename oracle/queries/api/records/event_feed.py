@@ -109,12 +109,12 @@ def get_newest_event_cursor(snapshot: ApiSnapshot) -> EventCursor:
     """Return the cursor of a subscriber that has all events up to the snapshot's cursor."""
     cursor_time = snapshot.cursor.time
     events, _ = _read_event_page(snapshot, cursor_time)
-    delivered = sum(event.time == cursor_time for event in events)
+    delivered_count = sum(event.time == cursor_time for event in events)
     return EventCursor(
         snapshot.uow.reorgs.count(),
         snapshot.uow.halts.count_halt_changes(),
         cursor_time,
-        delivered,
+        delivered_count,
     )
 
 
@@ -125,10 +125,10 @@ def load_newest_events(
     uow = snapshot.uow
     cursor = EventCursor(uow.reorgs.count(), uow.halts.count_halt_changes(), since, delivered=0)
     events: deque[NumberedEvent] = deque(maxlen=limit)
-    while page := load_events_since(snapshot, cursor, limit):
-        events.extend(page)
-        cursor = page[-1].cursor_after
-        if len(page) < limit:
+    while event_page := load_events_since(snapshot, cursor, limit):
+        events.extend(event_page)
+        cursor = event_page[-1].cursor_after
+        if len(event_page) < limit:
             break
     if cursor.time < snapshot.cursor.time:
         cursor = cursor._replace(time=snapshot.cursor.time, delivered=0)
@@ -185,14 +185,16 @@ def _build_reorg_event(snapshot: ApiSnapshot, cursor: EventCursor) -> NumberedEv
     block = snapshot.uow.blocks.find_canonical(ancestor)
     time = snapshot.cursor.time if block is None else min(block.time, cursor.time)
     events, _ = _read_event_page(snapshot, time)
-    delivered = sum(event.time == time and (event.block or 0) <= ancestor for event in events)
+    delivered_count = sum(
+        event.time == time and (event.block or 0) <= ancestor for event in events
+    )
     depth = max(reorg.depth for reorg in reorgs)
-    text = (
+    event_text = (
         f"a reorg removed {format_block_count(depth)}: discard all events of blocks above "
         f"{ancestor}"
     )
-    event = FeedEvent(kind="reorg", time=time, block=ancestor, node=None, text=text)
-    return NumberedEvent(EventCursor(count, cursor.halts, time, delivered), event)
+    event = FeedEvent(kind="reorg", time=time, block=ancestor, node=None, text=event_text)
+    return NumberedEvent(EventCursor(count, cursor.halts, time, delivered_count), event)
 
 
 def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> list[FeedEvent]:
@@ -206,13 +208,15 @@ def _list_halt_events(snapshot: ApiSnapshot, delivered: int, max_halts: int) -> 
     halt_index, skipped_count = divmod(delivered, 2)
     for halt in snapshot.uow.halts.list_halts(halt_index, max_halts):
         time, block = halt.since_time, halt.since_block
-        text = f"halted ({halt.name}): nothing is signed or sent"
-        halt_events.append(FeedEvent(kind="halted", time=time, block=block, node=None, text=text))
+        event_text = f"halted ({halt.name}): nothing is signed or sent"
+        halt_events.append(
+            FeedEvent(kind="halted", time=time, block=block, node=None, text=event_text)
+        )
         if halt.cleared is not None:
             time = halt.cleared.time
-            text = f"the halt ({halt.name}) was cleared"
+            event_text = f"the halt ({halt.name}) was cleared"
             halt_events.append(
-                FeedEvent(kind="halt_cleared", time=time, block=None, node=None, text=text)
+                FeedEvent(kind="halt_cleared", time=time, block=None, node=None, text=event_text)
             )
     return halt_events[skipped_count:]
 
@@ -283,11 +287,15 @@ def _build_membership_events(
 ) -> Iterator[tuple[Position, FeedEvent]]:
     for change in changes:
         if change.transition in _EVENT_BY_TRANSITION:
-            kind, text = _EVENT_BY_TRANSITION[change.transition]
+            kind, event_text = _EVENT_BY_TRANSITION[change.transition]
             yield (
                 change.at,
                 FeedEvent(
-                    kind=kind, time=change.time, block=change.at.block, node=change.node, text=text
+                    kind=kind,
+                    time=change.time,
+                    block=change.at.block,
+                    node=change.node,
+                    text=event_text,
                 ),
             )
 
@@ -355,7 +363,7 @@ def _build_round_events(
     rounds: Sequence[RoundAccepted],
 ) -> Iterator[tuple[Position, FeedEvent]]:
     for accepted in rounds:
-        text = f"round {accepted.round} was accepted, as of block {accepted.as_of}"
+        event_text = f"round {accepted.round} was accepted, as of block {accepted.as_of}"
         yield (
             accepted.at,
             FeedEvent(
@@ -363,7 +371,7 @@ def _build_round_events(
                 time=accepted.time,
                 block=accepted.at.block,
                 node=None,
-                text=text,
+                text=event_text,
             ),
         )
 

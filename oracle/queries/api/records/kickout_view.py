@@ -88,13 +88,15 @@ def load_accusation_delays(
     """
     nodes = snapshot.uow.nodes.get_many([interval.node for interval in due_intervals])
     kicks = snapshot.uow.rounds.get_kick_by_node(nodes)
-    waiting = [
+    unaccused_nodes = [
         node
         for node in nodes.values()
         if not is_accused_for_interval(kicks.get(node.address), node.kickout_due_time or 0)
     ]
     policy = snapshot.source.archive.kickout_policy
-    return load_objection_delay_entries(snapshot.uow, waiting, policy, snapshot.cursor.time)
+    return load_objection_delay_entries(
+        snapshot.uow, unaccused_nodes, policy, snapshot.cursor.time
+    )
 
 
 def get_accusation_evidence(
@@ -112,7 +114,7 @@ def get_accusation_evidence(
     if kick is None or kick.accusation is None:
         raise NotFoundError(f"node {node} was never accused")
     due_since = kick.accusation.due_since
-    text = read_file(node, due_since)
-    if text is None:
+    evidence_json = read_file(node, due_since)
+    if evidence_json is None:
         raise NotFoundError(f"the evidence against {node} is not stored on this host")
-    return due_since, text
+    return due_since, evidence_json

@@ -60,10 +60,10 @@ def get_period_leaves(snapshot: ApiSnapshot, period: int) -> StoredLeaves:
     Raises:
         NotFoundError: the period has no report.
     """
-    stored = snapshot.uow.reports.get(period)
-    if stored is None:
+    stored_report = snapshot.uow.reports.get(period)
+    if stored_report is None:
         raise NotFoundError(f"no report of period {period} was cut")
-    report = stored.report
+    report = stored_report.report
     return StoredLeaves(
         root=report.root,
         as_of=report.as_of.number,
@@ -96,10 +96,10 @@ def load_leaf_piece(
     pieced_round = _get_pieced_round(leaves)
     if piece >= len(pieced_round.digests):
         raise NotFoundError(f"piece {piece}: the round has {len(pieced_round.digests)} pieces")
-    tree = load_piece(snapshot.uow, snapshot.source.leaves, pieced_round, piece)
-    if tree is None:
+    piece_tree = load_piece(snapshot.uow, snapshot.source.leaves, pieced_round, piece)
+    if piece_tree is None:
         raise _build_deleted_leaves_error(leaves)
-    return tree.leaves, leaves.is_final
+    return piece_tree.leaves, leaves.is_final
 
 
 def compute_content_id(leaves: bytes) -> str:

@@ -112,8 +112,8 @@ def _find_kickout_event_time(
         *uow.scores.list_for_node_up_to_block(address, block, 1),
         *uow.memberships.list_for_node(address, _MAX_EVENTS),
     ]
-    times = [event.time for event in stored_events if event.at.block == block]
-    return times[0] if times else snapshot.find_block_time(position)
+    event_times = [event.time for event in stored_events if event.at.block == block]
+    return event_times[0] if event_times else snapshot.find_block_time(position)
 
 
 def _iter_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator[_MembershipEvent]:
@@ -154,17 +154,17 @@ def _iter_reported_lane_changes(
     lane_by_as_of = snapshot.uow.leaf_pieces.load_lanes_of_seat(
         node.seat, [accepted.as_of for accepted in newest_rounds]
     )
-    lanes = [
+    rounds_with_lanes = [
         (accepted, lane_by_as_of[accepted.as_of])
         for accepted in newest_rounds
         if accepted.as_of in lane_by_as_of
     ]
-    old_lanes = [lane for _, lane in lanes[1:]]
-    if lanes and lanes[-1][0].round == 1:
+    old_lanes = [lane for _, lane in rounds_with_lanes[1:]]
+    if rounds_with_lanes and rounds_with_lanes[-1][0].round == 1:
         # Before the first round, nothing had been reported about any node.
         old_lanes.append(NEVER_REPORTED)
     # The lane before the oldest stored round is unknown, so `old_lanes` may be one shorter.
-    for (accepted, new_lane), old_lane in zip(lanes, old_lanes, strict=False):
+    for (accepted, new_lane), old_lane in zip(rounds_with_lanes, old_lanes, strict=False):
         if old_lane != new_lane:
             yield ReportedChange(
                 round=accepted.round,

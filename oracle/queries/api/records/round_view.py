@@ -126,16 +126,18 @@ def list_signers(snapshot: ApiSnapshot) -> SignersAnswer:
     uow = snapshot.uow
     settings = uow.rounds.get_contract_settings()
     identity = uow.identity.get()
-    contract = None if identity is None else identity.oracle
+    oracle_address = None if identity is None else identity.oracle
     rounds = [
         (
             accepted,
-            [] if contract is None else list_round_statements(uow, contract, accepted.round),
+            []
+            if oracle_address is None
+            else list_round_statements(uow, oracle_address, accepted.round),
         )
         for accepted in uow.rounds.list_accepted_below(None, MAX_ROUNDS)
     ]
-    current = settings.signers
-    entries = [
+    current_signers = settings.signers
+    signer_entries = [
         SignerEntry(
             signer=signer,
             rounds=[
@@ -147,17 +149,18 @@ def list_signers(snapshot: ApiSnapshot) -> SignersAnswer:
                 if signer in settings.signers_by_config.get(accepted.config, ())
             ],
         )
-        for signer in (() if current is None else current.signers)
+        for signer in (() if current_signers is None else current_signers.signers)
     ]
     newest_round = rounds[0][0].round if rounds else None
     return SignersAnswer(
         as_of=snapshot.as_of,
-        quorum=None if current is None else current.quorum,
+        quorum=None if current_signers is None else current_signers.quorum,
         newest_round=newest_round,
         newest_signatures=sum(
-            newest_round in entry.list_rounds_in_state(SignatureState.AGREES) for entry in entries
+            newest_round in entry.list_rounds_in_state(SignatureState.AGREES)
+            for entry in signer_entries
         ),
-        signers=entries,
+        signers=signer_entries,
     )
 
 

@@ -147,14 +147,14 @@ def _list_members(snapshot: ApiSnapshot, group: GroupKey) -> list[GroupEntry]:
 
 
 def _build_task_moments(snapshot: ApiSnapshot, task: Task) -> list[TaskMoment]:
-    steps: list[tuple[str, Position | None, int | None]] = [
+    task_steps: list[tuple[str, Position | None, int | None]] = [
         ("created", task.created_at, None),
         ("started", task.started_at, task.started_time),
         ("stopped", task.stopped_at, task.stopped_time),
         ("ended", task.ended_at, task.ended_time),
     ]
     log_place_by_position = snapshot.load_log_places(
-        position for _, position, _ in steps if position is not None
+        position for _, position, _ in task_steps if position is not None
     )
     return [
         TaskMoment(
@@ -162,6 +162,6 @@ def _build_task_moments(snapshot: ApiSnapshot, task: Task) -> list[TaskMoment]:
             time=snapshot.find_block_time(position) if time is None else time,
             place=log_place_by_position[position],
         )
-        for step_name, position, time in steps
+        for step_name, position, time in task_steps
         if position is not None
     ]
