@@ -172,7 +172,10 @@ class LogPlace(ApiModel):
         )
     )
     transaction: HashText | None = Field(
-        description="Hash of the transaction; null if the raw log is not stored."
+        description=(
+            "Hash of the transaction; null for a feed row or a call, or if the raw log is not "
+            "stored."
+        )
     )
 
 

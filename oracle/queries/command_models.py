@@ -30,7 +30,10 @@ class DatabaseBackup(ApiModel):
         )
     )
     replaced: str | None = Field(
-        description="Path of the SQLite database that was replaced; null if there was none."
+        description=(
+            "Path to which the replaced SQLite database was moved; null if none was replaced, as "
+            "in a dry run."
+        )
     )
     dry_run: bool
 
@@ -41,7 +44,10 @@ class ServiceFolder(ApiModel):
     folder: str
     written: list[str]
     kept: list[str] = Field(
-        description="Files that the operator changed or added; they are never replaced."
+        description=(
+            "The operator's files (overrides, passwords, alert receivers) that existed already "
+            "and were therefore not written."
+        )
     )
     dry_run: bool
 
@@ -52,7 +58,8 @@ class ServiceUpgrade(ApiModel):
     database: str
     previous_version: str | None = Field(
         description=(
-            "Version of the daemon that last used the database; null if no daemon has used it."
+            "Version of the program that last prepared or used the database; null if none is "
+            "recorded."
         )
     )
     version: str = Field(description="Version of this program.")
@@ -131,11 +138,14 @@ class ParquetAnswer(ApiModel):
     folder: str
     first: int | None = Field(
         serialization_alias="from",
-        description="First block of the new rows; null if there were no new rows.",
+        description="First exported block that is new; null if there were no new blocks.",
     )
     last: int | None = Field(serialization_alias="to")
     final_to: int = Field(
-        description="Last block whose exported rows are final and will not change."
+        description=(
+            "Last block whose exported rows are final and will not change; below the first block "
+            "if there is none."
+        )
     )
     rows: dict[str, int] | None = Field(
         description="Number of exported rows by table; null in a dry run."
@@ -213,14 +223,17 @@ class RebuiltAccount(ApiModel):
     )
     round: int | None = Field(
         default=None,
-        description="The last round of the contract; null if the account signs no reports.",
+        description=(
+            "The contract's last round; null if the account signs no reports, or if no signed "
+            "statements can have been lost."
+        ),
     )
     last_report: HashText | None = None
     quiet_until: int | None = Field(
         default=None,
         description=(
-            "Block time until which the account signs nothing, in unix seconds; null if it may "
-            "sign."
+            "Block time until which the account must sign nothing, in unix seconds; null if it "
+            "may sign."
         ),
     )
 
@@ -230,7 +243,7 @@ class NoticeTarget(ApiModel):
 
     target: str
     delivered_up_to: int | None = Field(
-        description="Position of the last delivered notice; null if the target is new."
+        description="Number of the last delivered notice; null if the target is new."
     )
     newest: int
     tries: int = Field(description="Number of failed attempts to deliver the next notice.")

@@ -23,7 +23,10 @@ class ContractAnswer(ApiModel):
     signers: list[AddressText]
     quorum: int
     config: HashText = Field(
-        description="Digest of the signers, the quorum and the rules for which rounds are signed."
+        description=(
+            "Digest of the chain, the contract, and its configuration (number, signers, quorum "
+            "and rules) for which rounds are signed."
+        )
     )
     rules_hash: HashText
     last_root: HashText = Field(
@@ -72,12 +75,13 @@ class WordsPlan(ApiModel):
     fall_share: int = Field(
         description=(
             "Max share of the open lanes that may fall in a day by words of the last round, in "
-            "1/10,000."
+            "1/10,000; four lanes may always fall."
         )
     )
     big_fall: int = Field(
         description=(
-            "Decrease of a lane above which the lane counts as fallen, in steps of 0.0001 of QoS."
+            "Decrease of a lane above which the lane counts as fallen, in steps of 0.0001 of QoS; "
+            "a lane that closes always counts."
         )
     )
     max_rounds: int

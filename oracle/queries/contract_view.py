@@ -65,11 +65,11 @@ class HotSetView(ApiModel):
     """How far the stored score words of the hot set are behind the last round."""
 
     rounds_behind: int = Field(
-        description="Newest rounds of which the hot set lacks a word; "
-        f"{MAX_LAG_ROUNDS} are {MAX_LAG_ROUNDS} or more."
+        description="Number of newest rounds of which the hot set lacks a word; "
+        f"{MAX_LAG_ROUNDS} means {MAX_LAG_ROUNDS} or more."
     )
     words_left: int = Field(
-        description="Words (scores of 16 nodes) that the last round would change."
+        description="Number of words (scores of 16 nodes) that the last round would change."
     )
 
 
@@ -85,8 +85,8 @@ class ContractView(ApiModel):
     )
     paused_until: int | None = Field(
         description=(
-            "Time at which the contract's pause ends, in unix seconds; null if the contract is "
-            "not known to be paused."
+            "Time at which the contract accepts reports again, in unix seconds; null if the "
+            "contract is not known to be paused."
         )
     )
     kicks_paused: bool | None

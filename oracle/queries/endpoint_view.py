@@ -44,19 +44,23 @@ class ProbedEndpointEntry(ApiModel):
     oldest_logs: int | None
     anchor: bool | None = Field(
         description=(
-            "Whether the endpoint has the configured checkpoint; null if none is configured, or "
-            "if the endpoint did not answer."
+            "Whether the endpoint has the blocks whose hashes are known; null if no hash is "
+            "known, if all these blocks are above its head, or if it did not answer on the "
+            "configured chain."
         )
     )
     most_logs: int | None = Field(
         description=(
-            "Number of logs after which the endpoint truncates a response without an error; "
-            "null if it does not."
+            "Number of logs at which the endpoint truncates a response without an error, as the "
+            "daemon learned in the last day; null if it learned none."
         )
     )
     omits_logs: bool
     fault: str | None = Field(
-        description="Why the endpoint cannot be used; null if it can be used."
+        description=(
+            "Why the endpoint cannot be used, such as another chain or missing logs; null if it "
+            "can be used."
+        )
     )
 
 

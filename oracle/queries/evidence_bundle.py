@@ -69,11 +69,15 @@ class BundleRound(ApiModel):
     config: HashText
     configuration: BundleConfiguration | None = Field(
         description=(
-            "Configuration for which the round was signed; null if the contract has a newer one."
+            "Configuration for which the round was signed; null if the contract has a newer one, "
+            "or if it is not indexed."
         )
     )
     signatures: list[str] = Field(
-        description="Signatures of 65 bytes; empty if they are not stored on this host."
+        description=(
+            "Signatures of one digest that this host has, each 65 bytes as hex; empty if it has "
+            "none."
+        )
     )
     accepted_at: LogPlace
 
@@ -125,14 +129,14 @@ class BundleObjection(ObjectionEntry):
     )
     deadline: int | None = Field(
         description=(
-            "Deadline in the signed objection, in unix seconds; null if the objection was not "
-            "signed."
+            "Deadline in the signed objection, in unix seconds; null if `signature` is null."
         )
     )
     signature: str | None = Field(
         description=(
-            "Signature of the objection by the node's key, 65 bytes as hex; null if the "
-            "objection was not posted to this reporter, or if the node is a contract."
+            "Signature of the objection by the node's key, 65 bytes as hex; null if the objection "
+            "was not posted to this reporter, if the node is a contract, or if the raw log is not "
+            "stored."
         )
     )
 
@@ -151,11 +155,15 @@ class EvidenceBundle(ApiModel):
         description="Whether the network's profile holds every kickout for review."
     )
     scores: list[BundleScore] = Field(
-        description="The scores of the pool that the leaf states, oldest first."
+        description=(
+            "The scores of the pool that the leaf states, oldest first; empty if the node has no "
+            "leaf."
+        )
     )
     evidence: str | None = Field(
         description=(
-            "Text of the evidence file, if the leaf states that a kickout is due; otherwise null."
+            "Text of the evidence file; null if the leaf states no due kickout, or if the stored "
+            "scores do not justify one."
         )
     )
     objections: list[BundleObjection] = Field(
@@ -163,7 +171,10 @@ class EvidenceBundle(ApiModel):
         "depends on them."
     )
     events: list[dict[str, JsonValue]] = Field(
-        description="All events about the tasks and groups of these scores, up to the as-of block."
+        description=(
+            "All events, up to the as-of block, about the tasks and groups of these scores and of "
+            "the evidence."
+        )
     )
     logs: list[BundleLog] = Field(description="The logs of these events.")
 

@@ -50,7 +50,10 @@ class LoggedOrigin(Origin):
     """The source of an event, with the event's transaction."""
 
     transaction: HashText | None = Field(
-        description="Hash of the transaction; null if the raw log is not stored."
+        description=(
+            "Hash of the transaction; null for a feed row or a call, or if the raw log is not "
+            "stored."
+        )
     )
 
 
@@ -62,12 +65,14 @@ class EarningView(ApiModel):
     points: WireInteger | None = Field(
         description=(
             "Points for which the node received a share of the fee; null if the fee was not "
-            "shared."
+            "shared, or if the group's shares are unknown."
         )
     )
     of_points: WireInteger | None
     by_points: Integer | None = Field(
-        description="Share of the fee that the rules give for these points."
+        description=(
+            "Share of the fee that the rules give for these points; null if `points` is null."
+        )
     )
 
     def to_text(self, token: Token) -> str:
@@ -95,7 +100,11 @@ class GroupFellow(ApiModel):
     task: HashText
     node: AddressText | None
     rank: int | None
-    elapsed: int | None = Field(description="Answer time in seconds; null if there is no answer.")
+    elapsed: int | None = Field(
+        description=(
+            "Seconds from the start of the task to its answer; null if there is no answer."
+        )
+    )
     error_reported: bool
     possible: bool = Field(
         description="Whether it is uncertain that the task belongs to the group."
@@ -110,14 +119,21 @@ class ScoreView(LoggedOrigin):
     group: HashText
     creator: AddressText | None
     rank: int | None
-    elapsed: int | None = Field(description="Answer time in seconds; null if there is no answer.")
+    elapsed: int | None = Field(
+        description=(
+            "Seconds from the start of the task to its answer; null if there is no answer."
+        )
+    )
     error_reported: bool
     score: int
     derived: bool = Field(
-        description="Whether the oracle computed the score, because no event contains it."
+        description=(
+            "Whether the oracle derived the score from other rows of a feed, which does not list "
+            "members without an answer."
+        )
     )
     rules: RuleSetView | None
-    time: int = Field(description="Time of the score, in unix seconds.")
+    time: int = Field(description="Block time of the score, in unix seconds.")
     earned: EarningView | None
     others: list[GroupFellow]
 
@@ -141,7 +157,7 @@ class ReliabilityChangeView(LoggedOrigin):
     task: HashText | None
     before: FixedPoint
     after: FixedPoint
-    time: int = Field(description="Time of the change, in unix seconds.")
+    time: int = Field(description="Block time of the change, in unix seconds.")
     incident: int | None = Field(
         description="Number of the incident that marks this timeout; null if no incident marks it."
     )
@@ -151,7 +167,12 @@ class ReliabilityView(ApiModel):
     """The reliability H, which is `base` at the time `since` and recovers from then on."""
 
     base: FixedPoint
-    since: int = Field(description="Time from which `base` recovers, in unix seconds.")
+    since: int = Field(
+        description=(
+            "Block time at which the reliability was `base`, in unix seconds; from then on it "
+            "only recovers."
+        )
+    )
     changes: list[ReliabilityChangeView]
 
 
@@ -178,7 +199,9 @@ class LaneOnChain(ApiModel):
 
     seat: int = Field(description="Index of the node's leaf in the tree of the round.")
     lane: int
-    qos: int
+    qos: int = Field(
+        description="QoS of the node in steps of 0.0001; 0 if the node must not be selected."
+    )
     round: int
     time: int = Field(description="Time of the block that accepted the round, in unix seconds.")
     as_of: int = Field(description="Block at which the report of the round was computed.")
@@ -188,7 +211,12 @@ class SentLane(LoggedOrigin):
     """The lane of the node in the report whose as-of block is the explained block."""
 
     round: int
-    lane: int | None
+    lane: int | None = Field(
+        description=(
+            "Lane of the node in this report; null if the node has no leaf in it, or if its "
+            "leaves are not stored."
+        )
+    )
 
 
 class NodeExplanation(ApiModel):
@@ -196,7 +224,10 @@ class NodeExplanation(ApiModel):
 
     row: NodeEntry = Field(description="The node's row in the list of nodes, as of this block.")
     interval: QosIntervalView | None = Field(
-        description="The 90 % interval of the QoS; null if the QoS is not a mean of scores."
+        description=(
+            "The 90 % interval of the QoS; null for a non-member, without scores, under legacy "
+            "rules, or if a mean of 0 counts as no score."
+        )
     )
     as_of: BlockView
     rules: str
@@ -205,7 +236,9 @@ class NodeExplanation(ApiModel):
     pool: ScorePoolView
     lowest_long_term: FixedPoint = Field(
         description=(
-            "Lowest possible long-term score, if each task with an uncertain result scored 0."
+            "Lower bound of the long-term score, 0 to 1, if each group in `possible_zeros` had "
+            "given the node the score of a missing answer; equal to `row.long_term` if there is "
+            "none."
         )
     )
     possible_zeros: list[Origin]
@@ -215,27 +248,35 @@ class NodeExplanation(ApiModel):
     )
     kickouts: list[KickoutInterval]
     held: str | None = Field(
-        description="Why only the vetoer may allow the node's kickout; null if it is not held."
+        description=(
+            "Why the due kickout is held, so that only the vetoer can allow it; null if no "
+            "kickout is due or held."
+        )
     )
     objections: list[ObjectionEntry] = Field(
         description=(
-            "The node's objections up to this block, newest first; their check and answer are "
-            "as of the last block."
+            "The node's newest objections up to this block, newest first; their check and answer "
+            "are as of the last block."
         )
     )
     objection_delay: ObjectionDelayEntry | None = Field(
         description=(
-            "Why this reporter does not accuse the node yet; null if no objection delays the "
-            "accusation, or if the block is not the last one."
+            "Why this reporter does not accuse the node yet; null if neither an objection nor the "
+            "time left to object delays the accusation, or if the block is not the last one."
         )
     )
     downloads: list[DownloadView]
     on_chain: LaneOnChain | None = Field(
-        description="The node's lane in the last accepted round; null if the node has no leaf."
+        description=(
+            "The node's lane in the last accepted round; null if no round was accepted, if the "
+            "node has no leaf in it, or if its leaves are not stored."
+        )
     )
     sent: SentLane | None
     legacy_rounds: list[LegacyRounds] | None = Field(
-        description="Both rounds of each task in the window, under legacy rules; otherwise null."
+        description=(
+            "Both rounds of each scored task in the window, under legacy rules; otherwise null."
+        )
     )
 
 

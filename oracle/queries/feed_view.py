@@ -32,8 +32,8 @@ class FeedView(ApiModel):
     proof: Literal["none"] = Field(
         default="none",
         description=(
-            "Always `none`: the rows of a feed have no proof, and missing rows cannot be "
-            "detected by one."
+            "Always `none`: no proof shows that the rows of a feed are right, or that none is "
+            "missing."
         ),
     )
     stream: int
@@ -43,7 +43,10 @@ class FeedView(ApiModel):
     settled_id: int
     highest_id: int
     settled_to: int = Field(
-        description="Time before which all rows are settled: no later row can precede them."
+        description=(
+            "Time by the feed's clock, in unix seconds, before which all rows are settled: no "
+            "later row can precede them."
+        )
     )
     polled_at: int = Field(
         description="Time of the last request by the feed's clock, in unix seconds."

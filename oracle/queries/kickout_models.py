@@ -28,32 +28,32 @@ class ContractKickout(ApiModel):
     )
     due_since: int | None = Field(
         description=(
-            "Time since which the kickout was due according to the accusation, in unix seconds; "
-            "null if the node was never accused."
+            "Time since which the kickout was due according to the newest accusation, in unix "
+            "seconds; null if no accusation is indexed."
         )
     )
     evidence: HashText | None = Field(
         description=(
-            "Keccak-256 of the scores that justify the accusation; null if the node was never "
-            "accused."
+            "Keccak-256 of the scores behind the newest accusation or, once the kickout was "
+            "executed, at its execution; null if no accusation is indexed."
         )
     )
     ready_at: int | None = Field(
         description=(
-            "Earliest time at which the kickout may be executed, in unix seconds; null if it "
-            "cannot be executed."
+            "Earliest block time at which the newest accusation may be executed, in unix seconds, "
+            "also after its execution or cancellation; null if no accusation is indexed."
         )
     )
     expelled_until: int | None = Field(
         description=(
-            f"Time until which the node is expelled, in unix seconds; {NEVER_EXPIRES} if it is "
-            f"expelled forever; null if it was never expelled."
+            f"Time until which the newest execution expelled the node, in unix seconds, even if "
+            f"it was readmitted since; {NEVER_EXPIRES} if forever; null if it was never expelled."
         )
     )
     reason: str | None = Field(
         description=(
-            "Revert data with which the network's contract refused the kickout, as hex; null if "
-            "it did not refuse."
+            "Revert data with which the network's contract refused the last call, as hex; null if "
+            "it did not refuse that call."
         )
     )
 
@@ -79,7 +79,10 @@ class KickoutEntry(ApiModel):
         description="Event since which the kickout is due; null if it is no longer due."
     )
     on_chain: ContractKickout | None = Field(
-        description="State of the kickout in the contract; null if the node was never accused."
+        description=(
+            "State of the kickout in the contract; null if no event of the contract concerns the "
+            "node's kickout."
+        )
     )
 
 
@@ -88,18 +91,24 @@ class KickoutCaseEntry(KickoutEntry):
 
     stated_since: int | None = Field(
         description=(
-            "Time since which the kickout is due according to the last round, in unix seconds; "
-            "null if the last round does not state a kickout."
+            "Time since which the kickout is due according to the node's leaf in the last "
+            "accepted round, in unix seconds; null if no stored leaf states a kickout."
         )
     )
     qos: FixedPoint | None = Field(
-        description="QoS of the node in the last round; null if the node must not be selected."
+        description=(
+            "QoS of the node in the last accepted round; null if the node must not be selected, "
+            "or if no leaf of the node is stored."
+        )
     )
     obstacle: str | None = Field(
         description="Why the node cannot be accused now; null if it can be accused."
     )
     held: str | None = Field(
-        description="Why only the vetoer may allow the kickout; null if it is not held."
+        description=(
+            "Why the kickout is held, so that only the vetoer can allow it; null if it is not "
+            "held."
+        )
     )
 
 
@@ -109,8 +118,9 @@ class KickoutList(ApiModel):
     kickouts: list[KickoutCaseEntry]
     bucket: KickBucket | None = Field(
         description=(
-            "The contract's limit of kickouts per time; null if the command did not read the "
-            "chain."
+            "The contract's limit of kickouts, as of an endpoint's newest block: `left` of `most` "
+            "kickouts remain, and `per_frame` are added every `frame` seconds; null without "
+            "`--ask-chain`."
         )
     )
 
@@ -146,7 +156,8 @@ class ExpulsionEntry(ApiModel):
     )
     network: str = Field(
         description=(
-            "Whether the network ended the node's membership; `nobody`: no account requested it."
+            "Whether the network ended the node's membership: `done`, or `refused`; `nobody`: the "
+            "oracle contract had no target to call, or the call is not indexed."
         ),
         examples=["nobody", "done", "refused"],
     )

@@ -26,7 +26,8 @@ class ProofLeaf(ApiModel):
     node: AddressText
     next_node: AddressText = Field(
         description=(
-            "The next higher address that has a leaf. No address between the two has a leaf."
+            "The next higher address that has a leaf, or the lowest one after the highest. No "
+            "address between the two has a leaf."
         )
     )
     lane: int = Field(
@@ -39,7 +40,9 @@ class ProofLeaf(ApiModel):
     is_paused: bool
     is_excluded: bool
     is_held: bool = Field(
-        description="Whether the node's kickout waits for a decision of the operator."
+        description=(
+            "Whether a due kickout of the node is held, so that only the vetoer can allow it."
+        )
     )
     seat: int = Field(description="Index of the leaf in the tree, from 0.")
     score_count: int
@@ -47,8 +50,8 @@ class ProofLeaf(ApiModel):
     reliability: FixedPoint = Field(description="Reliability H of the node at the as-of block.")
     kickout_due_since: int | None = Field(
         description=(
-            "Block time since which the kickout is due, in unix seconds; null if no kickout is "
-            "due."
+            "Block time since which the kickout is due, in unix seconds; null if none is due, or "
+            "if logs behind it could not be decoded."
         )
     )
     last_scored_at: int | None = Field(
@@ -96,7 +99,9 @@ class ProofSummary(ApiModel):
     round: int
     as_of: int = Field(description="Block at which the leaves were computed.")
     node_count: int
-    open_count: int = Field(description="Number of nodes that may be selected.")
+    open_count: int = Field(
+        description="Number of nodes that may be selected, that is, whose lane is at least 2."
+    )
     total_weight: Integer = Field(
         description="Sum of `lane` - 1 over all nodes that may be selected."
     )
@@ -121,8 +126,8 @@ class LeafPieceEntry(ApiModel):
 
     index: int = Field(
         description=(
-            "Number of the piece, from 0. A piece contains the leaves of the seats from 8,192 * "
-            "`index` on."
+            "Number of the piece, from 0. A piece contains the leaves of up to 8,192 seats, from "
+            "seat 8,192 * `index` on."
         )
     )
     leaf_count: int

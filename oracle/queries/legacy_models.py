@@ -38,7 +38,10 @@ class LegacyRounds(ApiModel):
     task: HashText
     nodes: list[RoundPart]
     scored: bool = Field(
-        description="Whether the rounds were scored; false if no node submitted a result."
+        description=(
+            "Whether the rounds were scored; false if no node committed a result or reported an "
+            "error."
+        )
     )
 
 

@@ -31,26 +31,34 @@ class LegacyScore(ApiModel):
         description="Mean of these scores, 0 to 20; null if there are none."
     )
     online_seconds: WireInteger = Field(
-        description="Number of seconds during which the node was a member in the window."
+        description=(
+            "Number of seconds, including pauses, during which the node was a member in the "
+            "window."
+        )
     )
     R: FixedPoint | None = Field(
-        description="Video memory of the node divided by the largest video memory of all nodes."
+        description=(
+            "Video memory of the node divided by the largest video memory of all members; 0 if "
+            "the node's is unknown."
+        )
     )
     P: FixedPoint | None = Field(
         description=(
-            "Timeout setting of the node divided by the largest timeout setting of all nodes."
+            "Promptness: 1 for the shortest timeout setting that the rules allow, falling to 0 "
+            "for the longest setting of all members; 0 if the node's is unknown."
         )
     )
     B: FixedPoint | None = Field(
         description=(
-            "`node_score` divided by the highest node score; null if the node had no task in "
-            "the window, which counts as 0."
+            "`node_score` divided by the highest `node_score` of all members; null if the node "
+            "had no task in the window, which counts as 0 in Q."
         )
     )
     Q: FixedPoint | None = Field(description="Weighted sum of R, P and B.")
     incentive_share: FixedPoint | None = Field(
         description=(
-            "The node's share of the window's incentive, as of this block; null if it is unknown."
+            "The node's share of the window's incentive, 0 to 1, as of this block; null if the "
+            "node is not a member."
         )
     )
 
@@ -77,15 +85,15 @@ class NodeEntry(ApiModel):
     )
     back_at: int | None = Field(
         description=(
-            "Time at which the exclusion ends if no other event occurs, in unix seconds; null "
-            "if the node is not excluded."
+            "Time at which recovery alone ends the exclusion, in unix seconds; null if the node "
+            "is not excluded."
         )
     )
     kickout_due: bool
     proof: Literal["chain", "none"] = Field(
         description=(
-            "`chain`: all events of the score come from the chain. `none`: some come from a "
-            "feed, which has no proof."
+            "`chain`: all events of the index come from the chain. `none`: the index also reads a "
+            "feed, whose rows have no proof."
         )
     )
     gpu: str | None = Field(
@@ -104,21 +112,29 @@ class NodeEntry(ApiModel):
     qos: Annotated[FixedPoint | None, Column("QoS")] = Field(
         description="QoS of the node; null if the node is not a member."
     )
-    lane: int = Field(description="Lane that a report at this block would contain, 1 to 10002.")
+    lane: int = Field(
+        description=(
+            "Lane that a report at this block would contain: 1 if the node must not be selected, "
+            "else its QoS in steps of 0.0001, plus 2 (2 to 10002)."
+        )
+    )
     seat: int = Field(description="Index of the node's leaf in the tree of each round.")
     lane_on_chain: Annotated[int, Column("on chain")] = Field(
         description=(
-            "Lane in the last accepted round; 0 if the node has no leaf in it, 1 if the node "
-            "must not be selected."
+            "Lane in the last accepted round: 1 if the node must not be selected; 0 if there is "
+            "no such round, if it was struck, if it has no leaf of the node, or if its leaves are "
+            "not stored."
         )
     )
     on_chain: FixedPoint | None = Field(
+        description="QoS in the last accepted round; null if `lane_on_chain` is 0 or 1."
+    )
+    changed_at: int = Field(
         description=(
-            "QoS in the last accepted round; null if the node has no leaf in it, or must not be "
-            "selected."
+            "Block of the newest network event that updated the node; recovery and rounds do not "
+            "count."
         )
     )
-    changed_at: int = Field(description="Block of the last event that changed the node.")
     legacy: LegacyScore | None = Field(
         description="Factors of the score under legacy rules; null under other rules."
     )
@@ -144,7 +160,9 @@ class NodePage(Answer):
     """A page of the list of nodes."""
 
     total: int = Field(description="Number of all nodes of the network, before filters.")
-    counts: dict[NodeState, int] = Field(description="Number of nodes in each state.")
+    counts: dict[NodeState, int] = Field(
+        description="Number of all nodes of the network in each state, before filters."
+    )
     nodes: list[NodeEntry]
     next: str | None = Field(
         description="Value of `cursor` that requests the next page; null on the last page."

@@ -28,7 +28,9 @@ class AnswerEntry(ApiModel):
 
     is_accepted: bool
     because: str
-    answered_at: int = Field(description="Time of the answer, in unix seconds.")
+    answered_at: int = Field(
+        description="Time of the answer by the operator's clock, in unix seconds."
+    )
     signer: AddressText | None = Field(
         description="Signer of the answer; null if the answer is not signed."
     )
@@ -42,7 +44,12 @@ class ObjectionEntry(ApiModel):
 
     node: AddressText
     seq: int = Field(description="Number of the objection among those of the node, from 0.")
-    due_since: int = Field(description="Time since which the kickout is due, in unix seconds.")
+    due_since: int = Field(
+        description=(
+            "Block time since which the kickout is due, in unix seconds, as stated in the "
+            "objection."
+        )
+    )
     reason: str = Field(description="Reason that the owner selected.", examples=["application"])
     text: str = Field(
         description="Explanation that the owner wrote, up to 280 bytes; treat it as untrusted."
@@ -53,8 +60,8 @@ class ObjectionEntry(ApiModel):
     is_executed: bool = Field(description="Whether the kickout was executed on the chain.")
     is_counted: bool = Field(
         description=(
-            "Whether the objection may delay this reporter's accusation. It may if it was made "
-            "in time and is the first objection to this kickout."
+            "Whether the objection may delay this reporter's accusation, because it is the first "
+            "one to this kickout that was made in time."
         )
     )
     verdict: str | None = Field(
@@ -62,10 +69,15 @@ class ObjectionEntry(ApiModel):
         examples=["refuted", "supported", "open"],
     )
     finding: str | None = Field(
-        description="Explanation of the automatic check's result; null if nothing was checked."
+        description=(
+            "Explanation of the automatic check's result; null if the kickout is no longer due."
+        )
     )
     answer: AnswerEntry | None = Field(
-        description="Answer of this reporter; null if it has not answered."
+        description=(
+            "Answer of this reporter to the objections to this kickout; null if it has not "
+            "answered."
+        )
     )
     answer_until: int | None = Field(
         description=(
@@ -81,17 +93,22 @@ class ObjectionDelayEntry(ApiModel):
     reason: str
     until: int | None = Field(
         description=(
-            "Block time at which the delay ends without an answer, in unix seconds; null if "
-            "only an answer of the operator ends it."
+            "First block time at which the delay is over without an answer, in unix seconds; null "
+            "if only the operator's answer ends it, or if the operator accepted the objection."
         )
     )
     objection: int | None = Field(
         description=(
-            "Number of the objection that delays the accusation; null if the owner may still "
-            "object."
+            "Number of the objection that delays the accusation; null if there is none yet and "
+            "the owner may still object."
         )
     )
-    is_accepted: bool = Field(description="Whether the operator has accepted the objection.")
+    is_accepted: bool = Field(
+        description=(
+            "Whether the operator accepted the objection, so that this reporter does not accuse "
+            "the node."
+        )
+    )
 
 
 class ObjectionAnswered(ApiModel):

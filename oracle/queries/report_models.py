@@ -157,13 +157,19 @@ class RoundSignature(ApiModel):
     )
     state: SignatureState
     signer: AddressText | None = Field(
-        description="Signer of the statement; null if the reporter sent no statement."
+        description=(
+            "Signer of the statement, or a signer of the contract of whom no statement was found; "
+            "null if the reporter sent no statement."
+        )
     )
-    as_of: int | None = Field(description="Block at which the signed report was computed.")
+    as_of: int | None = Field(
+        description="Block at which the signed report was computed; null without a statement."
+    )
     root: HashText | None
     config: HashText | None = Field(
         description=(
-            "Digest of the contract, signers, quorum and rules for which the statement was signed."
+            "Digest of the chain, the contract, and its configuration (number, signers, quorum "
+            "and rules) for which the statement was signed; null without a statement."
         )
     )
 
@@ -173,7 +179,7 @@ class RoundSignatures(ApiModel):
 
     round: int
     is_accepted: bool = Field(description="Whether the contract accepted this round.")
-    quorum: int = Field(description="The number of signatures that the contract needs.")
+    quorum: int = Field(description="Number of signatures that the contract requires.")
     agreeing: int = Field(description="The largest number of signers that signed the same digest.")
     signatures: list[RoundSignature]
 
@@ -182,7 +188,7 @@ class RoundEntry(ApiModel):
     """A round that the contract accepted."""
 
     round: int
-    time: int = Field(description="Time of the block that accepted it, unix seconds.")
+    time: int = Field(description="Time of the block that accepted the round, in unix seconds.")
     as_of: int = Field(description="Block at which the report was computed.")
     as_of_hash: HashText
     root: HashText = Field(
@@ -198,14 +204,19 @@ class RoundVerification(RoundEntry):
     """An accepted round, with the root that was recomputed for its as-of block."""
 
     same: bool = Field(
-        description="Whether no field differs, and the contract has the computed root."
+        description=(
+            "Whether the as-of block is still on the chain, the computed root is the accepted "
+            "one, and the contract keeps no other root of this round."
+        )
     )
     same_block: bool = Field(description="Whether the as-of block is still on the chain.")
-    computed_root: HashText = Field(description="Root computed from the stored logs.")
+    computed_root: HashText = Field(
+        description="Root computed from the stored logs up to the as-of block."
+    )
     contract_has_root: bool | None = Field(
         description=(
-            "Whether the contract has the computed root; null if the contract no longer keeps "
-            "the root of this round."
+            "Whether the contract's root of this round is the accepted one; null if the contract "
+            "no longer keeps it."
         )
     )
     leaf_difference: LeafDifference | None = Field(

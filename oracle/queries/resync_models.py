@@ -47,8 +47,8 @@ class RewindAnswer(ApiModel):
     by: str = Field(examples=["journal", "rebuild"])
     snapshot_block: int | None = Field(
         description=(
-            "Block of the state snapshot from which events were folded; null if they were "
-            "folded from the start block."
+            "Block of the state snapshot from which events were folded; null if they were folded "
+            "from the start block, or if `by` is `journal`."
         )
     )
 
@@ -72,7 +72,10 @@ class BackfillAnswer(BlockRangeEntry):
         description="Number of stored rows that the endpoint does not return now; they are kept."
     )
     differing: int = Field(
-        description="Number of rows whose returned content differs from the stored content."
+        description=(
+            "Number of rows whose returned content differs from the stored content; the stored "
+            "rows are kept."
+        )
     )
     rebuilt: RebuildAnswer | None
 
@@ -81,7 +84,11 @@ class DamagedBlocks(BlockRangeEntry):
     """Blocks whose stored rows differ from the rows that were committed."""
 
     kind: str
-    missing: int
+    missing: int = Field(
+        description=(
+            "Number of rows that were lost; negative if there are more rows than were committed."
+        )
+    )
 
 
 class StateRowEntry(ApiModel):
@@ -139,14 +146,19 @@ class CoverageSpan(BlockRangeEntry):
 class GapsAnswer(BlockRangeEntry):
     """The index's unread blocks, broken headers, and lost or changed logs."""
 
-    levels: dict[str, int] = Field(description="Number of blocks by verification level.")
+    levels: dict[str, int] = Field(
+        description="Number of blocks by the verification level that they reached."
+    )
     coverage: list[CoverageSpan]
     unread: list[BlockRangeEntry]
     headers: list[int] = Field(
-        description="Blocks whose header is missing, or does not refer to its parent."
+        description=(
+            "Blocks above the final block whose header is missing, or does not refer to its "
+            "parent."
+        )
     )
     mismatched_logs: list[int] = Field(
-        description="Blocks for which logs of another block hash are stored."
+        description="Blocks whose stored logs have another block hash than the header."
     )
     cursor: list[str]
     damaged: list[DamagedBlocks]

@@ -32,7 +32,10 @@ class HaltView(ApiModel):
     our_hash: HashText | None
     their_hash: HashText | None
     cleared_time: int | None = Field(
-        description="Time at which the halt was cleared, in unix seconds; null if it is active."
+        description=(
+            "Time by the operator's clock at which the halt was cleared, in unix seconds; null if "
+            "it is active."
+        )
     )
     cleared_by: str | None
     cleared_reason: str | None
@@ -69,7 +72,8 @@ class HealthView(ApiModel):
     status: Literal["well", "attention", "down"] = Field(
         description=(
             "`well`: no condition is active. `attention`: a condition is active, but work "
-            "continues. `down`: all work has stopped."
+            "continues. `down`: a condition stops all work, or no daemon runs while the index is "
+            "behind."
         )
     )
     conditions: list[str] = Field(
@@ -106,7 +110,10 @@ class ReorgEntry(ApiModel):
     old_tip: int
     old_hash: HashText
     new_tip: int | None = Field(
-        description="The newest block of the new fork; null if no endpoint returned it."
+        description=(
+            "The newest block of the new fork when the reorg was found; null if no endpoint "
+            "returned it."
+        )
     )
     new_hash: HashText | None
     depth: int
@@ -125,8 +132,8 @@ class NetworkStatus(ApiModel):
     )
     round_age_seconds: int | None = Field(
         description=(
-            "Age of this round at the time of the last indexed block; null if no round was "
-            "accepted."
+            "Seconds from the acceptance of this round to the time of the last indexed block; "
+            "null if no round was accepted."
         )
     )
     outbox: list[OutboxCount] = Field(description="Number of calls by kind and state.")
@@ -134,9 +141,16 @@ class NetworkStatus(ApiModel):
     kickouts_due: int
     tasks_waiting: int
     draws_standing: int
-    levels: dict[str, int] = Field(description="Number of blocks by verification level.")
-    dead_letters: int = Field(description="Logs of known kinds that could not be decoded.")
-    anomalies: int = Field(description="Events that broke a rule and were ignored.")
+    levels: dict[str, int] = Field(
+        description=(
+            "Number of blocks, read for the configured contracts and events, by verification "
+            "level."
+        )
+    )
+    dead_letters: int = Field(
+        description="Number of logs and calls of known kinds that could not be decoded."
+    )
+    anomalies: int = Field(description="Number of events that broke a rule and were ignored.")
     last_reorg: ReorgEntry | None
 
 
@@ -160,8 +174,8 @@ class CatchingUp(ApiModel):
     )
     until: int | None = Field(
         description=(
-            "Estimated time at which the index is synced, in unix seconds; null if there was no "
-            "progress."
+            "Estimated time at which the index is synced, in unix seconds by this machine's "
+            "clock; null if there was no progress."
         )
     )
 
@@ -227,7 +241,10 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
         description="Where the state differs from a fold of the stored logs; null if it does not."
     )
     push_waits: WaitingPush | None = Field(
-        description="The planned push that waits, and the reason; null if no push waits."
+        description=(
+            "The newest planned push, and why it waits; null if no push is planned, or if it does "
+            "not wait."
+        )
     )
     kickouts_accused: list[NodeKickout]
     kickouts_refused: int = Field(
@@ -239,8 +256,8 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
     )
     suspect_blocks: int = Field(
         description=(
-            "Number of blocks that only endpoints returned which were proven wrong later, until "
-            "another endpoint confirms them."
+            "Number of blocks that were read only from endpoints proven wrong later, and that no "
+            "other endpoint has confirmed."
         )
     )
     refused: str | None = Field(
@@ -248,10 +265,12 @@ class OperatorStatus(NetworkStatus, HealthAnswer):
     )
     last_reorg: OperatorReorg | None
     feed: FeedView | None = Field(
-        description="State of the feed; null if the daemon reads no feed."
+        description="State of the feed; null if this database never read one."
     )
-    nodes: dict[str, int] = Field(description="Number of nodes by state.")
-    reports: list[ReportEntry] = Field(description="The newest reports.")
+    nodes: dict[str, int] = Field(
+        description="Number of nodes by status, such as `available`, `busy`, `paused` or `quit`."
+    )
+    reports: list[ReportEntry] = Field(description="The three newest reports of this reporter.")
     oldest_draw_block: int | None
     dispatcher: AccountBalance | None = Field(
         description="Account that starts tasks; null if this process starts no tasks."

@@ -7,7 +7,7 @@ class ActivityBucket(TypedDict):
     """The number of scores and of timeouts in one part of the time span."""
 
     since: int
-    """Start of this part of the span, in unix seconds."""
+    """Block time at which this part of the span begins, in unix seconds, included."""
     scores: int
     timeouts: int
 
@@ -27,7 +27,7 @@ class AnswerEntry(TypedDict):
     is_accepted: bool
     because: str
     answered_at: int
-    """Time of the answer, in unix seconds."""
+    """Time of the answer by the operator's clock, in unix seconds."""
     signer: str | None
     """Signer of the answer; null if the answer is not signed."""
     signature: str | None
@@ -106,7 +106,7 @@ class BundleObjection(TypedDict):
     seq: int
     """Number of the objection among those of the node, from 0."""
     due_since: int
-    """Time since which the kickout is due, in unix seconds."""
+    """Block time since which the kickout is due, in unix seconds, as stated in the objection."""
     reason: str
     """Reason that the owner selected."""
     text: str
@@ -119,21 +119,21 @@ class BundleObjection(TypedDict):
     is_executed: bool
     """Whether the kickout was executed on the chain."""
     is_counted: bool
-    """Whether the objection may delay this reporter's accusation. It may if it was made in time and is the first objection to this kickout."""
+    """Whether the objection may delay this reporter's accusation, because it is the first one to this kickout that was made in time."""
     verdict: str | None
     """Result of the automatic check; null if the kickout is no longer due."""
     finding: str | None
-    """Explanation of the automatic check's result; null if nothing was checked."""
+    """Explanation of the automatic check's result; null if the kickout is no longer due."""
     answer: "AnswerEntry | None"
-    """Answer of this reporter; null if it has not answered."""
+    """Answer of this reporter to the objections to this kickout; null if it has not answered."""
     answer_until: int | None
     """Block time until which the operator should answer, in unix seconds; null if the objection waits for no answer."""
     contract: str | None
     """Address of the objections contract, which is part of the EIP-712 domain of objections and answers; null if the raw log is not stored."""
     deadline: int | None
-    """Deadline in the signed objection, in unix seconds; null if the objection was not signed."""
+    """Deadline in the signed objection, in unix seconds; null if `signature` is null."""
     signature: str | None
-    """Signature of the objection by the node's key, 65 bytes as hex; null if the objection was not posted to this reporter, or if the node is a contract."""
+    """Signature of the objection by the node's key, 65 bytes as hex; null if the objection was not posted to this reporter, if the node is a contract, or if the raw log is not stored."""
 
 
 class BundlePosition(TypedDict):
@@ -162,9 +162,9 @@ class BundleRound(TypedDict):
     root: str
     config: str
     configuration: "BundleConfiguration | None"
-    """Configuration for which the round was signed; null if the contract has a newer one."""
+    """Configuration for which the round was signed; null if the contract has a newer one, or if it is not indexed."""
     signatures: list[str]
-    """Signatures of 65 bytes; empty if they are not stored on this host."""
+    """Signatures of one digest that this host has, each 65 bytes as hex; empty if it has none."""
     accepted_at: "LogPlace"
 
 
@@ -205,15 +205,15 @@ class ContractKickout(TypedDict):
     round: int
     """Round of the newest accusation, execution or retry; 0 if there was none."""
     due_since: int | None
-    """Time since which the kickout was due according to the accusation, in unix seconds; null if the node was never accused."""
+    """Time since which the kickout was due according to the newest accusation, in unix seconds; null if no accusation is indexed."""
     evidence: str | None
-    """Keccak-256 of the scores that justify the accusation; null if the node was never accused."""
+    """Keccak-256 of the scores behind the newest accusation or, once the kickout was executed, at its execution; null if no accusation is indexed."""
     ready_at: int | None
-    """Earliest time at which the kickout may be executed, in unix seconds; null if it cannot be executed."""
+    """Earliest block time at which the newest accusation may be executed, in unix seconds, also after its execution or cancellation; null if no accusation is indexed."""
     expelled_until: int | None
-    """Time until which the node is expelled, in unix seconds; 1099511627775 if it is expelled forever; null if it was never expelled."""
+    """Time until which the newest execution expelled the node, in unix seconds, even if it was readmitted since; 1099511627775 if forever; null if it was never expelled."""
     reason: str | None
-    """Revert data with which the network's contract refused the kickout, as hex; null if it did not refuse."""
+    """Revert data with which the network's contract refused the last call, as hex; null if it did not refuse that call."""
 
 
 class DownloadView(TypedDict):
@@ -232,7 +232,7 @@ class DrawEntry(TypedDict):
     node: str
     seed_block: int
     seed_hash: str
-    """Hash of the seed block. The seed of the draw is the SHA-256 of this hash and the task."""
+    """Hash of the seed block. The seed of the draw is the SHA-256 of this hash and the key of the task or, if the tasks of a group are drawn together, of the group."""
     seed_time: int
     """Time of the seed block, in unix seconds."""
     active: bool
@@ -312,9 +312,9 @@ class DueKickout(TypedDict):
     due_since: "LogPlace | None"
     """Event since which the kickout is due; null if it is no longer due."""
     on_chain: "ContractKickout | None"
-    """State of the kickout in the contract; null if the node was never accused."""
+    """State of the kickout in the contract; null if no event of the contract concerns the node's kickout."""
     objection_delay: "ObjectionDelayEntry | None"
-    """Why this reporter does not accuse the node yet; null if no objection delays the accusation."""
+    """Why this reporter does not accuse the node yet; null if neither an objection nor the time left to object delays the accusation, or if the node is accused already."""
 
 
 class EarningView(TypedDict):
@@ -323,10 +323,10 @@ class EarningView(TypedDict):
     paid: str
     fee: str
     points: int | str | None
-    """Points for which the node received a share of the fee; null if the fee was not shared."""
+    """Points for which the node received a share of the fee; null if the fee was not shared, or if the group's shares are unknown."""
     of_points: int | str | None
     by_points: str | None
-    """Share of the fee that the rules give for these points."""
+    """Share of the fee that the rules give for these points; null if `points` is null."""
 
 
 class EvidenceBundle(TypedDict):
@@ -341,13 +341,13 @@ class EvidenceBundle(TypedDict):
     holds_kickouts: bool
     """Whether the network's profile holds every kickout for review."""
     scores: list["BundleScore"]
-    """The scores of the pool that the leaf states, oldest first."""
+    """The scores of the pool that the leaf states, oldest first; empty if the node has no leaf."""
     evidence: str | None
-    """Text of the evidence file, if the leaf states that a kickout is due; otherwise null."""
+    """Text of the evidence file; null if the leaf states no due kickout, or if the stored scores do not justify one."""
     objections: list["BundleObjection"]
     """The objections to the kickout that the leaf states, oldest first; no score depends on them."""
     events: list[dict[str, "JsonValue"]]
-    """All events about the tasks and groups of these scores, up to the as-of block."""
+    """All events, up to the as-of block, about the tasks and groups of these scores and of the evidence."""
     logs: list["BundleLog"]
     """The logs of these events."""
 
@@ -366,12 +366,12 @@ class FeedEvent(TypedDict):
     kind: str
     """timed_out, recovered, joined, paused, resumed, left, kickout_due, kickout_accused, kickout_executed, incident_began, incident_over, rules_announced, rules_cancelled, rules_set, report_accepted, reorg, halted, halt_cleared."""
     time: int
-    """Time of the block, in unix seconds; for `halt_cleared`, time by the operator's clock."""
+    """Time of the block, in unix seconds; for `recovered` without a block, the time at which the exclusion ended; for `halt_cleared`, the time by the operator's clock."""
     block: int | None
     node: str | None
     text: str
     excluded_until: NotRequired[int | None]
-    """Time at which the exclusion ends if no event occurs before, in unix seconds."""
+    """Time at which recovery alone ends the exclusion that follows a fall of reliability, in unix seconds; null for other events, or if the node is not excluded."""
 
 
 class GpuSpeed(TypedDict):
@@ -385,7 +385,7 @@ class GpuSpeed(TypedDict):
     is_own: bool
     """Whether the node that this response describes has this GPU."""
     shared_groups: int
-    """Number of groups, among the newest 1,000 groups of the network, in which this GPU and the node's GPU both answered."""
+    """Number of groups, among the newest 1,000 scored groups of the network, in which this GPU and the node's GPU both answered; 0 for the node's own GPU."""
     time_ratio: str | None
     """Median of this GPU's answer time divided by the answer time of the node's GPU, over all pairs of answers in the shared groups; null if there are fewer than 30 shared groups, or if this is the node's own GPU."""
 
@@ -402,7 +402,7 @@ class GroupAnswer(TypedDict):
     time: int | None
     members: list["GroupEntry"]
     tasks_seen: list[str]
-    """The tasks of the group that exist so far, if the group is still open."""
+    """The tasks of the group that exist so far; empty if the group is closed."""
 
 
 class GroupEntry(TypedDict):
@@ -413,7 +413,7 @@ class GroupEntry(TypedDict):
     rank: int | None
     """Rank of the task in its group, from 1; null if the task was not ranked."""
     elapsed: int | None
-    """Seconds from the start of the task to its result or error report; null if it has neither."""
+    """Seconds from the start of the task to its result, commitment or error report; null if it has none."""
     score: int | None
     """Score of the task in points; null if the task gives no score."""
 
@@ -425,7 +425,7 @@ class GroupFellow(TypedDict):
     node: str | None
     rank: int | None
     elapsed: int | None
-    """Answer time in seconds; null if there is no answer."""
+    """Seconds from the start of the task to its answer; null if there is no answer."""
     error_reported: bool
     possible: bool
     """Whether it is uncertain that the task belongs to the group."""
@@ -435,7 +435,7 @@ class HealthView(TypedDict):
     """The oracle's health as a single status, and the conditions that are active."""
 
     status: Literal["well", "attention", "down"]
-    """`well`: no condition is active. `attention`: a condition is active, but work continues. `down`: all work has stopped."""
+    """`well`: no condition is active. `attention`: a condition is active, but work continues. `down`: a condition stops all work, or no daemon runs while the index is behind."""
     conditions: list[str]
     """Names of the active conditions (docs/explanation/health.md); empty if none is active."""
     reasons: list[str]
@@ -451,7 +451,7 @@ class HistoryMark(TypedDict):
     before: str
     after: str
     back_at: int | None
-    """Time at which the exclusion ends if no other event occurs, in unix seconds; null if the node is not excluded."""
+    """Time at which recovery alone ends the exclusion, in unix seconds; null if the event did not lower reliability below the exclusion threshold."""
     place: "LogPlace"
     incident: int | None
     """Number of the incident that marks this timeout; null if no incident marks it."""
@@ -523,13 +523,13 @@ class KickoutOutlook(TypedDict):
     scores: int
     """Number of scored tasks until the kickout is due; 0 if it is due now."""
     seconds: int | None
-    """Time until the kickout is due, if the next scores are as far apart as the median of the node's last scores; null if unknown."""
+    """Seconds until the kickout is due, if the next scores are as far apart as the median of the node's last scores; null if fewer than two scores count."""
     recent_scores: int
-    """Number of the node's last scores that the forecast repeats."""
+    """Number of the node's last scores, at most 20, whose mean the forecast assumes for each further score."""
     first_places: int | None
-    """Number of first places in the next `scores` tasks that would prevent the kickout; null if no number of them would."""
+    """Number of first places in the next `scores` tasks that would prevent the kickout; null if no number of them would, or if it is due now."""
     second_places: int | None
-    """Number of second places in the next `scores` tasks that would prevent the kickout; null if no number of them would."""
+    """Number of second places in the next `scores` tasks that would prevent the kickout; null if no number of them would, or if it is due now."""
 
 
 class KickoutPage(TypedDict):
@@ -546,7 +546,7 @@ class KickoutProgress(TypedDict):
     is_due: bool
     due_since_block: int | None
     due_since: int | None
-    """Time since which the kickout is due, in unix seconds; it identifies the kickout in an objection. null if no kickout is due."""
+    """Block time since which the kickout is due, in unix seconds; it identifies the kickout in an objection. null if no kickout is due."""
     scores: int
     """Number of scores in the pool, or in the window of legacy rules. A kickout requires `pool_size` scores."""
     pool_size: int
@@ -557,9 +557,9 @@ class KickoutProgress(TypedDict):
     obstacle: str | None
     """Why no account can accuse the node although its kickout is due; null if accounts can accuse it as soon as an accepted round states the kickout, or if no kickout is due."""
     object_until: int | None
-    """Latest block time at which an objection can still delay the accusation, in unix seconds; null if no kickout is due, or if objections are not indexed."""
+    """Latest block time, included, at which an objection can still delay the accusation, in unix seconds; null if no kickout is due, or if objections are not indexed."""
     on_chain: "ContractKickout | None"
-    """State of the kickout in the contract; null if the node was never accused."""
+    """State of the kickout in the contract; null if no event of the contract concerns the node's kickout."""
 
 
 class KickoutRecord(TypedDict):
@@ -569,15 +569,15 @@ class KickoutRecord(TypedDict):
     round: int
     """Round of the newest accusation, execution or retry; 0 if there was none."""
     due_since: int | None
-    """Time since which the kickout was due according to the accusation, in unix seconds; null if the node was never accused."""
+    """Time since which the kickout was due according to the newest accusation, in unix seconds; null if no accusation is indexed."""
     evidence: str | None
-    """Keccak-256 of the scores that justify the accusation; null if the node was never accused."""
+    """Keccak-256 of the scores behind the newest accusation or, once the kickout was executed, at its execution; null if no accusation is indexed."""
     ready_at: int | None
-    """Earliest time at which the kickout may be executed, in unix seconds; null if it cannot be executed."""
+    """Earliest block time at which the newest accusation may be executed, in unix seconds, also after its execution or cancellation; null if no accusation is indexed."""
     expelled_until: int | None
-    """Time until which the node is expelled, in unix seconds; 1099511627775 if it is expelled forever; null if it was never expelled."""
+    """Time until which the newest execution expelled the node, in unix seconds, even if it was readmitted since; 1099511627775 if forever; null if it was never expelled."""
     reason: str | None
-    """Revert data with which the network's contract refused the kickout, as hex; null if it did not refuse."""
+    """Revert data with which the network's contract refused the last call, as hex; null if it did not refuse that call."""
     node: str
     accused_at: "LogPlace | None"
     executed_at: "LogPlace | None"
@@ -590,6 +590,7 @@ class LaneOnChain(TypedDict):
     """Index of the node's leaf in the tree of the round."""
     lane: int
     qos: int
+    """QoS of the node in steps of 0.0001; 0 if the node must not be selected."""
     round: int
     time: int
     """Time of the block that accepted the round, in unix seconds."""
@@ -603,14 +604,14 @@ class LastRound(TypedDict):
     round: int
     age_seconds: int
     as_of: int
-    """Block at which the report was computed."""
+    """Block at which the report of the round was computed."""
 
 
 class LeafPieceEntry(TypedDict):
     """The hashes of one piece of the leaves of a round."""
 
     index: int
-    """Number of the piece, from 0. A piece contains the leaves of the seats from 8,192 * `index` on."""
+    """Number of the piece, from 0. A piece contains the leaves of up to 8,192 seats, from seat 8,192 * `index` on."""
     leaf_count: int
     nodes_hash: str
     """Root of the subtree of the piece's leaves."""
@@ -647,7 +648,7 @@ class LegacyRounds(TypedDict):
     task: str
     nodes: list["RoundPart"]
     scored: bool
-    """Whether the rounds were scored; false if no node submitted a result."""
+    """Whether the rounds were scored; false if no node committed a result or reported an error."""
 
 
 class LegacyScore(TypedDict):
@@ -661,17 +662,17 @@ class LegacyScore(TypedDict):
     node_score: str | None
     """Mean of these scores, 0 to 20; null if there are none."""
     online_seconds: int | str
-    """Number of seconds during which the node was a member in the window."""
+    """Number of seconds, including pauses, during which the node was a member in the window."""
     R: str | None
-    """Video memory of the node divided by the largest video memory of all nodes."""
+    """Video memory of the node divided by the largest video memory of all members; 0 if the node's is unknown."""
     P: str | None
-    """Timeout setting of the node divided by the largest timeout setting of all nodes."""
+    """Promptness: 1 for the shortest timeout setting that the rules allow, falling to 0 for the longest setting of all members; 0 if the node's is unknown."""
     B: str | None
-    """`node_score` divided by the highest node score; null if the node had no task in the window, which counts as 0."""
+    """`node_score` divided by the highest `node_score` of all members; null if the node had no task in the window, which counts as 0 in Q."""
     Q: str | None
     """Weighted sum of R, P and B."""
     incentive_share: str | None
-    """The node's share of the window's incentive, as of this block; null if it is unknown."""
+    """The node's share of the window's incentive, 0 to 1, as of this block; null if the node is not a member."""
 
 
 class LogPlace(TypedDict):
@@ -683,7 +684,7 @@ class LogPlace(TypedDict):
     feed_row: int | None
     """Id of the feed's row from which the event comes; null if it comes from the chain. A feed's rows have no proof."""
     transaction: str | None
-    """Hash of the transaction; null if the raw log is not stored."""
+    """Hash of the transaction; null for a feed row or a call, or if the raw log is not stored."""
 
 
 class MissedDraws(TypedDict):
@@ -704,12 +705,12 @@ class NetworkAnswer(TypedDict):
     members: int
     states: dict[str, int]
     histogram: list[int]
-    """Number of members in each of twenty equal ranges of QoS from 0 to 1."""
+    """Number of members in each of twenty equal ranges of QoS from 0 to 1; each includes its lower bound, and the last one also 1."""
     quartiles: list[str]
     """Minimum, first quartile, median, third quartile and maximum of the members' QoS; empty if there are no members."""
     kickouts_due: int
     activity: list["ActivityBucket"]
-    """Tasks and timeouts in equal parts of the span, oldest part first."""
+    """Number of scores and of timeouts in equal parts of the span, oldest part first."""
     last_round: "LastRound | None"
     tasks_waiting: int
     draws_standing: int
@@ -729,11 +730,11 @@ class NodeAdvice(TypedDict):
     ]
     """Whether a kickout is due or expected. `no_score`: the node has no scored task that counts now. `no_forecast`: the rules score each window by itself, so there is no forecast."""
     kickout: "KickoutOutlook | None"
-    """When the kickout is due; null if no kickout is due or expected."""
+    """When the kickout is due; null if none is due or expected, or if the node is not a member."""
     hold_reason: str | None
-    """Why only an operator may allow the kickout that is due; null if no kickout is held."""
+    """Why the due kickout is held, so that only the vetoer can allow it; null if no kickout is due or held."""
     what_if: "WhatIf | None"
-    """The node's scores under other conditions; null if the node is not a member, or if no group in its pool can be ranked again."""
+    """The node's scores under other conditions; null under legacy rules, if the node is not a member, if no group in its pool can be ranked again, or if its pool differs from its stored scores."""
     work: "WorkShare | None"
     """Why the node was drawn or not drawn for recent tasks; null if no task was drawn, or if the policy has no weights."""
     money: "NodeMoney"
@@ -762,10 +763,10 @@ class NodeEntry(TypedDict):
     excluded: bool
     """Whether the node is a member but gets no tasks for now, because its reliability is too low."""
     back_at: int | None
-    """Time at which the exclusion ends if no other event occurs, in unix seconds; null if the node is not excluded."""
+    """Time at which recovery alone ends the exclusion, in unix seconds; null if the node is not excluded."""
     kickout_due: bool
     proof: Literal["chain", "none"]
-    """`chain`: all events of the score come from the chain. `none`: some come from a feed, which has no proof."""
+    """`chain`: all events of the index come from the chain. `none`: the index also reads a feed, whose rows have no proof."""
     gpu: str | None
     """GPU model as the node reports it; null if it is unknown."""
     vram: int | None
@@ -778,15 +779,15 @@ class NodeEntry(TypedDict):
     qos: str | None
     """QoS of the node; null if the node is not a member."""
     lane: int
-    """Lane that a report at this block would contain, 1 to 10002."""
+    """Lane that a report at this block would contain: 1 if the node must not be selected, else its QoS in steps of 0.0001, plus 2 (2 to 10002)."""
     seat: int
     """Index of the node's leaf in the tree of each round."""
     lane_on_chain: int
-    """Lane in the last accepted round; 0 if the node has no leaf in it, 1 if the node must not be selected."""
+    """Lane in the last accepted round: 1 if the node must not be selected; 0 if there is no such round, if it was struck, if it has no leaf of the node, or if its leaves are not stored."""
     on_chain: str | None
-    """QoS in the last accepted round; null if the node has no leaf in it, or must not be selected."""
+    """QoS in the last accepted round; null if `lane_on_chain` is 0 or 1."""
     changed_at: int
-    """Block of the last event that changed the node."""
+    """Block of the newest network event that updated the node; recovery and rounds do not count."""
     legacy: "LegacyScore | None"
     """Factors of the score under legacy rules; null under other rules."""
 
@@ -797,31 +798,31 @@ class NodeExplanation(TypedDict):
     row: "NodeEntry"
     """The node's row in the list of nodes, as of this block."""
     interval: "QosIntervalView | None"
-    """The 90 % interval of the QoS; null if the QoS is not a mean of scores."""
+    """The 90 % interval of the QoS; null for a non-member, without scores, under legacy rules, or if a mean of 0 counts as no score."""
     as_of: "BlockView"
     rules: str
     rules_version: int
     rules_sha256: str
     pool: "ScorePoolView"
     lowest_long_term: str
-    """Lowest possible long-term score, if each task with an uncertain result scored 0."""
+    """Lower bound of the long-term score, 0 to 1, if each group in `possible_zeros` had given the node the score of a missing answer; equal to `row.long_term` if there is none."""
     possible_zeros: list["Origin"]
     reliability: "ReliabilityView"
     incidents: list["IncidentView"]
     """Incidents that mark timeouts of the node, oldest first."""
     kickouts: list["KickoutInterval"]
     held: str | None
-    """Why only the vetoer may allow the node's kickout; null if it is not held."""
+    """Why the due kickout is held, so that only the vetoer can allow it; null if no kickout is due or held."""
     objections: list["ObjectionEntry"]
-    """The node's objections up to this block, newest first; their check and answer are as of the last block."""
+    """The node's newest objections up to this block, newest first; their check and answer are as of the last block."""
     objection_delay: "ObjectionDelayEntry | None"
-    """Why this reporter does not accuse the node yet; null if no objection delays the accusation, or if the block is not the last one."""
+    """Why this reporter does not accuse the node yet; null if neither an objection nor the time left to object delays the accusation, or if the block is not the last one."""
     downloads: list["DownloadView"]
     on_chain: "LaneOnChain | None"
-    """The node's lane in the last accepted round; null if the node has no leaf."""
+    """The node's lane in the last accepted round; null if no round was accepted, if the node has no leaf in it, or if its leaves are not stored."""
     sent: "SentLane | None"
     legacy_rounds: "list[LegacyRounds] | None"
-    """Both rounds of each task in the window, under legacy rules; otherwise null."""
+    """Both rounds of each scored task in the window, under legacy rules; otherwise null."""
 
 
 class NodeHistory(TypedDict):
@@ -841,7 +842,7 @@ class NodeHistory(TypedDict):
     """Whether each point is the value that was computed at that time. If not, `note` contains the reason."""
     note: str | None
     marks: list["HistoryMark"]
-    """The newest 500 events that changed the node's reliability, oldest first."""
+    """The newest 500 events of the span that changed the node's reliability, oldest first."""
     marks_left_out: int
     incidents: list["IncidentView"]
     """The incidents that mark any of these `marks`, oldest first."""
@@ -850,15 +851,15 @@ class NodeHistory(TypedDict):
 class NodeLift(TypedDict):
     """How many consecutive events of one kind would change a node's standing.
 
-    A number is null for a non-member, or if it is above 200.
+    A number is null for a non-member, under legacy rules, or if it would be above 200.
     """
 
     first_places: int | None
-    """Number of first ranks until the node passes the next better node, if that node's score does not change; null if no number of them is enough."""
+    """Number of first ranks until the node passes the next better node, if that node's score does not change; null if the node has the first place, or if 200 are not enough."""
     place_then: int | None
-    """Place of the node after `first_places` first ranks."""
+    """Place of the node after `first_places` first ranks; null if `first_places` is null."""
     successes: int | None
-    """Number of successful tasks until the node's reliability is 1."""
+    """Number of successful tasks until the node's reliability is 1; 0 if it is 1 already."""
     timeouts: int | None
     """Number of consecutive timeouts until the node is excluded; 0 if it is excluded already."""
     zeros: int | None
@@ -876,9 +877,9 @@ class NodeMoney(TypedDict):
     tasks: int
     """Number of these tasks whose fee is known."""
     without_fee: int
-    """Number of these tasks whose fee is unknown."""
+    """Number of the other scored tasks that count: their fee is unknown, or their group is not stored."""
     seconds: int | None
-    """Seconds from the first of the `tasks` to the block in `as_of`; null if the node is not a member, or if there are no such tasks."""
+    """Seconds from the score of the first of the `tasks` to the block in `as_of`; null if the node is not a member, or if there are no such tasks."""
     per_day: str | None
     """Fees per day at the rate of the last `seconds`; null if `seconds` is null or less than an hour."""
     losses: list["RankLoss"]
@@ -907,7 +908,7 @@ class NodePage(TypedDict):
     total: int
     """Number of all nodes of the network, before filters."""
     counts: dict[str, int]
-    """Number of nodes in each state."""
+    """Number of all nodes of the network in each state, before filters."""
     nodes: list["NodeEntry"]
     next: str | None
     """Value of `cursor` that requests the next page; null on the last page."""
@@ -921,11 +922,11 @@ class NodePast(TypedDict):
     as_of: "AsOf"
     node: str
     membership: list["PastEvent"]
-    """The newest 50 changes of the node's membership."""
+    """The newest 50 changes of the node's membership and steps of its kickouts."""
     reported: list["ReportedChange"]
-    """Changes of the node's score in the newest 100 rounds whose leaves are stored."""
+    """Changes of the node's score, in those of the newest 100 rounds whose leaves are stored."""
     drawn: list["DrawEntry"]
-    """The newest 20 tasks for which the node was drawn."""
+    """The newest 20 draws of the node for a task."""
 
 
 class NodePreviewView(TypedDict):
@@ -976,7 +977,7 @@ class NodeUnderRules(TypedDict):
     qos_now: str | None
     qos_then: str | None
     chance_now: str | None
-    """Chance that the node is drawn for the next task under the current rules: its weight divided by the weights of all available nodes; 0 if it is paused or excluded; null if it is not a member, or if the policy has no such weights."""
+    """Chance that the node is drawn for the next task under the current rules: its weight divided by the sum of the weights of all members that are neither paused nor excluded; 0 if it is paused or excluded; null if it is not a member, if the policy has no such weights, or if all weights are 0."""
     chance_then: str | None
     kickout_due_now: bool
     kickout_due_then: bool
@@ -990,23 +991,23 @@ class NodeView(TypedDict):
     as_of: "AsOf"
     row: "NodeEntry"
     interval: "QosIntervalView | None"
-    """The 90 % interval of the QoS; null if the QoS is not a mean of scores."""
+    """The 90 % interval of the QoS; null for a non-member, without scores, under legacy rules, or if a mean of 0 counts as no score."""
     members: int
     """Number of members; `row.place` is the node's place among them."""
     models: list[str]
     version: str | None
     stake: str | None
     pool: list[int]
-    """The node's task scores that count now, oldest first."""
+    """The task scores in the node's pool, in points, oldest first."""
     pool_size: int
     excluded_below: str
     kickout: "KickoutProgress"
     on_chain: "OnChainScore | None"
-    """The node's score in the last accepted round; null if no accepted round contains the node, or if the round's leaves are not stored."""
+    """The node's score in the last accepted round; null if there is no such round, if it was struck, if it has no leaf of the node, or if its leaves are not stored."""
     objections: list["ObjectionEntry"]
-    """The node's newest objections, newest first."""
+    """The node's newest objections, at most 50, newest first."""
     objection_delay: "ObjectionDelayEntry | None"
-    """Why this reporter does not accuse the node yet; null if no objection delays the accusation."""
+    """Why this reporter does not accuse the node yet; null if neither an objection nor the time left to object delays the accusation."""
     lift: "NodeLift"
     """Numbers of events that would change the node's rank, reliability or kickout, according to a simulation."""
 
@@ -1029,11 +1030,11 @@ class ObjectionDelayEntry(TypedDict):
 
     reason: str
     until: int | None
-    """Block time at which the delay ends without an answer, in unix seconds; null if only an answer of the operator ends it."""
+    """First block time at which the delay is over without an answer, in unix seconds; null if only the operator's answer ends it, or if the operator accepted the objection."""
     objection: int | None
-    """Number of the objection that delays the accusation; null if the owner may still object."""
+    """Number of the objection that delays the accusation; null if there is none yet and the owner may still object."""
     is_accepted: bool
-    """Whether the operator has accepted the objection."""
+    """Whether the operator accepted the objection, so that this reporter does not accuse the node."""
 
 
 class ObjectionEntry(TypedDict):
@@ -1043,7 +1044,7 @@ class ObjectionEntry(TypedDict):
     seq: int
     """Number of the objection among those of the node, from 0."""
     due_since: int
-    """Time since which the kickout is due, in unix seconds."""
+    """Block time since which the kickout is due, in unix seconds, as stated in the objection."""
     reason: str
     """Reason that the owner selected."""
     text: str
@@ -1056,13 +1057,13 @@ class ObjectionEntry(TypedDict):
     is_executed: bool
     """Whether the kickout was executed on the chain."""
     is_counted: bool
-    """Whether the objection may delay this reporter's accusation. It may if it was made in time and is the first objection to this kickout."""
+    """Whether the objection may delay this reporter's accusation, because it is the first one to this kickout that was made in time."""
     verdict: str | None
     """Result of the automatic check; null if the kickout is no longer due."""
     finding: str | None
-    """Explanation of the automatic check's result; null if nothing was checked."""
+    """Explanation of the automatic check's result; null if the kickout is no longer due."""
     answer: "AnswerEntry | None"
-    """Answer of this reporter; null if it has not answered."""
+    """Answer of this reporter to the objections to this kickout; null if it has not answered."""
     answer_until: int | None
     """Block time until which the operator should answer, in unix seconds; null if the objection waits for no answer."""
 
@@ -1117,7 +1118,7 @@ class OwnSubscriptions(TypedDict):
     created: str | None
     """Id of the subscription that this request created; null if it created none."""
     secret: str | None
-    """Secret with which the messages to the new webhook are signed; no later response contains it."""
+    """Secret with which the messages to the new webhook are signed; no later response contains it; null if this request created no webhook."""
 
 
 class PastEvent(TypedDict):
@@ -1141,7 +1142,7 @@ class PastEvent(TypedDict):
     """Time of the event, in unix seconds; null if neither the header nor the logs of its block are stored."""
     place: "LogPlace"
     evidence: str | None
-    """Hash of the evidence of the kickout; null for other events."""
+    """Hash of the evidence behind an accusation or its execution; null for other events, or without an indexed accusation."""
     round: int | None
     """Round with which the node was accused or expelled; null for other events."""
 
@@ -1191,7 +1192,7 @@ class ProofLeaf(TypedDict):
 
     node: str
     next_node: str
-    """The next higher address that has a leaf. No address between the two has a leaf."""
+    """The next higher address that has a leaf, or the lowest one after the highest. No address between the two has a leaf."""
     lane: int
     """1 if the node must not be selected, else its QoS in steps of 0.0001, plus 2."""
     qos: str | None
@@ -1200,7 +1201,7 @@ class ProofLeaf(TypedDict):
     is_paused: bool
     is_excluded: bool
     is_held: bool
-    """Whether the node's kickout waits for a decision of the operator."""
+    """Whether a due kickout of the node is held, so that only the vetoer can allow it."""
     seat: int
     """Index of the leaf in the tree, from 0."""
     score_count: int
@@ -1208,7 +1209,7 @@ class ProofLeaf(TypedDict):
     reliability: str
     """Reliability H of the node at the as-of block."""
     kickout_due_since: int | None
-    """Block time since which the kickout is due, in unix seconds; null if no kickout is due."""
+    """Block time since which the kickout is due, in unix seconds; null if none is due, or if logs behind it could not be decoded."""
     last_scored_at: int | None
     """Block time of the node's newest score, in unix seconds; null if the node has no score."""
     pool_hash: str
@@ -1228,7 +1229,7 @@ class ProofSummary(TypedDict):
     """Block at which the leaves were computed."""
     node_count: int
     open_count: int
-    """Number of nodes that may be selected."""
+    """Number of nodes that may be selected, that is, whose lane is at least 2."""
     total_weight: str
     """Sum of `lane` - 1 over all nodes that may be selected."""
 
@@ -1244,7 +1245,7 @@ class PublicStatus(TypedDict):
     round: int | None
     """Number of the last accepted round; null if no round was accepted."""
     round_age_seconds: int | None
-    """Age of this round at the time of the last indexed block; null if no round was accepted."""
+    """Seconds from the acceptance of this round to the time of the last indexed block; null if no round was accepted."""
     outbox: list["OutboxCount"]
     """Number of calls by kind and state."""
     reports_held: int
@@ -1252,11 +1253,11 @@ class PublicStatus(TypedDict):
     tasks_waiting: int
     draws_standing: int
     levels: dict[str, int]
-    """Number of blocks by verification level."""
+    """Number of blocks, read for the configured contracts and events, by verification level."""
     dead_letters: int
-    """Logs of known kinds that could not be decoded."""
+    """Number of logs and calls of known kinds that could not be decoded."""
     anomalies: int
-    """Events that broke a rule and were ignored."""
+    """Number of events that broke a rule and were ignored."""
     last_reorg: "ReorgEntry | None"
 
 
@@ -1274,10 +1275,10 @@ class RankLoss(TypedDict):
     """What a rank cost a node, summed over all groups in which the node had this rank."""
 
     rank: int | None
-    """Rank of the node's answers; null for tasks without a correct answer of the node."""
+    """Rank of the node's answers; null for tasks in which the node was not ranked."""
     tasks: int
     amount: str
-    """Fees that the node would have received in addition with the next better rank."""
+    """Fees that the node would have received in addition with the next better rank or, without a rank, with the last one."""
 
 
 class ReliabilityChangeView(TypedDict):
@@ -1290,13 +1291,13 @@ class ReliabilityChangeView(TypedDict):
     """Number of the feed's stream, and id of the row; null for an event of the chain."""
     proof: Literal["chain", "none"]
     transaction: str | None
-    """Hash of the transaction; null if the raw log is not stored."""
+    """Hash of the transaction; null for a feed row or a call, or if the raw log is not stored."""
     cause: str
     task: str | None
     before: str
     after: str
     time: int
-    """Time of the change, in unix seconds."""
+    """Block time of the change, in unix seconds."""
     incident: int | None
     """Number of the incident that marks this timeout; null if no incident marks it."""
 
@@ -1306,7 +1307,7 @@ class ReliabilityView(TypedDict):
 
     base: str
     since: int
-    """Time from which `base` recovers, in unix seconds."""
+    """Block time at which the reliability was `base`, in unix seconds; from then on it only recovers."""
     changes: list["ReliabilityChangeView"]
 
 
@@ -1318,7 +1319,7 @@ class ReorgEntry(TypedDict):
     old_tip: int
     old_hash: str
     new_tip: int | None
-    """The newest block of the new fork; null if no endpoint returned it."""
+    """The newest block of the new fork when the reorg was found; null if no endpoint returned it."""
     new_hash: str | None
     depth: int
     time: int
@@ -1332,7 +1333,7 @@ class ReportedChange(TypedDict):
     round: int
     time: int
     before: str
-    """QoS in the round before, `never reported` or `not selectable`."""
+    """QoS in the previous round whose leaves are stored, `never reported` or `not selectable`."""
     after: str
 
 
@@ -1342,9 +1343,9 @@ class RoundAnswer(TypedDict):
     as_of: "AsOf"
     entry: "RoundEntry"
     config: str
-    """Digest of the signers, the quorum and the rules for which the round was signed."""
+    """Digest of the chain, the contract, and its configuration (number, signers, quorum and rules) for which the round was signed."""
     signers: list[str]
-    """Signers whose signatures were sent with the round."""
+    """Signers whose signatures were sent with the round; empty if the round's configuration is not indexed."""
 
 
 class RoundEntry(TypedDict):
@@ -1352,7 +1353,7 @@ class RoundEntry(TypedDict):
 
     round: int
     time: int
-    """Time of the block that accepted it, unix seconds."""
+    """Time of the block that accepted the round, in unix seconds."""
     as_of: int
     """Block at which the report was computed."""
     as_of_hash: str
@@ -1406,7 +1407,7 @@ class RuleEntry(TypedDict):
     value: str | None
     """Value of the rule; null if the rule is not set."""
     published: str | None
-    """Value of the rule in the published rule set."""
+    """Value of the rule in the published rule set; null if it is not set there."""
     meaning: str
 
 
@@ -1451,12 +1452,12 @@ class RulesChangeView(TypedDict):
     """Reason of the change: the text whose keccak256 is `reason_hash`; null if this host does not have it."""
     cancelled_time: int | None
     set_block: int | None
-    """First block under the new rules; null if the change was not made."""
+    """Block in which the change was made; null if it was not made."""
     set_time: int | None
     has_rules: bool
     """Whether this host has the rules, so that `/v1/rules/{hash}` returns them."""
     differences: "list[RuleDifference] | None"
-    """Rules that differ from the previous rule set; null if this host does not have the text of both rule sets."""
+    """Rules that differ from the previous rule set; null if there is none, or if this host does not have the text of both rule sets."""
 
 
 class RulesHistory(TypedDict):
@@ -1485,11 +1486,11 @@ class RulesPreviewView(TypedDict):
     falling: int
     """Number of members that lose at least one place."""
     rank_correlation: str | None
-    """Spearman's rank correlation of all members' QoS under both rule sets: 1 if the order does not change, -1 if it is reversed; null if there are fewer than two members, or if all have the same QoS."""
+    """Spearman's rank correlation of all members' QoS under both rule sets: 1 if the order does not change, -1 if it is reversed; null if there are fewer than two members, or if all have the same QoS under one of them."""
     kickouts_beginning: int
-    """Number of members whose kickout is due only under the other rules."""
+    """Number of nodes whose kickout is due only under the other rules."""
     kickouts_ending: int
-    """Number of members whose kickout is due only under the current rules."""
+    """Number of nodes whose kickout is due only under the current rules."""
     losers: list["NodeUnderRules"]
     """Up to ten members that lose places, those that lose most first."""
     winners: list["NodeUnderRules"]
@@ -1535,7 +1536,7 @@ class ScoreView(TypedDict):
     """Number of the feed's stream, and id of the row; null for an event of the chain."""
     proof: Literal["chain", "none"]
     transaction: str | None
-    """Hash of the transaction; null if the raw log is not stored."""
+    """Hash of the transaction; null for a feed row or a call, or if the raw log is not stored."""
     seq: int
     """Number of the score among the scores of the node, from 1."""
     task: str
@@ -1543,14 +1544,14 @@ class ScoreView(TypedDict):
     creator: str | None
     rank: int | None
     elapsed: int | None
-    """Answer time in seconds; null if there is no answer."""
+    """Seconds from the start of the task to its answer; null if there is no answer."""
     error_reported: bool
     score: int
     derived: bool
-    """Whether the oracle computed the score, because no event contains it."""
+    """Whether the oracle derived the score from other rows of a feed, which does not list members without an answer."""
     rules: "RuleSetView | None"
     time: int
-    """Time of the score, in unix seconds."""
+    """Block time of the score, in unix seconds."""
     earned: "EarningView | None"
     others: list["GroupFellow"]
 
@@ -1566,7 +1567,7 @@ class SelectionAnswer(TypedDict):
     """Values of the rules and of the policy that differ from the published ones."""
     task: "TaskRequirements"
     sum: str
-    """Sum of the weights of all candidates."""
+    """Sum of the weights of all candidates; their number if all weights are 0."""
     candidates: int
     equal_weights: bool
     """Whether all weights are 0, so that each candidate counts with weight 1."""
@@ -1590,9 +1591,10 @@ class SentLane(TypedDict):
     """Number of the feed's stream, and id of the row; null for an event of the chain."""
     proof: Literal["chain", "none"]
     transaction: str | None
-    """Hash of the transaction; null if the raw log is not stored."""
+    """Hash of the transaction; null for a feed row or a call, or if the raw log is not stored."""
     round: int
     lane: int | None
+    """Lane of the node in this report; null if the node has no leaf in it, or if its leaves are not stored."""
 
 
 SignatureState = Literal[
@@ -1645,7 +1647,7 @@ class SignersAnswer(TypedDict):
     newest_round: int | None
     """Number of the newest accepted round; null if no round was accepted."""
     newest_signatures: int
-    """Number of signers that signed the newest round."""
+    """Number of current signers known to have signed the root of the newest round."""
     signers: list["SignerEntry"]
 
 
@@ -1700,7 +1702,7 @@ class TaskAnswer(TypedDict):
     task: str
     creator: str | None
     fee: str | None
-    """Fee of the task, in wei."""
+    """Fee of the task or, in an entry of the queue, of all its `tasks`, in wei."""
     min_vram: int | None
     """Minimum video memory of the GPU, in GB."""
     required_gpu: str | None
@@ -1723,7 +1725,7 @@ class TaskAnswer(TypedDict):
     moments: list["TaskMoment"]
     scored_in: str | None
     score: "GroupEntry | None"
-    """Rank and score of the task in its group; null if the task has no score."""
+    """Rank and score of the task in its group; null if no group has scored the task."""
 
 
 class TaskDraws(TypedDict):
@@ -1751,7 +1753,7 @@ class TaskRequirements(TypedDict):
     task: str
     creator: str | None
     fee: str | None
-    """Fee of the task, in wei."""
+    """Fee of the task or, in an entry of the queue, of all its `tasks`, in wei."""
     min_vram: int | None
     """Minimum video memory of the GPU, in GB."""
     required_gpu: str | None
@@ -1795,7 +1797,7 @@ class WantedTask(TypedDict):
     group: NotRequired[str | None]
     group_size: NotRequired[int | None]
     time: NotRequired[int | None]
-    """Time at which the task is created, in unix seconds."""
+    """Time at which the task is created, in unix seconds; it does not affect the answer, which is as of the last indexed block."""
 
 
 class WeightedCandidate(TypedDict):
@@ -1813,7 +1815,7 @@ class WhatIf(TypedDict):
     reliability: str
     """Mean of H over the last 24 hours, or since the node's first event if that is later."""
     reliability_now: str
-    """H at the time of the block."""
+    """H at the time of the block in `as_of`."""
     rows: list["WhatIfRow"]
     gpus: list["GpuSpeed"]
     """The GPUs of all members, at most 50, most frequent first. `rows` has a row for each GPU with a `time_ratio`."""
@@ -1834,9 +1836,9 @@ class WhatIfRow(TypedDict):
     rank: int | None
     """Rank of the node among the current members with this QoS, from 1; null if it has no rank."""
     chance: str | None
-    """Chance that the node is drawn for the next task: its weight divided by the weights of all available nodes; null if the policy has no such weights."""
+    """Chance that the node is drawn for the next task: its weight divided by the sum of the weights of all members that are neither paused nor excluded, including itself; null if the policy has no such weights, or if all weights are 0."""
     fees_per_day: str | None
-    """Fees per day for as many tasks as the node gets now, in the smallest unit of the token; null if the node's scores cover less than an hour."""
+    """Fees per day for as many tasks as the node gets now, in the smallest unit of the token; null if `money.per_day` is null."""
 
 
 class WorkShare(TypedDict):
@@ -1855,7 +1857,7 @@ class WorkShare(TypedDict):
     expected: str
     """Number of draws that would have selected the node on average: the sum of its weight divided by the total weight, over the draws in which it was a candidate."""
     fees: str
-    """Sum of the fees of the tasks of all these draws."""
+    """Sum of the known fees of the tasks of all these draws."""
     fees_received: str
     """Sum of the fees of the tasks for which the node was drawn. The members of a task's group share its fee."""
     fees_expected: str

@@ -20,15 +20,15 @@ class GpuSpeed(ApiModel):
     is_own: bool = Field(description="Whether the node that this response describes has this GPU.")
     shared_groups: int = Field(
         description=(
-            "Number of groups, among the newest 1,000 groups of the network, in which this GPU "
-            "and the node's GPU both answered."
+            "Number of groups, among the newest 1,000 scored groups of the network, in which this "
+            "GPU and the node's GPU both answered; 0 for the node's own GPU."
         )
     )
     time_ratio: FixedPoint | None = Field(
         description=(
-            "Median of this GPU's answer time divided by the answer time of the node's GPU, "
-            "over all pairs of answers in the shared groups; null if there are fewer than 30 "
-            "shared groups, or if this is the node's own GPU."
+            "Median of this GPU's answer time divided by the answer time of the node's GPU, over "
+            "all pairs of answers in the shared groups; null if there are fewer than 30 shared "
+            "groups, or if this is the node's own GPU."
         )
     )
 

@@ -26,23 +26,26 @@ class KickoutOutlook(ApiModel):
     )
     seconds: int | None = Field(
         description=(
-            "Time until the kickout is due, if the next scores are as far apart as the median "
-            "of the node's last scores; null if unknown."
+            "Seconds until the kickout is due, if the next scores are as far apart as the median "
+            "of the node's last scores; null if fewer than two scores count."
         )
     )
     recent_scores: int = Field(
-        description="Number of the node's last scores that the forecast repeats."
+        description=(
+            "Number of the node's last scores, at most 20, whose mean the forecast assumes for "
+            "each further score."
+        )
     )
     first_places: int | None = Field(
         description=(
             "Number of first places in the next `scores` tasks that would prevent the kickout; "
-            "null if no number of them would."
+            "null if no number of them would, or if it is due now."
         )
     )
     second_places: int | None = Field(
         description=(
             "Number of second places in the next `scores` tasks that would prevent the kickout; "
-            "null if no number of them would."
+            "null if no number of them would, or if it is due now."
         )
     )
 

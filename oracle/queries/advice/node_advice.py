@@ -36,17 +36,22 @@ class NodeAdvice(Answer):
         )
     )
     kickout: KickoutOutlook | None = Field(
-        description="When the kickout is due; null if no kickout is due or expected."
+        description=(
+            "When the kickout is due; null if none is due or expected, or if the node is not a "
+            "member."
+        )
     )
     hold_reason: str | None = Field(
         description=(
-            "Why only an operator may allow the kickout that is due; null if no kickout is held."
+            "Why the due kickout is held, so that only the vetoer can allow it; null if no "
+            "kickout is due or held."
         )
     )
     what_if: WhatIf | None = Field(
         description=(
-            "The node's scores under other conditions; null if the node is not a member, or if "
-            "no group in its pool can be ranked again."
+            "The node's scores under other conditions; null under legacy rules, if the node is "
+            "not a member, if no group in its pool can be ranked again, or if its pool differs "
+            "from its stored scores."
         )
     )
     work: WorkShare | None = Field(

@@ -30,13 +30,14 @@ class RankLoss(ApiModel):
     """What a rank cost a node, summed over all groups in which the node had this rank."""
 
     rank: int | None = Field(
-        description=(
-            "Rank of the node's answers; null for tasks without a correct answer of the node."
-        )
+        description="Rank of the node's answers; null for tasks in which the node was not ranked."
     )
     tasks: int
     amount: Integer = Field(
-        description="Fees that the node would have received in addition with the next better rank."
+        description=(
+            "Fees that the node would have received in addition with the next better rank or, "
+            "without a rank, with the last one."
+        )
     )
 
 
@@ -48,11 +49,16 @@ class NodeMoney(ApiModel):
         description="The node's share of the fees of its scored tasks that count."
     )
     tasks: int = Field(description="Number of these tasks whose fee is known.")
-    without_fee: int = Field(description="Number of these tasks whose fee is unknown.")
+    without_fee: int = Field(
+        description=(
+            "Number of the other scored tasks that count: their fee is unknown, or their group is "
+            "not stored."
+        )
+    )
     seconds: int | None = Field(
         description=(
-            "Seconds from the first of the `tasks` to the block in `as_of`; null if the node is "
-            "not a member, or if there are no such tasks."
+            "Seconds from the score of the first of the `tasks` to the block in `as_of`; null if "
+            "the node is not a member, or if there are no such tasks."
         )
     )
     per_day: Integer | None = Field(

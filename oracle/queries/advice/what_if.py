@@ -73,14 +73,15 @@ class WhatIfRow(ApiModel):
     )
     chance: FixedPoint | None = Field(
         description=(
-            "Chance that the node is drawn for the next task: its weight divided by the weights "
-            "of all available nodes; null if the policy has no such weights."
+            "Chance that the node is drawn for the next task: its weight divided by the sum of "
+            "the weights of all members that are neither paused nor excluded, including itself; "
+            "null if the policy has no such weights, or if all weights are 0."
         )
     )
     fees_per_day: Integer | None = Field(
         description=(
             "Fees per day for as many tasks as the node gets now, in the smallest unit of the "
-            "token; null if the node's scores cover less than an hour."
+            "token; null if `money.per_day` is null."
         )
     )
 
@@ -94,7 +95,7 @@ class WhatIf(ApiModel):
             "Mean of H over the last 24 hours, or since the node's first event if that is later."
         )
     )
-    reliability_now: FixedPoint = Field(description="H at the time of the block.")
+    reliability_now: FixedPoint = Field(description="H at the time of the block in `as_of`.")
     rows: list[WhatIfRow]
     gpus: list[GpuSpeed] = Field(
         description=(

@@ -32,20 +32,25 @@ MAX_STEPS = 200
 class NodeLift(ApiModel):
     """How many consecutive events of one kind would change a node's standing.
 
-    A number is null for a non-member, or if it is above 200.
+    A number is null for a non-member, under legacy rules, or if it would be above 200.
     """
 
     first_places: int | None = Field(
         description=(
             "Number of first ranks until the node passes the next better node, if that node's "
-            "score does not change; null if no number of them is enough."
+            "score does not change; null if the node has the first place, or if 200 are not "
+            "enough."
         )
     )
     place_then: int | None = Field(
-        description="Place of the node after `first_places` first ranks."
+        description=(
+            "Place of the node after `first_places` first ranks; null if `first_places` is null."
+        )
     )
     successes: int | None = Field(
-        description="Number of successful tasks until the node's reliability is 1."
+        description=(
+            "Number of successful tasks until the node's reliability is 1; 0 if it is 1 already."
+        )
     )
     timeouts: int | None = Field(
         description=(

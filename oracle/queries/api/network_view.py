@@ -21,7 +21,9 @@ _BUCKET_COUNT_BY_SPAN = {"1h": 12, "24h": 24, "7d": 28}
 class ActivityBucket(ApiModel):
     """The number of scores and of timeouts in one part of the time span."""
 
-    since: int = Field(description="Start of this part of the span, in unix seconds.")
+    since: int = Field(
+        description="Block time at which this part of the span begins, in unix seconds, included."
+    )
     scores: int
     timeouts: int
 
@@ -31,7 +33,7 @@ class LastRound(ApiModel):
 
     round: int
     age_seconds: int
-    as_of: int = Field(description="Block at which the report was computed.")
+    as_of: int = Field(description="Block at which the report of the round was computed.")
 
 
 class Waiting(ApiModel):
@@ -50,7 +52,10 @@ class NetworkAnswer(Answer):
     members: int
     states: dict[NodeState, int]
     histogram: list[int] = Field(
-        description="Number of members in each of twenty equal ranges of QoS from 0 to 1.",
+        description=(
+            "Number of members in each of twenty equal ranges of QoS from 0 to 1; each includes "
+            "its lower bound, and the last one also 1."
+        ),
         min_length=_HISTOGRAM_BINS,
         max_length=_HISTOGRAM_BINS,
     )
@@ -62,7 +67,9 @@ class NetworkAnswer(Answer):
     )
     kickouts_due: int
     activity: list[ActivityBucket] = Field(
-        description="Tasks and timeouts in equal parts of the span, oldest part first."
+        description=(
+            "Number of scores and of timeouts in equal parts of the span, oldest part first."
+        )
     )
     last_round: LastRound | None
     tasks_waiting: int

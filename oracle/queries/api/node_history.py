@@ -47,8 +47,8 @@ class HistoryMark(ApiModel):
     after: FractionText
     back_at: int | None = Field(
         description=(
-            "Time at which the exclusion ends if no other event occurs, in unix seconds; null "
-            "if the node is not excluded."
+            "Time at which recovery alone ends the exclusion, in unix seconds; null if the event "
+            "did not lower reliability below the exclusion threshold."
         )
     )
     place: LogPlace
@@ -84,7 +84,9 @@ class NodeHistory(Answer):
     )
     note: str | None
     marks: list[HistoryMark] = Field(
-        description="The newest 500 events that changed the node's reliability, oldest first."
+        description=(
+            "The newest 500 events of the span that changed the node's reliability, oldest first."
+        )
     )
     marks_left_out: int
     incidents: list[IncidentView] = Field(
@@ -99,13 +101,19 @@ class HistoryQuery(ApiModel):
         None,
         ge=0,
         le=LARGEST_INTEGER,
-        description="Start of the span, in unix seconds; by default the node's first event.",
+        description=(
+            "Start of the span, in unix seconds; by default the node's first event, but at most "
+            "400 days before the end."
+        ),
     )
     last: int | None = Field(
         None,
         ge=0,
         le=LARGEST_INTEGER,
-        description="End of the span, in unix seconds; by default now.",
+        description=(
+            "End of the span, in unix seconds; by default, and at most, the time of the last "
+            "indexed block."
+        ),
     )
     points: int = Field(MAX_POINTS, ge=_MIN_POINTS, le=MAX_POINTS)
 

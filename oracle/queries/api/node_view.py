@@ -65,8 +65,8 @@ class KickoutProgress(ApiModel):
     due_since_block: int | None
     due_since: int | None = Field(
         description=(
-            "Time since which the kickout is due, in unix seconds; it identifies the kickout in "
-            "an objection. null if no kickout is due."
+            "Block time since which the kickout is due, in unix seconds; it identifies the "
+            "kickout in an objection. null if no kickout is due."
         )
     )
     scores: int = Field(
@@ -82,19 +82,21 @@ class KickoutProgress(ApiModel):
     below: FixedPoint = Field(description="Mean score, in points, below which a kickout is due.")
     obstacle: str | None = Field(
         description=(
-            "Why no account can accuse the node although its kickout is due; null if accounts "
-            "can accuse it as soon as an accepted round states the kickout, or if no kickout is "
-            "due."
+            "Why no account can accuse the node although its kickout is due; null if accounts can "
+            "accuse it as soon as an accepted round states the kickout, or if no kickout is due."
         )
     )
     object_until: int | None = Field(
         description=(
-            "Latest block time at which an objection can still delay the accusation, in unix "
-            "seconds; null if no kickout is due, or if objections are not indexed."
+            "Latest block time, included, at which an objection can still delay the accusation, "
+            "in unix seconds; null if no kickout is due, or if objections are not indexed."
         )
     )
     on_chain: ContractKickout | None = Field(
-        description="State of the kickout in the contract; null if the node was never accused."
+        description=(
+            "State of the kickout in the contract; null if no event of the contract concerns the "
+            "node's kickout."
+        )
     )
 
 
@@ -103,7 +105,10 @@ class NodeView(Answer):
 
     row: NodeEntry
     interval: QosIntervalView | None = Field(
-        description="The 90 % interval of the QoS; null if the QoS is not a mean of scores."
+        description=(
+            "The 90 % interval of the QoS; null for a non-member, without scores, under legacy "
+            "rules, or if a mean of 0 counts as no score."
+        )
     )
     members: int = Field(
         description="Number of members; `row.place` is the node's place among them."
@@ -111,23 +116,25 @@ class NodeView(Answer):
     models: list[str]
     version: str | None
     stake: Integer | None
-    pool: list[int] = Field(description="The node's task scores that count now, oldest first.")
+    pool: list[int] = Field(
+        description="The task scores in the node's pool, in points, oldest first."
+    )
     pool_size: int
     excluded_below: FixedPoint
     kickout: KickoutProgress
     on_chain: OnChainScore | None = Field(
         description=(
-            "The node's score in the last accepted round; null if no accepted round contains "
-            "the node, or if the round's leaves are not stored."
+            "The node's score in the last accepted round; null if there is no such round, if it "
+            "was struck, if it has no leaf of the node, or if its leaves are not stored."
         )
     )
     objections: list[ObjectionEntry] = Field(
-        description="The node's newest objections, newest first."
+        description="The node's newest objections, at most 50, newest first."
     )
     objection_delay: ObjectionDelayEntry | None = Field(
         description=(
-            "Why this reporter does not accuse the node yet; null if no objection delays the "
-            "accusation."
+            "Why this reporter does not accuse the node yet; null if neither an objection nor the "
+            "time left to object delays the accusation."
         )
     )
     lift: NodeLift = Field(

@@ -26,7 +26,9 @@ class RuleEntry(ApiModel):
     value: str | None = Field(
         examples=["1800"], description="Value of the rule; null if the rule is not set."
     )
-    published: str | None = Field(description="Value of the rule in the published rule set.")
+    published: str | None = Field(
+        description="Value of the rule in the published rule set; null if it is not set there."
+    )
     meaning: str
 
 
@@ -123,7 +125,7 @@ class RulesChangeView(ApiModel):
     )
     cancelled_time: int | None
     set_block: int | None = Field(
-        description="First block under the new rules; null if the change was not made."
+        description="Block in which the change was made; null if it was not made."
     )
     set_time: int | None
     has_rules: bool = Field(
@@ -131,8 +133,8 @@ class RulesChangeView(ApiModel):
     )
     differences: list[RuleDifference] | None = Field(
         description=(
-            "Rules that differ from the previous rule set; null if this host does not have the "
-            "text of both rule sets."
+            "Rules that differ from the previous rule set; null if there is none, or if this host "
+            "does not have the text of both rule sets."
         )
     )
 

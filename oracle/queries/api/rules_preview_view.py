@@ -48,9 +48,10 @@ class NodeUnderRules(ApiModel):
     qos_then: FixedPoint | None
     chance_now: FixedPoint | None = Field(
         description=(
-            "Chance that the node is drawn for the next task under the current rules: its "
-            "weight divided by the weights of all available nodes; 0 if it is paused or "
-            "excluded; null if it is not a member, or if the policy has no such weights."
+            "Chance that the node is drawn for the next task under the current rules: its weight "
+            "divided by the sum of the weights of all members that are neither paused nor "
+            "excluded; 0 if it is paused or excluded; null if it is not a member, if the policy "
+            "has no such weights, or if all weights are 0."
         )
     )
     chance_then: FixedPoint | None
@@ -81,16 +82,16 @@ class RulesPreviewView(PreviewOrigin):
     falling: int = Field(description="Number of members that lose at least one place.")
     rank_correlation: FixedPoint | None = Field(
         description=(
-            "Spearman's rank correlation of all members' QoS under both rule sets: 1 if the "
-            "order does not change, -1 if it is reversed; null if there are fewer than two "
-            "members, or if all have the same QoS."
+            "Spearman's rank correlation of all members' QoS under both rule sets: 1 if the order "
+            "does not change, -1 if it is reversed; null if there are fewer than two members, or "
+            "if all have the same QoS under one of them."
         )
     )
     kickouts_beginning: int = Field(
-        description="Number of members whose kickout is due only under the other rules."
+        description="Number of nodes whose kickout is due only under the other rules."
     )
     kickouts_ending: int = Field(
-        description="Number of members whose kickout is due only under the current rules."
+        description="Number of nodes whose kickout is due only under the current rules."
     )
     losers: list[NodeUnderRules] = Field(
         description="Up to ten members that lose places, those that lose most first."

@@ -31,8 +31,8 @@ class DrawEntry(ApiModel):
     seed_block: int
     seed_hash: HashText = Field(
         description=(
-            "Hash of the seed block. The seed of the draw is the SHA-256 of this hash and the "
-            "task."
+            "Hash of the seed block. The seed of the draw is the SHA-256 of this hash and the key "
+            "of the task or, if the tasks of a group are drawn together, of the group."
         )
     )
     seed_time: int = Field(description="Time of the seed block, in unix seconds.")

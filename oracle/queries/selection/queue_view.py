@@ -114,7 +114,7 @@ class QueueCapacity(ApiModel):
 
     members: int
     max_tasks: int = Field(
-        description="Max number of waiting tasks: floor(alpha * members), at least 1."
+        description="Max number of waiting entries: floor(alpha * members), at least 1."
     )
     dropped_next: list[HashText] = Field(
         description=(

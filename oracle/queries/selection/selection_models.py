@@ -43,7 +43,9 @@ class TaskRequirements(ApiModel):
 
     task: HashText
     creator: AddressText | None
-    fee: Integer | None = Field(description="Fee of the task, in wei.")
+    fee: Integer | None = Field(
+        description="Fee of the task or, in an entry of the queue, of all its `tasks`, in wei."
+    )
     min_vram: int | None = Field(description="Minimum video memory of the GPU, in GB.")
     required_gpu: str | None
     required_gpu_vram: int | None = Field(description="Required video memory of the GPU, in GB.")
@@ -129,7 +131,9 @@ class SelectionFigures(ApiModel):
         description="Values of the rules and of the policy that differ from the published ones."
     )
     task: TaskRequirements
-    sum: Integer = Field(description="Sum of the weights of all candidates.")
+    sum: Integer = Field(
+        description="Sum of the weights of all candidates; their number if all weights are 0."
+    )
     candidates: int
     equal_weights: bool = Field(
         description="Whether all weights are 0, so that each candidate counts with weight 1."

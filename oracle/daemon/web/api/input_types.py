@@ -89,5 +89,9 @@ class WantedTask(BaseModel):
     group: HashInput | None = None
     group_size: _PositiveInteger | None = None
     time: _NonNegativeInteger | None = Field(
-        None, description="Time at which the task is created, in unix seconds."
+        None,
+        description=(
+            "Time at which the task is created, in unix seconds; it does not affect the answer, "
+            "which is as of the last indexed block."
+        ),
     )

@@ -128,7 +128,7 @@ class OwnSubscriptions(BaseModel):
     secret: str | None = Field(
         description=(
             "Secret with which the messages to the new webhook are signed; no later response "
-            "contains it."
+            "contains it; null if this request created no webhook."
         )
     )
 

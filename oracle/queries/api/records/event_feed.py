@@ -61,7 +61,8 @@ class FeedEvent(ApiModel):
     )
     time: int = Field(
         description=(
-            "Time of the block, in unix seconds; for `halt_cleared`, time by the operator's clock."
+            "Time of the block, in unix seconds; for `recovered` without a block, the time at "
+            "which the exclusion ended; for `halt_cleared`, the time by the operator's clock."
         )
     )
     block: int | None
@@ -69,7 +70,10 @@ class FeedEvent(ApiModel):
     text: str = Field(examples=["timed out: reliability 0.150000000000000000 to 0.045…"])
     excluded_until: int | None = Field(
         default=None,
-        description="Time at which the exclusion ends if no event occurs before, in unix seconds.",
+        description=(
+            "Time at which recovery alone ends the exclusion that follows a fall of reliability, "
+            "in unix seconds; null for other events, or if the node is not excluded."
+        ),
     )
 
 

@@ -23,8 +23,8 @@ class DueKickout(KickoutEntry):
 
     objection_delay: ObjectionDelayEntry | None = Field(
         description=(
-            "Why this reporter does not accuse the node yet; null if no objection delays the "
-            "accusation."
+            "Why this reporter does not accuse the node yet; null if neither an objection nor the "
+            "time left to object delays the accusation, or if the node is accused already."
         )
     )
 

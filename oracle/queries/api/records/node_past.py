@@ -34,7 +34,10 @@ class PastEvent(ApiModel):
     )
     place: LogPlace
     evidence: HashText | None = Field(
-        description="Hash of the evidence of the kickout; null for other events."
+        description=(
+            "Hash of the evidence behind an accusation or its execution; null for other events, "
+            "or without an indexed accusation."
+        )
     )
     round: int | None = Field(
         description="Round with which the node was accused or expelled; null for other events."
@@ -47,7 +50,10 @@ class ReportedChange(ApiModel):
     round: int
     time: int
     before: str = Field(
-        description="QoS in the round before, `never reported` or `not selectable`."
+        description=(
+            "QoS in the previous round whose leaves are stored, `never reported` or `not "
+            "selectable`."
+        )
     )
     after: str
 
@@ -57,12 +63,15 @@ class NodePast(Answer):
 
     node: AddressText
     membership: list[PastEvent] = Field(
-        description="The newest 50 changes of the node's membership."
+        description="The newest 50 changes of the node's membership and steps of its kickouts."
     )
     reported: list[ReportedChange] = Field(
-        description="Changes of the node's score in the newest 100 rounds whose leaves are stored."
+        description=(
+            "Changes of the node's score, in those of the newest 100 rounds whose leaves are "
+            "stored."
+        )
     )
-    drawn: list[DrawEntry] = Field(description="The newest 20 tasks for which the node was drawn.")
+    drawn: list[DrawEntry] = Field(description="The newest 20 draws of the node for a task.")
 
 
 class _MembershipEvent(NamedTuple):

@@ -33,11 +33,15 @@ class RoundAnswer(Answer):
     entry: RoundEntry
     config: HashText = Field(
         description=(
-            "Digest of the signers, the quorum and the rules for which the round was signed."
+            "Digest of the chain, the contract, and its configuration (number, signers, quorum "
+            "and rules) for which the round was signed."
         )
     )
     signers: list[AddressText] = Field(
-        description="Signers whose signatures were sent with the round."
+        description=(
+            "Signers whose signatures were sent with the round; empty if the round's "
+            "configuration is not indexed."
+        )
     )
 
 
@@ -117,7 +121,9 @@ class SignersAnswer(Answer):
     newest_round: int | None = Field(
         description="Number of the newest accepted round; null if no round was accepted."
     )
-    newest_signatures: int = Field(description="Number of signers that signed the newest round.")
+    newest_signatures: int = Field(
+        description="Number of current signers known to have signed the root of the newest round."
+    )
     signers: list[SignerEntry]
 
 

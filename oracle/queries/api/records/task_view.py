@@ -39,8 +39,8 @@ class GroupEntry(ApiModel):
     )
     elapsed: int | None = Field(
         description=(
-            "Seconds from the start of the task to its result or error report; null if it has "
-            "neither."
+            "Seconds from the start of the task to its result, commitment or error report; null "
+            "if it has none."
         )
     )
     score: int | None = Field(
@@ -58,7 +58,7 @@ class GroupAnswer(Answer):
     time: int | None
     members: list[GroupEntry]
     tasks_seen: list[HashText] = Field(
-        description="The tasks of the group that exist so far, if the group is still open."
+        description="The tasks of the group that exist so far; empty if the group is closed."
     )
 
 
@@ -75,7 +75,9 @@ class TaskAnswer(TaskRequirements, Answer):
     moments: list[TaskMoment]
     scored_in: HashText | None
     score: GroupEntry | None = Field(
-        description="Rank and score of the task in its group; null if the task has no score."
+        description=(
+            "Rank and score of the task in its group; null if no group has scored the task."
+        )
     )
 
 
