@@ -13,9 +13,9 @@ from oracle.cli.system_options import (
     AtTimeOption,
     EventsOption,
     PolicyOption,
-    choose_queue_system,
     open_source,
     parse_key_values,
+    resolve_queue_system,
 )
 from oracle.daemon.config.dispatch_section import Kind
 from oracle.domain.events.network_events import TaskKind
@@ -232,7 +232,7 @@ def list_queue(  # noqa: PLR0913 - a command line's options are its parameters
     unit_seconds = _parse_seconds_by_kind("--unit", unit)
     tasks_per_member = _parse_alpha(alpha)
     with open_source(events, config) as source:
-        choice = choose_queue_system(policy, source)
+        choice = resolve_queue_system(policy, source)
         if source.config is not None:
             dispatch_section = source.config.dispatch
             fixed_seconds = _add_configured_durations(

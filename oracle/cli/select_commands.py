@@ -21,10 +21,10 @@ from oracle.cli.system_options import (
     EventsOption,
     PolicyOption,
     SetOption,
-    choose_system,
     find_changed_parameters,
     open_source,
     parse_key_values,
+    resolve_system,
 )
 from oracle.daemon.compose import get_checked_chain, open_index
 from oracle.daemon.records import open_folded_records
@@ -340,7 +340,7 @@ def select(  # noqa: PLR0913 - a command line's options are its parameters
     task_request = _read_task_file(task)
     seed_bytes = _parse_seed(seed, draws)
     with open_source(events, config) as source:
-        system_choice = choose_system(policy, parse_key_values("--set", changes), source)
+        system_choice = resolve_system(policy, parse_key_values("--set", changes), source)
         follower = system_choice.policy.create_follower()
         snapshot = source.take_snapshot(
             SnapshotQuery(

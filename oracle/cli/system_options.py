@@ -136,7 +136,7 @@ def open_source(events: str | None, config: Path) -> Iterator[InputSource]:
     )
 
 
-def choose_system(
+def resolve_system(
     name: str | None, changes: Mapping[str, str], source: InputSource
 ) -> SystemChoice:
     """Return the named policy, or the configured policy by default, with the rules that it uses.
@@ -160,7 +160,7 @@ def choose_system(
         )
         policy = override_policy_parameters(policy, policy_changes)
         if system is None and not changes and _lacks_legacy_rules(policy, source):
-            return _choose_system_without_exclusions(policy, source)
+            return _build_choice_without_exclusions(policy, source)
         if rule_set_name == source.rules.name and not changes:
             return SystemChoice(policy, source.rules, needs_history=not has_own_rules)
         rules = build_rules(
@@ -171,7 +171,7 @@ def choose_system(
     return SystemChoice(policy, rules, needs_history=not has_own_rules)
 
 
-def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
+def resolve_queue_system(name: str | None, source: InputSource) -> SystemChoice:
     """Return the policy for a queue, with the rules that exclude nodes.
 
     The unpublished numbers of the legacy rules are not needed, because the legacy system excludes
@@ -182,8 +182,8 @@ def choose_queue_system(name: str | None, source: InputSource) -> SystemChoice:
     """
     policy = _get_configured_policy(source.rules.name if name is None else name, source)
     if _lacks_legacy_rules(policy, source):
-        return _choose_system_without_exclusions(policy, source)
-    return choose_system(name, {}, source)
+        return _build_choice_without_exclusions(policy, source)
+    return resolve_system(name, {}, source)
 
 
 def _get_default_system_name(source: InputSource) -> str:
@@ -205,9 +205,7 @@ def _lacks_legacy_rules(policy: SelectionPolicy, source: InputSource) -> bool:
     return isinstance(policy, LegacyPolicy) and source.rules.legacy is None
 
 
-def _choose_system_without_exclusions(
-    policy: SelectionPolicy, source: InputSource
-) -> SystemChoice:
+def _build_choice_without_exclusions(policy: SelectionPolicy, source: InputSource) -> SystemChoice:
     """Return the policy with rules that have no penalties, so that no node is excluded.
 
     A timeout then costs nothing and H stays 1, as in the legacy system.

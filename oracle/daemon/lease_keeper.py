@@ -39,8 +39,9 @@ RENEW_SECONDS = 10.0
 # over.
 GIVE_UP_SECONDS = 20.0
 # The delay in seconds before a failed renewal is retried.
-_AGAIN_SECONDS = 2.0
-_LOOK_SECONDS = 0.5
+_RETRY_SECONDS = 2.0
+# The seconds between two checks of the age of the last renewal.
+_CHECK_SECONDS = 0.5
 # The reported cause if a renewal neither succeeded nor failed.
 _NO_ANSWER = "the database does not answer, or this process was suspended"
 _PROC = Path("/proc")
@@ -217,7 +218,7 @@ class LeaseKeeper:
     def _run_renewals(self) -> None:
         wait_seconds = RENEW_SECONDS
         while not self._stopped.wait(wait_seconds):
-            wait_seconds = RENEW_SECONDS if self._try_renew_lease() else _AGAIN_SECONDS
+            wait_seconds = RENEW_SECONDS if self._try_renew_lease() else _RETRY_SECONDS
 
     def _try_renew_lease(self) -> bool:
         renewal_started_at = time.monotonic()
@@ -235,7 +236,7 @@ class LeaseKeeper:
         return True
 
     def _watch_renewals(self) -> None:
-        while not self._stopped.wait(_LOOK_SECONDS):
+        while not self._stopped.wait(_CHECK_SECONDS):
             age_seconds = time.monotonic() - self._renewed_at
             if age_seconds > GIVE_UP_SECONDS:
                 self._stop_with_failure(

@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 from oracle.store.engine import COMMIT_CHANNEL, build_keepalive_args
 
 # How often SQLite is checked for commits of other processes; a check takes 6 microseconds.
-_LOOK_SECONDS = 0.01
+_POLL_SECONDS = 0.01
 # After a server refused notifications, they are tried again after this many calls of `wait`.
 _REFUSED_WAITS = 100
 
@@ -53,14 +53,14 @@ class FileCommitWatch:
     def wait(self, seconds: float) -> bool:
         """Wait for a commit, at most `seconds`, and return whether a commit was seen."""
         with self._committed:
-            for _ in range(ceil(seconds / _LOOK_SECONDS)):
+            for _ in range(ceil(seconds / _POLL_SECONDS)):
                 if self._is_closed:
                     return False
                 version = self._read_data_version()
                 if version != self._version:
                     self._version = version
                     return True
-                self._committed.wait(_LOOK_SECONDS)
+                self._committed.wait(_POLL_SECONDS)
         return False
 
     def close(self) -> None:

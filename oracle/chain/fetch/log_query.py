@@ -113,13 +113,13 @@ class LogQuery:
         if max_timeouts <= 0:
             if len(blocks) > 1:
                 # Recorded so that the next tick starts with a smaller range.
-                endpoint.limits.range_sizer.record_refusal(blocks, error)
+                endpoint.limits.range_sizer.shrink_after_error(blocks, error)
                 error.retry_after = _RETRY_SECONDS
             raise error
         if len(blocks) == 1:
             return self._fetch_single_block_logs(endpoint, blocks, error)
         WINDOW_SPLITS.labels(error.kind).inc()
-        chunk_size = endpoint.limits.range_sizer.record_refusal(blocks, error)
+        chunk_size = endpoint.limits.range_sizer.shrink_after_error(blocks, error)
         return self._fetch_logs_in_chunks(
             endpoint,
             blocks,

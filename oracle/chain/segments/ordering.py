@@ -164,7 +164,7 @@ class SegmentCoordinator:
         if refusal.kind != ErrorKind.THROTTLED.value:
             return
         if request.number >= self._throttled_from.get(endpoint.name, 0):
-            endpoint.health.rate_limiter.record_refusal(refusal.retry_after)
+            endpoint.health.rate_limiter.record_throttling(refusal.retry_after)
             self._throttled_from[endpoint.name] = self._last_number + 1
 
     def _select_endpoint(self) -> Endpoint | None:

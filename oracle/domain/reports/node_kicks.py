@@ -74,7 +74,9 @@ def record_expulsion_retry(
     )
 
 
-def record_refusal(expulsion: Expulsion | None, event: KickRefused, head_round: int) -> Expulsion:
+def record_expulsion_refusal(
+    expulsion: Expulsion | None, event: KickRefused, head_round: int
+) -> Expulsion:
     """Return the expulsion after the target refused to end the node's membership.
 
     `expulsion` is None if the kickout was executed before the first block that was read.
@@ -226,7 +228,7 @@ class NodeKick:
 
     def refuse(self, event: KickRefused, head_round: int) -> "NodeKick":
         """Return a copy in which the target refused to end the node's membership."""
-        expulsion = record_refusal(self.expulsion, event, head_round)
+        expulsion = record_expulsion_refusal(self.expulsion, event, head_round)
         return replace(self, state=KickState.REFUSED, expulsion=expulsion)
 
     def expel(self, position: Position) -> "NodeKick":

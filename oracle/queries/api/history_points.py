@@ -161,7 +161,7 @@ def downsample_points(points: list[HistoryPoint], max_points: int) -> list[Histo
     return [points[index] for index in sorted(kept_indexes)]
 
 
-def find_inexactness_reason(rules: Rules) -> str | None:
+def find_approximation_reason(rules: Rules) -> str | None:
     """Return why a computed history may differ from the actual scores, or None if it is exact."""
     if rules.legacy is not None:
         return "under legacy rules a score depends on all other nodes; use `explain`"
@@ -269,7 +269,7 @@ class TrendCache:
         pools. `generation` is part of the cache key, because a row may have the same key fields as
         before a rewind but other values.
         """
-        if find_inexactness_reason(self._rules) is not None:
+        if find_approximation_reason(self._rules) is not None:
             return {}
         # A node's trend depends only on these fields of its row.
         cache_key_by_node = {

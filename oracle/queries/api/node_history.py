@@ -20,8 +20,8 @@ from oracle.queries.api.history_points import (
     NodeRecord,
     compute_history_points,
     downsample_points,
+    find_approximation_reason,
     find_exclusion_end_time,
-    find_inexactness_reason,
 )
 from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.incident_models import (
@@ -160,7 +160,7 @@ def build_history_with_points(
         else list(compute_history_points(record, (start_time, end_time), rules))
     )
     kept_points = downsample_points(points, query.points) if len(points) > query.points else points
-    inexact_note = find_inexactness_reason(rules)
+    inexact_note = find_approximation_reason(rules)
     changes_in_span = [change for change in changes if start_time <= change.time <= end_time]
     newest_marks = changes_in_span[-_MAX_MARKS:]
     log_place_by_position = snapshot.load_log_places(change.at for change in newest_marks)

@@ -253,7 +253,7 @@ class EndpointHealth:
             is_rate_limited or error.retry_after is not None or error.kind is ErrorKind.THROTTLED
         )
         if is_rate_limited:
-            self.rate_limiter.record_refusal(error.retry_after)
+            self.rate_limiter.record_throttling(error.retry_after)
         if is_rate_limited or error.kind is ErrorKind.SLOW or isinstance(error, RpcTimeoutError):
             self.backoff.start(error.retry_after)
 
@@ -314,7 +314,7 @@ class EndpointHealth:
 
     def _record_rate_limit(self, error: RpcError) -> None:
         if error.kind is ErrorKind.THROTTLED:
-            self.rate_limiter.record_refusal(error.retry_after)
+            self.rate_limiter.record_throttling(error.retry_after)
 
     def supports_method(self, method: str) -> bool:
         """Return whether the endpoint supports the method; True until it reports otherwise."""

@@ -80,8 +80,8 @@ class RangeSizer:
                 )
                 self._blocks = min(MAX_BLOCKS, self._blocks + step)
 
-    def record_refusal(self, blocks: BlockRange, error: RpcError) -> int:
-        """Adapt the size after a refusal; return the smaller block count to request."""
+    def shrink_after_error(self, blocks: BlockRange, error: RpcError) -> int:
+        """Reduce the size after an error; return the smaller block count to request."""
         reduced_size = max(1, len(blocks) // 2)
         stated_limit = error.max_blocks if error.kind is ErrorKind.TOO_LARGE else None
         suggested_size = _get_suggested_size(blocks, error.suggested_range)

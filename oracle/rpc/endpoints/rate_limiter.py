@@ -134,8 +134,8 @@ class RateLimiter:
             if self.rate < math.inf:
                 self._tokens -= call_count
 
-    def record_refusal(self, retry_after: float | None) -> None:
-        """Lower the rate after a refusal.
+    def record_throttling(self, retry_after: float | None) -> None:
+        """Lower the rate after the endpoint rejected a request as too frequent.
 
         `retry_after` is the wait in seconds that the endpoint requested, or None.
         """

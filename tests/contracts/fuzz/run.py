@@ -106,13 +106,13 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    begun = time.perf_counter()
+    started_at = time.perf_counter()
     try:
         tally = run_walks(arguments.seed, arguments.calls)
     except AssertionError as error:
         sys.stdout.write(f"{error}\n")
         return 1
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started_at
     for end, count in sorted(tally.ends.items(), key=lambda pair: -pair[1]):
         sys.stdout.write(f"{count:>9,}  {end}\n")
     sys.stdout.write(

@@ -84,7 +84,7 @@ def test_unanimous_group_does_not_open_a_contest(network: Network, first: Group)
 
 def test_contested_node_may_take_tasks(network: Network, first: Group):
     first.play("AAB")
-    task = network.begun(first.nodes[2])
+    task = network.create_started_task(first.nodes[2])
     assert network.read_task(task)["node"] == first.nodes[2]
 
 
@@ -122,7 +122,7 @@ def test_node_kicked_out_during_a_contest_still_loses_its_stake(network: Network
 def test_slash_aborts_the_running_task_of_the_node(network: Network, first: Group):
     first.play("AAB")
     create_second_group(first).play("AAA")
-    running = network.begun(first.nodes[2])
+    running = network.create_started_task(first.nodes[2])
     names = first.settle(ord("A")).names
 
     assert names.index("TaskAborted") < names.index("NodeSlashed")

@@ -31,7 +31,7 @@ def alice(network: Network) -> str:
 
 
 def test_answer_is_accepted_until_last_second_of_timeout(network: Network, alice: str):
-    task = network.begun(alice)
+    task = network.create_started_task(alice)
     limit = network.time_limit(task)
     assert limit == network.chain.time + TIMEOUT
 
@@ -44,7 +44,7 @@ def test_answer_is_accepted_until_last_second_of_timeout(network: Network, alice
 
 
 def test_task_can_be_timed_out_only_after_its_time_limit(network: Network, alice: str):
-    task = network.begun(alice)
+    task = network.create_started_task(alice)
     limit = network.time_limit(task)
     network.chain.at(limit + 1)
     with pytest.raises(RevertedError, match="TooLate") as late:
@@ -63,7 +63,7 @@ def test_task_can_be_timed_out_only_after_its_time_limit(network: Network, alice
 
 
 def test_quitting_node_may_time_out_its_own_task(network: Network, alice: str):
-    task = network.begun(alice)
+    task = network.create_started_task(alice)
     network.by(alice, network.does.quit())
     network.chain.later(TIMEOUT + 1)
 
@@ -90,7 +90,7 @@ def test_creator_cancels_unstarted_task(network: Network, last: LastStatusCode):
 
 
 def test_started_task_cannot_be_cancelled_or_dropped(network: Network, alice: str):
-    task = network.begun(alice)
+    task = network.create_started_task(alice)
     with pytest.raises(RevertedError, match="WrongStatus"):
         network.by(network.creator, network.does.cancelTask(task))
     with pytest.raises(RevertedError, match="WrongStatus"):
@@ -120,7 +120,7 @@ def test_dropping_a_task_for_another_reason_is_rejected(network: Network, reason
 
 
 def test_accepted_error_returns_fee_to_creator(network: Network, alice: str):
-    task = network.begun(alice)
+    task = network.create_started_task(alice)
     reported = network.report_error(task, alice)
     with pytest.raises(RevertedError, match="WrongStatus"):
         network.by(network.creator, network.does.validateTask(task))
@@ -144,7 +144,7 @@ def test_result_cannot_be_accepted_as_error(network: Network, alice: str):
 def test_any_account_can_end_unvalidated_task_after_deadline(
     network: Network, alice: str, last: LastStatusCode
 ):
-    task = network.begun(alice)
+    task = network.create_started_task(alice)
     answer = network.submit if last is LastStatusCode.SUBMITTED else network.report_error
     answer(task, alice)
     answered = network.chain.time
@@ -165,6 +165,6 @@ def test_any_account_can_end_unvalidated_task_after_deadline(
 
 
 def test_task_without_an_answer_cannot_be_ended_as_unvalidated(network: Network, alice: str):
-    for task in (network.create(), network.begun(alice), encode_word(404)):
+    for task in (network.create(), network.create_started_task(alice), encode_word(404)):
         with pytest.raises(RevertedError, match="WrongStatus"):
             network.by(alice, network.does.endUnvalidated(task))

@@ -84,7 +84,7 @@ def test_min_fee_does_not_overflow_at_maximum_size_and_floor(network: Network):
 
 
 def test_new_floor_applies_only_to_later_tasks(network: Network):
-    task = network.begun(network.nodes[0], fee=FEE)
+    task = network.create_started_task(network.nodes[0], fee=FEE)
     floor(network, 2_000_000_000, 0, 1000, 0)
     network.chain.later(TIMEOUT + 1)
     network.time_out(task)
@@ -164,4 +164,4 @@ def test_node_that_committed_can_start_a_task_while_group_is_open(network: Netwo
     network.start(tasks[0], network.nodes[0])
     network.commit(tasks[0], network.nodes[0], encode_word(1))
 
-    assert network.status(network.begun(network.nodes[0])) is Status.STARTED
+    assert network.status(network.create_started_task(network.nodes[0])) is Status.STARTED

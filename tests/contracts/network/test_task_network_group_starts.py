@@ -73,7 +73,7 @@ def _pause_node(network: Network, _: list[bytes]) -> None:
 
 
 def _busy(network: Network, _: list[bytes]) -> None:
-    network.begun(network.nodes[2])
+    network.create_started_task(network.nodes[2])
 
 
 def _quit_node(network: Network, _: list[bytes]) -> None:

@@ -89,7 +89,7 @@ def test_kick_of_non_member_has_no_effect(watched: Watched, bob: str):
 
 def test_kickout_aborts_the_running_task_and_returns_its_fee(watched: Watched, bob: str):
     network = watched.network
-    task = network.begun(bob)
+    task = network.create_started_task(bob)
     receipt = watched.kick(bob)
 
     left = ["NodeKickedOut", "StakeReturned", "Credited"]
@@ -154,7 +154,7 @@ def test_group_does_not_wait_for_a_kicked_out_member(watched: Watched, bob: str)
 
 
 def test_kickout_overrides_a_pending_quit(watched: Watched, bob: str):
-    watched.network.begun(bob)
+    watched.network.create_started_task(bob)
     watched.network.by(bob, watched.network.does.quit())
 
     assert "NodeQuit" not in watched.kick(bob).names

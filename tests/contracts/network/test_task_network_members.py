@@ -130,21 +130,21 @@ def test_paused_node_may_quit(network: Network, alice: str):
 
 
 def test_busy_node_pauses_immediately_but_can_still_answer(network: Network, alice: str):
-    task = network.begun(alice)
+    task = network.create_started_task(alice)
 
     assert network.by(alice, network.does.pause()).names == ["NodePaused"]
     with pytest.raises(RevertedError, match="AlreadyPaused"):
         network.by(alice, network.does.pause())
     network.submit(task, alice)
     with pytest.raises(RevertedError, match="NodeIsPaused"):
-        network.begun(alice)
+        network.create_started_task(alice)
     network.by(network.creator, network.does.validateTask(task))
     assert network.standing(alice) is Standing.PAUSED
 
 
 def test_quit_of_a_busy_node_takes_effect_after_validation(network: Network, alice: str):
     first = network.submitted(alice)
-    second = network.begun(alice)
+    second = network.create_started_task(alice)
 
     assert network.by(alice, network.does.quit()).names == []
     for act in (network.does.quit, network.does.pause):
@@ -152,7 +152,7 @@ def test_quit_of_a_busy_node_takes_effect_after_validation(network: Network, ali
             network.by(alice, act())
     network.submit(second, alice)
     with pytest.raises(RevertedError, match="QuitPending"):
-        network.begun(alice)
+        network.create_started_task(alice)
     network.by(network.creator, network.does.validateTask(first))
     assert network.standing(alice) is Standing.ACTIVE
     end = network.by(network.creator, network.does.validateTask(second))

@@ -198,7 +198,7 @@ def test_removed_score_source_excludes_no_node(watched: Watched):
     watched.score("setExcluded", watched.bob, True)
     watched.set_scores(NOBODY)
 
-    task = watched.network.begun(watched.bob)
+    task = watched.network.create_started_task(watched.bob)
     assert watched.network.status(task) is Status.STARTED
 
 
@@ -208,7 +208,7 @@ def test_failing_score_source_does_not_prevent_task_starts(watched: Watched, moo
     watched.score("setExcluded", watched.bob, True)
     watched.score("setMood", mood)
 
-    task = watched.network.begun(watched.bob)
+    task = watched.network.create_started_task(watched.bob)
     assert watched.network.status(task) is Status.STARTED
 
 
@@ -217,7 +217,7 @@ def test_failing_oracle_does_not_prevent_task_starts(watched: Watched, mood: Moo
     watched.set_oracle("setExpelled", watched.bob, True)
     watched.set_oracle("setMood", mood)
 
-    task = watched.network.begun(watched.bob)
+    task = watched.network.create_started_task(watched.bob)
     assert watched.network.status(task) is Status.STARTED
 
 

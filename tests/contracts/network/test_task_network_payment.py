@@ -120,8 +120,8 @@ def test_shorter_node_timeout_applies_to_task(network: Network):
         network.by(alice, network.does.setTimeout(60))
     for call in (network.does.pause(), network.does.setTimeout(60), network.does.resume()):
         network.by(alice, call)
-    quick = network.begun(alice, timeout=61)
-    long = network.begun(network.nodes[1], timeout=61)
+    quick = network.create_started_task(alice, timeout=61)
+    long = network.create_started_task(network.nodes[1], timeout=61)
 
     assert network.read_task(quick)["timeout"] == 60
     assert network.read_task(long)["timeout"] == 61
@@ -133,7 +133,7 @@ def test_node_timeout_below_floor_is_raised_to_floor(network: Network, promised:
     alice = network.nodes[0]
     for call in (network.does.pause(), network.does.setTimeout(promised), network.does.resume()):
         network.by(alice, call)
-    task = network.begun(alice, timeout=120)
+    task = network.create_started_task(alice, timeout=120)
 
     assert network.read_task(task)["timeout"] == 60
     with pytest.raises(RevertedError, match="TooEarly"):

@@ -47,7 +47,7 @@ def test_probe_starts_immediately_and_is_paid_from_dispatcher_credit(network: Ne
 
 
 def test_probe_with_a_busy_node_reverts_entirely(network: Network):
-    network.begun(network.nodes[2])
+    network.create_started_task(network.nodes[2])
     with pytest.raises(RevertedError, match="NodeBusy"):
         probe(network, network.nodes[:3])
 

@@ -84,7 +84,7 @@ def test_group_tasks_require_commitments_and_single_tasks_reject_them(
         network.submit(tasks[0], node)
     with pytest.raises(RevertedError, match="InGroup"):
         network.report_error(tasks[0], node)
-    alone = network.begun(network.nodes[3])
+    alone = network.create_started_task(network.nodes[3])
     with pytest.raises(RevertedError, match="Alone"):
         network.commit(alone, network.nodes[3], encode_word(1))
 

@@ -140,7 +140,7 @@ def test_task_can_be_queued_and_started_only_once(network: Network, alice: str):
 
 
 def test_starting_a_second_task_on_a_busy_node_is_rejected(network: Network, alice: str):
-    network.begun(alice)
+    network.create_started_task(alice)
     with pytest.raises(RevertedError, match="NodeBusy"):
         network.start(network.create(), alice)
 
@@ -171,7 +171,7 @@ def test_starting_a_task_on_an_incompatible_node_is_rejected(
     network: Network, alice: str, error: str, requirement: dict[str, Any]
 ):
     with pytest.raises(RevertedError, match=error):
-        network.begun(alice, **requirement)
+        network.create_started_task(alice, **requirement)
 
 
 @pytest.mark.parametrize(
@@ -186,11 +186,11 @@ def test_starting_a_task_on_an_incompatible_node_is_rejected(
 def test_task_that_exactly_matches_the_node_can_start(
     network: Network, alice: str, requirement: dict[str, Any]
 ):
-    assert network.status(network.begun(alice, **requirement)) is Status.STARTED
+    assert network.status(network.create_started_task(alice, **requirement)) is Status.STARTED
 
 
 def test_only_assigned_node_can_answer_once(network: Network, alice: str):
-    task = network.begun(alice)
+    task = network.create_started_task(alice)
     for act in (network.submit, network.report_error):
         with pytest.raises(RevertedError, match="NotItsTask"):
             act(task, network.nodes[1])

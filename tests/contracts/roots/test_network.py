@@ -116,7 +116,7 @@ def test_new_member_without_a_leaf_gets_a_task_as_a_newcomer(town: Town):
     newcomer = town.network.nodes[5]
     assert town.network.join(newcomer).names == ["NodeJoined"]
     assert town.weight(newcomer) == NEWCOMER
-    task = town.network.begun(newcomer)
+    task = town.network.create_started_task(newcomer)
     assert town.network.status(task) is Status.STARTED
 
 
@@ -237,7 +237,7 @@ def test_case_f55_accusation_survives_a_quit_and_a_rejoin(town: Town):
 
 
 def test_kickout_aborts_the_running_task(town: Town):
-    task = town.network.begun(town.ann)
+    task = town.network.create_started_task(town.ann)
     names = town.kick_ann().names
     assert names[:2] == ["KickExecuted", "TaskAborted"]
     assert "NodeKickedOut" in names

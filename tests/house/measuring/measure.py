@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parents[3]
 Row = Callable[[Codebase], str | list[str]]
 ROWS: dict[str, tuple[str, Row]] = {
     "files of oracle/": ("-", lambda house: str(len(house.sources))),
-    "files in the largest folder": ("15", count.crowded_folder),
-    "files in the largest room": ("-", count.crowded_room),
-    "imports among files of one room": ("186", count.inner_imports),
+    "files in the largest folder": ("15", count.find_largest_folder),
+    "files in the largest room": ("-", count.find_largest_package),
+    "imports among files of one room": ("186", count.find_most_connected_package),
     "arrows that point upward": ("0", count.arrows_left),
     "RPC stacks": ("1", count.rpc_stacks),
     "transaction pipelines": ("1", count.pipelines),

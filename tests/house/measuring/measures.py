@@ -69,7 +69,7 @@ class Codebase:
         return [source.name for source in self.sources if is_one(source)]
 
 
-def crowded_folder(house: Codebase) -> str:
+def find_largest_folder(house: Codebase) -> str:
     """Return the folder with the most files of its own, and the number of these files."""
     (folder, many), *_ = Counter(
         source.name.rpartition("/")[0] for source in house.sources
@@ -77,13 +77,13 @@ def crowded_folder(house: Codebase) -> str:
     return f"{many} ({folder or '.'})"
 
 
-def crowded_room(house: Codebase) -> str:
+def find_largest_package(house: Codebase) -> str:
     """Return the package with the most files, including sub-folders, and the number of files."""
     (room, many), *_ = Counter(source.room for source in house.sources).most_common(1)
     return f"{many} ({room})"
 
 
-def inner_imports(house: Codebase) -> str:
+def find_most_connected_package(house: Codebase) -> str:
     """Return the package whose files import each other most."""
     modules = {source.module: source for source in house.sources}
     arrows: Counter[str] = Counter()

@@ -65,9 +65,9 @@ class Watcher:
 
     def _ask(self, url: str) -> None:
         while not self._stop.wait(0.1):
-            begun = time.monotonic()
+            started_at = time.monotonic()
             self.statuses.add(requests.get(url, timeout=PATIENCE_SECONDS).status_code)
-            self.seconds.append(time.monotonic() - begun)
+            self.seconds.append(time.monotonic() - started_at)
 
 
 class Spent(NamedTuple):
@@ -78,14 +78,14 @@ class Spent(NamedTuple):
 
 
 def measure_indexing(running: Daemon) -> Spent:
-    begun = time.monotonic()
+    started_at = time.monotonic()
     until = time.monotonic() + LONG_SECONDS
     before = read_cpu_seconds(running)
     while running.get("/readyz").status_code != 200:
         assert running.process.poll() is None, running.log.read_text("utf-8")
         assert time.monotonic() < until, running.get("/readyz").text
         time.sleep(0.1)
-    return Spent(time.monotonic() - begun, read_cpu_seconds(running) - before)
+    return Spent(time.monotonic() - started_at, read_cpu_seconds(running) - before)
 
 
 def read_cpu_seconds(running: Daemon) -> float:

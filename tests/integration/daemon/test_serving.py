@@ -119,6 +119,6 @@ def test_select_returns_candidates_with_their_chances(server):
 @pytest.mark.slow
 def test_server_stops_immediately_on_sigterm(server):
     server.process.send_signal(signal.SIGTERM)
-    begun = time.monotonic()
+    started_at = time.monotonic()
     assert server.process.wait(PATIENCE_SECONDS) in {0, 128 + signal.SIGTERM}
-    assert time.monotonic() - begun < PATIENCE_SECONDS
+    assert time.monotonic() - started_at < PATIENCE_SECONDS

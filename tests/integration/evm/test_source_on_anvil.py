@@ -103,7 +103,7 @@ def test_task_timeout_is_decoded_one_second_after_the_limit(
 ):
     network, _ = both
     network.join(network.nodes[0])
-    task = network.begun(network.nodes[0])
+    task = network.create_started_task(network.nodes[0])
     network.chain.at(network.time_limit(task) + 1)
     network.time_out(task)
 

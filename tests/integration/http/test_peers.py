@@ -225,9 +225,9 @@ def test_slow_peer_does_not_block_other_peers():
         prompt_peer = Peer(url, SECONDS)
         assert PeerClients([late], 0.0, 0.3).fetch_statements(7) == []
         peers = PeerClients([late, prompt_peer], 0.0, SECONDS)
-        begun = time.monotonic()
+        started_at = time.monotonic()
         statements = [statement for _ in range(20) for _, statement in peers.fetch_statements(7)]
-        took = time.monotonic() - begun
+        took = time.monotonic() - started_at
     assert statements == 20 * [signed_report()]
     # If it were requested once more.
     assert took < SECONDS

@@ -119,7 +119,7 @@ def test_endpoint_that_throttles_the_indexer_is_avoided_by_the_sender(pool: Endp
     first, second = pool
     first.health.backoff = second.health.backoff = Backoff(lambda: 0.0)
     for endpoint in pool:
-        endpoint.health.rate_limiter.record_refusal(40.0)
+        endpoint.health.rate_limiter.record_throttling(40.0)
     with pytest.raises(TransientError, match="no requests for another"):
         pool.create_view().request("eth_blockNumber")
 

@@ -172,7 +172,7 @@ class Network:
     def start(self, task: bytes, node: str) -> Receipt:
         return self.by(self.dispatcher, self.does.startTask(task, node))
 
-    def begun(self, node: str, **order_fields: Any) -> bytes:
+    def create_started_task(self, node: str, **order_fields: Any) -> bytes:
         """Create a task, start it on a node, and return its key."""
         task = self.create(**order_fields)
         self.start(task, node)
@@ -183,7 +183,7 @@ class Network:
 
     def submitted(self, node: str, result: int = 1, **order_fields: Any) -> bytes:
         """Create a task, run it on a node to its submission, and return its key."""
-        task = self.begun(node, **order_fields)
+        task = self.create_started_task(node, **order_fields)
         self.submit(task, node, result)
         return task
 

@@ -66,7 +66,7 @@ class Operator:
             },
         }
 
-    def go_home(self) -> None:
+    def release_lease(self) -> None:
         """Release the daemon's lease, so that another process can use the database."""
         with self.harness.store.transaction() as uow:
             uow.lease.release(self.harness.epoch)

@@ -49,7 +49,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(lease_keeper, "time", clock)
-    for name in ("RENEW_SECONDS", "_AGAIN_SECONDS", "_LOOK_SECONDS"):
+    for name in ("RENEW_SECONDS", "_RETRY_SECONDS", "_CHECK_SECONDS"):
         monkeypatch.setattr(lease_keeper, name, 0.001)
     return clock
 

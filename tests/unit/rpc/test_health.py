@@ -102,7 +102,7 @@ def test_throttling_doubles_the_wait_up_to_30_seconds():
     token_bucket = bucket(clock)
     waits = []
     for _ in range(9):
-        token_bucket.record_refusal(None)
+        token_bucket.record_throttling(None)
         waits.append(token_bucket.get_wait_seconds())
         clock.advance(token_bucket.get_wait_seconds())
 
@@ -117,10 +117,10 @@ def test_throttled_bucket_never_exceeds_its_rate(history):
     """Work that has begun may overdraw the bucket; the debt is paid before the next call."""
     clock = VirtualClock()
     token_bucket = bucket(clock)
-    token_bucket.record_refusal(0.0)
+    token_bucket.record_throttling(0.0)
     for event in history:
         if event == "refused":
-            token_bucket.record_refusal(0.0)
+            token_bucket.record_throttling(0.0)
         elif isinstance(event, int):
             rate = token_bucket.rate
             if token_bucket.get_wait_seconds() == 0 and rate < math.inf:
@@ -140,7 +140,7 @@ def test_repeated_throttling_keeps_half_of_sustained_rate():
         for _ in range(20):
             token_bucket.take_tokens(1)
             token_bucket.record_success()
-        token_bucket.record_refusal(0.0)
+        token_bucket.record_throttling(0.0)
         clock.advance(1.0)
 
     assert token_bucket.rate >= 10
@@ -152,7 +152,7 @@ def test_throttling_halves_sustained_rate():
     token_bucket.take_tokens(20)
     token_bucket.record_success(20)
     for _ in range(20):
-        token_bucket.record_refusal(0.0)
+        token_bucket.record_throttling(0.0)
 
     assert token_bucket.rate == 10
 
@@ -164,7 +164,7 @@ def test_sustained_rate_expires_after_two_minutes():
     clock.advance(130)
     token_bucket.record_success()
     for _ in range(20):
-        token_bucket.record_refusal(0.0)
+        token_bucket.record_throttling(0.0)
 
     assert token_bucket.rate < 1
 

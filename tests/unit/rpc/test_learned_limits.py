@@ -38,7 +38,7 @@ def test_block_range_shrinks_to_the_target_number_of_logs():
 def test_rejected_block_range_is_halved_and_grows_slowly():
     sizer = RangeSizer()
     part = sizer.limit_range(HISTORY, max_blocks=MAX_BLOCKS)
-    assert sizer.record_refusal(part, RpcError("a", ErrorKind.TOO_LARGE, "too much")) == 50
+    assert sizer.shrink_after_error(part, RpcError("a", ErrorKind.TOO_LARGE, "too much")) == 50
     assert sizes(sizer, 3) == [50, 100, 150]
 
 
@@ -63,7 +63,7 @@ def test_block_range_respects_the_reported_limit_and_is_never_empty(answers):
         assert 1 <= len(part) <= stated
         if what == "refused":
             error = RpcError("a", ErrorKind.TOO_LARGE, "too many blocks", max_blocks=limit)
-            assert 1 <= sizer.record_refusal(part, error) <= max(1, len(part) - 1)
+            assert 1 <= sizer.shrink_after_error(part, error) <= max(1, len(part) - 1)
             if limit < len(part):
                 stated = min(stated, limit)
         else:

@@ -34,9 +34,9 @@ pytestmark = pytest.mark.timeout(900)
 TAKEOVERS = 5
 # The maximum delay of a moment after a request, longer than any write takes.
 _AFTER_SECONDS = 0.03
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 # Far more than needed to complete a write in which it was stopped.
-_MOST_LOOKS = 1000
+_MAX_POLLS = 1000
 # The messages of a leader that lost its lease, and of one that stalled for too long.
 _LOST = ("has taken over the lease", "the lease could not be renewed")
 
@@ -146,7 +146,7 @@ def run_round_until_leader_stops(reporter_group: ReporterGroup, leader: Member) 
         assert time.monotonic() < end, leader.tail()
         if reporter_group.is_sent() or reporter_group.round > before:
             reporter_group.network.mine(1)
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def expire_stopped_leader_lease(store: Store, leader: Member) -> None:
@@ -155,7 +155,7 @@ def expire_stopped_leader_lease(store: Store, leader: Member) -> None:
     PostgreSQL aborts a write of the stopped leader when the standby requests it. SQLite has to
     wait, so the leader continues until it has written.
     """
-    for _ in range(_MOST_LOOKS):
+    for _ in range(_MAX_POLLS):
         try:
             with store.transaction() as uow:
                 uow.lease._connection.execute(text("UPDATE lease SET until_ms = 0"))

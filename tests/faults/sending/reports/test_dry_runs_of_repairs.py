@@ -145,7 +145,7 @@ def test_dry_run_reports_the_fees_of_the_real_command(
 ):
     harness = operator.harness
     story(harness, proxies)
-    operator.go_home()
+    operator.release_lease()
     arguments = [
         "outbox",
         command,
@@ -185,7 +185,7 @@ def test_dry_run_reports_that_a_running_daemon_blocks_the_command(
 
 def test_bump_of_a_mined_call_reports_its_block(operator: Operator, proxies: Proxies):
     mine_push(operator.harness, proxies)
-    operator.go_home()
+    operator.release_lease()
     outcome = operator.does("outbox", "bump", operator.harness.intents()[0].id)
     assert outcome.code == 2
     assert "is already in a block" in outcome.complaint

@@ -33,7 +33,7 @@ class Reference:
         utc_time = datetime.fromtimestamp(time, UTC)
         return (utc_time.year - 1970) * 12 + utc_time.month - 1
 
-    def begun(self, window: int) -> int:
+    def window_start(self, window: int) -> int:
         if self.seconds:
             return window * self.seconds
         return int(datetime(1970 + window // 12, window % 12 + 1, 1, tzinfo=UTC).timestamp())
@@ -148,10 +148,10 @@ class Reference:
     def update_window(self, node: Event, time: int) -> None:
         node["now"] = max(node["latest"], self.window(time))
         scores = [score for window, score in node["scores"] if window == node["now"]]
-        node["here"], begun = scores, self.begun(node["now"])
+        node["here"], window_start = scores, self.window_start(node["now"])
         node["mean"] = sum(scores) * ONE // len(scores) if scores else None
         node["online"] = sum(
-            max(0, (time if end is None else end) - max(start, begun))
+            max(0, (time if end is None else end) - max(start, window_start))
             for start, end in node["spans"]
         )
 
