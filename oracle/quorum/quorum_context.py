@@ -164,13 +164,15 @@ def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
 
     A setting that no indexed event announces is not compared, nor is a pause that has ended. The
     time of the status must fit the time of the indexed block, because a report is not sent after
-    its deadline.
+    its deadline. With a feed, the time may be any later one, because the index follows the chain
+    only up to the time until which the feed is settled.
     """
     cursor = uow.cursor.get()
     if cursor is not None:
         seconds_ahead = status.block.time - cursor.time
         is_earlier = seconds_ahead < 0 and status.block.number >= cursor.number
-        if is_earlier or seconds_ahead > MAX_BLOCKED_SECONDS:
+        is_too_late = seconds_ahead > MAX_BLOCKED_SECONDS and uow.feed.get_cursor() is None
+        if is_earlier or is_too_late:
             return (
                 f"its block {status.block.number} is at {status.block.time}, but the indexed "
                 f"block {cursor.number} is at {cursor.time}"

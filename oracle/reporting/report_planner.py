@@ -109,6 +109,8 @@ def plan_push(
         has_no_work = not any(_needs_work(context, uow, stored_cut, heads) for stored_cut in cuts)
     if has_no_work:
         context.quorum.missing.clear()
+        # The key is requested again only for the next report.
+        context.quorum.missing.refusal_reason = None
     step = (
         (mark_landed_reports(context, heads, cuts) or mark_missed_reports(context, cuts))
         if mark_outcomes

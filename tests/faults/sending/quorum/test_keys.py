@@ -252,3 +252,10 @@ def test_case_f70_transaction_that_signer_rejects_is_not_sent(guarded: Guarded):
     harness.context.sender_account.payer_backoff.reset()
     assert_round_lands(guarded, nonce)
     assert guarded.pause() is None
+
+
+def test_refusal_of_the_signer_is_no_reason_once_no_report_is_due(harness: Harness):
+    harness.pushed()
+    harness.reporting.quorum.missing.refusal_reason = "nothing is signed: the signer refused"
+    harness.tick()
+    assert find_unsent_report_reason(harness.reporting) is None

@@ -1,12 +1,15 @@
 """One endpoint returns a false state of the oracle contract."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from oracle.bindings.codec import encode_call
 from oracle.bindings.qos_roots import CONTRACT
 from oracle.domain.health import Condition
+from oracle.quorum.quorum_context import find_status_mismatch
+from oracle.store.raw.feed_repository import FeedCursor
 from oracle.telemetry.rpc_metrics import INCONSISTENT
 from tests.support.harness import Harness, create_sending_jobs
 from tests.support.sending.faults import Answer, Fault, Question
@@ -117,6 +120,17 @@ def test_false_time_of_only_endpoint_is_reported(
 
     liar.heal()
     harness.pushed()
+
+
+def test_newest_block_may_be_much_later_than_the_index_of_a_feed(harness: Harness):
+    harness.pushed()
+    status = harness.quorum.fetch_contract_status()
+    much_later_block = status.block._replace(time=status.block.time + 600)
+    later_status = replace(status, block=much_later_block)
+    with harness.store.transaction() as uow:
+        assert "but the indexed block" in (find_status_mismatch(uow, later_status) or "")
+        uow.feed.move_cursor(FeedCursor(), 0)
+        assert find_status_mismatch(uow, later_status) is None
 
 
 def find_held_reason(harness: Harness) -> str | None:
