@@ -28,7 +28,7 @@ _MAX_QUANTITY = 2**63
 
 
 class NodeProbe:
-    """Probes the nodes of one chain; `timeout_seconds` limits the wait until a response begins.
+    """Probes the nodes of one chain; a response must begin within `timeout_seconds`.
 
     Raises:
         InputError: a URL is invalid.

@@ -34,7 +34,7 @@ class ReportedOutcome(NamedTuple):
 
 
 class OutcomeCounts(NamedTuple):
-    """The numbers of outcomes in a batch that were counted, were repeated, or were too old."""
+    """The numbers of counted, repeated and too late outcomes in a batch."""
 
     taken: int
     repeated: int

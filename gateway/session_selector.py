@@ -101,7 +101,7 @@ class NoCandidatePassesError(Exception):
 
 
 class SelectionRequest(NamedTuple):
-    """A request to draw up to `max_nodes` of `candidates` for a relay, without `exclude`."""
+    """A request to draw up to `max_nodes` of `candidates` for a relay, except `exclude`."""
 
     chain: str
     session: str

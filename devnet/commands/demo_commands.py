@@ -86,8 +86,8 @@ def _run_demo(
 
     With --system legacy, the demo simulates the network of 2024. Every task runs on a group of
     three nodes, which are drawn and started together; the nodes of a text task have the same GPU.
-    The order of commitments and reveals determines the scores, and the fee is shared by score.
-    Nodes without work get system tasks.
+    The order of commitments and reveals determines the scores, and the fee is split in proportion
+    to the scores. Nodes without work get system tasks.
 
     With --network crynux-vss or crynux-commit, the demo simulates Crynux's own contracts, and the
     daemon's results must equal the results of a process that reads the whole chain independently.

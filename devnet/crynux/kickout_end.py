@@ -19,7 +19,7 @@ _KICKED_OUT_EVENT = "NodeKickedOut"
 
 @dataclass(frozen=True, slots=True)
 class NetworkKickoutResult:
-    """The kickout transactions of a node, and how much of its stake is still held, in wei."""
+    """The kickout transactions of a node, and the part of its stake that is still held, in wei."""
 
     transactions: tuple[str, ...]
     stake: int

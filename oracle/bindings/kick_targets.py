@@ -34,7 +34,7 @@ class RoleChange:
 
 @dataclass(frozen=True, slots=True)
 class KickTarget:
-    """How the nodes of one kind of network are kicked.
+    """The way in which the nodes of one kind of network are kicked out.
 
     `artifact` is the adapter's artifact in abi/, or None if the network's own contract,
     `network_artifact`, is the target. `required_addresses` are the names of the contracts and

@@ -102,7 +102,7 @@ class RootsStatus:
 
 @dataclass(frozen=True, slots=True)
 class RootsConfiguration:
-    """The part of the contract that `contract check` compares with the configuration.
+    """The contract's values that `contract check` compares with the configuration.
 
     A zero `target` means that kickouts call no contract. `pending_admin` becomes the admin when it
     accepts the role, and `pending_vetoer` can become the vetoer from `vetoer_offered_from` (unix

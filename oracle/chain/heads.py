@@ -138,7 +138,7 @@ class Heads:
 
 
 class WrongChainError(RpcError):
-    """The endpoint is on another chain than the configured one."""
+    """The endpoint serves a different chain from the configured one."""
 
 
 def fetch_heads_in_batch(

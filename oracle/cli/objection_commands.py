@@ -325,7 +325,7 @@ def _print_objections(entries: list[ObjectionEntry], *, as_json: bool) -> None:
     for entry in entries:
         typer.echo(
             f"{entry.node}  objection {entry.seq}, {format_block_time(entry.time)}, to the "
-            f"kickout that is due since {entry.due_since}: {entry.reason}"
+            f"kickout that has been due since {entry.due_since}: {entry.reason}"
         )
         typer.echo(f"  {describe_objection_state(entry)}")
         if entry.text:

@@ -75,7 +75,7 @@ resources: [daemon.yaml, migrate.yaml, serve.yaml]
 
 
 class ServiceKind(StrEnum):
-    """The program that runs a service; the value is the file that marks its folder."""
+    """The program that runs the service; the value is the file name that marks its folder."""
 
     COMPOSE = _COMPOSE
     SYSTEMD = _UNIT
@@ -101,7 +101,7 @@ def init_service(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the files that run the daemon into a folder; run it again after each upgrade.
+    """Write the service files of the daemon to a folder; run this again after each upgrade.
 
     By default, the command writes compose.yaml with the daemon, pages, PostgreSQL and monitoring;
     with --systemd a systemd unit, and with --kubernetes manifests. Your changes belong in the

@@ -45,7 +45,7 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(slots=True)
 class HealthReporter:
-    """Stores the health of this process, under the name by which the process holds the lease."""
+    """Stores the health of this process, under the name with which it holds the lease."""
 
     store: Store
     daemon_health: DaemonHealth

@@ -127,7 +127,7 @@ class JobLiveness:
 
 
 class Timetable:
-    """Schedules when each job runs next; the job that has been due for longest runs first.
+    """Schedules when each job runs next; the job that has been due the longest runs first.
 
     A job is due one period after the start of its last tick. If a job is brought forward during
     its own tick, once or more often, it runs one more tick.

@@ -16,7 +16,7 @@ from oracle.domain.ids import Address
 
 
 class VerificationLevel(IntEnum):
-    """How well a range of blocks was verified; each level includes the checks of lower levels.
+    """The level to which a range of blocks was verified; it includes the checks of lower levels.
 
     NOTHING marks data that was stored before levels were recorded. The comparison of counters
     (docs/explanation/verification.md#l6) is not a level of a range, because it checks the whole

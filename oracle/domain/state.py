@@ -17,7 +17,7 @@ from oracle.domain.ids import Address, GroupKey, TaskKey
 
 
 class Membership(StrEnum):
-    """Whether a node is in the network; only a member has a QoS."""
+    """The membership state of a node; only a member has a QoS."""
 
     UNKNOWN = "unknown"
     MEMBER = "member"
@@ -329,7 +329,7 @@ class OpenGroup:
 
 @dataclass(frozen=True, slots=True)
 class LastEvent:
-    """The newest folded event, and the number of nodes that events have named up to it.
+    """The newest folded event, and the number of nodes named by all events up to it.
 
     Later events are compared with its time. The next new node gets the seat `node_count`.
     """

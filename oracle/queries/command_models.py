@@ -53,7 +53,7 @@ class ServiceFolder(ApiModel):
 
 
 class ServiceUpgrade(ApiModel):
-    """What `service upgrade` did, or with `--dry-run` would do."""
+    """The changes that `service upgrade` made, or with `--dry-run` would make."""
 
     database: str
     previous_version: str | None = Field(

@@ -138,15 +138,15 @@ class ContractCallAnswer(ApiModel):
     operation: HashText | None = Field(
         default=None,
         description=(
-            "The timelock's id of the scheduled change, with which it can be cancelled; null if "
-            "the contract has no timelock."
+            "Operation id of the scheduled change in the timelock, with which it can be "
+            "cancelled; null if the contract has no timelock."
         ),
     )
     delay_seconds: int | None = None
 
 
 class AnnouncementAnswer(ApiModel):
-    """Rules that are ready to be announced, and the calls that announce and make the change."""
+    """Rules that are ready to be announced, and the calls that announce and apply them."""
 
     rules_hash: HashText
     reason_hash: HashText = Field(

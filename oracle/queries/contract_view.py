@@ -62,7 +62,7 @@ class ChainView:
 
 
 class HotSetView(ApiModel):
-    """How far the stored score words of the hot set are behind the last round."""
+    """The lag of the hot set's stored score words behind the last round."""
 
     rounds_behind: int = Field(
         description="Number of newest rounds of which the hot set lacks a word; "

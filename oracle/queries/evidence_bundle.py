@@ -39,7 +39,7 @@ BUNDLE_VERSION = 1
 
 
 class BundleConfiguration(ApiModel):
-    """The configuration under which a round was signed; its digest is `config` of the round."""
+    """The configuration under which a round was signed; `config` of the round is its digest."""
 
     config_count: int = Field(
         description="Number of the contract's configuration, counted from its deployment."

@@ -58,7 +58,7 @@ class LoggedOrigin(Origin):
 
 
 class EarningView(ApiModel):
-    """What a node earned from a task, in the token's smallest unit: all or part of the fee."""
+    """A node's earnings from a task, in the token's smallest unit: all or part of the fee."""
 
     paid: Integer
     fee: Integer
@@ -128,8 +128,8 @@ class ScoreView(LoggedOrigin):
     score: int
     derived: bool = Field(
         description=(
-            "Whether the oracle derived the score from other rows of a feed, which does not list "
-            "members without an answer."
+            "Whether the oracle derived the score from other rows of a feed, because the feed "
+            "does not list members without an answer."
         )
     )
     rules: RuleSetView | None
@@ -220,13 +220,13 @@ class SentLane(LoggedOrigin):
 
 
 class NodeExplanation(ApiModel):
-    """All numbers from which a node's score is computed, with the log of each."""
+    """All numbers from which a node's score is computed, each with the log it comes from."""
 
     row: NodeEntry = Field(description="The node's row in the list of nodes, as of this block.")
     interval: QosIntervalView | None = Field(
         description=(
-            "The 90 % interval of the QoS; null for a non-member, without scores, under legacy "
-            "rules, or if a mean of 0 counts as no score."
+            "The 90 % interval of the QoS; null if the node is not a member or has no scores, if "
+            "legacy rules apply, or if a mean of 0 counts as no score."
         )
     )
     as_of: BlockView

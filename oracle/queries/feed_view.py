@@ -27,7 +27,7 @@ class FeedFaultView(ApiModel):
 
 
 class FeedView(ApiModel):
-    """How far the feed was read, and the faults that no operator has accepted."""
+    """The progress of reading the feed, and the faults that no operator has accepted."""
 
     proof: Literal["none"] = Field(
         default="none",

@@ -28,7 +28,7 @@ _TOO_LATE = ("missed", "superseded")
 
 
 class SignatureState(StrEnum):
-    """How a reporter's statement compares with the statements of most signers."""
+    """The comparison of a reporter's statement with the statements of most signers."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -60,7 +60,7 @@ class ReportLane(ApiModel):
 
 
 class ReportBasis(ApiModel):
-    """The block and round that a report is based on, its root, and what it changes."""
+    """The block and round that a report is based on, its root, and its changes."""
 
     period: int
     as_of: int = Field(description="Block at which the report was computed.")
@@ -84,7 +84,8 @@ class ReportEntry(ReportBasis):
 
     changed_nodes: int | None = Field(
         description=(
-            "Number of nodes whose lane differs from `head_round`; null if there is no report."
+            "Number of nodes whose lane differs from their lane in `head_round`; null if there is "
+            "no report."
         )
     )
 
@@ -147,7 +148,7 @@ class ReleasedReport(HeldReport):
 
 
 class RoundSignature(ApiModel):
-    """What one reporter signed for a round, or why its statement is unknown."""
+    """One reporter's statement about a round, or the reason why it is unknown."""
 
     reporter: str = Field(
         description=(

@@ -25,7 +25,7 @@ from oracle.telemetry.logger import get_logger
 
 @dataclass(frozen=True, slots=True)
 class SignerTally:
-    """Which signers of the contract agree with this reporter's statement about a round."""
+    """The signers of the contract, divided by their statements about a round."""
 
     signers: tuple[Address, ...]
     quorum: int

@@ -29,7 +29,7 @@ _BACKOFF_SEND_TIMEOUT_SECONDS = 2.0
 
 
 class EndpointCaller:
-    """Sends requests to one endpoint; a response may take `timeout_seconds` to begin."""
+    """Sends requests to one endpoint; a response must begin within `timeout_seconds`."""
 
     def __init__(self, endpoint: Endpoint, timeout_seconds: float) -> None:
         self.endpoint = endpoint

@@ -134,7 +134,7 @@ class CallRefusedError(RpcError):
 
 
 class RevertError(CallRefusedError):
-    """The call was executed and reverted, as on every correct endpoint."""
+    """The call was executed and reverted, as it would on every correct endpoint."""
 
     @property
     @override

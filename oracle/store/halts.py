@@ -29,7 +29,7 @@ class HaltEvidence:
 
 @dataclass(frozen=True, slots=True)
 class HaltClearRecord:
-    """Who cleared a halt, why and when; `time` is in unix seconds."""
+    """The clearing of a halt: who cleared it, why and when; `time` is in unix seconds."""
 
     time: int
     by: str

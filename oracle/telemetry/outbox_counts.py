@@ -96,7 +96,7 @@ MAX_LAG_ROUNDS = 7
 
 
 class HotSetLag(NamedTuple):
-    """How far the stored score words of the hot set are behind the last accepted round.
+    """The lag of the hot set's stored score words behind the last accepted round.
 
     `rounds_behind` is the number of newest rounds of which a word is missing, at most
     `MAX_LAG_ROUNDS`. `words_left` is the number of words that the last round would change.

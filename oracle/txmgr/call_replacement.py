@@ -101,7 +101,8 @@ def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replace
     replacement, cap_reason = price_replacement(context, unconfirmed, gas_limit, "0x")
     if replacement is None:
         raise InputError(
-            f"cannot cancel the call with nonce {slot.nonce}: a no-op cannot land: {cap_reason}"
+            f"cannot cancel the call with nonce {slot.nonce}, because a no-op in its place would "
+            f"not be mined: {cap_reason}"
         )
     return replacement
 

@@ -55,7 +55,7 @@ class FirstSeenBlocks:
 
 @dataclass(slots=True)
 class SearchBackoff:
-    """When to search again for a used nonce's transaction, after a search found nothing.
+    """Delays the next search for a used nonce's transaction after a search found nothing.
 
     By nonce, a value contains the final block at which the next search is due, and the wait after
     this search, in final blocks.

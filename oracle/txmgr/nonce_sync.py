@@ -149,8 +149,9 @@ def _check_nonce_gaps(context: AccountContext, counts: Sequence[NonceCounts]) ->
         gaps = uow.outbox.gaps.list_gaps(context.account, max(count.pending for count in counts))
     if gaps:
         raise TransientError(
-            f"nonces of {context.account.address} that were rebuilt while pending are no longer "
-            f"in any pool: {_format_names(gaps)}; no later nonce can land; {_REBUILD_ADVICE} again"
+            f"transactions of {context.account.address} that were pending at the last rebuild are "
+            f"no longer in any mempool, so no later nonce can be mined: nonces "
+            f"{_format_names(gaps)}; {_REBUILD_ADVICE} again"
         )
 
 

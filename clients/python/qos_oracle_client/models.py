@@ -78,7 +78,7 @@ class BundleAnswer(TypedDict):
 
 
 class BundleConfiguration(TypedDict):
-    """The configuration under which a round was signed; its digest is `config` of the round."""
+    """The configuration under which a round was signed; `config` of the round is its digest."""
 
     config_count: int
     """Number of the contract's configuration, counted from its deployment."""
@@ -255,7 +255,7 @@ class DrawPage(TypedDict):
 
 
 class DrawnAgain(TypedDict):
-    """The inputs of the draw of a task, and its result.
+    """The inputs and the result of the draw for a task.
 
     seed = sha256(seed_hash || seed_name), digest = sha256(seed || counter as 32 bytes), x = digest
     modulo the sum of the weights. The drawn node is the first candidate, in ascending order of
@@ -306,7 +306,7 @@ class DrawnNode(TypedDict):
 
 
 class DueKickout(TypedDict):
-    """A node whose kickout is due, and what delays its accusation by this reporter."""
+    """A node whose kickout is due, and the reason why its accusation is delayed, if it is."""
 
     node: str
     due_since: "LogPlace | None"
@@ -318,7 +318,7 @@ class DueKickout(TypedDict):
 
 
 class EarningView(TypedDict):
-    """What a node earned from a task, in the token's smallest unit: all or part of the fee."""
+    """A node's earnings from a task, in the token's smallest unit: all or part of the fee."""
 
     paid: str
     fee: str
@@ -353,7 +353,7 @@ class EvidenceBundle(TypedDict):
 
 
 class ExplanationAnswer(TypedDict):
-    """Every number that a score is computed from, with the log of each."""
+    """All numbers from which a score is computed, each with its log."""
 
     as_of: "AsOf"
     explanation: "NodeExplanation"
@@ -518,7 +518,7 @@ class KickoutInterval(TypedDict):
 
 
 class KickoutOutlook(TypedDict):
-    """The forecast of a kickout, if the next scores equal the mean of the last scores."""
+    """The forecast of a kickout if the next scores equal the mean of the last scores."""
 
     scores: int
     """Number of scored tasks until the kickout is due; 0 if it is due now."""
@@ -527,7 +527,7 @@ class KickoutOutlook(TypedDict):
     recent_scores: int
     """Number of the node's last scores, at most 20, whose mean the forecast assumes for each further score."""
     first_places: int | None
-    """Number of first places in the next `scores` tasks that would prevent the kickout; null if no number of them would, or if it is due now."""
+    """Number of first places in the next `scores` tasks that would prevent the kickout; null if no number of first places would prevent it, or if it is due now."""
     second_places: int | None
     """Number of second places in the next `scores` tasks that would prevent the kickout; null if no number of them would, or if it is due now."""
 
@@ -541,7 +541,7 @@ class KickoutPage(TypedDict):
 
 
 class KickoutProgress(TypedDict):
-    """How far a node is from being kicked out."""
+    """The progress of a node towards a kickout."""
 
     is_due: bool
     due_since_block: int | None
@@ -555,7 +555,7 @@ class KickoutProgress(TypedDict):
     below: str
     """Mean score, in points, below which a kickout is due."""
     obstacle: str | None
-    """Why no account can accuse the node although its kickout is due; null if accounts can accuse it as soon as an accepted round states the kickout, or if no kickout is due."""
+    """Why no account can accuse the node although its kickout is due; null if accounts can accuse it once an accepted round contains the kickout, or if no kickout is due."""
     object_until: int | None
     """Latest block time, included, at which an objection can still delay the accusation, in unix seconds; null if no kickout is due, or if objections are not indexed."""
     on_chain: "ContractKickout | None"
@@ -691,7 +691,7 @@ class MissedDraws(TypedDict):
     """The number of draws for which a node was not eligible for the same reason."""
 
     reason: "IneligibilityReason"
-    """Why the node was no candidate. `models_not_on_disk`: the drawn node has models on its disk that this node lacks."""
+    """Why the node was not a candidate. `models_not_on_disk`: the drawn node has models on its disk that this node lacks."""
     draws: int
 
 
@@ -793,12 +793,12 @@ class NodeEntry(TypedDict):
 
 
 class NodeExplanation(TypedDict):
-    """All numbers from which a node's score is computed, with the log of each."""
+    """All numbers from which a node's score is computed, each with the log it comes from."""
 
     row: "NodeEntry"
     """The node's row in the list of nodes, as of this block."""
     interval: "QosIntervalView | None"
-    """The 90 % interval of the QoS; null for a non-member, without scores, under legacy rules, or if a mean of 0 counts as no score."""
+    """The 90 % interval of the QoS; null if the node is not a member or has no scores, if legacy rules apply, or if a mean of 0 counts as no score."""
     as_of: "BlockView"
     rules: str
     rules_version: int
@@ -849,7 +849,7 @@ class NodeHistory(TypedDict):
 
 
 class NodeLift(TypedDict):
-    """How many consecutive events of one kind would change a node's standing.
+    """The number of consecutive events of one kind that would change a node's standing.
 
     A number is null for a non-member, under legacy rules, or if it would be above 200.
     """
@@ -991,7 +991,7 @@ class NodeView(TypedDict):
     as_of: "AsOf"
     row: "NodeEntry"
     interval: "QosIntervalView | None"
-    """The 90 % interval of the QoS; null for a non-member, without scores, under legacy rules, or if a mean of 0 counts as no score."""
+    """The 90 % interval of the QoS; null if the node is not a member or has no scores, if legacy rules apply, or if a mean of 0 counts as no score."""
     members: int
     """Number of members; `row.place` is the node's place among them."""
     models: list[str]
@@ -1272,7 +1272,7 @@ class QosIntervalView(TypedDict):
 
 
 class RankLoss(TypedDict):
-    """What a rank cost a node, summed over all groups in which the node had this rank."""
+    """The cost of a rank for a node, summed over all groups in which the node had this rank."""
 
     rank: int | None
     """Rank of the node's answers; null for tasks in which the node was not ranked."""
@@ -1391,7 +1391,7 @@ class RoundRank(TypedDict):
 
 
 class RuleDifference(TypedDict):
-    """A rule that a change of the contract's rules sets to another value."""
+    """A rule that a rules change of the contract sets to another value."""
 
     name: str
     before: str | None
@@ -1433,7 +1433,7 @@ class RulesAnswer(TypedDict):
 
 
 class RulesChangeView(TypedDict):
-    """A change of the contract's rules; times are in unix seconds."""
+    """A rules change of the contract; times are in unix seconds."""
 
     rules_hash: str
     state: Literal["scheduled", "ready", "cancelled", "set"]
@@ -1445,7 +1445,7 @@ class RulesChangeView(TypedDict):
     ready_at: int | None
     """Earliest time at which the change can be made, in unix seconds; null if it was made without the timelock."""
     operation: str | None
-    """The timelock's id of the change, with which the change can be cancelled; null without the timelock."""
+    """Operation id of the change in the timelock, with which it can be cancelled; null if the change was made without the timelock."""
     reason_hash: str | None
     """Salt of the timelock's operation: the keccak256 of the reason; null if there is no salt."""
     reason: str | None
@@ -1461,7 +1461,7 @@ class RulesChangeView(TypedDict):
 
 
 class RulesHistory(TypedDict):
-    """The changes of the contract's rules, newest first."""
+    """The rules changes of the contract, newest first."""
 
     as_of: "AsOf"
     in_force: str | None
@@ -1548,7 +1548,7 @@ class ScoreView(TypedDict):
     error_reported: bool
     score: int
     derived: bool
-    """Whether the oracle derived the score from other rows of a feed, which does not list members without an answer."""
+    """Whether the oracle derived the score from other rows of a feed, because the feed does not list members without an answer."""
     rules: "RuleSetView | None"
     time: int
     """Block time of the score, in unix seconds."""
@@ -1557,7 +1557,7 @@ class ScoreView(TypedDict):
 
 
 class SelectionAnswer(TypedDict):
-    """Whether each member is a candidate for a task, as of the cursor; no node is drawn."""
+    """The candidates for a task as of the cursor, and the other members; no node is drawn."""
 
     as_of: "AsOf"
     policy: str
@@ -1623,7 +1623,7 @@ class SignedObjection(TypedDict):
 
 
 class SignedRound(TypedDict):
-    """Whether and what a signer signed for an accepted round."""
+    """The statement of a signer about an accepted round, if it signed one."""
 
     round: int
     state: "SignatureState"
@@ -1652,7 +1652,7 @@ class SignersAnswer(TypedDict):
 
 
 class SubscriptionForm(TypedDict):
-    """What a client needs to write a request; it signs `typed_data` with its own `message`."""
+    """The data for writing a request; the client signs `typed_data` with its own `message`."""
 
     service: str
     channels: list[str]
@@ -1857,7 +1857,7 @@ class WorkShare(TypedDict):
     expected: str
     """Number of draws that would have selected the node on average: the sum of its weight divided by the total weight, over the draws in which it was a candidate."""
     fees: str
-    """Sum of the known fees of the tasks of all these draws."""
+    """Sum of the known task fees over all these draws."""
     fees_received: str
     """Sum of the fees of the tasks for which the node was drawn. The members of a task's group share its fee."""
     fees_expected: str

@@ -69,7 +69,7 @@ class Money:
 
 @dataclass(slots=True)
 class LoopCounts:
-    """The number of events of several kinds in a closed loop.
+    """The numbers of several kinds of events in a closed loop.
 
     `orders` is the number of the honest applications' orders that were judged, `failed` the number
     of those without a result, and `lies` the number of those with a false result. `kicked` and

@@ -30,7 +30,7 @@ class FeedResponseError(TransientError):
 
 @dataclass(frozen=True, slots=True)
 class FeedPoll:
-    """The rows of one poll, which have ids above `start_id`, in ascending order.
+    """The rows of one poll in ascending order; their ids are above `start_id`.
 
     `is_complete` is whether the poll reached the end of the feed, which is marked by an empty
     page. A page with fewer rows than requested does not mark the end, because a server may limit

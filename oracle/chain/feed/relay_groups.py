@@ -44,7 +44,7 @@ class SubmittedResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DetectedGroup:
-    """One group, with its rows in the order of elapsed time, the fastest first.
+    """One group, with its rows from the shortest to the longest elapsed time.
 
     `invalid` are the rows with an invalid result. Members that timed out have no row.
     """

@@ -66,7 +66,7 @@ _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREAT
 
 @dataclass(frozen=True, slots=True)
 class FeedSpan:
-    """The feed rows to decode, each with a time and a position, and the rows around these rows.
+    """The feed rows to decode, each with a time and a position, and the rows around them.
 
     `context_rows` are `rows` and the rows of the same stream within `CONTEXT_IDS` ids of them, in
     order. If `RelayReader.has_silent_members` returns True, they start `2 * SEARCH_IDS` ids before
@@ -230,7 +230,7 @@ def _is_forced_exit(row: FeedRow, context_rows: Sequence[FeedRow]) -> bool:
 
 
 class SilentMembers(NamedTuple):
-    """The end rows of a group's silent members, whose membership no row states.
+    """The end rows of the members of a group that did not answer; no row states their membership.
 
     `derived` are the rows of tasks that must be members according to the rows near them, and
     `possible` the rows of tasks that may be members.

@@ -69,7 +69,7 @@ def parse_contract(
 
 @dataclass(frozen=True, slots=True)
 class _ContractAbi:
-    """The signatures of one contract, both events and functions."""
+    """The signatures of one contract's events and functions."""
 
     key: str
     signatures_by_kind: Mapping[str, list[AbiSignature]]

@@ -15,7 +15,7 @@ from oracle.errors import OracleError
 
 @dataclass(slots=True)
 class PendingRange:
-    """A range that is being prepared by a thread of this process or by a worker.
+    """A range that a thread of this process or a worker is preparing.
 
     `worker_deaths` is the number of workers that died while they prepared the range. `has_waited`
     is whether another window was committed since the range was requested. `is_staged` is whether

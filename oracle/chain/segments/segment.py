@@ -200,7 +200,7 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, tag="segment"):
 
 
 class SegmentRefusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):
-    """The reason why a worker returned no segment; `kind` is that of an RpcError, or empty."""
+    """The reason why a worker returned no segment; `kind` is the kind of an RpcError, or empty."""
 
     plan: bytes
     number: int

@@ -101,7 +101,7 @@ class SegmentPlan(msgspec.Struct, frozen=True):
 
 
 class WriterState(msgspec.Struct, frozen=True):
-    """The writer's facts about the chain and its endpoints when it creates a request.
+    """The writer's knowledge of the chain and its endpoints when it creates a request.
 
     `checkpoints` are the number, the hash and the source of each block that every endpoint must
     have. `highest`, `batches` and `providers` contain the highest block, the largest batch and the

@@ -108,7 +108,7 @@ class ForgeryError(ContradictionError):
 
 @dataclass(slots=True)
 class SenderChecker:
-    """Checks the senders of one window's calls, all from one endpoint.
+    """Checks the senders of the calls that one endpoint returned for a window.
 
     `unproven_blocks` have calls whose sender is not proven by a signature.
     """

@@ -30,7 +30,7 @@ class VerificationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class LevelShortfall:
-    """Why history cannot reach the configured level: the chain lacks the `unsupported_features`.
+    """The configured level cannot be reached, because the chain lacks `unsupported_features`.
 
     `reachable_level` is the level that can be configured instead. A block whose level is below
     `unproven_below` is only as reliable as the endpoint that returned it.

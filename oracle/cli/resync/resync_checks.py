@@ -56,7 +56,7 @@ _GAPS_EPILOG = "Example: qos-oracle resync gaps --json"
 
 
 class VerifyScope(StrEnum):
-    """What `resync verify` compares: logs with the chain, the state with the logs, or both."""
+    """The checks of `resync verify`: logs against the chain, the state against logs, or both."""
 
     BOTH = "both"
     LOGS = "logs"

@@ -151,8 +151,8 @@ def backfill(
 ) -> None:
     """Fetch blocks again and insert missing logs.
 
-    If any log was missing, the state is rebuilt. Stored rows that the chain does not return now,
-    or returns with different content, are counted and kept. Exit code 1 if there is such different
+    If any log was missing, the state is rebuilt. Stored rows that the endpoints no longer return,
+    or return with different content, are counted and kept. Exit code 1 if there is such different
     content, or if recomputing a stored report gives a different result.
 
     Example: qos-oracle resync backfill --from 19000000 --to 19010000 --dry-run

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _PendingAnswer(Generic[T]):
-    """An answer that is being computed; `answer` stays None if the computation fails."""
+    """An answer being computed; `answer` stays None if the computation fails."""
 
     finished: threading.Event = field(default_factory=threading.Event)
     answer: T | None = None
@@ -229,7 +229,7 @@ class FreshAnswers:
 
 
 class AnswerFlights(SingleFlight["_CachedAnswer | Response"]):
-    """The answers that are being computed, at most `max_answers` concurrently."""
+    """The answers being computed, at most `max_answers` at a time."""
 
     def __init__(self, max_answers: int) -> None:
         super().__init__(max_answers, _PATIENCE_SECONDS)

@@ -97,7 +97,7 @@ class KickCancelled:
 
 @dataclass(frozen=True, slots=True)
 class KickAllowed:
-    """The vetoer allowed the held kickout that is due since `due_since`.
+    """The vetoer allowed the held kickout that has been due since `due_since`.
 
     If `due_since` is 0, the vetoer withdrew the permission.
     """
@@ -193,7 +193,7 @@ class PausedUntil:
 
 @dataclass(frozen=True, slots=True)
 class Objected:
-    """A node objected to its kickout, which is due since `due_since` (unix seconds).
+    """A node objected to its kickout, which has been due since `due_since` (unix seconds).
 
     `seq` counts the node's objections from 0. `text` is untrusted input.
     """

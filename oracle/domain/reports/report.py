@@ -58,7 +58,7 @@ class ReportSettings:
 
 
 class ReportChange(NamedTuple):
-    """How the lanes of a report differ from the lanes of the last accepted round.
+    """The difference between the lanes of a report and those of the last accepted round.
 
     `node_count` is the number of lanes that differ, `steps` the sum of their differences and
     `max_steps` the largest. `crosses_band` means that a node changes its band (`get_lane_band`).

@@ -16,7 +16,7 @@ from oracle.domain.ids import ZERO_HASH, Hash
 
 
 class RulesState(StrEnum):
-    """The state of a change of the rules.
+    """The state of a rules change.
 
     SCHEDULED means that the delay has not passed, and READY that anyone may execute the change.
     """
@@ -29,7 +29,7 @@ class RulesState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RulesChange:
-    """A change of the rules, from its schedule in the timelock to the contract's RulesSet.
+    """A rules change, from its scheduling in the timelock to the contract's RulesSet event.
 
     `scheduled` is None if the change was made without the timelock, for example by the
     constructor. `set_by` is None until the change is made. `salt` is the salt of the timelock's

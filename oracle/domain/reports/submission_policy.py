@@ -26,7 +26,7 @@ class SubmissionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionDecision:
-    """Whether to send a report now, the reason, and the maximum fee in wei per gas."""
+    """A decision whether to send a report now, its reason, and the maximum fee per gas in wei."""
 
     should_send: bool
     reason: str

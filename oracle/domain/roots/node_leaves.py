@@ -30,7 +30,7 @@ NodeLoader = Callable[[Sequence[Address]], Mapping[Address, Node]]
 
 @dataclass(frozen=True, slots=True)
 class ScoringContext:
-    """The inputs of scoring as of a block, whose time is `time`.
+    """The inputs of scoring as of a block; `time` is the time of the block.
 
     `review_kickout` reviews the kickout of a node whose kickout is due at that block. Legacy rules
     also need the population maxima at that time.

@@ -24,7 +24,7 @@ class ReliabilityCause(StrEnum):
 
 
 class ReliabilityMark(StrEnum):
-    """How the chart on a node's page marks a change of reliability."""
+    """The mark of a reliability change in the chart on a node's page."""
 
     FALL = "fall"
     RISE = "rise"

@@ -90,7 +90,7 @@ class ForkJudgement:
 
 @dataclass(slots=True)
 class ForkEvidence:
-    """The repeated reports of a fork by a single endpoint, which a restart discards.
+    """The repeated fork reports of a single endpoint; a restart discards them.
 
     Times are in seconds of the same clock as `now`.
     """

@@ -19,7 +19,7 @@ KickoutState = Literal["due", "expected", "not_expected", "no_score", "no_foreca
 
 
 class KickoutOutlook(ApiModel):
-    """The forecast of a kickout, if the next scores equal the mean of the last scores."""
+    """The forecast of a kickout if the next scores equal the mean of the last scores."""
 
     scores: int = Field(
         description="Number of scored tasks until the kickout is due; 0 if it is due now."
@@ -39,7 +39,7 @@ class KickoutOutlook(ApiModel):
     first_places: int | None = Field(
         description=(
             "Number of first places in the next `scores` tasks that would prevent the kickout; "
-            "null if no number of them would, or if it is due now."
+            "null if no number of first places would prevent it, or if it is due now."
         )
     )
     second_places: int | None = Field(

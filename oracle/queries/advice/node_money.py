@@ -27,7 +27,7 @@ _ASSUMPTION = (
 
 
 class RankLoss(ApiModel):
-    """What a rank cost a node, summed over all groups in which the node had this rank."""
+    """The cost of a rank for a node, summed over all groups in which the node had this rank."""
 
     rank: int | None = Field(
         description="Rank of the node's answers; null for tasks in which the node was not ranked."

@@ -51,7 +51,7 @@ class MissedDraws(ApiModel):
 
     reason: IneligibilityReason = Field(
         description=(
-            "Why the node was no candidate. `models_not_on_disk`: the drawn node has models on "
+            "Why the node was not a candidate. `models_not_on_disk`: the drawn node has models on "
             "its disk that this node lacks."
         )
     )
@@ -79,7 +79,7 @@ class WorkShare(ApiModel):
             "weight divided by the total weight, over the draws in which it was a candidate."
         )
     )
-    fees: Integer = Field(description="Sum of the known fees of the tasks of all these draws.")
+    fees: Integer = Field(description="Sum of the known task fees over all these draws.")
     fees_received: Integer = Field(
         description=(
             "Sum of the fees of the tasks for which the node was drawn. The members of a task's "

@@ -30,7 +30,7 @@ MAX_STEPS = 200
 
 
 class NodeLift(ApiModel):
-    """How many consecutive events of one kind would change a node's standing.
+    """The number of consecutive events of one kind that would change a node's standing.
 
     A number is null for a non-member, under legacy rules, or if it would be above 200.
     """

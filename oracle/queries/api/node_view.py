@@ -59,7 +59,7 @@ class OnChainScore(ApiModel):
 
 
 class KickoutProgress(ApiModel):
-    """How far a node is from being kicked out."""
+    """The progress of a node towards a kickout."""
 
     is_due: bool
     due_since_block: int | None
@@ -83,7 +83,7 @@ class KickoutProgress(ApiModel):
     obstacle: str | None = Field(
         description=(
             "Why no account can accuse the node although its kickout is due; null if accounts can "
-            "accuse it as soon as an accepted round states the kickout, or if no kickout is due."
+            "accuse it once an accepted round contains the kickout, or if no kickout is due."
         )
     )
     object_until: int | None = Field(
@@ -106,8 +106,8 @@ class NodeView(Answer):
     row: NodeEntry
     interval: QosIntervalView | None = Field(
         description=(
-            "The 90 % interval of the QoS; null for a non-member, without scores, under legacy "
-            "rules, or if a mean of 0 counts as no score."
+            "The 90 % interval of the QoS; null if the node is not a member or has no scores, if "
+            "legacy rules apply, or if a mean of 0 counts as no score."
         )
     )
     members: int = Field(
@@ -236,7 +236,7 @@ def _build_on_chain_score(on_chain: OnChainScores, row: NodeEntry) -> OnChainSco
 
 
 class ExplanationAnswer(Answer):
-    """Every number that a score is computed from, with the log of each."""
+    """All numbers from which a score is computed, each with its log."""
 
     explanation: NodeExplanation = Field(
         description=(

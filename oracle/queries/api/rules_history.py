@@ -75,7 +75,7 @@ def find_changed_rules(snapshot: ApiSnapshot) -> dict[str, str]:
 
 
 class RuleDifference(ApiModel):
-    """A rule that a change of the contract's rules sets to another value."""
+    """A rule that a rules change of the contract sets to another value."""
 
     name: str = Field(examples=["tau_seconds"])
     before: str | None = Field(description="Old value of the rule; null if it was not set.")
@@ -83,7 +83,7 @@ class RuleDifference(ApiModel):
 
 
 class RulesChangeView(ApiModel):
-    """A change of the contract's rules; times are in unix seconds."""
+    """A rules change of the contract; times are in unix seconds."""
 
     rules_hash: HashText
     state: Literal["scheduled", "ready", "cancelled", "set"] = Field(
@@ -107,8 +107,8 @@ class RulesChangeView(ApiModel):
     )
     operation: HashText | None = Field(
         description=(
-            "The timelock's id of the change, with which the change can be cancelled; null "
-            "without the timelock."
+            "Operation id of the change in the timelock, with which it can be cancelled; null if "
+            "the change was made without the timelock."
         )
     )
     reason_hash: HashText | None = Field(
@@ -140,7 +140,7 @@ class RulesChangeView(ApiModel):
 
 
 class RulesHistory(Answer):
-    """The changes of the contract's rules, newest first."""
+    """The rules changes of the contract, newest first."""
 
     in_force: HashText | None = Field(
         description=(

@@ -122,7 +122,7 @@ class DerivedNode:
 
 @dataclass(frozen=True, slots=True)
 class DerivedFigures:
-    """The nodes derived from a stream, and the rows that they were derived from.
+    """The values derived for each node from a stream, and the rows they were derived from.
 
     `headless_count` is the number of tasks that had started before the first row.
     """

@@ -46,7 +46,7 @@ class CandidateWeight(ApiModel):
 
 
 class DrawMadeAgain(DrawnNode):
-    """A draw that the rules require, recomputed."""
+    """A recomputed draw that the rules require."""
 
     seed_block: int
     seed_hash: HashText
@@ -84,7 +84,7 @@ class DrawCheckAnswer(ApiModel):
 
 
 class DifferingStart(ApiModel):
-    """A task that was started by another node than the node that was drawn."""
+    """A task that was started by a node other than the drawn node."""
 
     task: HashText
     started_by: AddressText | None

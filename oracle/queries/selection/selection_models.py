@@ -122,7 +122,7 @@ class ScarceModel(ApiModel):
 
 
 class SelectionFigures(ApiModel):
-    """Whether each member is a candidate for a task, and the drawn nodes."""
+    """The candidates for a task, the members that are not candidates, and the drawn nodes."""
 
     policy: str
     version: int

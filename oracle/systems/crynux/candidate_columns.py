@@ -44,7 +44,7 @@ class IndexedCandidate:
 
 
 class CandidateColumns:
-    """The columns, including `weights` and `offered`, which `update_weights` computes.
+    """The candidates' columns; `update_weights` computes `weights` and `offered`.
 
     A node that is not free has weight 0 and is not offered.
     """

@@ -109,7 +109,7 @@ _STALE_DIVISOR = 8
 
 @dataclass(slots=True)
 class _RequirementView:
-    """The members that fit a requirement, split by whether they have all models that count."""
+    """The members that fit a requirement, split by whether they have all `counted_models`."""
 
     counted_models: frozenset[str]
     with_models: CandidateIndex

@@ -112,7 +112,7 @@ def compute_weight(boost: int, stake_score: int, qos: int, weighting: Weighting)
 
 @dataclass(frozen=True, slots=True)
 class ModelSpread:
-    """When, and to how many nodes, a model is downloaded.
+    """The conditions for downloading a model, and the number of nodes that download it.
 
     See docs/explanation/dispatch.md#pre-download.
 

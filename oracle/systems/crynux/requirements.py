@@ -10,7 +10,7 @@ from oracle.domain.state import Membership, Node, Task
 
 
 class IneligibilityReason(StrEnum):
-    """Why a node is not a candidate; if several reasons apply, the first in this list is used."""
+    """The reason why a node is not a candidate: the first in this list that applies."""
 
     NO_MEMBER = "no_member"
     PAUSED = "paused"

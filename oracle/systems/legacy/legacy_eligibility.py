@@ -63,7 +63,7 @@ def group_nodes_by_gpu(nodes: Iterable[Node]) -> dict[GpuGroup, list[Node]]:
 
 
 class TooFewReason(StrEnum):
-    """Why an eligible node is not a candidate although a task needs three nodes."""
+    """The reason why an eligible node is not a candidate although a task needs three nodes."""
 
     CANDIDATES = "too_few_candidates"
     # For GPT tasks, which need three nodes with the same GPU.
@@ -72,7 +72,7 @@ class TooFewReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CandidateGroups:
-    """The candidates of a task in groups, and why each other member is not a candidate.
+    """The candidates of a task in groups, and the reason why each other member is excluded.
 
     The nodes of a group are sorted by address. A GPT task has a group for each GPU that at least
     three nodes have, in order; any other task has a single group with the key None. If there is no

@@ -38,7 +38,7 @@ class OutcomeKind(StrEnum):
 
 
 class Blame(StrEnum):
-    """Whether an outcome counts as a success or a failure of the node, or does not count."""
+    """The effect of an outcome on a node: it counts as a success, as a failure, or not at all."""
 
     SUCCESS = "success"
     FAILURE = "failure"

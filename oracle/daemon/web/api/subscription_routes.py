@@ -134,7 +134,7 @@ class OwnSubscriptions(BaseModel):
 
 
 class SubscriptionForm(BaseModel):
-    """What a client needs to write a request; it signs `typed_data` with its own `message`."""
+    """The data for writing a request; the client signs `typed_data` with its own `message`."""
 
     service: str
     channels: list[str]

@@ -122,7 +122,7 @@ SENTENCE_BY_CHANGE = {
 
 
 class ScoreLabel(NamedTuple):
-    """One task score: its task, its colour and its text."""
+    """The label of one task score, with its task, colour and text."""
 
     task: str
     tone: str

@@ -68,7 +68,7 @@ class WeightedCandidate(ApiModel):
 
 
 class DrawnAgain(Answer):
-    """The inputs of the draw of a task, and its result.
+    """The inputs and the result of the draw for a task.
 
     seed = sha256(seed_hash || seed_name), digest = sha256(seed || counter as 32 bytes), x = digest
     modulo the sum of the weights. The drawn node is the first candidate, in ascending order of
@@ -201,7 +201,7 @@ def _recompute_block_draws(
 
 
 class SelectionAnswer(SelectionFigures, Answer):
-    """Whether each member is a candidate for a task, as of the cursor; no node is drawn."""
+    """The candidates for a task as of the cursor, and the other members; no node is drawn."""
 
 
 def build_selection_answer(source: ApiSource, event: TaskCreated) -> SelectionAnswer:

@@ -19,7 +19,7 @@ from oracle.queries.objection_models import ObjectionDelayEntry, load_objection_
 
 
 class DueKickout(KickoutEntry):
-    """A node whose kickout is due, and what delays its accusation by this reporter."""
+    """A node whose kickout is due, and the reason why its accusation is delayed, if it is."""
 
     objection_delay: ObjectionDelayEntry | None = Field(
         description=(

@@ -86,7 +86,7 @@ def build_round_answer(snapshot: ApiSnapshot, round_number: int) -> RoundAnswer:
 
 
 class SignedRound(ApiModel):
-    """Whether and what a signer signed for an accepted round."""
+    """The statement of a signer about an accepted round, if it signed one."""
 
     round: int
     state: SignatureState = Field(

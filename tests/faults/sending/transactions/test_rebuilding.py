@@ -62,7 +62,7 @@ def test_nonce_dropped_after_a_rebuild_is_filled_with_a_noop(
         harness.mine(3)
         assert (harness.testbed.nonce, get_next_nonce(harness.context)) == (1, 3)
         with pytest.raises(
-            TransientError, match=r"no longer in any pool: 1; .* rebuild --from-chain"
+            TransientError, match=r"no longer in any mempool, .* nonces 1; .* rebuild --from-chain"
         ):
             reconcile_nonces(harness.context)
 
