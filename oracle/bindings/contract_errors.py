@@ -11,11 +11,12 @@ from oracle.bindings.codec import decode_values, get_errors_by_selector
 from oracle.chain.decode.abi import SELECTOR_DIGITS
 from oracle.txmgr.client.refusal import Refusal, RefusalAction
 
-# The contracts whose errors are decoded. The reaction to an error depends only on its name.
+# Contracts whose errors are decoded. Errors with the same name are handled alike, whichever
+# contract raised them.
 CONTRACTS = (qos_roots.CONTRACT, qos_words.CONTRACT, objections.CONTRACT, "TaskNetwork")
 
 
-# What the daemon does after each error that its calls can cause. A call that fails with any other
+# The daemon's reaction to each error that its calls can cause. A call that fails with any other
 # error is held.
 ACTIONS: Mapping[str, RefusalAction] = {
     "Paused": RefusalAction.WAIT,
@@ -31,7 +32,8 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "Expired": RefusalAction.RENEW,
     # The signers, the quorum or the rules were replaced after signing, or a limit was tightened.
     "WrongConfig": RefusalAction.RENEW,
-    # For proofs: a newer round was accepted, or the round was struck (withdrawn).
+    # A proof fails if a newer round was accepted meanwhile, or if its round was struck
+    # (withdrawn).
     "NotProven": RefusalAction.RENEW,
     "SummaryNotProven": RefusalAction.RENEW,
     "WordsNotProven": RefusalAction.RENEW,
@@ -45,26 +47,26 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "NoTarget": RefusalAction.DROP,
     "NoKick": RefusalAction.DROP,
     "AlreadyAccused": RefusalAction.DROP,
-    # An accusation or execution fails because the last root does not contain the interval; `clear`
-    # fails because it still does.
+    # An accusation or an execution fails if the last root lacks the interval. `clear` fails if the
+    # last root still contains it.
     "NotDue": RefusalAction.DROP,
     "OtherInterval": RefusalAction.DROP,
     "StillDue": RefusalAction.DROP,
     # The vetoer ended the kickout, or has not allowed it yet.
     "Spared": RefusalAction.DROP,
     "KickHeld": RefusalAction.DROP,
-    # For words: all of them are already written, or writing them would lower more lanes than
-    # allowed.
+    # A call that writes words fails if all of them are already written, or if it would lower more
+    # lanes than allowed.
     "NothingWritten": RefusalAction.DROP,
     "NotAllowed": RefusalAction.DROP,
-    # For objections: the node made another objection meanwhile, or the signature is no longer
+    # An objection fails if the node made another one meanwhile, or if the signature is no longer
     # valid.
     "WrongSeq": RefusalAction.DROP,
     "ObjectionExpired": RefusalAction.DROP,
     "NotSignedByNode": RefusalAction.DROP,
     "WordsTooLong": RefusalAction.DROP,
-    # For starts: the index lags behind the contract and will drop the selection once it catches
-    # up.
+    # A start fails if the index lags behind the contract. Once the index has caught up, it drops
+    # the selection.
     "NodeBusy": RefusalAction.WAIT,
     "NodeIsPaused": RefusalAction.WAIT,
     "NotSelectable": RefusalAction.WAIT,
@@ -74,16 +76,19 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "WrongVersion": RefusalAction.WAIT,
     "TookPart": RefusalAction.WAIT,
     "GroupClosed": RefusalAction.WAIT,
-    # For drops: a task of the group started meanwhile, or another task of the group was created.
+    # A drop fails if a task of the group started meanwhile, or if another task of the group was
+    # created.
     "GroupRuns": RefusalAction.WAIT,
     "InGroup": RefusalAction.WAIT,
     "WrongMembers": RefusalAction.WAIT,
     "NotDispatcher": RefusalAction.WAIT,
     "WrongStatus": RefusalAction.WAIT,
-    # For download requests: another account made the same request; the index will soon show it.
+    # A download request fails if another account made the same request. The index will soon show
+    # that request.
     "AlreadyAsked": RefusalAction.WAIT,
     "BadName": RefusalAction.WAIT,
-    # For system tasks: the dispatcher's balance in the contract is too low; it must be funded.
+    # A system task fails if the dispatcher's balance in the contract is too low. The operator must
+    # then top it up.
     "PurseTooSmall": RefusalAction.WAIT,
     "DeadlineTooFar": RefusalAction.HOLD,
     "NotEnoughGas": RefusalAction.HOLD,
@@ -97,11 +102,12 @@ ACTIONS: Mapping[str, RefusalAction] = {
     "NotOracle": RefusalAction.HOLD,
 }
 
-# These errors mean that the contract is paused; `resume` or `setLimits` may end the pause earlier.
+# These errors mean that the contract is paused. `resume` or `setLimits` may end the pause before
+# the time in the error.
 _PAUSE_ERRORS = frozenset({"Paused", "TooSoon"})
 
-# These errors mean that the call's goal is already reached: the round is already accepted, the
-# kickout already accused, executed or cancelled, or the words already written.
+# After these errors, nothing is left to do, because the round is already accepted, the kickout
+# already accused, executed or cancelled, or the words already written.
 _ALREADY_DONE_ERRORS = frozenset(
     {
         *("WrongRound", "AlreadyAccused", "AlreadyExpelled", "NoKick", "NothingWritten"),
@@ -110,7 +116,7 @@ _ALREADY_DONE_ERRORS = frozenset(
 
 # The first argument of these errors is the Unix time from which the call may succeed.
 _ERRORS_WITH_TIME = frozenset({"Paused", "TooSoon", "KickNotReady", "BucketEmpty"})
-# A larger time does not fit the database column; a dishonest endpoint may return any number.
+# A dishonest endpoint may return any number, and a larger time does not fit the database column.
 _MAX_TIME = 2**40
 
 

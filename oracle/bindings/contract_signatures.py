@@ -5,10 +5,10 @@ from oracle.errors import TransientError
 from oracle.rpc.fanout import EndpointCaller, PoolView
 from oracle.rpc.rpc_errors import RevertError
 
-# The gas limit of the call to the account's contract, as in contracts/roots/Objections.sol.
+# Gas limit of the call to the account's contract, as in contracts/roots/Objections.sol.
 CHECK_GAS = 100_000
-# The selector of `isValidSignature(bytes32,bytes)`; the contract also returns it to accept a
-# signature (EIP-1271).
+# Selector of `isValidSignature(bytes32,bytes)` (EIP-1271). The contract returns the same four
+# bytes to accept a signature.
 _SELECTOR = "1626ba7e"
 _VALID = "0x" + _SELECTOR.ljust(64, "0")
 _WORD_BYTES = 32

@@ -139,6 +139,6 @@ def is_arbitrum_chain(pool_view: PoolView) -> bool:
     try:
         block_number = pool_view.request("eth_call", call, "latest")
     except RevertError:
-        # A different precompile or contract has this address.
+        # On this chain, another precompile or contract has the address.
         return False
     return isinstance(block_number, str) and len(block_number) == _WORD_LENGTH

@@ -54,8 +54,8 @@ DEFAULT_FLOORS = RootsLimits(
     kick_rounds=2,
     min_open=3,
 )
-# The tightest limits that the pauser can set. With a round per minute and a heartbeat of an hour,
-# scores still stay fresh and a kickout still completes within a day.
+# The tightest limits that the pauser can set. Even with these limits, scores stay fresh and a
+# kickout completes within a day, given a round per minute and a heartbeat of an hour.
 DEFAULT_TIGHTEST = RootsLimits(
     min_interval=60,
     anchor_window=200,
@@ -74,7 +74,7 @@ DEFAULT_KICK_FLOORS = ContractKickLimits(
     bucket_per_frame=4,
     bucket_frame=3600,
 )
-# The admin can set any limit. Only for tests and demonstrations.
+# With these floors, the admin can set any limit. They are only for tests and demonstrations.
 NO_FLOORS = RootsLimits(
     min_interval=0,
     anchor_window=8191,
@@ -91,12 +91,14 @@ NO_KICK_FLOORS = ContractKickLimits(
     bucket_per_frame=2**16 - 1,
     bucket_frame=1,
 )
-# The contract keeps the roots of this many rounds, and uses a root only after LAG newer rounds, so
-# that a wrong root can be struck (withdrawn) before it is used.
+# The contract keeps the roots of the last `DEFAULT_KEPT_ROUNDS` rounds. It uses a root only after
+# `DEFAULT_LAG_ROUNDS` newer rounds, so that a wrong root can be struck (withdrawn) before it is
+# used.
 DEFAULT_KEPT_ROUNDS, DEFAULT_LAG_ROUNDS = 256, 2
 
-# The gas of a deployment: a base for the transaction, the contract creation and a constructor that
-# makes a few calls; plus an amount per byte of stored code and per byte of calldata.
+# The estimated gas of a deployment is a base amount for the transaction, the contract creation and
+# a constructor that makes a few calls, plus an amount for each byte of stored code and of
+# calldata.
 _BASE_CREATION_GAS, _STORED_BYTE_GAS, _CALLDATA_BYTE_GAS = 200_000, 200, 16
 
 

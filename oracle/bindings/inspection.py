@@ -15,8 +15,8 @@ from oracle.signing.typed_data import MAX_TTL_SECONDS
 class ExpectedConfiguration:
     """The configuration that the contract must match; keys that are None are not compared."""
 
-    # The contract that kickouts must call, or None to skip the comparison. It is also accepted if
-    # kickouts call nothing (zero address).
+    # The contract that kickouts must call, or None to skip the comparison. The zero address, with
+    # which kickouts call no contract, is accepted too.
     target: Address | None
     rules_hash: Hash
     settings: ReportSettings
@@ -24,7 +24,7 @@ class ExpectedConfiguration:
     transmitter: Address | None
     # The minimum anchor window in blocks, or None if it is not compared.
     anchor_window: int | None = None
-    # Whether other reporters are configured, so that their signatures can be collected.
+    # True if other reporters are configured, so that their signatures can be collected.
     has_peers: bool = True
 
 

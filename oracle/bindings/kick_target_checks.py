@@ -212,7 +212,7 @@ _PROBES: Mapping[str, Callable[[RpcCaller, KickTarget, Address], list[ContractMi
     COMMIT_TASK.name: _find_node_mismatches,
     NODE_STAKING.name: _find_staking_mismatches,
 }
-# The addresses that the adapter's constructor takes, and the getter that returns each of them.
+# For each address that the adapter's constructor takes, the getter that returns it.
 _VIEWS = {
     "Node": "NODE",
     "QOS": "QOS",
@@ -275,7 +275,7 @@ def _decode_revert_reason(error: RevertError) -> str:
             return str(decode_values(["string"], bytes.fromhex(data[SELECTOR_DIGITS:]))[0])
         except ValueError:
             pass
-    # Some endpoints return only the message, so it is searched for a known reason.
+    # Some endpoints return only an error message, so the message is searched for a known reason.
     known_reasons = (
         NOT_TASK_CONTRACT_ERROR,
         NOT_BUSY_ERROR,

@@ -12,10 +12,11 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.domain.ids import Address
 from oracle.errors import InputError
 
-# The gas that the network's contract may use for a kickout: the call, its return, and the updates
-# of the node's records.
+# Gas that the network's contract may use for a kickout. It covers the call, the call's return, and
+# the updates of the node's records.
 KICK_GAS = 600_000
-# For networks that keep a record per model of a node: about 50,000 gas for each of fifty models.
+# In networks that keep a record for each model of a node, a model costs about 50,000 gas. This
+# limit suffices for about fifty models.
 KICK_GAS_WITH_MODELS = 3_000_000
 
 
@@ -78,7 +79,8 @@ COMMIT_TASK = KickTarget(
     granted_by=_NODE_OWNER,
     grant_signature=_TRANSFER_SIGNATURE,
 )
-# Not a default, because the current relay does not notice nodes that are kicked on-chain.
+# This target is not a default, because the current relay does not notice nodes that are kicked
+# on-chain.
 NODE_STAKING = KickTarget(
     "NodeStakingAdapter",
     artifact="adapters/NodeStakingAdapter",

@@ -37,11 +37,11 @@ from oracle.rpc.fanout import PoolView
 # Limits that bound the damage a stolen quorum of keys can do.
 _MIN_BOUND_LIMITS = ("veto_delay", "kick_rounds")
 _MAX_BOUND_LIMITS = ("kick_below",)
-# Four times the defaults of `contract deploy`. A stolen quorum can kick MAX_BUCKET nodes at once
-# and MAX_DAILY_KICKS per day.
+# Four times the defaults of `contract deploy`. Within these bounds, a stolen quorum can kick
+# MAX_BUCKET nodes at once and MAX_DAILY_KICKS per day.
 MAX_BUCKET, MAX_DAILY_KICKS = 12, 96
 _DAY = 86_400
-# The pauser's tightest limits must not delay a kickout by more than this many seconds.
+# Maximum number of seconds by which the pauser's tightest limits may delay a kickout.
 MAX_KICK_DELAY = 7 * _DAY
 # A root is used only after this many newer rounds, so that a wrong root can still be struck.
 MIN_LAG_ROUNDS = 2

@@ -27,10 +27,10 @@ from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 CONTRACT = "roots/QoSWords"
 # The contract takes at most this many words in one call.
 MAX_RUN_WORDS = 2048
-# RPC nodes limit the gas of a call, and reading a word takes 2,100 gas.
+# Maximum number of words that one call reads. RPC nodes limit the gas of a call, and reading a
+# word takes 2,100 gas.
 _MAX_VIEWED_WORDS = 2048
-# The fixed cost of a call, as a number of words that cost the same gas
-# (docs/reference/gas.md#the-hot-set).
+# The fixed cost of a call equals the gas of this many words (docs/reference/gas.md#the-hot-set).
 _CALL_COST_WORDS = 6
 
 

@@ -12,10 +12,10 @@ from oracle.rpc.rpc_errors import RevertError
 
 CONTRACT = "TaskNetwork"
 
-# Measured gas of `startTaskAsOf` for a task of a group on the reference network, which also reads
-# its oracle contract; accurate to a few percent.
+# Gas of `startTaskAsOf` for a task of a group, measured on the reference network to within a few
+# percent. It includes reading the oracle contract.
 START_GAS = 145_000
-# Measured gas of `startGroup` for three tasks; accurate to a few percent.
+# Gas of `startGroup` for three tasks, measured to within a few percent.
 START_GROUP_GAS = 375_000
 
 # The number of hex digits of a 32-byte word.

@@ -20,7 +20,8 @@ from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, 
 from oracle.rpc.rpc_errors import CallRefusedError, RevertError
 
 TIMELOCK = "TimelockController"
-# In seconds. Below the longest pause (7 days), so that signers can be replaced during a pause.
+# Delays in seconds. The default is shorter than the longest pause (7 days), so that signers can be
+# replaced during a pause.
 DEFAULT_DELAY = 2 * 86_400
 MIN_DELAY = 86_400
 MAX_DELAY = 7 * 86_400
@@ -37,7 +38,7 @@ ROLE_ID_BY_NAME: Mapping[str, bytes] = {
     ADMIN_NAME: bytes(32),
 }
 _ROLE_GRANTED_TOPIC = "0x" + keccak(b"RoleGranted(bytes32,address,address)").hex()
-# The maximum number of blocks of a request; halved if an endpoint refuses it.
+# Maximum number of blocks per request. The number is halved if an endpoint refuses a request.
 _MAX_BLOCKS = 100_000
 _NO_PREDECESSOR = bytes(32)
 
@@ -171,8 +172,8 @@ def fetch_timelock_roles(
         lambda endpoint: _fetch_current_role_holders(endpoint, timelock, granted)
     )
     current_holders = frozenset(holder for _, holders in held_by_endpoint for holder in holders)
-    # The constructor, and nothing else, makes the timelock its own admin. If the log of this grant
-    # was found, the logs reach back to the deployment.
+    # Only the constructor makes the timelock its own admin. If the log of this grant was found,
+    # the logs reach back to the deployment.
     return TimelockRoles(
         timelock, start_block, current_holders, RoleHolder(ADMIN_NAME, timelock) in granted
     )

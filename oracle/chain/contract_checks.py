@@ -87,8 +87,9 @@ def _format_push_operand(topic: str) -> str:
 _WORD = 64
 
 
-# For each contract that keeps a counter: the name of the indexer's own count (indexer.audit), the
-# ABI's path, and a view function without arguments whose first value is the contract's count.
+# For each contract that keeps a counter, the name of the indexer's own count (indexer.audit), the
+# path of the ABI, and a view function. The function takes no arguments, and its first value is the
+# contract's count.
 _COUNTERS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {
         "TaskNetwork": ("members", "TaskNetwork", "activeCount"),
@@ -124,11 +125,12 @@ def fetch_contract_counters(
     except RpcError as error:
         if error.kind not in _UNSUPPORTED_CALL_ERRORS:
             raise
-        # Not raised as a refusal, because the endpoint can still serve logs.
+        # This is not raised as a refusal, because the endpoint can still serve logs.
         raise RpcError(endpoint.name, ErrorKind.UNSUPPORTED, error.detail) from None
 
 
-# Returned by endpoints that lack old state or EIP-1898, and for contracts without the function.
+# Endpoints return these errors if they lack old state or EIP-1898, or if the contract lacks the
+# function.
 _UNSUPPORTED_CALL_ERRORS = {ErrorKind.INVALID, ErrorKind.UNKNOWN}
 
 

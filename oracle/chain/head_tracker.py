@@ -24,25 +24,27 @@ STANDSTILL_SECONDS = 30.0
 # minimum in seconds.
 _STALL_BLOCKS = 10
 _MIN_STALL_SECONDS = 60.0
-# The maximum time counted between two checks, because the machine may have been suspended.
+# Maximum time, in seconds, that counts as passed between two checks. After a longer gap, the
+# machine may have been suspended.
 _MAX_COUNTED_SECONDS = 20.0
 # If all responding endpoints are below the final block for this long, the final block is reset.
 _MAX_BELOW_FINAL_SECONDS = 60.0
 # The weight of the newest block in the moving average of block times.
 _NEWEST_WEIGHT = 0.2
 # The chain is polled at short intervals around the expected time of the next block, one block time
-# after the previous block was seen. Short polling starts 15 % of the block time early (the
-# previous block may have been seen late) and stops half a second late (the next block may be
-# late).
+# after the previous block was seen. Short polling starts early by 15 % of the block time (at most
+# a quarter of a second), because the previous block may have been seen late. It stops half a
+# second late, because the next block may be late.
 _EARLY_SHARE, _MAX_EARLY_SECONDS = 0.15, 0.25
 _LATE_SECONDS = 0.5
 _SHORT_POLL_SECONDS = 0.1
-# Below this block time no wait is estimated, because polling would always be at short intervals.
+# For a shorter block time, no wait is estimated, because polling would always be at short
+# intervals.
 _MIN_EXPECTED_BLOCK_SECONDS = 0.75
 # A head is not checked if it is at most this many blocks above the newest known block. An index
 # this far behind still counts as synced (`txmgr.context.BLOCKS_UNDER_HEAD`).
 MAX_UNCHECKED_BLOCKS = 2
-# To confirm its head, the endpoint must return a block at one of this many heights above the other
+# An endpoint confirms its head if it returns a block at one of this many heights above the other
 # witness's head.
 _NEXT_HEIGHTS = 10
 
@@ -102,14 +104,15 @@ class HeadTracker:
         self.finality = finality
         self._clock = clock
         self._final_block: BlockRef | None = None
-        # The highest known block, and when it arrived or when all endpoints had reached it.
+        # The number of the highest known block, and the time at which it arrived or at which all
+        # endpoints had reached it.
         self._newest_number = -1
         self._moved_at = clock()
         self._stall_detector = StallDetector()
-        # Whether every endpoint was queried since the last new block and none has a newer one.
+        # True if every endpoint was queried since the last new block and none has a newer block.
         self._all_stalled = False
         self._is_stalled = False
-        # When the endpoints fell below the final block, or None if they have not.
+        # The time at which the endpoints fell below the final block, or None if they have not.
         self._below_final_since: float | None = None
 
     @property
@@ -274,7 +277,7 @@ class HeadClaims:
     def __init__(self, endpoints: EndpointPool, witnesses: WitnessFetcher) -> None:
         self._endpoints = endpoints
         self._witnesses = witnesses
-        # The highest block that was read or that two witnesses have reached.
+        # The number of the highest block that was read or that two witnesses have reached.
         self._known_number = -1
 
     def record_read_block(self, block: BlockRef) -> None:

@@ -143,7 +143,7 @@ def _are_lower_case_hex(texts: Sequence[str]) -> bool:
 
 def _parse_logs(responses: Sequence[LogResponse]) -> list[Log]:
     logs: list[Log] = []
-    # The current block; logs that are out of order are sorted below.
+    # Values of the current block. Logs that are out of order are sorted below.
     number_text = timestamp_text = None
     block_hash = Hash("")
     block, previous_index, time = -1, -1, UNKNOWN_TIME

@@ -33,12 +33,12 @@ class EndpointProber:
         self._filter = log_filter
         self._first_block = first_block
         self._capability_store = capability_store
-        # By endpoint, when it is next probed and when it last had a full probe.
+        # For each endpoint, the time of its next probe and the time of its last full probe.
         self._due_at: dict[Endpoint, float] = {}
         self._full_probe_at: dict[Endpoint, float] = {}
         # Probes run in the background, so that an endpoint that hangs does not block the caller.
         self.background_call: BackgroundCall[Capabilities] = BackgroundCall()
-        # The endpoint being probed, and when the probe started if it is a full one.
+        # The endpoint that is being probed, and the start time of the probe if it is a full probe.
         self._pending_probe: tuple[Endpoint, float | None] | None = None
         if capability_store is not None:
             for endpoint in endpoints:

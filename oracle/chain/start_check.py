@@ -15,7 +15,8 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError, RpcTimeoutError
 # run concurrently.
 _GRACE_SECONDS = 5.0
 _MAX_CONCURRENT = 16
-# An endpoint is quarantined after a configuration error; the others may be temporary.
+# An endpoint with one of these errors counts as configured wrongly and is quarantined. All other
+# errors may be temporary.
 _CONFIGURATION_ERRORS = {ErrorKind.REFUSED, ErrorKind.INVALID, ErrorKind.UNSUPPORTED}
 _TEMPORARY_ERRORS = set(ErrorKind) - _CONFIGURATION_ERRORS - {ErrorKind.QUARANTINED}
 
@@ -43,7 +44,7 @@ def check_endpoints(
         if error.kind in _CONFIGURATION_ERRORS:
             endpoints.quarantine(endpoint, error.detail)
         else:
-            # Recorded so that other endpoints are used until this one recovers.
+            # The failure is recorded so that other endpoints are used until this one recovers.
             endpoints.record_failure(endpoint, error)
     _check_contract_code(endpoints, reader)
 
@@ -119,8 +120,8 @@ def _check_contract_code(endpoints: EndpointPool, reader: EventReader) -> None:
     try:
         endpoints.run_with_endpoint(check_endpoint_contracts)
     except RpcError:
-        # The mismatch counts only if every endpoint reports it: to an endpoint that has stalled or
-        # lost its data, an existing contract looks missing.
+        # The mismatch counts only if every endpoint reports it, because an endpoint that has
+        # stalled or lost its data does not find an existing contract.
         if len(mismatches) == len(endpoints):
             raise mismatches[0] from None
         raise

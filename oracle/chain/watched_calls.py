@@ -92,7 +92,7 @@ def select_watched_calls(
             Address(to),
             parse_quantity(endpoint, transaction.value),
             transaction.input.lower(),
-            # Set once the receipt is read.
+            # The outcome is set once the receipt is read.
             succeeded=False,
         )
         calls.append(call)
@@ -139,8 +139,8 @@ def _fetch_call_receipts(
                 for receipt in block_receipts or ()
             }
     except RpcError as error:
-        # The receipts of a full block may exceed the size limit of a response, so they are then
-        # requested one by one.
+        # The receipts of a full block may exceed the size limit of a response. In that case, they
+        # are requested one by one.
         if error.kind is not ErrorKind.TOO_LARGE:
             raise
     params = [[call.tx_hash] for call in calls]

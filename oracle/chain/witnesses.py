@@ -15,13 +15,13 @@ from oracle.rpc.rpc_errors import RpcError
 # Returns whether a block (first argument) is deep enough below a head (second).
 DepthCheck = Callable[[BlockRef, BlockRef], bool]
 
-# The timeout for a second witness. After a timeout the endpoint is left out for the backoff time,
-# because an endpoint that hangs would otherwise delay every window.
+# Timeout for a second witness, in seconds. After a timeout the endpoint is left out for the
+# backoff time, because an endpoint that hangs would otherwise delay every window.
 _TIMEOUT_SECONDS = 5.0
 _BACKOFF_SECONDS = 60.0
-# An endpoint that takes longer is slow: its block is used, but then the endpoint is left out for a
-# multiple of its response time. The maximum ensures that it is queried again before `/readyz`
-# fails.
+# If an endpoint takes longer than `_SLOW_SECONDS`, its block is used, but the endpoint is then
+# left out for a multiple of its response time. The maximum ensures that the endpoint is queried
+# again before `/readyz` fails.
 _SLOW_SECONDS = 2.0
 _SLOW_FACTOR = 30.0
 _MAX_BACKOFF_SECONDS = 240.0
@@ -45,12 +45,14 @@ class WitnessFetcher:
     def __init__(self, endpoints: EndpointPool, clock: Callable[[], float]) -> None:
         self._endpoints = endpoints
         self._clock = clock
-        # By endpoint name, until when a silent or slow endpoint is not queried at all.
+        # For each endpoint name, the time until which a silent or slow endpoint is not queried at
+        # all.
         self._backoff_until: dict[str, float] = {}
-        # By endpoint name, until when routine comparisons skip a slow endpoint. This is later than
-        # the backoff, so that confirmations query the endpoint again first.
+        # For each endpoint name, the time until which routine comparisons skip a slow endpoint. It
+        # is later than the end of the backoff, so that confirmations query the endpoint again
+        # first.
         self._slow_until: dict[str, float] = {}
-        # Whether slow endpoints are always queried, because they delay no other work.
+        # True if slow endpoints are always queried, because they delay no other work.
         self.is_patient = False
 
     def fetch_witnesses(

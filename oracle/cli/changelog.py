@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 _VERSION_PATTERN = re.compile(r"\[([0-9][^\]]*)\]")
-# Changes under this heading need a change to the configuration, a script or a contract.
+# The changes under this heading require a change to the configuration, a script or a contract.
 _BREAKING_HEADING = "### Breaking changes"
 
 

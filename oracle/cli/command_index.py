@@ -33,9 +33,8 @@ class IndexedCommand(NamedTuple):
     summary: str
 
 
-# The commands and groups, in the order of the help. Only here does `oracle` name the other
-# packages (devnet, lab, gateway), and only as strings, because no module of `oracle` may import
-# them.
+# The commands and groups, in the order of the help. Only this index names the other packages
+# (devnet, lab, gateway), and only as strings, because no module of `oracle` may import them.
 COMMANDS = {
     "demo": IndexedCommand(
         "devnet.commands.demo_commands",
@@ -234,8 +233,8 @@ def _end_process_on_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
-# Cached, because freezing again has little effect, and counting the frozen objects takes as long
-# as a collection.
+# The function is cached, because freezing again has little effect, and counting the frozen objects
+# takes as long as a collection.
 @cache
 def _freeze_imported_objects() -> None:
     """Exclude all objects that exist now from garbage collection."""
@@ -257,7 +256,8 @@ class CommandIndex(TyperGroup):
 
     @override
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        # To list the commands, Typer would show the help of each and so import every module.
+        # Typer would load each command to show its help in a list, and so import every module.
+        # These groups contain nothing but the help.
         self.commands = {
             name: TyperGroup(name=name, help=command.summary) for name, command in COMMANDS.items()
         }

@@ -116,7 +116,8 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Run one command and exit with its exit code."""
-    # Otherwise Pydantic searches all installed packages for plugins, which is slow, and runs them.
+    # Without this setting, Pydantic would search all installed packages for plugins, which is
+    # slow, and run them.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     disable_core_dumps_and_redact_tracebacks()
     _open_closed_standard_files()
@@ -244,9 +245,9 @@ def _rewrite_typer_message(error: TyperException) -> str:
 
 
 def _print_failure(message: str, exit_code: int) -> int:
-    # A group without a command has its help as the message.
+    # If a group is called without a command, the message is the group's help.
     output_text = message if message.startswith("Usage:") else f"qos-oracle: {message}"
-    # Escaped, because the message may quote an argument, a file or an endpoint.
+    # The text is escaped, because the message may quote an argument, a file or an endpoint.
     print(
         "\n".join(map(escape_unprintable, redact_registered_secrets(output_text).split("\n"))),
         file=sys.stderr,

@@ -51,7 +51,7 @@ from oracle.store.state.objection_repository import ObjectionAnswer
 objection = typer.Typer(no_args_is_help=True)
 
 _DEFAULT_LIMIT = 20
-# Seconds until the first and the last byte of the response.
+# Timeouts in seconds, until the first and until the last byte of the response.
 _POST_SECONDS = (10.0, 30.0)
 _MAX_RESPONSE_BYTES = 64 * 1024
 _REASONS = ", ".join(reason.option for reason in ObjectionReason)
@@ -136,7 +136,7 @@ def answer(
             else sign_objection_answer(records.config, statement, unsigned_answer)
         )
         if not dry_run:
-            # No lease is needed: a running daemon waits for this answer, but only reads answers.
+            # No lease is needed, because a running daemon reads answers but does not write them.
             with records.store.transaction() as uow:
                 uow.objections.save_answer(answered)
     result = ObjectionAnswered(

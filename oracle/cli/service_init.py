@@ -120,7 +120,8 @@ def init_service(
             file_mode = _OWNER_ONLY if name == ".env" else _READABLE
             _write_file(folder / name, content_by_name[name], file_mode)
         if kind is ServiceKind.COMPOSE:
-            # The mount point of key files. Docker would create a missing one with the owner root.
+            # Key files are mounted in this folder. If it were missing, Docker would create it with
+            # root as the owner.
             (folder / "keys").mkdir(mode=0o700, exist_ok=True)
     if as_json:
         print_model(

@@ -70,7 +70,7 @@ def end_subscription(
     """
     if not reason.strip():
         raise InputError("--reason: must not be empty")
-    # No lease is needed, because owners end subscriptions while the daemon runs, too.
+    # No lease is needed, because owners also end subscriptions while the daemon runs.
     with open_records(load_config(config)) as records, records.store.transaction() as uow:
         stored_subscription = uow.subscriptions.get(subscription_id)
         if stored_subscription is None or stored_subscription.state is SubscriptionState.ENDED:

@@ -35,7 +35,7 @@ class CapabilityCache:
 
     store: Store | None
     clock: Callable[[], float]
-    # (Value, expiry) by (endpoint, name), for the values that are not stored yet.
+    # Values that are not stored yet, each with its expiry, by endpoint and name.
     _unstored: dict[tuple[str, str], tuple[str, int | None]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False)
 

@@ -23,12 +23,12 @@ from oracle.rpc.fanout import PoolView
 from oracle.store.database import Store
 from oracle.telemetry.logger import get_logger
 
-# The maximum calls per second and per burst, for one account and for all accounts together.
+# Maximum number of calls per second and in a burst, for one account and for all accounts together.
 _ACCOUNT_CALLS_PER_SECOND = 1 / 60
 _ACCOUNT_BURST = 3
 _CALLS_PER_SECOND = 1 / 6
 _BURST = 10
-# After a call found no code, the account is not called again for this many seconds.
+# If a call finds no code at an account, the account is not called again for this many seconds.
 _NO_CODE_SECONDS = 600.0
 # A response must begin within this time and must not exceed this size.
 _TIMEOUT_SECONDS = 3.0
@@ -52,7 +52,7 @@ class ContractAccounts:
         self._common_bucket = TokenBucket(_CALLS_PER_SECOND, _BURST, clock)
         self._limit = ConcurrencyLimit(1)
         self._clock = clock
-        # Until when an account is assumed to have no code.
+        # For each account, the time until which it is assumed to have no code.
         self._no_code_until: dict[Address, float] = {}
 
     def accepts_signature(self, account: Address, digest: Hash, signature: bytes) -> bool:
@@ -84,7 +84,8 @@ class ContractAccounts:
                 ) from None
             if is_accepted is None:
                 now = self._clock()
-                # Drop expired entries. The rate limit of calls bounds the number of the others.
+                # Expired entries are dropped. The number of other entries is bounded by the rate
+                # limit of calls.
                 self._no_code_until = {
                     earlier_account: until
                     for earlier_account, until in self._no_code_until.items()

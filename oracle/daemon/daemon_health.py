@@ -44,35 +44,38 @@ class DaemonHealth:
     dispatcher_balance: AccountBalance | None = None
     # The reason for the open halt, which stops folding and sending, or None.
     halt_reason: str | None = None
-    # `is_stalled`: no endpoint has returned a new block for a long time. `is_fork_in_doubt`: one
-    # endpoint reports a fork that no other endpoint has confirmed yet.
+    # `is_stalled` is True if no endpoint has returned a new block for a long time.
+    # `is_fork_in_doubt` is True if one endpoint reports a fork that no other endpoint has
+    # confirmed yet.
     is_stalled: bool = False
     is_fork_in_doubt: bool = False
-    # A description of a dispute between endpoints; until it is resolved, no block of either is
-    # applied.
+    # A description of a dispute between endpoints. Until it is resolved, no block of either
+    # endpoint is applied.
     dispute: str | None = None
     # The lowest height whose block was never read, or None if all blocks were read.
     first_gap: int | None = None
-    # Why verification refuses a block; why the stored blocks are not verified well enough yet.
+    # The reason why verification refuses a block, and the reason why the stored blocks are not
+    # verified well enough yet.
     refusal_reason: str | None = None
     unsure_reason: str | None = None
-    # Why the feed is unreliable, or None if it is reliable or not configured.
+    # The reason why the feed is unreliable, or None if the feed is reliable or not configured.
     feed_fault: str | None = None
-    # Why the next report is held for the operator, or None.
+    # The reason why the next report is held for the operator, or None.
     held_report_reason: str | None = None
-    # Why senders are paused until the operator resumes them; empty if none is paused.
+    # The reasons why senders are paused until the operator resumes them. Empty if none is paused.
     pause_reasons: list[str] = field(default_factory=list)
     # Descriptions of nonces that the chain has used although no endpoint returns a receipt.
     missing_receipt_reasons: list[str] = field(default_factory=list)
     # The name of the leader while this process is a standby; None if this process leads or the
     # leader is unknown.
     leader: str | None = None
-    # What this process is waiting for before it can lead; None if it leads or is a standby.
+    # The condition that this process waits for before it can lead, or None if it leads or is a
+    # standby.
     waiting_for: str | None = None
     endpoints: list[EndpointView] = field(default_factory=list)
     # The contract's state at the last check, or None if this process does not know it.
     contract: ContractStatus | None = None
-    # How long no daemon ran before this one, and why; None after an orderly restart.
+    # Text that says how long and why no daemon ran before this one. None after an orderly restart.
     downtime: str | None = None
     # The maximum interval between reports, or None if this process sends none.
     heartbeat_seconds: int | None = None

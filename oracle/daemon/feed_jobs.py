@@ -33,10 +33,11 @@ from oracle.store.raw.feed_repository import FeedCursor
 from oracle.telemetry import indexer_metrics
 from oracle.telemetry.logger import get_logger
 
-# How often, in seconds, to check whether a reread of old rows or a comparison of feeds is due.
+# Interval, in seconds, between checks whether a reread of old rows or a comparison of feeds is
+# due.
 CHECK_SECONDS = 10.0
-# The maximum number of pages per reread. A server may return a single row per page, and the last
-# page is empty.
+# Maximum number of pages per reread. A server may return a single row per page, and then an empty
+# last page.
 _REREAD_PAGES = REREAD_ROWS + 1
 
 
@@ -59,10 +60,10 @@ class FeedJobs:
     _poll_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
     _reread_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
     _compare_call: BackgroundCall[FeedPoll] = field(default_factory=BackgroundCall)
-    # Whether the previous poll stopped before the end of the feed.
+    # True if the previous poll stopped before the end of the feed.
     _has_more_rows: bool = False
-    # Whether the end of the feed has been reached since the last new row; if so, the rows of the
-    # next poll are not a backlog.
+    # True if the end of the feed has been reached since the last new row. In that case, the rows
+    # of the next poll are not a backlog.
     _has_seen_end: bool = False
     _polled_at: float | None = None
 

@@ -27,8 +27,8 @@ from oracle.store.health_repository import ReportedHealth
 from oracle.telemetry import service_metrics
 from oracle.telemetry.logger import get_logger
 
-# Health is evaluated at this interval in seconds. While it does not change, only every fifth
-# evaluation is stored.
+# Health is evaluated at this interval in seconds. While it does not change, only the result of
+# every fifth evaluation is stored.
 _CHECK_SECONDS = 1.0
 _REPEAT_CHECKS = 5
 # With less free disk space, writing to the database will soon fail.
@@ -36,9 +36,9 @@ LOW_DISK_BYTES = 256 << 20
 _MEBIBYTE = 1 << 20
 # A downtime shorter than this many seconds counts as a restart and causes no notice.
 _RESTART_SECONDS = 60
-# The maximum number of characters stored of a failure.
+# Maximum number of characters of a stored failure.
 _MAX_FAILURE_TEXT = 2_000
-# Keep-alives per watchdog period; with several, losing one does no harm.
+# Number of keep-alives per watchdog period. There are several, so that losing one does no harm.
 _PINGS_PER_PERIOD = 3
 _MICROSECONDS = 1_000_000
 
@@ -79,8 +79,8 @@ class HealthReporter:
             with self.store.transaction() as uow:
                 uow.health.save_report(self.holder, health.findings)
         except OracleError:
-            # Not raised: readers notice that the stored report is old, and jobs that use the
-            # database report its error.
+            # The error is not raised, because readers notice that the stored report is old, and
+            # the jobs that use the database report its errors.
             service_metrics.HEALTH_WRITE_FAILURES.inc()
             return
         self._reported, self._checks_until_repeat = health, _REPEAT_CHECKS

@@ -25,8 +25,8 @@ from oracle.daemon.statistics_jobs import STATISTICS_SECONDS, StatisticsJob, bui
 from oracle.indexer.feed_events import FeedHeadLimit
 from oracle.indexer.loop import IngestState
 
-# How often, in seconds, to check whether an endpoint's hourly probe is due or a late response to a
-# probe has arrived.
+# Interval, in seconds, between checks whether an endpoint's hourly probe is due or a late response
+# to a probe has arrived.
 PROBE_TICK_SECONDS = 10.0
 
 
@@ -77,8 +77,8 @@ def open_jobs(
             else [Job("lease", RENEW_SECONDS, partial(renew_held_lease, index.store, epoch))]
         ),
         Job("reconcile", RECONCILE_SECONDS, sending_jobs.reconcile_nonces),
-        # Notices come before indexing: they read blocks that indexing may replace after a manual
-        # rewind.
+        # Notices come before indexing, because they read blocks that indexing may replace after a
+        # manual rewind.
         *(
             [open_notify_job(index, ingest, health, is_daemon=is_daemon)]
             if config.has_notice_recipients
@@ -87,8 +87,8 @@ def open_jobs(
         *([build_node_metrics_job(index)] if config.metrics.nodes and is_daemon else []),
         *([] if feed_jobs is None else feed_jobs.build_jobs()),
         Job("index", poll_seconds, index_job.run_tick, index.chain.tracker.estimate_poll_wait),
-        # Confirm before sending, so that the daemon does not pay for a call that was mined
-        # meanwhile.
+        # Calls are confirmed before others are sent, so that the daemon does not pay for a call
+        # that was mined meanwhile.
         Job("confirm", poll_seconds, sending_jobs.confirm_transactions),
         Job("publish", poll_seconds, sending_jobs.advance_reports),
         *(

@@ -40,14 +40,14 @@ RENEW_SECONDS = 10.0
 GIVE_UP_SECONDS = 20.0
 # The delay in seconds before a failed renewal is retried.
 _RETRY_SECONDS = 2.0
-# The seconds between two checks of the age of the last renewal.
+# Interval, in seconds, between two checks of the age of the last renewal.
 _CHECK_SECONDS = 0.5
 # The reported cause if a renewal neither succeeded nor failed.
 _NO_ANSWER = "the database does not answer, or this process was suspended"
 _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
-# The name ends with the start time of the process, in clock ticks since boot, and a digest of the
-# namespaces in which the process id is valid.
+# The name of a lease holder ends with the start time of its process, in clock ticks since boot,
+# and a digest of the namespaces in which the process id is valid.
 _HOLDER_SUFFIX = re.compile(r", process ([1-9]\d{0,8}) \(begun (\d{1,19}) at ([0-9a-f]{16})\)$")
 _DIGEST_DIGITS = 16
 # The indexes of the state and the start time in /proc/PID/stat (proc(5)), counted after the

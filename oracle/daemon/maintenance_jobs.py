@@ -34,18 +34,19 @@ from oracle.indexer.state_sample import find_state_mismatch, store_sample_result
 from oracle.telemetry import integrity_metrics
 from oracle.telemetry.logger import get_logger
 
-# How often the contracts' counters are read, and how often a late response is looked for.
+# Interval between readings of the contracts' counters, and interval between checks for a late
+# response, in seconds.
 _COUNTERS_PERIOD_SECONDS = 3600.0
 COUNTERS_TICK_SECONDS = 10.0
-# How long a tick waits for an endpoint's response. A late response is used in a later tick, so
-# that indexing at the head is not delayed.
+# Time, in seconds, that a tick waits for an endpoint's response. A late response is used in a
+# later tick, so that indexing at the head is not delayed.
 BACKGROUND_SECONDS = 0.2
-# If headers prove no logs on this chain, blocks are audited in chunks of this size.
+# If this chain's headers cannot prove logs, blocks are audited in chunks of this size.
 _UNPROVEN_AUDIT_BLOCKS = 100
 # Blocks that wait for their audit are reported only if there are more than this many.
 _MAX_WAITING_BLOCKS = 2 * _UNPROVEN_AUDIT_BLOCKS
-# A sample of the state is compared at this interval, and after this many samples every node has
-# been compared once.
+# A sample of the state is compared at this interval, in seconds. After `_SAMPLE_PAGES` samples,
+# every node has been compared once.
 _SAMPLE_SECONDS = 600.0
 _SAMPLE_PAGES = 256
 SNAPSHOT_TICK_SECONDS = 10.0
@@ -103,7 +104,8 @@ class MaintenanceJobs:
     rereader: Rereader = field(default_factory=Rereader)
     counters: CounterQuery = field(default_factory=CounterQuery)
     _backoff_until: float = 0.0
-    # When the counters are next read and a sample is next compared, on the monotonic clock.
+    # The times, on the monotonic clock, at which the counters are next read and a sample is next
+    # compared.
     _next_count_at: float = 0.0
     _next_sample_at: float = 0.0
     _sample_page: int = 0
@@ -301,7 +303,8 @@ def _describe_backfill(result: ScopeBackfillResult) -> Mapping[str, object]:
             "logs": result.rebuilt.log_count,
             "same": result.rebuilt.is_same,
         }
-        # Before anything is sent, log the periods whose reports would now turn out differently.
+        # The periods whose reports would now turn out differently are logged before anything is
+        # sent.
         tick_facts["differing"] = list(result.rebuilt.differing)
     return tick_facts
 

@@ -22,7 +22,8 @@ from oracle.queries.text.text_tables import sanitize_text
 from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, redact_url
 
-# The explanation of a pool of fifty scores is about a tenth of this size.
+# Maximum size of a response. The explanation of a pool of fifty scores is about a tenth of this
+# size.
 MAX_RESPONSE_BYTES = 2**20
 _TIMEOUT_SECONDS = 60
 _UNAVAILABLE = 503

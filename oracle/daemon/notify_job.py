@@ -55,7 +55,8 @@ def open_notify_job(
         head = None if ingest.heads is None else ingest.heads.latest.number
         if is_daemon:
             collect_health()
-        # Empty facts, because metrics already count the deliveries and no log line is needed.
+        # The facts are empty, because metrics already count the deliveries and no log line is
+        # needed.
         return {} if notifier.run_once(head, BACKGROUND_SECONDS if is_daemon else None) else None
 
     return Job("notify", _TICK_SECONDS, tick)
@@ -71,7 +72,7 @@ def open_subscriber_deliveries(records: Records) -> SubscriberDeliveries | None:
     if terms is None:
         return None
     if terms.mail_url is not None:
-        # Checks the URL at startup. The address is a placeholder; no mail is sent to it.
+        # This checks the URL at startup. The address is a placeholder; no mail is sent to it.
         AppriseTarget("subscriptions.mail_url", NoticeFilter(), terms.mail_url, "a@example.org")
     return SubscriberDeliveries(terms, records.store, unix_seconds)
 

@@ -85,8 +85,8 @@ def update_previews(
         )
         in_force = get_rules_in_force(uow.rounds.get_contract_settings().rules_changes)
     if in_force is None or in_force.rules_hash == compute_rules_hash(config, reader):
-        # If the daemon is about to switch to the rules in force, it still needs the state in these
-        # files.
+        # No file is deleted while the daemon is about to switch to the rules in force, because it
+        # still needs the state in these files.
         stage.delete_other_shadow_files(
             [records.rules, *(other_set.rules for other_set in other_rules)]
         )
@@ -189,7 +189,7 @@ def _exit_on_stdin_eof() -> None:
 
     This is safe at any point, because files are replaced atomically.
     """
-    # Not `sys.stdin`, because its lock would get in the way of the interpreter at exit.
+    # `sys.stdin` is not used, because its lock would get in the way of the interpreter at exit.
     while os.read(0, 1):
         continue
     os._exit(1)
@@ -231,7 +231,7 @@ class PreviewJob:
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.terminate()
-            # Closes the pipe and waits until the worker has ended.
+            # Leaving the block closes the pipe and waits until the worker has ended.
             worker.communicate()
 
     def _store_notices(self, other_rules: list[OtherRules]) -> None:

@@ -52,7 +52,7 @@ from oracle.telemetry.logger import get_logger
 
 # The command that appears in the name of the lease holder.
 RUN_COMMAND = "qos-oracle run"
-# How often, in seconds, a standby tries to acquire the lease.
+# Interval, in seconds, at which a standby tries to acquire the lease.
 STANDBY_SECONDS = 2.0
 
 T = TypeVar("T")

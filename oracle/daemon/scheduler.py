@@ -24,8 +24,8 @@ from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 from oracle.telemetry.tracing import start_span
 
-# How long a tick may continue after a stop. Then it is abandoned in the middle of a network call,
-# at a point where no transaction is open.
+# Time, in seconds, for which a tick may continue after a stop. The tick is then abandoned in the
+# middle of a network call, where no transaction is open.
 STOP_WAIT_SECONDS = 3.0
 # A job counts as silent after this many missed ticks, but not before this many seconds have
 # passed.
@@ -34,7 +34,8 @@ MIN_SILENCE_SECONDS = 60.0
 # The worker counts as stuck if its tick makes no progress for this long, which is longer than a
 # tick in which every endpoint hangs. The process then releases the lease and ends.
 STUCK_SECONDS = 180.0
-# How long a job of `run --once` may wait for its endpoints in total without making progress.
+# Total time, in seconds, for which a job of `run --once` may wait for its endpoints without making
+# progress.
 _MAX_PATIENCE_SECONDS = 300.0
 # The longest single wait, in seconds; between waits, the lease is renewed and other jobs run.
 _MAX_WAIT_SECONDS = 5.0
@@ -212,9 +213,9 @@ def run_jobs(
 
     liveness.start_monitoring_jobs(jobs)
     for metered_job in jobs:
-        # Creates the metric at zero, so that alerts detect the first failure.
+        # The metric starts at zero, so that alerts detect the first failure.
         metrics.STEP_FAILURES.labels(metered_job.name)
-    # A daemon thread, so that a hanging network call never delays the exit.
+    # The worker is a daemon thread, so that a hanging network call never delays the exit.
     worker = threading.Thread(target=run_worker, name="worker", daemon=True)
     waker.attach_timetable(timetable)
     worker.start()

@@ -49,7 +49,7 @@ from oracle.txmgr.client.fee_quote import SendLimits
 from oracle.txmgr.client.l1_fees import L1Fee
 from oracle.txmgr.context import AccountContext, SendSettings, TransmitterRank
 
-# The maximum number of task starts per batch, which endpoints accept.
+# Maximum number of task starts per batch. Endpoints accept batches of this size.
 _MAX_BATCH_STARTS = 100
 _RULES_HASH_HINT = (
     "rulesHash is computed from [rules], network.profile and oracle.period_seconds, "
@@ -391,7 +391,7 @@ def open_dispatch_context(
     config = index.config
     account = open_dispatch_account(config, index.chain, open_key)
     account_context = _build_account_context(index, account, epoch, clock)
-    # No limit on calls in flight here, because the dispatch planner applies its own.
+    # There is no limit on calls in flight here, because the dispatch planner applies its own.
     send_settings = replace(account_context.send_settings, max_in_flight=None)
     account_context = replace(
         account_context,
@@ -449,8 +449,8 @@ def _build_account_context(
             max_attempts=limits.max_attempts,
             max_in_flight=limits.max_in_flight,
             l1_fee=L1Fee(limits.l1_fee),
-            # At most half of a report's lifetime. With a longer margin, no report would be signed
-            # any more after a week of high fees.
+            # The margin is at most half of a report's lifetime. With a longer margin, no report
+            # would be signed any more after a week of high fees.
             max_margin_seconds=index.report_settings.ttl_seconds // 2,
         ),
     )

@@ -48,7 +48,7 @@ class SendingJobs:
     health: DaemonHealth
     unsure_reason: Callable[[], str | None]
     is_one_shot: bool = False
-    # Whether the accounts' nonces are known to match the chain; nothing is sent before that.
+    # True once the accounts' nonces are known to match the chain. Nothing is sent before that.
     is_reconciled: bool = False
 
     def advance_reports(self) -> TickFacts:

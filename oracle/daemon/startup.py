@@ -74,7 +74,7 @@ def serve_listeners(process: DaemonProcess, index: Index | None) -> Iterator[dic
     Raises:
         InputError: a port is in use, or a certificate cannot be used.
     """
-    # Imported here, because `run --once` serves nothing and starts faster without them.
+    # The imports are local, because `run --once` serves nothing and starts faster without them.
     from oracle.daemon.web.health_app import create_health_app  # noqa: PLC0415
     from oracle.daemon.web.http_server import serve_app  # noqa: PLC0415
     from oracle.daemon.web.statements_app import create_statements_app  # noqa: PLC0415
@@ -227,7 +227,8 @@ def open_read_api(
 
 def _preload_ranking(source: ApiSource) -> None:
     """Rank all nodes before the first request, because this takes a second for 100,000 nodes."""
-    # Ignore errors: if the index is unreadable, the first requests will return the error.
+    # Errors are ignored here, because the first requests return the error if the index is
+    # unreadable.
     with suppress(OracleError), open_snapshot(source) as snapshot:
         snapshot.get_ranking().count_members_with_qos(0)
 

@@ -22,11 +22,11 @@ from oracle.rpc.background import run_in_background
 
 # A command ended by a signal exits with this number plus the signal's number.
 SIGNAL_EXIT_BASE = 128
-# This long after the first signal, the process is killed even if it still waits for an endpoint, a
-# database or a disk. systemd (ops/systemd) and Docker kill it after ten seconds.
+# The process is killed this many seconds after the first signal, even if it still waits for an
+# endpoint, a database or a disk. systemd (ops/systemd) and Docker kill it after ten seconds.
 STOP_SECONDS = 8.0
 
-# Ends the thread that reads signals. No signal has this number.
+# This number ends the thread that reads signals. No signal has this number.
 _STOP_LISTENING = 0
 
 

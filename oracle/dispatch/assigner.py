@@ -93,8 +93,8 @@ class FollowerCache:
         return _FollowerState(self._policy.create_follower())
 
 
-# Two bookmarks: the fingerprint of the settings with which nodes are drawn, and the last block
-# whose draws are stored.
+# The first bookmark holds the fingerprint of the settings with which nodes are drawn. The second
+# holds the last block whose draws are stored.
 _SETTINGS_BOOKMARK = "dispatch_settings"
 _THROUGH_BOOKMARK = "dispatch_through"
 
@@ -144,7 +144,8 @@ class DrawHook(BlockHook):
         self._drawer = None if settings is None else BlockDrawer(settings)
         policy = None if settings is None else settings.pocket_policy
         self._follower_cache = None if policy is None else FollowerCache(policy, reader)
-        # The tasks changed since the last draw; only filled while the drawer tracks waiting tasks.
+        # Tasks that changed since the last draw. They are collected only while the drawer tracks
+        # waiting tasks.
         self._changed_by_key: dict[TaskKey, Task] = {}
         self.first_block = None if settings is None else settings.start_block
 

@@ -21,13 +21,12 @@ from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import StepResult, format_name_counts
 
 SETTLED_REASON = "overtaken(the contest is settled already)"
-# The last block that was searched for contested groups.
+# Bookmark of the last block that was searched for contested groups.
 _SCANNED_BOOKMARK = "contests_scanned"
 _PRIORITY = 275
 # The percentage of the budget reserved for starting tasks that others pay for.
 _RESERVE_PERCENT = 50
-# The maximum number of groups, or of open contests, per step; each needs a request to the
-# contract.
+# Maximum number of groups, and of open contests, per step. Each needs a request to the contract.
 _MAX_PER_STEP = 20
 _RETRY_SECONDS = 60
 # If a group closed longer ago than this, its contest is left to the owners of the stakes.

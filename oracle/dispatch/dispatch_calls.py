@@ -51,12 +51,12 @@ from oracle.txmgr.context import AccountContext, StepResult, format_name_counts
 from oracle.txmgr.deferral import find_held_subjects
 
 STARTS = frozenset({START_TASK, START_GROUP})
-# Why a call of the dispatcher is superseded.
+# The reason stored when a call of the dispatcher is superseded.
 NOT_PLANNED_REASON = (
     "overtaken(the draw, the place in the queue, or the want of a model is no longer so)"
 )
-# Lower numbers are sent first: starts, then drops from the queue, then queue notices, and last
-# downloads for later tasks.
+# Lower numbers are sent first. The order is starts, drops from the queue, queue notices, and
+# finally downloads for later tasks.
 _START_PRIORITY, _DROP_PRIORITY, _QUEUE_PRIORITY, _DOWNLOAD_PRIORITY = 100, 150, 200, 250
 # A final seed block more than this many blocks below the head is not checked, because the contract
 # may no longer be able to read its hash.

@@ -30,7 +30,7 @@ from oracle.txmgr.deferral import find_held_subjects
 # Lower numbers are sent first, so starts of drawn tasks and queue updates precede these calls, and
 # system tasks are ended before new ones are started.
 _END_PRIORITY, _PROBE_PRIORITY = 250, 300
-# How many earlier windows the dispatcher looks back for system tasks that it must end.
+# Number of earlier windows in which the dispatcher looks for system tasks that it must end.
 _WINDOWS_BACK = 1
 
 

@@ -152,7 +152,7 @@ class BlockDrawer:
         """Create a drawer; with `explains`, every draw lists its candidates and their weights."""
         self.settings = settings
         self.explains = explains
-        # Computed once, because it is read at every change of a node.
+        # The value is computed once, because it is read at every change of a node.
         self._has_memory = settings.pocket_policy is not None
         self._legacy_policy = settings.legacy_policy
         self.reset()

@@ -28,7 +28,7 @@ from oracle.store.outbox.records import (
 from oracle.txmgr.call_registry import Decision
 from oracle.txmgr.client.preflight import PreflightResult
 
-# Why a call about a system task is superseded.
+# The reason stored when a call about a system task is superseded.
 NOT_DUE_REASON = "overtaken(the system task, or its end, is no longer wanted)"
 # The percentage of the budget reserved for starting tasks that others pay for.
 _RESERVE_PERCENT = 50

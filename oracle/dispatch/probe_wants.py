@@ -43,7 +43,7 @@ from oracle.store.outbox.records import (
 from oracle.systems.crynux.requirements import find_unavailability_reason
 from oracle.systems.probing import Probe, ProbeWindow, is_idle_in_window, select_due_probes
 
-# Its value has the form "window seconds block hash".
+# The value of the bookmark has the form "window seconds block hash".
 _WINDOW_BOOKMARK = "probe_window"
 # If a daemon missed more than this many blocks since the start of a window, it creates no system
 # tasks until the next window.

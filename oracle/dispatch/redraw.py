@@ -20,7 +20,7 @@ from oracle.systems.assignment import TaskDraw
 from oracle.systems.pocket.pocket_policy import PocketFollower
 from oracle.systems.task_queue import is_waiting
 
-# Headers per request.
+# Number of headers per request.
 _HEADER_BATCH = 128
 
 

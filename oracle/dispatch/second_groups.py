@@ -50,17 +50,18 @@ from oracle.systems.crynux.requirements import (
 from oracle.txmgr.context import StepResult, format_name_counts
 from oracle.txmgr.deferral import find_held_subjects
 
-# Why a call is superseded if its contest is over or another account ordered the second group.
+# The reason stored when a call is superseded because its contest is over or another account
+# ordered the second group.
 NOT_OPEN_REASON = "overtaken(the contest is over, or has its second group)"
 # A call that could not be sent within this many blocks is replaced by one with newly drawn nodes.
 MAX_DRAW_AGE_BLOCKS = 32
 _END_PRIORITY, _START_PRIORITY = 251, 252
 _DAY_SECONDS = 86_400
-# The tasks of a second group end within this many days: the window takes one day, and the longest
-# timeout another; the rest is margin.
+# The tasks of a second group end within this many days. The window takes one day and the longest
+# timeout another day; the rest is margin.
 _DAYS_BACK = 4
 _UNSENT_STATES = frozenset({*FAILED_STATES, IntentState.CANCELLED})
-# Why a call that waits for the end of the window is superseded.
+# The reason stored when a call that waits for the end of the window is superseded.
 DECIDED_REASON = (
     "overtaken(the second group has decided, and the contest is settled by its verdict)"
 )

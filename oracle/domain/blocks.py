@@ -15,7 +15,7 @@ class Position(NamedTuple):
 
     block: int
     tx: int
-    # -1 for the event of a call itself, so that it precedes the logs of the call.
+    # The event of a call itself has index -1, so that it precedes the logs of the call.
     log: int
     sub: int = 0
 

@@ -6,9 +6,9 @@ is ever converted.
 
 from typing import NewType
 
-# 20 bytes.
+# An address has 20 bytes.
 Address = NewType("Address", str)
-# 32 bytes each.
+# These identifiers have 32 bytes each.
 Hash = NewType("Hash", str)
 TaskKey = NewType("TaskKey", str)
 GroupKey = NewType("GroupKey", str)

@@ -110,7 +110,7 @@ class EndTotals:
     def __init__(self) -> None:
         self.ends = self.timeouts = self.failed_nodes = self.healthy_nodes = 0
         self.pair_by_node: dict[Address, list[int]] = {}
-        # None if the maximum must be recomputed, because a node that had it lost an end.
+        # The maximum is None if it must be recomputed, because a node that had it lost an end.
         self._max_ends: int | None = 0
 
     @property
@@ -154,7 +154,8 @@ class EndWindow:
     def __init__(self) -> None:
         self.all_ends = EndTotals()
         self.ends_by_creator: dict[Address | None, EndTotals] = {}
-        # By node: the creators with a timeout there, and the number of creators with an answer.
+        # For each node, the creators with a timeout there, and the number of creators with an
+        # answer.
         self._failed_creators: dict[Address, set[Address | None]] = {}
         self._answered_creators: dict[Address, int] = {}
 

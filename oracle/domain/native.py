@@ -20,7 +20,8 @@ Columns = tuple[
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 
-# Addresses; first topics; and (address, topic) pairs, those with the first address first.
+# The addresses, the first topics, and the (address, topic) pairs. Pairs with the first address
+# come first.
 NativeFilter: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]
 # The log class, the index of each source, and the lists to which logs and rows are appended.
 NativeTarget: TypeAlias = tuple[type, dict[Any, int], list[Any], list[Any]]

@@ -81,7 +81,7 @@ class Node:
     seat: int
     membership: Membership
     paused: bool
-    # How many tasks the node is running. Above 1 only within a transaction
+    # Number of tasks that the node is running. It exceeds 1 only within a transaction
     # (docs/reference/events-and-jsonl.md#what-is-legal).
     running: int
     stake: int | None
@@ -96,10 +96,10 @@ class Node:
     scored: int
     base: int
     since: int
-    # Whether the node is excluded; only stored for rules with two thresholds.
+    # True if the node is excluded. The value is stored only for rules with two thresholds.
     excluded: bool
     prior: int | None
-    # How many of the rules' `restarts` have been applied to this pool (relay only).
+    # Number of the rules' `restarts` that have been applied to this pool (relay only).
     restarts: int
     kickout_due_since: Position | None
     kickout_due_time: int | None
@@ -116,8 +116,8 @@ class Node:
     downloads: tuple[DownloadRequest, ...] = ()
 
 
-# Copying by position takes a fifth of the time of `dataclasses.replace`. The fold keeps a copy of
-# every row that a block changes, so this matters.
+# Copying by position takes a fifth of the time of `dataclasses.replace`. This matters because the
+# fold keeps a copy of every row that a block changes.
 _get_node_values = attrgetter(*(field.name for field in fields(Node)))
 
 

@@ -33,7 +33,7 @@ from oracle.store.outbox.records import (
 from oracle.txmgr.context import StepResult, merge_results
 from oracle.txmgr.deferral import find_held_subjects
 
-# Lower numbers are sent first: reports and kickouts precede the calls of the hot set.
+# Lower numbers are sent first, so reports and kickouts precede the calls of the hot set.
 PRIORITY = 300
 # Only a few calls are planned per step, because a new round invalidates calls not yet sent.
 _MAX_CALLS_PER_STEP = 16
@@ -42,7 +42,7 @@ _MAX_CALLS_PER_STEP = 16
 _MAX_RUN_WORDS = 64
 # Binding this many nodes in one call costs up to 0.7 million gas.
 _MAX_NODES_PER_CALL = 16
-# How many seats are read from the contract per batch and per step.
+# Number of seats that are read from the contract per batch and per step.
 _SEATS_PER_BATCH, _SEATS_PER_STEP = 100, 1_000
 # The maximum number of calls for the same words or seats in a round. Several may be needed,
 # because a reorg may remove a mined call.
@@ -262,7 +262,8 @@ def _enqueue_calls(
     with context.account_context.write_transaction() as uow:
         intents = uow.outbox.intents
         held = find_held_subjects(uow, account)
-        # Skip calls that are mined: the endpoint may have been read at a block below theirs.
+        # Mined calls are skipped, because the contract may have been read at a block before
+        # theirs.
         mined = {
             (intent.request.kind, intent.request.subject, intent.request.round)
             for intent in intents.list_in_states(account, [IntentState.MINED])

@@ -36,9 +36,10 @@ from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry.indexer_metrics import WITNESSED_WINDOWS
 
-# The fault of an endpoint that its own headers prove wrong, without any other endpoint.
+# The fault of an endpoint that is proven wrong by its own headers alone.
 _INCONSISTENT_HEADERS = "its own headers do not link or do not match their hashes"
-# A stored fact of the chain, not of an endpoint: why no further block becomes final.
+# Name of a stored fact of the chain, not of an endpoint. Its value is the reason why no further
+# block becomes final.
 _UNCONFIRMED_FACT = "unconfirmed"
 
 

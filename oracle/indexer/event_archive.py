@@ -20,7 +20,7 @@ class EventArchive:
     reader: EventReader
     rules: Rules
     max_logs: int | None = None
-    # None if objections are not indexed.
+    # The terms are None if objections are not indexed.
     objection_terms: ObjectionTerms | None = None
 
     @property

@@ -27,7 +27,8 @@ STOPPING_KINDS = frozenset({WENT_BACK, GAP})
 # prevent publishing.
 HOLDING_KINDS = frozenset({LATE, CHANGED, VANISHED, DISAGREE}) | STOPPING_KINDS
 
-# From 2026-08-06 to 2026-08-11 the relay reported every later abort reason as a timeout.
+# From 2026-08-06 to 2026-08-11 the relay reported every abort reason above 4 as reason 1
+# (timeout).
 _ABORT_REASONS = ('"abort_reason":1', *(f'"abort_reason":{number}' for number in range(5, 11)))
 
 

@@ -30,8 +30,8 @@ from oracle.indexer.feed_faults import (
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.raw.feed_repository import FeedCursor
 
-# How many rows one transaction settles; the rest is left to the next. Must be lower than the
-# number of rows that the repository returns at once.
+# Maximum number of rows that one transaction settles; the next one settles the rest. It must be
+# lower than the number of rows that the repository returns at once.
 MAX_SETTLED_ROWS = 10_000
 
 
@@ -244,7 +244,7 @@ def _get_row_time(row: FeedRow, witnessed_by_id: Mapping[int, tuple[Hash, int]])
     return witnessed_time if witnessed_hash == row.hash else row.seen_to
 
 
-# How many of the newest settled rows are requested again.
+# Number of the newest settled rows that are requested again.
 REREAD_ROWS = 5_000
 
 

@@ -39,8 +39,8 @@ MAX_CACHED_NODES = 200_000
 Key = TypeVar("Key")
 Row = TypeVar("Row")
 
-# Called when the folder pauses after a block. The unit of work and the contract state are then
-# exactly as of this block.
+# The folder calls this when it pauses after a block. The unit of work and the contract state are
+# then exactly as of this block.
 StopCallback = Callable[[UnitOfWork, ContractState, BlockRef], None]
 
 

@@ -42,10 +42,11 @@ from oracle.rpc.rpc_errors import RpcError
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# How long a window should take; after it, other jobs run (docs/explanation/daemon.md#short-jobs).
+# Target duration of a window, in seconds. After a window, other jobs run
+# (docs/explanation/daemon.md#short-jobs).
 TARGET_WINDOW_SECONDS = 1.0
-# Older heads are requested again, even far below the head, because other jobs such as publishing
-# and confirming depend on them.
+# Maximum age of the heads, in seconds. Older heads are requested again, even far below the head,
+# because other jobs such as publishing and confirming depend on them.
 _MAX_HEADS_AGE_SECONDS = 2.0
 # More blocks than any chain produces in a day; effectively no limit.
 _UNLIMITED_BLOCKS = 1 << 20
@@ -62,10 +63,11 @@ class IngestState:
     clock: Callable[[], float] = time.monotonic
     heads: Heads | None = None
     claimed_heads: Heads | None = None
-    # Whether the safe block must be confirmed as well, because reports are based on it.
+    # True if the safe block must be confirmed as well, because reports are based on it.
     confirms_safe: bool = False
-    # Since when no second provider has confirmed blocks, or None. Until one does, no block becomes
-    # final, and all blocks are read as at the head, with headers and undo data.
+    # The time since which no second provider has confirmed blocks, or None. Until a provider
+    # confirms them, no block becomes final, and all blocks are read with headers and undo data,
+    # like those at the head.
     unconfirmed_since: float | None = None
     # The highest final block, if a second provider's head is too low to confirm the claimed one;
     # else None.
@@ -74,7 +76,7 @@ class IngestState:
     _last_claimed_heads: Heads | None = None
     max_blocks: int = field(default=_UNLIMITED_BLOCKS)
     fork_watch: ForkWatch = field(default_factory=ForkWatch)
-    # How far a feed lets the chain be read, or None to read up to the head.
+    # The feed's limit on how far the chain is read, or None to read up to the head.
     head_limit: FeedHeadLimit | None = None
     _heads_fetched_at: float = 0.0
 

@@ -70,8 +70,8 @@ def make_next_snapshot(
         log_count += uow.logs.count_between(first_block, block)
         packed_state = pack_state(state, _find_first_kept_block(uow, block))
     with rebuild_options.transaction(archive.store) as uow:
-        # If rows were repaired or rewound meanwhile, the snapshot may be wrong. The next tick
-        # repeats it.
+        # If rows were repaired or rewound meanwhile, the snapshot may be wrong, so the next tick
+        # builds it again.
         if uow.bookmarks.get_rewrite_count() != rewrite_count:
             return None
         snapshot = StateSnapshot(block, log_count, packed_state)

@@ -10,7 +10,7 @@ import msgspec
 from oracle.indexer.provenance import get_refold_count
 from oracle.store.database import UnitOfWork
 
-# The bookmark of the newest comparison, and how many rows it lists at most.
+# Bookmark of the newest comparison, and maximum number of rows that it lists.
 _SAMPLE_KEY = "state_sample"
 _MAX_LISTED_ROWS = 5
 

@@ -15,7 +15,7 @@ from oracle.domain.logs import Log
 from oracle.indexer.feed_events import merge_feed_events
 from oracle.store.database import UnitOfWork
 
-# Logs per batch; bounds the memory use.
+# Number of logs per batch, which bounds the memory use.
 LOGS_AT_ONCE = 5_000
 
 

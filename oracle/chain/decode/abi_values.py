@@ -17,7 +17,7 @@ class MalformedError(ValueError):
     """The bytes do not match the ABI; the message gives the reason."""
 
 
-# (bytes, offset of the value) -> (value, offset after it).
+# Takes the bytes and the offset of a value. Returns the value and the offset after it.
 TailReader = Callable[[bytes, int], tuple[object, int]]
 
 
@@ -52,7 +52,8 @@ def read_string(raw: bytes, offset: int) -> tuple[str, int]:
     return decode_string(value), end
 
 
-# Marks strings that are not valid UTF-8. Valid text that starts with this prefix is escaped too.
+# This prefix marks strings that are not valid UTF-8. Valid text that starts with it is escaped
+# too.
 _INVALID_TEXT_PREFIX = "\ufffd0x"
 
 

@@ -18,8 +18,8 @@ from oracle.chain.decode.abi_values import (
     find_word_layout,
 )
 
-# A small input could decode to a very large value, because many offsets may point to the same
-# data.
+# Maximum size of the decoded values. A small input could decode to a very large value, because
+# many offsets may point to the same data.
 MAX_DECODED_BYTES = 4 * 1024 * 1024
 
 # Decodes the bytes after the selector into the values, in order.

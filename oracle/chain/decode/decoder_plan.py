@@ -115,7 +115,7 @@ class DataLayout:
     value_format: str = ">"
     offset_format: str = ">"
     size: int = 0
-    # The bits of all words that must be zero; the first word is the most significant.
+    # Mask of the bits that must be zero, over all words. The first word is the most significant.
     unused_mask: int = 0
     tails: list[TailReader] = field(default_factory=list)
     value_by_input: dict[str, TypedValue] = field(default_factory=dict)

@@ -152,8 +152,8 @@ def _reject_all_types(_typed_value: TypedValue) -> None:
     return None
 
 
-# A function that returns the getter for a contract argument, or None if the argument's type does
-# not fit the field; and a description of the expected type.
+# The function returns the getter for a contract argument, or None if the argument's type does not
+# fit the field. The text describes the expected type.
 _FieldFit: TypeAlias = tuple[Callable[[TypedValue], Getter | None], str]
 _NUMBER = "an unsigned number"
 _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
@@ -169,7 +169,8 @@ _FIT_BY_FIELD_KIND: Mapping[FieldKind, _FieldFit] = {
     kinds.PLACE: (_find_round_position_getter, _NUMBER),
     kinds.VERSION: (_find_version_getter, "three unsigned numbers"),
 }
-# No argument type fits boolean fields, or enumeration fields without an enum of the profile.
+# Boolean fields, and enumeration fields for which the profile has no enum, accept no argument
+# type.
 _NO_FIT: _FieldFit = (_reject_all_types, "a constant, or an argument with an enum")
 
 

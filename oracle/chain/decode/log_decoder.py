@@ -93,7 +93,7 @@ def build_struct_reader(
 # it is already split, and the number of events already read from it.
 RecordReader: TypeAlias = Callable[..., Any]
 
-# A mapping cannot fill these fields: they come from the log itself.
+# A mapping cannot fill these fields, because their values come from the log itself.
 POSITION_FIELDS = ("at", "time", "time_ms")
 
 

@@ -89,7 +89,7 @@ _OBJECTION_INPUTS = {
     "seq": "seq",
     "text": "words",
 }
-# These events have a single input, a struct of this type.
+# Each of these events has a single input, a struct of the given type.
 LIMITS_EVENTS: Mapping[type[ContractEvent], type] = {
     LimitsSet: RootsLimits,
     KickLimitsSet: ContractKickLimits,

@@ -20,7 +20,7 @@ from oracle.domain.ids import Address
 from oracle.errors import TransientError
 from oracle.rpc.transport import BoundedHttp, redact_url
 
-# The maximum number of pages per poll; the next poll reads the rest.
+# Maximum number of pages per poll. The next poll reads the rest.
 MAX_PAGES = 20
 
 

@@ -19,18 +19,18 @@ from oracle.chain.feed.relay_rows import GROUP_TIMEOUT, INCORRECT, parse_abort_r
 from oracle.domain.feed_rows import SAME_TRANSACTION_SECONDS, FeedRow
 from oracle.domain.ids import GroupKey
 
-# The maximum gap between the ids of rows that one transaction writes. Concurrent transactions take
-# ids in between.
+# Maximum gap between the ids of rows that one transaction writes. Gaps occur because concurrent
+# transactions take the ids in between.
 MAX_ID_GAP = 8
-# To assign a row to a group, only rows within this many ids of it are considered.
+# A row is assigned to a group by looking only at rows within this many ids of it.
 CONTEXT_IDS = 8 * MAX_ID_GAP
 GROUP_SIZE = 3
 _PAIR_SIZE = 2
 _ERROR_STATUS = 3
 _ANSWERED_STATUSES = (3, 4)
 _NODE_EXIT_KINDS = ("NodeQuit", "NodeKickedOut", "NodeSlashed")
-# The perceptual hashes of images of one prompt differ by a few bits between GPUs; text results are
-# identical.
+# Between GPUs, text results of one prompt are identical, but the perceptual hashes of its images
+# differ by a few bits. Images count as different from `_MIN_DIFFERENT_BITS` bits on.
 _IMAGE_HASH_BYTES = 8
 _MIN_DIFFERENT_BITS = 5
 
@@ -156,8 +156,8 @@ def _find_majority_groups(
         ]
         for refund in refunds
     }
-    # A refund is unambiguous only if exactly one winner fits. An invalid result may lack a group
-    # here.
+    # Every refund has a winner, so a refund is ambiguous unless exactly one winner fits. An
+    # invalid result, in contrast, may have no group.
     result.ambiguous.extend(
         row for row, candidates in winners_by_refund.items() if len(candidates) != 1
     )

@@ -50,16 +50,18 @@ __all__ = [
 _FORCED_EXIT_KINDS = ("NodeKickedOut", "NodeSlashed")
 _SCORED_KINDS = ("TaskValidated", "TaskEndGroupRefund", "TaskEndInvalidated", "TaskEndAborted")
 _PLACEHOLDER_POSITION = Position(0, -1, 0, 0)
-# A group's members may have ended up to this many ids before its first row.
+# Members of a group may have ended before the group's first row, but at most this many ids
+# earlier.
 SEARCH_IDS = 2_000
-# The maximum distance between the ids of the start rows of one group: up to the first value a
-# member is derived, up to the second it is only possible.
+# Maximum distances between the ids of the start rows of one group. A task within the first
+# distance is derived as a member. Up to the second distance, it is only a possible member.
 _MAX_DERIVED_DISTANCE, _MAX_POSSIBLE_DISTANCE = 24, 240
 # A candidate is uncertain if another task lies within this multiple of the candidate's distance.
 _RIVAL_FACTOR = 3
-# The maximum distance from the row that cancels a queued member to the start rows of the others.
+# Maximum distance between the row that cancels a queued member and the start rows of the other
+# members.
 _MAX_QUEUED_IDS = 100
-# A task aborted for one of these reasons is never a silent member: it belongs to no group, ends
+# A task aborted for one of these reasons is never a silent member. It belongs to no group, it ends
 # with or after its group, or its group is rejected.
 _NON_SILENT_REASONS = frozenset({INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CREATOR_TIMEOUT})
 
@@ -329,7 +331,7 @@ def _collect_candidate_end_rows(
     """
     timeout_candidates = list[tuple[int, int, FeedRow]]()
     has_inconclusive = False
-    # None if no row names the creator of the group's tasks.
+    # The creator is None if no row names the creator of the group's tasks.
     own_abort_rows = [row for row in group.rows if row.kind == "TaskEndAborted"]
     creator = parse_abort_row(own_abort_rows[0])[2] if own_abort_rows else None
     for end in slice_rows_by_id(abort_rows, group.first_id - SEARCH_IDS, group.first_id - 1):

@@ -32,7 +32,8 @@ from oracle.domain.events.network_events import (
 from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, TaskKey
 
-# Part of the rules id. Increment the number if the same rows decode into different events.
+# This text is part of the rules id. Increment its number if the same rows decode into different
+# events.
 DECODER_IDENTITY = "crynux-relay 2"
 
 TIMEOUT, INCORRECT, GROUP_TIMEOUT, ERROR_REPORTED, CANCELLED = 1, 3, 5, 6, 7

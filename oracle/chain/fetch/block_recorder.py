@@ -44,8 +44,8 @@ def fetch_fixture_lines(endpoint: Endpoint, window: BlockWindow) -> list[Line]:
         transactions = block_response.pop("transactions", ())
         lines.append({"kind": "block", **block_response})
         if number in blocks_with_rows:
-            # Receipts already contain the status, so transactions get it only if there are no
-            # receipts.
+            # Receipts already contain the status, so transactions get a status only if there are
+            # no receipts.
             has_receipts = any(line["kind"] == "receipt" for line in lines_by_block[number])
             status_of_calls = {} if has_receipts else status_by_tx
             lines += [

@@ -90,7 +90,8 @@ class WindowFetcher:
     reader: EventReader
     query: LogQuery
     verifier: WindowVerifier
-    # Called with an endpoint, the logs it returned, and the proven logs that replaced them.
+    # This is called with an endpoint, the logs it returned, and the proven logs that replaced
+    # them.
     check_repaired_logs: Callable[[Endpoint, Sequence[Log], Sequence[Log]], None]
 
     def fetch_window(self, endpoint: Endpoint, request: WindowRequest) -> BlockWindow:
@@ -202,8 +203,8 @@ class WindowFetcher:
             else MAX_LINKED_BLOCKS
         )
         first_block = request.blocks.first
-        # The range is limited again: when its size was chosen, it may not yet have been known that
-        # all headers are needed.
+        # The range is limited again, because the need for all headers may not have been known when
+        # the size of the range was chosen.
         chain = self._fetch_header_chain(endpoint, request.blocks.take_first(max_blocks))
         last_block = chain[-1].block
         # The headers prove that the other heights have no block, so logs are only requested from

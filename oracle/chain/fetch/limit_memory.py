@@ -11,8 +11,8 @@ from oracle.rpc.endpoints.probe import DAY, CapabilityStore
 from oracle.rpc.pool import EndpointPool
 
 _MAX_BLOCKS_FACT = "max_blocks"
-# Names of stored facts: the log count at which an endpoint silently truncates its response, and
-# whether the endpoint omits logs from responses for ranges.
+# Names of two stored facts about an endpoint. The first is the log count at which the endpoint
+# silently truncates a response. The second says whether it omits logs from responses for ranges.
 MAX_LOGS_FACT, OMITS_LOGS_FACT = "most_logs", "omits_logs"
 
 

@@ -40,7 +40,7 @@ _MAX_TIMEOUTS = 2
 _RETRY_SECONDS = 1.0
 # No block has this hash, so endpoints that detect unknown blocks return an error for it.
 _UNKNOWN_BLOCK_HASH = "0x" + "1234abcd" * 8
-# Returned by endpoints that do not serve logs by block hash.
+# Endpoints that do not serve logs by block hash return these errors.
 _NO_BLOCK_HASH_ERRORS = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
 _TOO_LARGE_ERRORS = {ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT}
 
@@ -112,7 +112,7 @@ class LogQuery:
             raise error
         if max_timeouts <= 0:
             if len(blocks) > 1:
-                # Recorded so that the next tick starts with a smaller range.
+                # The error is recorded so that the next tick starts with a smaller range.
                 endpoint.limits.range_sizer.shrink_after_error(blocks, error)
                 error.retry_after = _RETRY_SECONDS
             raise error
@@ -149,7 +149,8 @@ class LogQuery:
         except RpcError as error:
             if error.kind not in _NO_BLOCK_HASH_ERRORS | _TOO_LARGE_ERRORS:
                 raise
-            # Also None if a block is too large, because the caller can then split the range.
+            # None is also returned if a block is too large, because the caller can then split the
+            # range.
             if error.kind in _NO_BLOCK_HASH_ERRORS:
                 limits.record_hash_query_failure()
             return None

@@ -22,7 +22,8 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
 # The search visits this many heights one by one, then its steps grow exponentially.
 _MAX_SINGLE_STEPS = 16
-# A real chain needs one or two rounds; the limit stops endpoints that make up blocks.
+# Maximum number of rounds. A real chain needs one or two; the limit stops endpoints that make up
+# blocks.
 _MAX_ROUNDS = 64
 
 

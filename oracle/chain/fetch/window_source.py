@@ -47,7 +47,7 @@ from oracle.rpc.endpoints.learned_limits import (
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# The maximum number of passes over all endpoints per window; a later pass may use a smaller range.
+# Maximum number of passes over all endpoints per window. A later pass may use a smaller range.
 _MAX_ROUNDS = 4
 
 

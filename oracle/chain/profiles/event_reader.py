@@ -70,7 +70,7 @@ class EventReader:
         self.profile = profile
         self._by_topic: dict[str, dict[Address, _Route]] = {}
         self._by_selector: dict[Address, dict[str, _Route]] = {}
-        # By address, the name of the contract and the first topics of its events.
+        # The name of each contract and the first topics of its events, by address.
         self.contracts: dict[Address, tuple[str, tuple[str, ...]]] = {}
         for address, contract_name in contract_by_address.items():
             contract = profile.contracts.get(contract_name)

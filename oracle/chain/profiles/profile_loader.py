@@ -36,8 +36,8 @@ _KEYS = {
     *("name", "about", "token", "rounds", "kickouts"),
     *("options", "constants", "enums", "contracts"),
 }
-# These keys are not hashed for the profile's identity as they stand: some only describe, and
-# options, constants and kickouts enter the hash separately.
+# The values of these keys do not enter the hash of the profile's identity directly. Some only
+# describe the profile; options, constants and kickouts enter the hash separately.
 _DESCRIPTIVE_KEYS = {"name", "about", "token", "kickouts", "options", "constants"}
 # The valid values of `kickouts`.
 _AUTOMATIC, _HELD = "automatic", "held"

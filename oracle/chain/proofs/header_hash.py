@@ -31,7 +31,7 @@ class HeaderResponse(msgspec.Struct, rename="camel"):
     extra_data: str
     mix_hash: Hex32
     nonce: str
-    # Added by London, Shanghai, Cancun (three fields) and Prague.
+    # The upgrades London, Shanghai, Cancun (three fields) and Prague added these fields.
     base_fee_per_gas: Quantity | None = None
     withdrawals_root: Hex32 | None = None
     blob_gas_used: Quantity | None = None

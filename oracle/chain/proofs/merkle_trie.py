@@ -13,7 +13,7 @@ from oracle.chain.proofs.keccak import keccak
 from oracle.chain.proofs.rlp import EMPTY_STRING, encode_int, encode_rlp_bytes, encode_rlp_list
 
 EMPTY_ROOT = keccak(EMPTY_STRING)
-# A shorter node is embedded in its parent; others are referenced by hash.
+# A parent embeds nodes that are shorter than this, and references all others by hash.
 _MIN_HASHED_BYTES = 32
 _NIBBLES = "0123456789abcdef"
 

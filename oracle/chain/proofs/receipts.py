@@ -20,7 +20,7 @@ from oracle.rpc.responses import Hex20, Hex32, LogResponse, Quantity
 
 BLOOM_BYTES = 256
 _BIT_INDEX_MASK = BLOOM_BYTES * 8 - 1
-# The same addresses and first topics recur often.
+# Masks are cached because the same addresses and first topics recur often.
 _MAX_CACHED_MASKS = 65_536
 
 
@@ -72,8 +72,8 @@ def format_bloom(bits: int) -> str:
     return f"0x{bits:0512x}"
 
 
-# Legacy, access list, dynamic fee, blob and set-code transactions. Other types have unknown
-# fields.
+# Types of legacy, access list, dynamic fee, blob and set-code transactions. The fields of other
+# types are unknown.
 KNOWN_TYPES = range(5)
 # The RLP list head before a log's topics, indexed by the number of topics.
 _TOPIC_HEADS = [encode_list_head(33 * count).hex() for count in range(5)]
@@ -92,8 +92,8 @@ class ProvenReceipt(msgspec.Struct, gc=False, rename="camel"):
     cumulative_gas_used: Quantity
     logs: list[LogResponse]
     type: Quantity = "0x0"
-    # Exactly one of the two fields is set: before Byzantium, receipts had a state root instead of
-    # a status.
+    # Exactly one of the two fields is set, because receipts had a state root instead of a status
+    # before Byzantium.
     status: Quantity | None = None
     root: Hex32 | None = None
     logs_bloom: str | None = None
@@ -168,7 +168,7 @@ def encode_string_hex(hex_text: str) -> str:
     return _encode_string_head_hex(byte_count) + hex_text[2:]
 
 
-# The same sizes recur often.
+# The result is cached because the same sizes recur often.
 @lru_cache(maxsize=16_384)
 def _encode_list_head_hex(size: int) -> str:
     return encode_list_head(size).hex()
@@ -196,5 +196,5 @@ def encode_receipt_leaf(
     logs_head = _encode_list_head_hex(len(logs_hex) >> 1)
     content_hex = f"{outcome}{gas_hex}{_BLOOM_HEAD}{bloom_hex}{logs_head}{logs_hex}"
     type_prefix = f"{receipt_type:02x}" if receipt_type else ""
-    # Not `bytes.fromhex`, which ignores whitespace.
+    # `bytes.fromhex` is not used, because it ignores whitespace.
     return a2b_hex(f"{type_prefix}{_encode_list_head_hex(len(content_hex) >> 1)}{content_hex}")

@@ -58,7 +58,7 @@ def encode_string_head(size: int) -> bytes:
     return _STRING_HEADS[size] if size < _SHORT_LIMIT else _encode_long_head(_STRING_BASE, size)
 
 
-# Many receipts and nodes have the same length.
+# The result is cached because many receipts and nodes have the same length.
 @lru_cache(maxsize=16_384)
 def _encode_long_head(base: int, size: int) -> bytes:
     size_bytes = size.to_bytes((size.bit_length() + 7) // 8, "big")

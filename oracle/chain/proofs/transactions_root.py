@@ -43,11 +43,11 @@ class SignedTransaction(msgspec.Struct, rename="camel"):
     value: Quantity
     input: str
     sender: Hex20 = msgspec.field(name="from")
-    # None for the system transactions of some chains, which have no signature.
+    # These fields are None for the system transactions of some chains, which have no signature.
     r: Quantity | None = None
     s: Quantity | None = None
     to: Hex20 | None = None
-    # None while the transaction is pending.
+    # These fields are None while the transaction is pending.
     block_hash: Hex32 | None = None
     block_number: Quantity | None = None
     transaction_index: Quantity | None = None

@@ -39,8 +39,8 @@ ENDPOINTS_VARIABLE = "QOS_ORACLE_CHAIN__ENDPOINTS"
 # The timeout for connecting to the scheduler, and the interval between attempts to reconnect.
 _CONNECT_SECONDS, _RECONNECT_SECONDS = 5.0, 30.0
 _CLOSE_SECONDS = 2.0
-# These errors mean that a worker is unusable: it has another version, or lacks a package or
-# endpoint.
+# These errors mean that a worker is unusable, because it has another version or lacks a package or
+# an endpoint.
 _UNUSABLE_WORKER_ERRORS = (InputError, ImportError, AttributeError)
 
 
@@ -62,7 +62,8 @@ class ClusterPool:
         self.worker_count = max(1, workers)
         self._plan_frame = msgspec.msgpack.encode(plan)
         self._scheduler = scheduler
-        # Unique Dask keys, because Dask would return an earlier result for a repeated key.
+        # Each request gets a unique Dask key, because Dask would return an earlier result for a
+        # repeated key.
         self._key_sequence = (f"segment-{secrets.token_hex(4)}-{number}" for number in count())
         self._lock = Lock()
         self._client: Client | None = None

@@ -70,7 +70,8 @@ class SegmentCoordinator:
             try:
                 self.window_source.calibrate()
             except TransientError:
-                # Not raised, because the writer gets the same error when it reads the range.
+                # The error is not raised, because the writer gets the same error when it reads the
+                # range.
                 return False
         return self.window_source.is_calibrated()
 
@@ -129,8 +130,8 @@ class SegmentCoordinator:
             current_facts.get(fact) != requested_value
             for fact, requested_value in request.writer_state.facts[""].items()
         ):
-            # Only facts that the request contained are compared; those learned later do not
-            # matter.
+            # Only facts that the request contained are compared, because those learned later do
+            # not matter.
             raise RefusedSegmentError("facts about the chain changed after the request")
         try:
             window = answer.to_window()
@@ -148,7 +149,8 @@ class SegmentCoordinator:
     ) -> None:
         add_counter_increases(observed.counter_increases)
         self._call_estimate = max(1, observed.calls)
-        # Only the difference is taken, because the estimated calls were reserved with the request.
+        # The estimated calls were already reserved with the request, so only the difference is
+        # taken.
         endpoint.health.rate_limiter.take_tokens(
             observed.calls - self._reserved_calls.pop(request.number, 0)
         )

@@ -30,10 +30,11 @@ from oracle.errors import OracleError, TransientError
 from oracle.telemetry import indexer_metrics, rpc_metrics
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS
 
-# For each counter that increased: its index in CARRIED_COUNTERS, its labels, and the increase.
+# For each counter that increased, its index in CARRIED_COUNTERS, its labels, and the increase.
 CounterIncreases: TypeAlias = tuple[tuple[int, tuple[str, ...], float], ...]
 
-# Request counters are added even if the range was refused; range counters only if it was read.
+# Request counters are added even if the range was refused. Range counters are added only if the
+# range was read.
 _REQUEST_COUNTERS: tuple[Counter, ...] = (rpc_metrics.CALLS, RPC_CALLS, RPC_ERRORS)
 _RANGE_COUNTERS: tuple[Counter, ...] = (
     indexer_metrics.VERIFIED_BLOCKS,

@@ -80,13 +80,14 @@ def _merge_decoded_events(parts: Sequence[DecodedEvents]) -> DecodedEvents:
 DEFAULT_DEPTH = 4
 # The number of requests to queue beyond one per worker.
 _EXTRA_REQUESTS = 2
-# Fewer blocks are read without workers, because starting a worker takes longer than it saves.
+# A range with fewer blocks is read without workers, because starting a worker takes longer than it
+# saves.
 MIN_WORKER_BLOCKS = 2_000
-# After this long a request counts as lost and its worker is terminated.
+# A request that takes longer than this counts as lost, and its worker is terminated.
 _REQUEST_TIMEOUT_SECONDS = 120.0
 # A range is split in two after this many workers died while preparing it.
 _MAX_WORKER_DEATHS = 2
-# Each commit is expensive, so finished windows are joined up to this many logs.
+# Finished windows are joined up to this many logs, because each commit is expensive.
 _MAX_JOINED_LOGS = 12_000
 
 WindowFetch = Callable[[BlockRange], BlockWindow]
@@ -108,10 +109,11 @@ class SegmentQueue:
         self._depth = depth
         self.workers: SegmentWorkers | None = None
         self._pending_ranges: deque[PendingRange] = deque()
-        # The last block of the last returned window; and the range after it, if that range failed.
+        # The last block of the window that was returned last, and the range after it if that range
+        # failed.
         self._last_returned = -1
         self._failed_range: BlockRange | None = None
-        # Whether the use of workers has been logged.
+        # True once the use of workers has been logged.
         self._is_logged = False
 
     def take_window(

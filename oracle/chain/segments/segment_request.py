@@ -53,8 +53,8 @@ class SegmentPlan(msgspec.Struct, frozen=True):
     oracle: str | None
     options: dict[str, Literal]
     identity: str
-    # These fields are as in VerificationPolicy, which also has one for the head; workers prepare
-    # only history.
+    # These fields are as in VerificationPolicy. Its field for the head is missing here, because
+    # workers prepare only history.
     history: int
     receipts: bool
     every_header: bool
@@ -133,7 +133,7 @@ class SegmentRequest(msgspec.Struct, frozen=True):
     level: int | None = None
 
 
-# Windows of logs are far smaller, so a greater length is invalid.
+# A greater length is invalid, because windows of logs are far smaller.
 MAX_FRAME_BYTES = 1 << 30
 _LENGTH_BYTES = 4
 

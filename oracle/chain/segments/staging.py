@@ -32,7 +32,7 @@ class SegmentStage:
     folder: Path
     plan: bytes
     max_bytes: int = _MAX_BYTES
-    # (Last block, file size) by first block.
+    # The last block of each range and its file size, by first block.
     _last_and_size_by_first: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class SegmentStage:
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             temporary_path.write_bytes(content)
-            # No fsync, because the digest reveals a truncated file.
+            # There is no fsync, because the digest reveals a truncated file.
             temporary_path.replace(path)
         except OSError:
             temporary_path.unlink(missing_ok=True)

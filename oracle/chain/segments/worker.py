@@ -53,9 +53,9 @@ from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 from oracle.telemetry.logger import import_structlog_without_rich
 
-# Signatures of calls are sampled too. A worker may rely on the fact that senders are valid,
-# because the fact does not affect the level of a range: an answer that contradicts a signature is
-# refused anyway.
+# A worker also samples signatures of calls and may find that senders are valid. This fact is the
+# only new one that it may rely on, because it does not affect the level of a range. An answer that
+# contradicts a signature is refused anyway.
 _VALID_SENDERS_FACT = {get_feature_fact_name(HeaderFeature.SENDER): "right"}
 
 

@@ -17,8 +17,8 @@ from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY, CapabilityStore
 from oracle.telemetry.indexer_metrics import CALIBRATED, DEMOTED
 from oracle.telemetry.logger import get_logger
 
-# A feature is proven if it is valid in this many blocks with logs, and unsupported if it is
-# invalid in this many and valid in none.
+# A feature is proven once it is valid in this many blocks with logs. It is unsupported if it is
+# invalid in this many blocks and valid in none.
 REQUIRED_SAMPLES = 20
 # An unsupported feature is sampled again after this many seconds.
 RETRY_SECONDS = 3600.0
@@ -26,7 +26,7 @@ RETRY_SECONDS = 3600.0
 _SCAN_SECONDS = 600.0
 # The newest blocks are scanned again after this many seconds if a provider did not answer.
 _UNDECIDED_SCAN_SECONDS = 10.0
-# The suffix of the fact that an unsupported feature was recently sampled again.
+# Suffix of the stored fact which says that an unsupported feature was recently sampled again.
 _RECENTLY_TRIED_SUFFIX = "_tried"
 
 
@@ -41,7 +41,7 @@ class HeaderFeature(StrEnum):
 
 
 for _feature in HeaderFeature:
-    # Creates the metric at zero, so that alerts detect the first increase.
+    # The metric starts at zero, so that alerts detect the first increase.
     DEMOTED.labels(_feature)
 
 
@@ -93,14 +93,15 @@ class Calibration:
 
     clock: Callable[[], float] = time.monotonic
     capability_store: CapabilityStore | None = None
-    # Held while the newest blocks are scanned, so that other threads wait for the result.
+    # The lock is held while the newest blocks are scanned, so that other threads wait for the
+    # result.
     scan_lock: Lock = field(default_factory=Lock, repr=False)
     _state_by_feature: dict[HeaderFeature, _FeatureState] = field(default_factory=dict)
     # Providers that did not answer when the last samples were checked.
     _unanswered_providers: tuple[str, ...] = ()
     # Blocks that an operator accepted although a feature of their header is invalid.
     _accepted_blocks: set[tuple[HeaderFeature, str]] = field(default_factory=set)
-    # The number of times that this process has marked a feature as unsupported.
+    # Number of times that this process has marked a feature as unsupported.
     demotion_count: int = 0
     _scanned_at: float | None = None
     _lock: RLock = field(default_factory=RLock, repr=False)

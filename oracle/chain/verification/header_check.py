@@ -41,7 +41,7 @@ def has_valid_hash(header: FullHeader) -> bool:
     return compute_header_hash(header) == header.block.hash
 
 
-# A placeholder: no list of receipts or transactions has this root.
+# A placeholder that is not the root of any list of receipts or transactions.
 _ZERO_ROOT = "0x" + "00" * 32
 
 
@@ -126,7 +126,8 @@ def are_logs_complete(
     return log_position == len(logs)
 
 
-# Fetches a block's logs from an endpoint other than the named one; None if there is no other.
+# Fetches a block's logs from an endpoint other than the named one, or returns None if there is no
+# other.
 OtherLogFetch = Callable[[str, FullHeader], list[Log] | None]
 
 

@@ -16,7 +16,8 @@ from oracle.rpc.endpoints.endpoint import Endpoint
 from oracle.rpc.pool import EndpointPool
 from oracle.rpc.rpc_errors import RpcError
 
-# How often each log content occurs, of the fields that the receipts root commits to.
+# Number of times that each log content occurs. A log content consists of the fields that the
+# receipts root commits to.
 LogContentCounts = Counter[tuple[str, tuple[str, ...], str]]
 # Fetches one block from an endpoint and returns whether it was fully proven.
 ProvabilityCheck = Callable[[Endpoint, int], bool]
@@ -59,7 +60,7 @@ class MisbehaviourDetector:
     ) -> None:
         """Query contradicting endpoints again after another endpoint returned the window."""
         for error in contradictions:
-            # A bloom mismatch alone proves nothing.
+            # A bloom mismatch alone cannot prove an endpoint wrong.
             if error.feature is not HeaderFeature.BLOOM and error.endpoint != proving_endpoint:
                 self._recheck_contradiction(error, proving_endpoint)
 

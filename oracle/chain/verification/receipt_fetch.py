@@ -23,8 +23,8 @@ from oracle.telemetry.logger import get_logger
 
 # Blocks per batch. The receipts of a full block can take several megabytes.
 _BATCH_BLOCKS = 25
-# After these errors, an endpoint that has never returned block receipts counts as not serving
-# them.
+# After one of these errors, an endpoint counts as not serving block receipts if it has never
+# returned any.
 _NOT_SERVED_ERRORS = {
     ErrorKind.UNSUPPORTED,
     ErrorKind.UNKNOWN,
@@ -32,8 +32,8 @@ _NOT_SERVED_ERRORS = {
     ErrorKind.INVALID,
     ErrorKind.NOT_THERE,
 }
-# After these errors, even an endpoint that has returned block receipts before counts as not
-# serving them: another node behind the same URL may support fewer methods.
+# After one of these errors, an endpoint counts as not serving block receipts even if it has
+# returned some before, because another node behind the same URL may support fewer methods.
 _TEMPORARILY_NOT_SERVED_ERRORS = {ErrorKind.UNSUPPORTED, ErrorKind.UNKNOWN}
 
 Response = TypeVar("Response")

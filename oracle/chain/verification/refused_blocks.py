@@ -12,14 +12,14 @@ import msgspec
 from oracle.domain.ids import Hash
 from oracle.errors import TransientError
 
-# Names of stored facts: the current refusal, and (with a suffix) a block that an operator
-# accepted.
+# Name of the stored fact that holds the current refusal, and prefix of the facts that name blocks
+# which an operator accepted.
 REFUSAL_FACT = "refusal"
 ACCEPTED_PREFIX = "accepted "
-# A value of `check`: endpoints return different blocks at one height.
+# This value of `check` means that endpoints return different blocks at one height.
 BLOCK_HASH_CHECK = "block_hash"
-# A value of `check`: calibration is undecided because a provider does not answer. Any other value
-# is a `HeaderFeature`.
+# This value of `check` means that calibration is undecided because a provider does not answer. All
+# values other than these two are names of a `HeaderFeature`.
 CALIBRATION_CHECK = "calibration"
 
 

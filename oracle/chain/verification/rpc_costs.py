@@ -14,7 +14,7 @@ from oracle.rpc.endpoints.learned_limits import MAX_BLOCKS_WITH_HEADERS, MAX_LIN
 from oracle.rpc.endpoints.probe import Capabilities
 
 _HISTORY_BLOCKS = 1_000
-# The first and the last header, which link a window of history to its neighbours.
+# The first and the last header of a window of history are read to link it to its neighbours.
 _LINK_HEADERS = 2
 
 

@@ -48,7 +48,7 @@ class WindowVerifier:
     calibration: Calibration
     bloom_checker: BloomChecker
     sampler: HeaderSampler
-    # Called with an endpoint that gave a wrong answer and the name of the failed check.
+    # This is called with an endpoint that gave a wrong answer and the name of the failed check.
     report_endpoint: Callable[[Endpoint, str], None]
 
     def get_max_allowed_level(self, max_level: VerificationLevel) -> VerificationLevel:

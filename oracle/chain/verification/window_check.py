@@ -78,7 +78,7 @@ class VerifiedWindow:
     calls_by_block: Mapping[int, Sequence[Call]] | None = None
     logs_by_block: dict[int, list[Log]] = field(init=False)
     level_by_block: dict[int, VerificationLevel] = field(init=False)
-    # Whether proven logs have replaced logs that the endpoint returned.
+    # True if proven logs have replaced logs that the endpoint returned.
     is_repaired: bool = False
     # Blocks whose receipts have proven which calls succeeded.
     blocks_with_call_outcomes: set[int] = field(default_factory=set)

@@ -143,7 +143,7 @@ def _finalize_fixture_file(part_path: Path, path: Path) -> None:
         part_path.replace(path)
         return
     packed_path = path.with_name(f"{path.name}.packed")
-    # No timestamp in the gzip header, so that equal blocks produce equal bytes.
+    # The gzip header has no timestamp, so that equal blocks produce equal bytes.
     with (
         part_path.open("rb") as part_file,
         packed_path.open("wb") as file,

@@ -16,7 +16,8 @@ from oracle.daemon.records import open_records
 from oracle.errors import InputError
 from oracle.resources import format_install_command
 
-# About one day of a chain with a block per second: not too many files, of a few MB each.
+# A folder holds about one day of a chain with a block per second. This keeps the number of files
+# low and each file at a few MB.
 BLOCKS_PER_FOLDER = 100_000
 
 

@@ -156,7 +156,7 @@ def export(  # noqa: PLR0913 - a command line's options are its parameters
                 "--parquet: cannot be combined with --from, --to or --fixture; it resumes at "
                 "the last exported block"
             )
-        # Imported here, because it needs the database, which `replay` does not.
+        # The import is local, because the module needs the database, which `replay` does not need.
         from oracle.cli.inspect.parquet_command import export_parquet  # noqa: PLC0415
 
         export_parquet(config, parquet, recent=recent, dry_run=dry_run, as_json=as_json)

@@ -191,7 +191,8 @@ def print_history(config: ConfigOption = DEFAULT_CONFIG, *, as_json: JsonOption 
 
     A change is listed before its execution if oracle.timelock is set.
     """
-    # Imported here, because they need the database, which the other commands do not.
+    # The imports are local, because the modules need the database, which the other commands do not
+    # need.
     from oracle.daemon.event_readers import open_reader  # noqa: PLC0415
     from oracle.daemon.records import open_folded_records  # noqa: PLC0415
     from oracle.daemon.startup import build_api_source  # noqa: PLC0415

@@ -62,9 +62,10 @@ from oracle.store.outbox.records import Account, Pause, PauseKind
 from oracle.telemetry.outbox_counts import HotSetLag
 from oracle.txmgr.nonce_sync import find_start_refusal_reason
 
-# In seconds; `status` waits only briefly for a response.
+# Timeout in seconds. `status` waits only briefly for a response.
 _TIMEOUT_SECONDS = 3.0
-# The indexer commits about once per second; a shorter time would see one commit or none.
+# Minimum time to watch, in seconds. The indexer commits about once per second, so a shorter time
+# would see at most one commit.
 _MIN_WATCH_SECONDS = 2.0
 _NAME_WIDTH = 14
 

@@ -229,7 +229,8 @@ def _check_stored_data(
             raise InputError(_NOTHING_INDEXED)
         damaged = tuple(find_damaged_spans(uow, cursor.number))
         if damaged or not compare:
-            # The state is not compared: folding damaged rows proves nothing about it.
+            # The state is not compared, because folding damaged rows cannot prove anything about
+            # it.
             return _StoredCheck(damaged, None)
         return _StoredCheck(
             (),

@@ -75,7 +75,7 @@ class _CheckFindings:
     facts: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-    # Whether all faults found so far may be transient.
+    # True if all faults found so far may be transient.
     may_be_transient: bool = True
 
     def run_check(self, name: str, check: Callable[[], str]) -> None:

@@ -297,7 +297,8 @@ def complete_oracle_setup(
     }
     tightest = replace(
         DEFAULT_TIGHTEST,
-        # The contract still accepts a round in every period, so that scores do not become stale.
+        # Even with the tightest limits, the contract accepts a round in every period, so that
+        # scores do not become stale.
         min_interval=settings.period_seconds,
         max_age_seconds=max(DEFAULT_TIGHTEST.max_age_seconds, min_age),
         anchor_window=limit_by_name["anchor_window"],

@@ -35,7 +35,7 @@ def _format_node_share(parts: int) -> str:
     return f"{parts / _SCORE_STEPS:.2%} of the nodes"
 
 
-# How the value of a field is formatted; contracts/roots/core defines what the fields mean.
+# The format of each field's value. The meaning of the fields is defined in contracts/roots/core.
 _FORMATTER_BY_NAME: Mapping[str, Callable[[int], str]] = {
     "kick_below": _format_qos,
     "big_fall": _format_qos,

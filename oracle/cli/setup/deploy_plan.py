@@ -332,8 +332,8 @@ class DeployPlan:
         steps = [f"next: {line}" for line in self._list_role_steps(addresses)]
         if addresses.timelock is not None and self.timelock_delay is not None:
             owner, delay = self.setup.admin, self.timelock_delay
-            # The vetoer itself does not become a canceller: a stolen vetoer key could then cancel
-            # operations forever, even after the vetoer was replaced.
+            # The vetoer itself does not become a canceller. Otherwise, a stolen vetoer key could
+            # cancel operations forever, even after the vetoer was replaced.
             grant = build_grant_canceller_call(addresses.timelock, addresses.oracle)
             steps.append(
                 f"next, so that the vetoer can cancel scheduled calls: {owner} sends "

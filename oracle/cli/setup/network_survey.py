@@ -19,7 +19,8 @@ from oracle.rpc.rpc_errors import ErrorKind, RpcError
 _MEASURED_BLOCKS = 100
 # Without a finality tag, propose what exchanges usually wait on Ethereum, in blocks and seconds.
 _FINALITY_DEPTH, _FINALITY_SECONDS = 64, 768
-# With a finality tag, the `finalized` block decides: it is usually deeper than this.
+# With a finality tag, the depth rarely matters, because the `finalized` block is usually deeper
+# than this.
 _FINALITY_DEPTH_WITH_TAG = 12
 _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.5, 6.0
 

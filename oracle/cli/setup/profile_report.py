@@ -27,8 +27,8 @@ from oracle.queries.text.text_tables import shorten_hash
 
 _GWEI = 10**9
 
-# Pairs of equivalent events: the first takes effect at once, the second when the running task
-# ends.
+# A profile needs only one event of each pair. The events with `Asked` in their name take effect at
+# once or when the running task ends; the others always take effect at once.
 _EQUIVALENT_EVENTS: dict[type[DomainEvent], type[DomainEvent]] = {
     NodePauseAsked: NodePaused,
     NodeQuitAsked: NodeQuit,

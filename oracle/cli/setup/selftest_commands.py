@@ -54,7 +54,7 @@ from oracle.txmgr.client.receipts import fetch_balance
 from oracle.txmgr.context import AccountContext, build_dry_run_context, describe_dry_run
 from oracle.txmgr.nonce_sync import reconcile_nonces
 
-# No task has this key; for calls that every contract rejects.
+# No task has this key, so every contract rejects a call about it.
 _VOID_TASK = TaskKey("0x" + 64 * "0")
 
 _OpenEndpoints = Callable[[], ChainSource]

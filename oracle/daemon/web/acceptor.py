@@ -23,9 +23,10 @@ from oracle.daemon.web.rate_limit import get_client_network
 from oracle.telemetry.service_metrics import RefusalReason
 
 _FIRST_SECONDS = 0.004
-# Seconds to wait before each check of a connection; the last wait (4 s) repeats.
+# Waits before the checks of a connection, in seconds. The last wait (4 s) repeats.
 _WAIT_SECONDS = tuple(_FIRST_SECONDS * 2**exponent for exponent in range(11))
-# The maximum number of connections that one iteration of the loop accepts, and also checks.
+# Maximum number of connections that one iteration of the loop accepts, and maximum number that it
+# checks.
 _MAX_PER_TICK = 64
 # The maximum size of the request line and headers; this module does not read bodies.
 MAX_HEAD_BYTES = 16 * 1024
@@ -36,7 +37,7 @@ _RESOURCE_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.E
 
 T = TypeVar("T")
 
-# Why a connection is closed: too many from its network, or too many in total.
+# A connection is closed because there are too many from its network, or too many in total.
 Surplus = Literal["address", "total"]
 
 
@@ -158,7 +159,7 @@ class PendingConnection:
         self.sock = sock
         self.address = address
         self.head = bytearray()
-        # Whether the connection is still being checked, and how often it has been.
+        # True while the connection is being checked, and the number of checks so far.
         self.is_watched = True
         self.check_count = 0
         self.drop: Callable[[], None] = sock.close

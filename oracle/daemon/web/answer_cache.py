@@ -24,7 +24,7 @@ from oracle.daemon.web.rate_limit import ConcurrencyLimit
 from oracle.queries.answers import AsOf
 from oracle.queries.api.source import ApiSource, open_snapshot
 
-# For responses whose path contains the digest of their bytes.
+# For responses whose path contains the digest of their bytes, which therefore never change.
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 T = TypeVar("T")

@@ -36,13 +36,13 @@ from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _TOO_MANY, _TOO_LARGE, _NO_UPGRADE = 429, 413, 400
-# Closes the connection after a refused request.
+# This header closes the connection after a refused request.
 _CLOSE = {"connection": "close"}
 # The maximum number of digits of `content-length`.
 _MAX_LENGTH_DIGITS = 12
 # A burst may contain as many requests as are permitted in this many seconds.
 _BURST_SECONDS = 5
-# Not rate-limited, so that monitoring always gets a liveness response.
+# These paths are not rate-limited, so that monitoring always gets a liveness response.
 _UNLIMITED_PATHS = frozenset({"/livez"})
 
 
@@ -103,7 +103,7 @@ class RequestLimits:
         return len(length) <= _MAX_LENGTH_DIGITS and int(length) <= self._body_bytes
 
 
-# A HEAD request must not start a stream, because streams never end.
+# Responses of these paths are streams, which never end, so a HEAD request must not start one.
 STREAM_PATHS = frozenset({"/v1/events"})
 
 
@@ -284,12 +284,12 @@ class _HttpConnection(HttpToolsProtocol):
         self._server = server
         self._connection = connection
         self._deadline: asyncio.TimerHandle | None = None
-        # Whether the current deadline is for a response that the client has yet to receive.
+        # True if the current deadline is for a response that the client has yet to receive.
         self._is_sent = False
-        # Requests whose head was received and whose response is not complete.
+        # Number of requests whose head was received and whose response is not complete.
         self._unanswered = 0
-        # Bytes received since the last complete head or part of a body, counted because the parser
-        # buffers them without a limit.
+        # Number of bytes received since the last complete head or part of a body. They are counted
+        # because the parser buffers them without a limit.
         self._head_bytes = 0
 
     @override

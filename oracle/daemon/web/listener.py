@@ -12,14 +12,14 @@ from oracle.daemon.config.listener_section import ListenerSection
 from oracle.errors import InputError
 from oracle.signing.keystore import check_private_file_mode
 
-# A listener may use at most a sixth of the process's file descriptors, because endpoints and the
-# database need the rest, however many clients connect.
+# A listener may use at most a sixth of the process's file descriptors, however many clients
+# connect, because endpoints and the database need the rest.
 _DESCRIPTOR_SHARE = 6
 _MIN_CONNECTIONS = 8
-# How many connections the kernel queues before they are accepted; Linux's default.
+# Maximum number of connections that the kernel queues before they are accepted (Linux's default).
 _BACKLOG = 4096
-# The process requests this limit of file descriptors: more than six times a listener's maximum
-# number of connections.
+# Limit of file descriptors that the process requests. It is more than six times a listener's
+# maximum number of connections.
 _MAX_DESCRIPTORS = 65_536
 
 

@@ -58,8 +58,8 @@ class FieldKind:
     # Functions that convert a value to and from its column value; None if they are the same.
     to_column: Callable[[Any], Any] | None = None
     from_column: Callable[[Any], Any] | None = None
-    # Whether numbers may have up to 256 bits, which fit no integer column and no MessagePack
-    # integer.
+    # True if numbers may have up to 256 bits, which do not fit into an integer column or a
+    # MessagePack integer.
     is_wide: bool = False
     # The number of hex digits after `0x`; 0 if the value is not hex.
     hex_digits: int = 0

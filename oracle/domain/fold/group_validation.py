@@ -62,7 +62,8 @@ def _close_group(
 ) -> None:
     """Close a group, and score its members now or at the end of the transaction."""
     if any(not closing.tasks.isdisjoint(keys) for closing in ledger.closing):
-        # A task is scored only once; the group that closed first must be the one that scores it.
+        # A task is scored only once, by the group that closed first, so the earlier groups are
+        # scored before this group.
         score_closed_groups(ledger)
     is_ranked = isinstance(event, GroupValidated) and event.ranked is True
     invalid = (event.invalid or ()) if isinstance(event, GroupValidated) else ()

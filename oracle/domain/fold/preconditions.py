@@ -45,7 +45,8 @@ class Violation(StrEnum):
     PAID_TWICE = "paid_twice"
     AFTER_TERMINAL = "after_terminal"
 
-    # Where nodes commit and disclose, each pair of task and round is checked separately.
+    # On networks where nodes commit and disclose, each pair of task and round is checked
+    # separately.
     ROUND_MISSING = "round_missing"
     ROUND_TAKEN = "round_taken"
     NOT_OF_THIS_GENERATION = "not_of_this_generation"

@@ -31,8 +31,8 @@ _ENDINGS: dict[type[Terminal], Ending] = {
     TaskAborted: Ending.ABORTED,
     TaskTimedOut: Ending.TIMED_OUT,
 }
-# Only these endings change a node's reliability: an abort is not the node's fault, and a wrong
-# result is not a matter of QoS.
+# Only these endings change a node's reliability, because an abort is not the node's fault and a
+# wrong result is not a matter of QoS.
 _CAUSES = {
     Ending.SUCCEEDED: ReliabilityCause.SUCCEEDED,
     Ending.REFUNDED: ReliabilityCause.REFUNDED,

@@ -219,7 +219,7 @@ class WorkingSet:
         self.at = Position(0, 0, 0)
         self.closing: list[ClosingGroup] = []
         self.detector = IncidentDetector()
-        # For each node whose pending quit took effect: the (block, transaction) in which that
+        # For each node whose pending quit took effect, the (block, transaction) in which this
         # happened.
         self.just_quit: dict[Address, tuple[int, int]] = {}
 

@@ -21,8 +21,8 @@ from oracle.domain.scoring.rules import Rules
 # change that affects scores.
 FORMULA_VERSION = 2
 # A creator's scores are decisive if the mean of all other scores is at least 5/4 of the kickout
-# line. The line itself would be too low a bar: an interval opens just below it, so without the
-# scores of almost any creator the mean would reach it.
+# line. The line itself would be too low, because an interval opens just below it. Without the
+# scores of almost any creator, the mean would reach the line.
 _CLEARLY_ABOVE = 5, 4
 
 

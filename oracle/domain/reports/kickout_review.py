@@ -44,7 +44,7 @@ class KickoutReview(NamedTuple):
     has_dead_letter: bool
 
 
-# Reviews the kickout of a node for which one is due.
+# Reviews the kickout of a node whose kickout is due.
 KickoutReviewer = Callable[[Node], KickoutReview]
 
 

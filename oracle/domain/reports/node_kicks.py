@@ -20,7 +20,7 @@ from oracle.domain.events.oracle_events import (
 )
 from oracle.domain.ids import ZERO_ADDRESS, ZERO_HASH, Address, Hash
 
-# No contract is called; the network's operator ends the membership.
+# With this target, no contract is called, and the network's operator ends the membership.
 NO_TARGET = ZERO_ADDRESS
 # An expulsion is not retried automatically after this many consecutive refusals for one reason.
 MAX_SAME_REFUSALS = 2

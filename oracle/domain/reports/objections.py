@@ -18,7 +18,8 @@ from oracle.domain.reports.kickout_policy import ObjectionTerms
 from oracle.domain.reports.kickout_review import UnansweredScore
 from oracle.domain.scoring.rules import Rules
 
-# The contract rejects longer text (contracts/roots/Objections.sol).
+# Maximum length of the text in bytes. The contract rejects longer text
+# (contracts/roots/Objections.sol).
 MAX_WORDS_BYTES = 280
 # An incident supports an objection if at least a fifth of the scores were given during it.
 _MIN_MARKED_PART = 5

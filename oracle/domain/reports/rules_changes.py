@@ -57,7 +57,7 @@ class RulesChange:
         return RulesState.READY if is_ready else RulesState.SCHEDULED
 
 
-# Oldest first; an announced change stays where it was announced.
+# The changes are in order, oldest first. An announced change stays where it was announced.
 RulesChanges = tuple[RulesChange, ...]
 
 

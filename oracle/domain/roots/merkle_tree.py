@@ -14,7 +14,7 @@ from oracle.domain.roots.leaves import HASH_BYTES, Keccak
 
 _EMPTY = bytes(HASH_BYTES)
 _PAIR_BYTES = 2 * HASH_BYTES
-# A power of two, as are the widths of all levels.
+# This is a power of two, like the widths of all levels.
 _FILLED_HASHES = 1 << 15
 
 

@@ -59,11 +59,11 @@ def build_scoring_context(
 _MAX_SCORE_COUNT = 0xFFFF
 
 
-# What a node's leaf is computed from, except under legacy rules: seat, address, next address,
-# whether the node is a member, paused and excluded, base, since, pool, pool sum, prior,
-# last_scored_at and kickout_due_time of `oracle.domain.state.Node`. The values are as the database
-# driver returns them, because up to a million rows are encoded: addresses have 20 bytes, and flags
-# may be 0 and 1.
+# The values from which a node's leaf is computed, except under legacy rules: seat, address, next
+# address, whether the node is a member, paused and excluded, base, since, pool, pool sum, prior,
+# last_scored_at and kickout_due_time of `oracle.domain.state.Node`. Up to a million rows are
+# encoded, so the values are kept as the database driver returns them: addresses have 20 bytes, and
+# flags may be 0 and 1.
 LeafRow = tuple[
     int, bytes, bytes, bool, bool, bool, int, int, bytes, int, int | None, int | None, int | None
 ]

@@ -156,7 +156,7 @@ class PieceEdits:
         """Discard the collected leaves."""
         self._seats = array("I")
         self._leaves = bytearray()
-        # By seat: 1 + the index of its leaf, or 0 if the leaf has not changed.
+        # For each seat, 1 + the index of its leaf, or 0 if the leaf has not changed.
         self._slots = array("I")
         # Changed pieces of which some changed leaves were not kept.
         self.dropped_pieces: set[int] = set()

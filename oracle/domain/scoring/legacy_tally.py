@@ -11,7 +11,7 @@ from oracle.domain.scoring.legacy_rules import LegacyRules
 from oracle.domain.state import Membership, Node
 
 _DAY_SECONDS = 86_400
-# The Gregorian calendar repeats after 400 years: this many months, and this many days.
+# The Gregorian calendar repeats after 400 years. They have this many months and this many days.
 _CYCLE_MONTHS, _CYCLE_DAYS = 4_800, 146_097
 # Years begin on 1 March here, so that the leap day is the last day of its year. January 1970 is
 # therefore the eleventh month of 1969.

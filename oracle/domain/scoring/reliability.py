@@ -38,8 +38,8 @@ class CauseInfo(NamedTuple):
     noun: str = ""
     # The rule by whose value reliability (H) is multiplied.
     factor_rule: str | None = None
-    # A rule that replaces `factor_rule` if it is set, and the rule with the lowest H for which it
-    # does.
+    # Names of two rules, or None. If the first rule is set, it replaces `factor_rule` while H is
+    # at least the value of the second.
     first_factor_rules: tuple[str, str] | None = None
     # The rule whose value is added to H.
     increase_rule: str | None = None

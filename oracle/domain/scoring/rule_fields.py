@@ -67,9 +67,9 @@ class RuleInfo:
     # project). None if the field is not a rule.
     meaning: str | None
     bounds: RuleBounds | None = None
-    # If legacy rules ignore this rule, a text that names its replacement; else None.
+    # A text that names the replacement if legacy rules ignore this rule, or None.
     idle: str | None = None
-    # Whether the default is left out of the JSON, so that rule sets older than this rule keep
+    # True if the default is left out of the JSON, so that rule sets older than this rule keep
     # their hash.
     omit_default: bool = False
 

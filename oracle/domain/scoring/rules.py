@@ -230,7 +230,7 @@ class Rules:
         omit_default=True,
     )
 
-    # None if scores come from groups; set if they come from two rounds of submission
+    # None if scores come from groups, set if they come from two rounds of submission
     # (docs/explanation/legacy.md#scores). Under legacy rules, scores do not depend on reliability,
     # and `q_max` is the best score of both rounds together.
     legacy: LegacyRules | None = field(

@@ -43,7 +43,7 @@ from oracle.telemetry.indexer_metrics import MISSING_LOGS
 
 __all__ = ["RESAMPLE_INTERVAL", "AuditResult", "Auditor", "audit_next_window"]
 
-# Blocks per request.
+# Number of blocks per request.
 WINDOW_BLOCKS = 1_000
 # On average, one old window is audited again for every 100 new final blocks.
 RESAMPLE_INTERVAL = 100

@@ -86,8 +86,8 @@ def _find_blocks_with_broken_links(
             missing_blocks.append(number)
             continue
         if block.parent_hash != parent_hash and (missing_blocks or parent_hash is not None):
-            # If this block linked to the block before the missing heights, the chain would have
-            # skipped them. It does not.
+            # The chain skipped the missing heights only if this block links to the block before
+            # them, which it does not.
             blocks_with_broken_links += missing_blocks or [number]
         parent_hash, missing_blocks = block.hash, []
     return [*blocks_with_broken_links, *missing_blocks]

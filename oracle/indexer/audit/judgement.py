@@ -227,7 +227,7 @@ def _recheck_auditor(
     except TransientError:
         return ""
     if window.last.number != lowest_block:
-        # The endpoint lacks this block, so its response proves nothing.
+        # The endpoint lacks this block, so its response cannot show that the endpoint is wrong.
         return ""
     if is_served_data_wrong(proofs[lowest_block], window.logs, window.calls, selectors):
         return describe_wrong_blocks([lowest_block])

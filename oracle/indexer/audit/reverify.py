@@ -35,7 +35,7 @@ from oracle.indexer.provenance import record_proven_blocks
 from oracle.indexer.rebuild import RebuildResult
 from oracle.store.database import UnitOfWork
 
-# How many blocks are read, compared and recorded at a time.
+# Number of blocks that are read, compared and recorded at a time.
 CHUNK = 1_000
 # The level of a window with fewer blocks is recorded block by block.
 MIN_SPAN_BLOCKS = 25

@@ -20,7 +20,8 @@ from oracle.rpc.endpoints.probe import CHAIN_FACTS_KEY
 from oracle.store.database import UnitOfWork
 
 if TYPE_CHECKING:
-    # Not imported at run time, because `status` only reads disputes, and needs no audit.
+    # These names are not imported at run time, because `status` only reads disputes and needs no
+    # audit.
     from oracle.indexer.audit.judgement import AuditResult
     from oracle.indexer.audit.row_diff import RowDiff
 

@@ -30,7 +30,8 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.telemetry import indexer_metrics
 
 FINALITY_VIOLATION = "finality_violation"
-# A value of `cleared_by`: the halt ended because endpoints returned the final block again.
+# This value of `cleared_by` means that the halt ended because endpoints returned the final block
+# again.
 CLEARED_BY_PROOF = "proof"
 
 

@@ -74,7 +74,7 @@ class ForkJudgement:
     supporting_endpoints: tuple[str, ...]
     # The newest block of the endpoints that turned out right.
     newest_number: int = -1
-    # How many providers lack the indexed block, and how many have it.
+    # The number of providers that lack the indexed block, and the number of those that have it.
     denier_count: int = 0
     supporter_count: int = 0
 
@@ -134,9 +134,9 @@ class ForkWatch:
 
     tip: ForkEvidence = field(default_factory=ForkEvidence)
     final: ForkEvidence = field(default_factory=ForkEvidence)
-    # When the final block was last compared, or None before the first comparison.
+    # The time at which the final block was last compared, or None before the first comparison.
     compared_at: float | None = None
-    # The current dispute about the newest block, and since when it has blocked indexing.
+    # The current dispute about the newest block, and the time since which it has blocked indexing.
     dispute: str | None = None
     disputed_since: float = 0.0
 

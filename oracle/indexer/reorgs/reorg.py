@@ -51,7 +51,7 @@ from oracle.telemetry import metrics
 
 # Headers per request in the search for the common ancestor; they fit into one batch.
 HEADERS_PER_REQUEST = 100
-# How often, in seconds, the final block is compared with the endpoints.
+# Interval, in seconds, at which the final block is compared with the endpoints.
 FINAL_CHECK_INTERVAL_SECONDS = 30.0
 
 
@@ -204,7 +204,7 @@ def _rewind_tables(
     for hook in hooks:
         hook.on_rewind(uow, block_number, stamp)
     uow.outbox.intents.expire_intents_above(block_number, stamp)
-    # Only a command can rewind below the final block; then the ancestor becomes the final block.
+    # Only a command can rewind below the final block. The ancestor then becomes the final block.
     is_below_final = cursor.final_number is not None and block_number < cursor.final_number
     if is_below_final:
         # Accepted reports are kept, but their leaves may come from blocks that are no longer on

@@ -42,7 +42,7 @@ _MAX_CONCURRENT_SLOW_ANSWERS = 1
 _CACHE_BYTES = 64 * 2**20
 _MEDIA_TYPE = "application/problem+json"
 _RETRY_SECONDS = 2
-# The HTTP status of a refused objection; 409 for reasons that are not listed.
+# HTTP status of a refused objection. Reasons that are not listed have status 409.
 _STATUS_BY_REFUSAL = {
     ObjectionRefusal.NOT_SIGNED_BY_NODE: HTTPStatus.FORBIDDEN,
     ObjectionRefusal.SIGNATURE_UNCHECKED: HTTPStatus.SERVICE_UNAVAILABLE,

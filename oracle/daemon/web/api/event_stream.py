@@ -31,13 +31,14 @@ from oracle.queries.api.source import ApiSource, open_snapshot
 from oracle.telemetry.logger import get_logger
 
 _MEDIA_TYPE = "text/event-stream"
-# The index is checked for changes once for all streams: after each commit, and at least at this
-# interval in seconds. The second interval applies during a backfill, when the index always
-# changes.
+# One check of the index for changes serves all streams. The index is checked after each commit,
+# and at least at the first interval (in seconds). During a backfill, when the index always
+# changes, it is checked at the second interval instead.
 _CHECK_SECONDS, _HISTORY_CHECK_SECONDS = 1.0, 5.0
 # The minimum time between two checks, so that many commits in quick succession cost little.
 _MIN_CHECK_SECONDS = 0.02
-# Short, because each wait for a commit occupies a thread that a closing server has to wait for.
+# The wait is short, because each wait for a commit occupies a thread, and a closing server has to
+# wait for that thread.
 _COMMIT_WAIT_SECONDS = 0.25
 # At this interval in seconds, a comment shows proxies and clients that the stream is alive.
 _COMMENT_SECONDS = 15.0
@@ -154,7 +155,7 @@ class EventStreams:
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
-            # Keep a reference to the dict before reading: if the epoch changes meanwhile, the
+            # Keep a reference to the dict before reading. If the epoch changes meanwhile, the
             # batch must not be stored in the dict of the new epoch.
             batches = self._batches
             if cursor not in batches:

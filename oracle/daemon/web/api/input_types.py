@@ -59,7 +59,7 @@ _NonNegativeInteger = Annotated[int, Field(ge=0, le=_MAX_EXACT_INTEGER), _FromJs
 _PositiveInteger = Annotated[int, Field(ge=1, le=_MAX_EXACT_INTEGER), _FromJson]
 _Version = Annotated[list[Uint32], Field(min_length=3, max_length=3)]
 
-# 65 bytes, or any length if a contract verifies the signature (ERC-1271).
+# A signature has 65 bytes, or up to 1,024 bytes if a contract verifies it (ERC-1271).
 SignatureInput = Annotated[str, Field(pattern="^0x([0-9a-fA-F]{2}){1,1024}$")]
 
 

@@ -22,12 +22,13 @@ from oracle.queries.api.records.objection_view import ObjectionAccepted, accept_
 from oracle.signing.typed_data import ObjectionStatement
 
 _MAX_BODY_BYTES = 4096
-# Per client: a burst of three posts, for example to correct two mistakes, then one per minute.
+# A client may send a burst of three posts, for example to correct two mistakes, and then one per
+# minute.
 _POSTS_PER_SECOND = 1 / 60
 _POST_BURST = 3
-# For all clients together. Checking this many posts takes a twentieth of a CPU.
+# Limits for all clients together. Checking this many posts takes a twentieth of a CPU.
 _ALL_POSTS_PER_SECOND, _ALL_POST_BURST = 10.0, 30
-# Limits how many posts are checked concurrently, so that threads remain free for readers.
+# Maximum number of posts that are checked concurrently, so that threads remain free for readers.
 _MAX_CONCURRENT_POSTS = 2
 _TOO_MANY = "too many objections were posted; retry in a minute"
 _REFUSALS: dict[int | str, dict[str, Any]] = {

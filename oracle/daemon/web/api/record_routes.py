@@ -382,7 +382,7 @@ def _answer_piece(
     headers = {
         "etag": etag,
         "x-ipfs-roots": content_id,
-        # Not cached forever while a reorg may still replace the round.
+        # A round is not cached forever while a reorg may still replace it.
         "cache-control": CACHE_FOREVER if is_final else "no-cache",
     }
     if etag in request.headers.get("if-none-match", ""):

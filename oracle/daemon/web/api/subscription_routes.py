@@ -36,10 +36,10 @@ from oracle.store.subscription_repository import Subscription
 
 _HOUR_SECONDS = 3600
 _MAX_BODY_BYTES = 8192
-# For all clients together. Low, because each request verifies a signature and writes to the
-# database.
+# Limits for all clients together. They are low, because each request verifies a signature and
+# writes to the database.
 _MAX_PER_SECOND, _MAX_BURST = 2.0, 20
-# The HTTP status of each error; 403 for refusals that are not listed.
+# HTTP status of each error. Refusals that are not listed have status 403.
 _STATUS_BY_ERROR: dict[type[SubscriptionError], HTTPStatus] = {
     SubscriptionLimitError: HTTPStatus.TOO_MANY_REQUESTS,
     SignatureUncheckedError: HTTPStatus.SERVICE_UNAVAILABLE,

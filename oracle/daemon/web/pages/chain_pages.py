@@ -68,13 +68,13 @@ from oracle.store.state.draw_repository import StoredDraw
 _SEE_OTHER = 303
 # The number of rounds, kickouts and inactive draws on their pages.
 _NEWEST = 50
-# Limits the changes on a round's page, because a round may change all nodes.
+# Maximum number of changes on a round's page, because a round may change all nodes.
 _MAX_CHANGES = 500
 _KEY = re.compile(HASH_INPUT_PATTERN)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 RenderPage = Callable[[ApiSnapshot, PageRequest], Response]
-# The maximum number of entries, and the time range they cover (thirty days).
+# Maximum number of feed entries, and the time range that they cover (thirty days).
 _MAX_FEED_ENTRIES = 50
 _FEED_SPAN_SECONDS = 30 * 86_400
 _FEED_MEDIA_TYPE = "application/atom+xml; charset=utf-8"
@@ -130,7 +130,8 @@ def resolve_search_path(snapshot: ApiSnapshot, text: str) -> str:
     if labelled_nodes:
         return f"/nodes/{quote(labelled_nodes[0])}"
     prefix = parse_node_prefix(query)
-    # A full address need not match a node, because its page can also prove that it is not one.
+    # A full address need not belong to a node, because the page can also prove that no node has
+    # it.
     is_whole = is_whole_address(prefix)
     address = prefix if is_whole else find_node_by_prefix(snapshot, prefix).address
     return f"/nodes/{quote(address)}"
@@ -163,7 +164,7 @@ def render_round(snapshot: ApiSnapshot, request: PageRequest) -> Response:
     number = parse_round_number(request.path["number"])
     accepted_round = get_accepted_round(snapshot, number)
     change_count, changes = _list_lane_changes(snapshot, accepted_round)
-    # Any node will do, because every proof contains the round's summary, which the page shows.
+    # Any node will do, because the page shows the round's summary, which every proof contains.
     address = changes[0][0] if changes else ZERO_ADDRESS
     proof = build_proof_card(snapshot, address, accepted_round)
     return render_template(

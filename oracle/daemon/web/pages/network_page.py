@@ -34,7 +34,7 @@ from oracle.queries.text.reliability_falls import name_falls
 
 # The default range, and a shorter one for a new network.
 _SPAN, _SHORT_SPAN = "24h", "1h"
-# How many of the best nodes to show, each with its reason.
+# Number of the best nodes to show, each with its reason.
 _BEST_NODES = 12
 _FULL_WIDTH = 1_120
 _BOX_WIDTH = 500
@@ -42,8 +42,8 @@ _HISTOGRAM = (_BOX_WIDTH, 130)
 _SCORES = (_BOX_WIDTH, 60)
 _TIMEOUTS = (_BOX_WIDTH, 40)
 
-# The time range of recent events in seconds, the maximum number of events to read, and of rows to
-# show.
+# The time range of recent events in seconds, the maximum number of events to read, and the maximum
+# number of rows to show.
 _FEED_SECONDS, _MAX_EVENTS, _ROWS = 3_600, 5_000, 9
 # The sign shown before the text of each kind of event. An exclusion by timeouts has another sign.
 _SIGN_BY_KIND = {

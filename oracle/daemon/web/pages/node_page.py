@@ -99,7 +99,7 @@ _RANGES = {
 }
 _DEFAULT_RANGE = "all"
 _SCORE_BOX = (1_120, 118)
-# From this length on, the time labels of a chart are dates without hours.
+# If a chart covers at least this time, its time labels are dates without hours.
 _DAYS_ONLY_SECONDS = 6 * 86_400
 _DAY_SECONDS = 86_400
 # The maximum number of points of a chart: one per column.

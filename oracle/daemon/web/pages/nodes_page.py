@@ -25,7 +25,7 @@ from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.node_models import NodeEntry
 from oracle.queries.text.text_tables import sanitize_text
 
-# Limits a user's own list of addresses, which is stored only in the link.
+# Limits of a user's own list of addresses, which is stored only in the link.
 _MAX_ADDRESSES = 200
 _MAX_ADDRESSES_LENGTH = 9_000
 _COLUMNS = (

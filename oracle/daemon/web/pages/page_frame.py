@@ -69,7 +69,8 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-# Shown in addition to the colour of a state, for readers who cannot distinguish colours.
+# These signs are shown in addition to the colour of a state, for readers who cannot distinguish
+# colours.
 STATE_SIGNS = {
     "selectable": "●",
     "recovering": "◐",
@@ -86,7 +87,7 @@ STATE_SIGNS = {
 }
 _FRACTION = re.compile(r"(\d+\.\d\d)\d{16}")
 _SHOWN_HASH_DIGITS = 6, 4
-# Shown in place of a missing number.
+# This dash is shown in place of a missing number.
 NO_NUMBER = "\N{EN DASH}"
 _MIN_HASH_LENGTH = 20
 _MAX_FIELD_LENGTH = 400

@@ -16,7 +16,7 @@ from oracle.daemon.web.pages.page_frame import STATIC
 from oracle.domain.events.network_events import NAME_BY_TYPE
 
 _FOLDER = STATIC / "verify"
-# In the order of their dependencies.
+# Scripts of the page, in the order of their dependencies.
 SCRIPTS = (
     "vendor/keccak.min.js",
     "hashes.js",
