@@ -113,8 +113,8 @@ def main() -> int:
         indexed = IndexedHistory(store).whole(history)
         store_draws(indexed)
         begin_benchmark("HTTP, JSON and the page; the ranking, which is kept for a block")
-        # Otherwise the garbage collector would traverse all rows of the fold, which a reader does
-        # not have.
+        # Freeze the rows of the fold, which a reader does not have. Otherwise, the garbage
+        # collector would traverse them during the measurement.
         gc.collect()
         gc.freeze()
         with open_snapshot(indexed.source) as snapshot:

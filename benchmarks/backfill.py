@@ -46,7 +46,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 MIN_SPEEDUP = 20
-# The exit code of a run that succeeded but missed its target.
+# Exit code of a run that succeeded but missed its target.
 MISSED_EXIT_CODE = 3
 FINALITY_DEPTH = 8
 
@@ -58,7 +58,7 @@ class Run:
     name: str
     events: int = 0
     seconds: float = 0.0
-    # CPU time of this process; unlike wall time, it does not depend on other programs.
+    # CPU time of this process. Other programs affect wall time, but not this.
     cpu_seconds: float = 0.0
     fetch_seconds: float = 0.0
     fold_seconds: float = 0.0
@@ -183,7 +183,7 @@ def main() -> int:
     arguments = parser.parse_args()
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
-        # The daemon does this before its first step. The plain script benefits, too.
+        # The daemon also does this before its first step. It makes the plain script faster, too.
         tune_garbage_collection()
         runs = [
             index_with_plain_script(

@@ -32,7 +32,7 @@ from oracle.rpc.pool import EndpointPool  # noqa: E402
 from tests.integration.traces.following import addresses, load_recording  # noqa: E402
 
 HEAD_BLOCK = 1375
-# So small that nearly all blocks are history.
+# The depth is so small that nearly all blocks are history.
 FINALITY_DEPTH = 1
 CONTRACTS = {name: addresses()["contracts"][name] for name in ("VSSTask", "Node")}
 _SERVER_CODE = """

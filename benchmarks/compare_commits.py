@@ -34,7 +34,7 @@ from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 NOT_MEASURED = "the network; memory"
 TARGET_EVENTS = 200_000
-# The last commit before workers prepared the history.
+# The last commit before worker processes prepared the history.
 BASELINE_COMMIT = "5e8f326"
 
 

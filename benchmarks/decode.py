@@ -44,9 +44,10 @@ from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 ROUNDS = 3
 TARGET_MICROSECONDS = 5.0
-# The exit code of a run that succeeded but missed its target.
+# Exit code of a run that succeeded but missed its target.
 MISSED_EXIT_CODE = 3
-# web3 and eth_abi are slow, so they decode only this many logs; the time per log stays the same.
+# web3 and eth_abi are so slow that they decode only this many logs. Their time per log does not
+# depend on the number.
 SAMPLE_LOGS = 2_000
 DECODER = msgspec.json.Decoder(JsonRpcResponse[list[LogResponse]])
 
@@ -170,7 +171,7 @@ def main() -> int:
     parsed_logs = [msgspec.json.decode(text) for text in raw_logs]
     sample = list(islice(parsed_logs, 1_000, 1_000 + SAMPLE_LOGS))
     logs = parse_logs(raw_logs[: SAMPLE_LOGS * 5], chain.head)
-    # The daemon does this before its first step. The other decoders benefit, too.
+    # The daemon also does this before its first step. It makes the other decoders faster, too.
     tune_garbage_collection()
     response_microseconds = measure_microseconds_per_log(
         prepare_response_decoding(raw_logs, chain.head)

@@ -37,7 +37,7 @@ ROUNDS = 3
 NODES = 200
 LATE_GROUP_SHARE = 0.03
 MIN_EVENTS_PER_SECOND = 300_000
-# The exit code of a run that succeeded but missed its target.
+# Exit code of a run that succeeded but missed its target.
 MISSED_EXIT_CODE = 3
 LOGS_PER_BLOCK = 20
 BLOCK_SECONDS = 12
@@ -250,7 +250,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=200_000)
     events = list(islice(Traffic().iterate_events(), parser.parse_args().events))
     check_same_scores(events)
-    # Spare the garbage collector from traversing the events.
+    # Exclude the events from garbage collection, which would otherwise traverse them.
     gc.freeze()
     fold_by_name = {
         "plain: frozen rows, replace": fold_with_plain_code,

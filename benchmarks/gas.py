@@ -22,10 +22,10 @@ from tests.contracts.roots.roots_gas import SIGNERS, SIZES, measure_roots  # noq
 from tests.support.evm.anvil import FREE_BY_HAND, run_anvil  # noqa: E402
 from tests.support.evm.chain import Chain  # noqa: E402
 
-# Nodes in the hot set, and in the tree for reads by proof.
+# Number of nodes in the hot set, and in the tree for reads by proof.
 NODE_COUNT = 1_000
 MAX_PUSH_GAS, MAX_LANE_GAS = 60_000, 560
-# The exit code of a run that succeeded but missed its target.
+# Exit code of a run that succeeded but missed its target.
 MISSED_EXIT_CODE = 3
 
 

@@ -36,11 +36,11 @@ from oracle.domain.ids import Address  # noqa: E402
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome  # noqa: E402
 
 MIN_SELECTIONS, MIN_OUTCOMES, MIN_REQUESTS, MAX_P99_MS = 100_000, 300_000, 3_000, 10.0
-# The exit code of a run that succeeded but missed its target.
+# Exit code of a run that succeeded but missed its target.
 MISSED_EXIT_CODE = 3
 BATCH_MS, RELAYS_PER_BATCH = 100, 250
 START_MS = 1_700_000_000_000
-# The plain selector is slow, so it processes only one relay in this many.
+# The plain selector is so slow that it processes only one relay in this many.
 PLAIN_DIVISOR = 25
 
 

@@ -41,12 +41,12 @@ from tests.support.ingest.fake_chain import FakeChain  # noqa: E402
 from tests.support.ingest.indexer import CHAIN_ID  # noqa: E402
 from tests.support.traffic import build_accepted_round  # noqa: E402
 
-# From these first blocks, which are not measured, the daemon learns the block time.
+# The daemon learns the block time from this many first blocks, which are not measured.
 WARM_UP = 5
 JITTER_SHARE = 0.1
 _POLLED_MS = 500.0
 _PATIENCE_SECONDS = 60.0
-# Maximum medians in milliseconds: until committed, on /v1, in the stream.
+# Maximum medians in milliseconds, by place in the order of PLACES.
 TARGETS = {"websocket": (20.0, 25.0, 30.0), "polling": (250.0, 260.0, 270.0)}
 PLACES = ("committed", "on /v1", "in the event stream")
 
@@ -176,7 +176,8 @@ def listen_to_rounds(url: str) -> Iterator[list[float]]:
         next(line for line in lines if line.startswith(b"id: "))
 
         def receive() -> None:
-            # The stream never ends; the connection is cut below.
+            # The stream never ends, so the connection is cut below, which raises an exception
+            # here.
             with suppress(requests.RequestException):
                 for line in lines:
                     if line == b"event: report_accepted":

@@ -30,7 +30,7 @@ from tests.support.task_traffic import (  # noqa: E402
 from tests.unit.domain.incidents.naive_incidents import find_incidents_naively  # noqa: E402
 
 ROUNDS = 3
-# A task is created, started and ended; the detector handles only the end.
+# Each task is created, started and ended. The detector handles only the end.
 EVENTS_PER_TASK = 3
 SIMPLE_ENDS = 2_000
 TARGET_MICROSECONDS = 3.0

@@ -58,7 +58,7 @@ class CommitCost:
     wal_bytes: int = 0
 
 
-# Yields, for each window, a function that commits it.
+# A function that yields, for each window, another function that commits the window.
 PrepareCommits = Callable[[str, Iterable[FoldedWindow]], Iterator[Callable[[], None]]]
 
 
@@ -87,7 +87,8 @@ def main() -> None:
 
 
 def compare_commit_rates(engine_name: str, urls: list[str], arguments: argparse.Namespace) -> None:
-    # The simple code is slow, so it gets fewer windows; its rate per log stays the same.
+    # The simple code is so slow that it gets fewer windows. Its rate per log does not depend on
+    # their number.
     small_count = max(2, arguments.windows // 10)
     window_count = arguments.windows
     rates = []
@@ -144,7 +145,7 @@ def commit_with_store(store: Store, window: FoldedWindow, epoch: int) -> None:
         uow.cursor.move_to(last_block, last_block, epoch)
 
 
-# The simple table of logs: every row holds all values of a log.
+# The simple table of logs, in which every row holds all values of a log.
 PLAIN_LOG = Table(
     "plain_log",
     MetaData(),

@@ -38,7 +38,7 @@ from tests.support.evm.network import FEE, Network  # noqa: E402
 
 TARGET_MEDIAN_MILLISECONDS = 10.0
 TARGET_P99_MILLISECONDS = 25.0
-# What a poll interval of one second adds on average, in milliseconds.
+# The average delay in milliseconds that a poll interval of one second adds.
 _MEAN_POLL_DELAY_MS = 500.0
 TASKS_PER_BLOCK = 10
 WARM_UP_BLOCKS = 10

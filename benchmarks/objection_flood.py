@@ -55,13 +55,13 @@ NOT_MEASURED = "the network between clients and server, and a limit of a proxy i
 _ADDRESSES = [f"127.0.{high}.{low}" for high in (1, 2) for low in range(1, 257 - 1)]
 _CONNECTIONS, _POSTS_PER_CONNECTION = 64, 16
 _CALM_SECONDS = 10
-# The first CPU is for the indexer; the server and its clients share the rest.
+# The indexer runs on the first CPU. The server and its clients share the others.
 _PROCESSORS = sorted(os.sched_getaffinity(0))
-# A block during the flood may take this many times as long as without it, which is no more than
-# the noise.
+# Maximum ratio of a block's duration during the flood to its duration without it. A larger ratio
+# would exceed the measurement noise.
 _MAX_BLOCK_RATIO = 1.2
 _PAUSE_SECONDS = 0.05
-# Reads during the flood may take this much longer, because all processes share the cores.
+# Maximum median time of a read during the flood. It is high, because all processes share the CPU.
 _MAX_READ_MILLISECONDS = 500.0
 
 
@@ -312,7 +312,7 @@ def main() -> int:
                 "objection flood: signatures checked",
                 counts.get("403", 0),
                 "",
-                # A burst of 30, then ten per second.
+                # The rate limit permits a burst of 30 requests, then ten per second.
                 30 + 10 * (seconds + 1),
                 post_count,
                 "posts",

@@ -39,7 +39,7 @@ from tests.support.chain.server import serve_memory_chain  # noqa: E402
 
 NODES = 200
 LOGS_PER_BLOCK = 20
-# The share of groups in which one of the three tasks times out.
+# Share of groups in which one of the three tasks times out.
 LATE_SHARE = 0.03
 BLOCK_SECONDS = 12
 URL_PREFIX = "serving "
@@ -116,7 +116,7 @@ def iterate_block_logs(events: int, seed: int = 1) -> Iterator[list[UnminedLog]]
 
     The total may be slightly higher, because the last groups are completed.
     """
-    # The traffic must be the same every time; the random numbers protect nothing.
+    # The traffic must be the same every time. The random numbers are not secret.
     network = Network(Random(seed))  # noqa: S311
     joins = network.build_joins()
     yield joins
@@ -143,7 +143,7 @@ def create_chain(events: int, seed: int = 1) -> MemoryChain:
     The total may be slightly higher, because the last groups are completed.
     """
     chain = MemoryChain()
-    # A daemon accepts the address only after checking the contract's code.
+    # A daemon checks the contract's code before it accepts the address.
     chain.code[NETWORK] = msgspec.json.decode(
         find_shipped_path("abi/TaskNetwork.json").read_bytes()
     )["deployedBytecode"]

@@ -16,9 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-# The exit code of a script that succeeded but missed a target.
+# Exit code of a script that succeeded but missed a target.
 MISSED_EXIT_CODE = 3
-# Names a file to which a JSON line is appended for each figure.
+# Environment variable with the path of a file, to which a JSON line is appended for each figure.
 RESULTS_VARIABLE = "QOS_ORACLE_BENCH_RESULTS"
 _LISTED_LIBRARIES = ("sqlalchemy", "typer", "pydantic", "web3")
 _started_at = [(0.0, 0.0, 0.0)]

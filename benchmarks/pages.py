@@ -65,20 +65,21 @@ from tests.support.rounds import CONFIG  # noqa: E402
 
 TARGET_NODES, TARGET_MS = 100_000, 100.0
 RECOVERING_ONE_IN = 20
-# Small blocks, because explanations read the logs of whole blocks.
+# Blocks are small, because an explanation reads the logs of whole blocks.
 JOINS_PER_BLOCK, GROUPS_PER_BATCH = 500, 100
-# 89 time constants after a timeout, less than two days, reliability is exactly 1 again.
+# After 89 time constants without a timeout (less than two days), reliability is exactly 1 again.
 HISTORY_SECONDS, HEALING_SECONDS, TIMEOUT_SECONDS = 28_800, 2 * 86_400, 3_600
 TIMEOUT_BATCHES = 60
-# A group has three nodes.
+# A group has three nodes, so this is about a hundred tasks per block.
 GROUPS_PER_NEW_BLOCK = 34
 REQUESTS = 3
 DOMAIN = Domain(CHAIN_ID, ORACLE)
-# So short that any two cuts are in different periods.
+# The period is so short that any two reports are in different periods.
 SETTINGS = ReportSettings(period_seconds=1)
-# For these pages the server contacts no endpoint.
+# The server contacts no endpoint for these pages.
 UNUSED_ENDPOINT = "http://127.0.0.1:1"
-# From linux/posix-timers.h: a process's clock that counts the CPU time of all its threads.
+# From linux/posix-timers.h: selects the clock of a process that counts the CPU time of all its
+# threads.
 CPUCLOCK_SCHED = 2
 PATHS = (
     "/",
@@ -142,7 +143,7 @@ class SyntheticIndex:
         self._folder = EventFolder(CRYNUX, self._reader)
         self._head = BlockRef(-1, ZERO_HASH, ZERO_HASH, first_time)
         self.next_time = first_time
-        # The traffic must be the same every time; the random numbers protect nothing.
+        # The traffic must be the same every time. The random numbers are not secret.
         self._random = Random(1)  # noqa: S311
         self._network = Network(self._random, node_count)
         with store.transaction() as uow:

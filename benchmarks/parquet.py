@@ -48,7 +48,7 @@ from oracle.queries.parquet.parquet_tables import ExportTable  # noqa: E402
 from oracle.store.database import Store  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
-# How many times as fast as JSON lines Parquet must be read.
+# Minimum ratio of the speed of reading Parquet to that of reading JSON lines.
 MIN_SPEEDUP = 2
 MISSED_EXIT_CODE = 3
 BENCHMARK_SOURCE = ExportSource(1, "0x", 0, "benchmark", "none", 0)
@@ -114,7 +114,7 @@ def create_events(count: int) -> list[DomainEvent]:
 def write_and_read_events(events: Sequence[DomainEvent], folder: Path) -> list[Step]:
     """Write the events alone as Parquet and as JSON lines, and read both back."""
     expected_count = len(events)
-    # Spare the garbage collector from traversing the benchmark's own objects, as the commands do.
+    # Exclude the benchmark's own objects from garbage collection, as the commands do.
     tune_garbage_collection()
     export_folder = ParquetFolder.open_for_append(folder / "events", BENCHMARK_SOURCE, 10**9)
     blocks = BlockRange(0, events[-1].at.block)

@@ -29,7 +29,7 @@ class PlainSelector:
     def add_outcome(self, node: str, time_ms: int, seconds: float | None) -> None:
         node_outcomes = self.outcomes.setdefault(node, [])
         node_outcomes.append((time_ms, seconds))
-        # Pocket's gateway, too, computes the statistics at the end of each relay.
+        # Like Pocket's gateway, compute the statistics at the end of each relay.
         self.compute_statistics(node, time_ms)
 
     def compute_statistics(self, node: str, now: int) -> tuple[float, float, float]:

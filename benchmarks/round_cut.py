@@ -78,17 +78,17 @@ from tests.support.scripted_reader import ScriptedReader  # noqa: E402
 
 TARGET_NODES = 1_000_000
 HALF_CHANGED = "root after half of the nodes changed"
-# The maximum CPU seconds for this root, by number of nodes.
+# Maximum CPU seconds for the root if half of the nodes changed, by number of nodes.
 HALF_CHANGED_TARGETS = {100_000: 0.5, 1_000_000: 8.0}
 CHANGED_ONE_IN = 100
-# Proofs are built for this many nodes of one piece.
+# Number of nodes, all in the same piece, for which proofs are built.
 PROOFS = 200
 CHANGES_PER_BLOCK = 100
 NODES_PER_WRITE = 10_000
 BLOCK_SECONDS = 12
 STATISTICS_ROUNDS = 10
 DOMAIN = Domain(31337, ZERO_ADDRESS)
-# Every block ends a period.
+# With this period, every block ends a period.
 SETTINGS = ReportSettings(period_seconds=BLOCK_SECONDS)
 
 
@@ -247,7 +247,7 @@ def measure_statistics(store: Store) -> tuple[float, float]:
             start = time.perf_counter()
             collector.collect_statistics(None)
             delays.append(time.perf_counter() - start)
-        # Wait for the thread, so that its CPU time is not part of the next measurement.
+        # Wait for the thread. Otherwise its CPU time would be part of the next measurement.
         background_call.wait_seconds = None
         background_call.take_finished_call()
 
@@ -357,7 +357,8 @@ def measure_cuts(
     contract = build_contract_state(build_acceptance(stored_report.report, 4, build_block(4).time))
     load_first_page(source)
     change_nodes(store, nodes[::CHANGED_ONE_IN], 4)
-    # Spare the garbage collector from traversing the benchmark's own objects.
+    # Exclude the benchmark's own objects from garbage collection, which would otherwise traverse
+    # them.
     tune_garbage_collection()
     one_percent_seconds = measure_cpu_seconds(lambda: cut_report(4, contract))
     loop_delay, count_seconds = measure_statistics(store)

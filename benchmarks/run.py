@@ -25,7 +25,7 @@ sys.path.insert(0, str(FOLDER.parent))
 
 from benchmarks.outcome import MISSED_EXIT_CODE, RESULTS_VARIABLE, describe_machine  # noqa: E402
 
-# What `--quick` adds to each benchmark; some are quick without any option.
+# Options that `--quick` adds to each benchmark. Some benchmarks are quick without any option.
 QUICK_OPTIONS: dict[str, list[str]] = {
     "gas": [],
     "decode": ["--events", "10000"],

@@ -35,7 +35,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from oracle.systems.policy import PolicyInput  # noqa: E402
 from oracle.systems.weighted_draw import NodeDraw, draw_nodes  # noqa: E402
 
-# Targets in milliseconds, each only for its own number of nodes.
+# Targets in milliseconds. Each applies only to its own number of nodes.
 TARGET_NODES = 100_000
 MORE_NODES = 1_000_000
 TARGET_MS, TARGET_HEALING_MS, TARGET_RESTAKED_MS, TARGET_MORE_MS = 5, 30, 30, 50
@@ -43,7 +43,7 @@ BLOCK_SECONDS = 12
 CHANGES_PER_BLOCK = 100
 BLOCKS = 30
 NOW = 1_700_000_000
-# The share of nodes that are recovering from a recent timeout.
+# Share of nodes that are recovering from a recent timeout.
 RECOVERING_SHARE = 0.05
 GPUS = (("RTX 3080", 10), ("RTX 4080", 16), ("RTX 4090", 24), ("A100", 80))
 MODELS = ("base:sdxl", "base:sd-1.5", "base:flux")
@@ -56,9 +56,9 @@ class Case(NamedTuple):
     node_count: int
     recovering_share: float = RECOVERING_SHARE
     scores: int = 50
-    # The task's requirements by attribute; without any, every free node is a candidate.
+    # The task's requirements by attribute. If there are none, every free node is a candidate.
     requirements: tuple[tuple[str, object], ...] = ()
-    # Whether the largest stake changes with every block.
+    # True if the largest stake changes with every block.
     has_changing_max_stake: bool = False
 
 
@@ -100,7 +100,7 @@ class Network:
         node.pool_sum = sum(node.pool)
         node.scored = len(node.pool)
         if random.random() < self.case.recovering_share:
-            # One or two timeouts in the last two hours.
+            # The node had one or two timeouts in the last two hours.
             node.base = random.choice((3, 9)) * UNIT // 10
             node.since = NOW - random.randrange(7200)
         node.running = int(random.random() < 0.3)

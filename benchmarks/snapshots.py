@@ -39,7 +39,7 @@ from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 
 TARGET_SECONDS = 0.5
 BASELINE_DIVISOR = 10
-# The rewind goes at most this many blocks below the undo journal.
+# Maximum number of blocks by which the rewind goes below the undo journal.
 MAX_REWIND_BLOCKS = 1_000
 
 

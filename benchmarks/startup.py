@@ -69,7 +69,7 @@ def measure_cpu_seconds(
             stdout=subprocess.DEVNULL,
             env=environment,
         )
-        # No daemon holds the lease, so `status` exits with 1 or 2.
+        # `status` exits with 1 or 2 here, because no daemon holds the lease.
         if completed_process.returncode != 0 and arguments[0] != "status":
             sys.exit(f"qos-oracle {' '.join(arguments)}: exit code {completed_process.returncode}")
         times_after = os.times()

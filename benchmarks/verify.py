@@ -56,11 +56,11 @@ from oracle.store.identity import Identity  # noqa: E402
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX  # noqa: E402
 from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
-# Input of the calls that the last variant's profile reads: a selector and one argument.
+# Input of the calls that the profile of the last variant reads: a selector and one argument.
 WATCHED_INPUT = "0x12345678" + "00" * 32
-# The code of the contract that emits the events; the daemon looks for their topics in it.
+# Code of the contract that emits the events. The daemon checks that it contains their topics.
 _CODE = json.loads((ROOT / "abi" / "TaskNetwork.json").read_text("utf-8"))["bytecode"]
-# The minimum speed with proofs, as a share of the speed without.
+# Minimum speed with proofs, as a share of the speed without proofs.
 MIN_SPEED_SHARE = 0.5
 
 
@@ -143,7 +143,7 @@ class Variant:
     has_calls: bool = False
 
 
-# Skips even the header of a block with logs.
+# With this policy, not even the header of a block with logs is verified.
 NO_PROOF = VerificationPolicy(
     head=VerificationLevel.CHECKED, history=VerificationLevel.CHECKED, receipts=False
 )

@@ -46,9 +46,9 @@ from tests.support.chain.network_logs import NETWORK  # noqa: E402
 # The default of `[history] workers`.
 WORKERS = min(3, os.cpu_count() or 1)
 NOT_MEASURED = "the network between viewers and server, and rendering in a browser"
-# Blocks indexed before the viewers connect.
+# Number of blocks that are indexed before the viewers connect.
 _FIRST_BLOCKS = 20
-# The minimum speed with viewers, as a share of the speed without.
+# Minimum speed with viewers, as a share of the speed without viewers.
 MIN_SPEED_SHARE = 0.9
 TARGET_VIEWERS = 1000
 VIEWERS_SCRIPT = Path(__file__).with_name("viewers_crowd.py")
@@ -159,7 +159,8 @@ def serve_database(
         f'[network]\ncontracts = {{ TaskNetwork = "{NETWORK}" }}\n'
         + (f'[oracle]\naddress = "{oracle}"\n' if oracle else "")
         + "[api]\nport = 0\nrequests_per_second = 100000\nmax_streams_per_address = 1200\n"
-        # The server has a low priority, so on a busy machine a request may wait for long.
+        # The server has a low priority. On a busy machine, a request may therefore have to wait
+        # for a long time.
         "header_timeout_seconds = 600\nresponse_timeout_seconds = 600\n"
         "[log]\nformat = 'json'\n",
         "utf-8",

@@ -15,9 +15,9 @@ from random import Random
 from urllib.parse import urlsplit
 
 PATHS = ("/", "/nodes", "/rounds", "/health", "/v1/network", "/v1/nodes", "/v1/status")
-# The shortest and longest time between two requests of one viewer.
+# Shortest and longest time between two requests of a viewer.
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 2.0, 8.0
-# How many connections may be opened at the same time.
+# Maximum number of connections that are being opened at the same time.
 MAX_OPENING_CONNECTIONS = 50
 _NOT_MODIFIED = b" 304 "
 _P99 = 0.99
@@ -48,7 +48,8 @@ class Viewers:
             status = error.partial.partition(b"\r\n")[0].decode("latin-1")
             raise ConnectionError(f"/v1/events ended with {status or 'no response'}") from error
         self._count_connected()
-        # Count events in raw bytes, because splitting into lines takes more CPU time than serving.
+        # Count events in the raw bytes. Splitting them into lines would take more CPU time than
+        # serving them.
         while chunk := await reader.read(_CHUNK_BYTES):
             self.event_count += chunk.count(b"event: ")
         writer.close()
@@ -125,10 +126,10 @@ async def main(url: str, viewer_count: int) -> None:
         asyncio.create_task(viewers.read_pages()) for _ in range(viewer_count - listener_count)
     ]
     stdin_closed = asyncio.Event()
-    # Not a thread, because Python would wait for it before the program can end.
+    # Do not use a thread, because Python would wait for it at the end of the program.
     asyncio.get_running_loop().add_reader(sys.stdin, stdin_closed.set)
     all_connected = asyncio.create_task(viewers.all_connected.wait())
-    # If one viewer fails, the program ends.
+    # End the program as soon as one viewer fails.
     finished_tasks, _ = await asyncio.wait(
         [*viewer_tasks, all_connected], return_when=asyncio.FIRST_COMPLETED
     )

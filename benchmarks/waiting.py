@@ -46,9 +46,9 @@ from oracle.systems.crynux.requirements import build_requirement, find_misfit_re
 from tests.support.scripted import ScriptedReader  # noqa: E402
 
 FEW_TASKS = 50
-# How many tasks are created, and how many end, per block.
+# Number of tasks per block that are created, and number that end.
 CHANGED_TASKS = 10
-# Required video memory in GB; no node has more than 80.
+# Required video memory in GB. No node has more than 80, so the tasks keep waiting.
 TOO_MUCH_MEMORY = 96
 MEMORY_KINDS = 5
 SETTINGS = DispatchSettings(

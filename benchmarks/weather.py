@@ -32,9 +32,9 @@ from tests.support.ingest.event_encoding import build_transactions  # noqa: E402
 from tests.support.ingest.indexer import CHAIN_ID, Indexer  # noqa: E402
 from tests.support.traffic import Traffic  # noqa: E402
 
-# The minimum speed with faults, as a share of the speed without.
+# Minimum speed with faults, as a share of the speed without faults.
 MIN_SPEED_SHARE = 1 / 3
-# The exit code of a run that succeeded but missed its target.
+# Exit code of a run that succeeded but missed its target.
 MISSED_EXIT_CODE = 3
 POLL_SECONDS = 1.0
 

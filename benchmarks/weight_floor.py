@@ -39,7 +39,7 @@ JOBS_PER_NODE = 100
 FAULTY_GROUP_DIVISOR = 50
 SILENT_SHARE = 0.01
 MAX_STAKE = 20
-# Without models, the maximum weight is 1/2, reached at S = QoS = 1.
+# Without models, a weight is at most 1/2, which it reaches if S = QoS = 1.
 MAX_WEIGHT = UNIT // 2
 
 
@@ -51,7 +51,7 @@ class Node:
     pool: bytes = b""
     base: int = UNIT
     since: int = 0
-    # The weight while reliability (H) is 1.
+    # The node's weight while its reliability (H) is 1.
     settled_weight: int = 0
     drawn: int = 0
     kicked_out_at: float | None = None
@@ -152,7 +152,7 @@ def create_network(nodes: int, floor: str) -> Network:
         *["unlucky"] * nodes_per_share,
     ]
     for kind in [*node_kinds, *["honest"] * (nodes - len(node_kinds))]:
-        # A few nodes have a large stake, and most a small one.
+        # A few nodes have a large stake, but most have a small one.
         stake = min(MAX_STAKE, random.paretovariate(1.2))
         score = compute_stake_score(int(stake * UNIT), MAX_STAKE * UNIT)
         node = Node(kind, score, random.uniform(5, 20))

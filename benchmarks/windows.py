@@ -158,7 +158,7 @@ def _build_log(event: DomainEvent) -> Log:
             build_hash("t", event.at.log),
             build_hash("n", event.at.tx),
         ),
-        # The log of a task's creation contains the requirements, about half a kilobyte; others are
-        # small.
+        # The log of a task's creation contains the requirements and has about half a kilobyte.
+        # Other logs are small.
         data="0x" + build_hash("d", event.at.log)[2:] * (18 if is_creation else 1),
     )

@@ -21,8 +21,9 @@ from oracle.errors import FatalError, InputError
 
 CHAIN_ID = 31337
 _LISTENING_PREFIX = "Listening on "
-# More blocks than a demo mines, so none of them is pruned and becomes unreadable. Each kept state
-# takes half a megabyte, so the limit bounds the memory of a chain that runs for days.
+# Number of blocks whose state Anvil keeps. It is larger than in any demo, because a pruned block
+# could no longer be read. Each state takes half a megabyte, so the limit bounds the memory of a
+# chain that runs for days.
 _MAX_HISTORY_BLOCKS = 2_000
 _REQUEST_TIMEOUT_SECONDS = 120
 # Anvil stops immediately on SIGTERM unless it hangs.
@@ -44,8 +45,7 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             *("--accounts", str(accounts), "--chain-id", str(CHAIN_ID)),
             *("--timestamp", str(start_time), "--no-mining", "--order", "fees"),
             *("--prune-history", str(_MAX_HISTORY_BLOCKS), "--cache-path", cache_folder),
-            # With this option Anvil reports blocks two below the head as final, instead of 64
-            # below.
+            # With this option, the final block is two below the head instead of 64 below it.
             *("--slots-in-an-epoch", "1"),
         ]
         with subprocess.Popen(  # noqa: S603 - the binary that we found ourselves
@@ -53,7 +53,8 @@ def run_anvil(*, port: int, accounts: int, start_time: int) -> Iterator[str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            # Ctrl-C must reach only the parent process, which shuts the chain down in order.
+            # In a process group of its own, Anvil does not receive Ctrl-C. The parent process
+            # does, and shuts the chain down in order.
             process_group=0,
         ) as process:
             # Anvil prints a line per request and would block if nobody read them from the pipe.
@@ -137,8 +138,9 @@ class LocalChain:
         sent.
         """
         send_requests = [("eth_sendTransaction", transaction) for transaction in transactions]
-        # Anvil runs the calls of a batch concurrently and might mine before it has added a
-        # transaction of the same batch. JSON-RPC does not allow an empty batch.
+        # Anvil runs the calls of a batch concurrently. In the same batch, it might mine a block
+        # before it has added a transaction, so mining is requested afterwards. JSON-RPC does not
+        # allow an empty batch.
         transaction_hashes = self.make_batch_request(send_requests) if send_requests else []
         self.make_batch_request([("evm_setNextBlockTimestamp", timestamp), ("evm_mine",)])
         return [str(transaction_hash) for transaction_hash in transaction_hashes]
@@ -193,13 +195,13 @@ class LocalChain:
             raise FatalError(f"the local chain at {self.url}: {error}") from None
 
 
-# Linux assigns ephemeral ports from 32768 on, and other systems from higher numbers. A port in
-# that range could be taken by another process before a program binds it.
+# Linux assigns ephemeral ports from 32768 on, and other systems assign higher ones. Another
+# process could take a port of that range before a program binds it.
 _PORT_RANGE = range(20_000, 32_000)
-# The search starts at a port that depends on the process id, so that processes started together
-# search far apart.
+# The search starts at a port that depends on the process id. Processes that start together
+# therefore search far apart.
 _PROCESS_STRIDE = 101
-# Never return a port twice, because the first program may not have bound it yet.
+# A port is never returned twice, because the first program may not have bound it yet.
 _port_counter = itertools.count()
 
 

@@ -106,7 +106,8 @@ def _serve_daemon_endpoints(
     with ExitStack() as stack:
         proxies = {}
         for proxy_index in range(_PROXY_COUNT):
-            # The multiplication keeps runs with consecutive seeds from sharing an endpoint's seed.
+            # The seed is multiplied, so that two runs with consecutive seeds have no endpoint seed
+            # in common.
             proxy = ChaosEndpoint(
                 url,
                 chaos_seed * _PROXY_COUNT + proxy_index,

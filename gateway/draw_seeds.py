@@ -11,8 +11,8 @@ from hashlib import sha256
 from typing import NamedTuple
 
 _SEED_BYTES = 32
-# How many past epochs are kept in memory and shown in responses; older ones are only in the
-# database.
+# Number of past epochs that are kept in memory and shown in responses. Older epochs are only in
+# the database.
 _MAX_SHOWN = 1_000
 
 

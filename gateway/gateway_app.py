@@ -24,11 +24,11 @@ from gateway.session_selector import NoCandidatePassesError
 
 _JSON_HEADER = (b"content-type", b"application/json")
 _TEXT_HEADER = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
-# Closes the connection after a request that was rejected before its body was read.
+# This field closes the connection after a request that was rejected before its body was read.
 _CLOSE_HEADER = (b"connection", b"close")
 _NODES_PATH = "/v1/nodes/"
-# If storing the outcomes takes longer, the response has status 202: they already count and will be
-# written later.
+# If storing the outcomes takes longer than this, the response has status 202. The outcomes already
+# count, and they will be written later.
 _STORED_SECONDS = 2.0
 
 
@@ -60,7 +60,7 @@ class _Route(NamedTuple):
     call: Callable[[GatewayCalls, bytes], object]
 
 
-# The response for each error that a handler may raise.
+# Status and text of the response for each error that a handler may raise.
 _STATUS_BY_ERROR: dict[type[Exception], tuple[int, str]] = {
     TooManyRecordsError: (429, "too many nodes, sessions or ids; the batch was rejected"),
     NoCandidatePassesError: (503, "no candidate passes the checks of its chain"),

@@ -35,7 +35,8 @@ MIN_TOKEN_LENGTH = 16
 class GatewaySection(ListenerSection):
     section_name = "gateway"
     body_bytes = 1024 * 1024
-    # High, because requests are handled in the server's event loop and need no threads.
+    # The limit is high, because requests are handled in the server's event loop and need no
+    # threads.
     max_answers = 1024
 
     # Port of `/v1/outcomes`, `/v1/select` and the other paths; 0 uses any free port.

@@ -8,7 +8,8 @@ from typing_extensions import override
 
 from oracle.telemetry.metrics import REGISTRY
 
-# A gateway exports only these metrics; with the others, alerts would take it for an idle daemon.
+# A gateway exports only metrics with these prefixes. With the others, alerts would mistake it for
+# an idle daemon.
 _EXPORTED_PREFIXES = ("oracle_gateway_", "oracle_http_", "oracle_rpc_")
 
 OUTCOMES = Counter(

@@ -42,10 +42,10 @@ def serve_gateway(config: GatewayConfig, token: str, stop: StopSignal) -> Iterat
         schedule = _open_check_schedule(config, service, exit_stack)
         service.request_checks = schedule.request_rounds
         app = GatewayApp(GatewayCalls(service, unix_ms), token)
-        # Store the seeds before the first draw uses them.
+        # Store the seeds before a draw uses them for the first time.
         service.list_ended_and_open_epochs()
         service.writer.write_queued_records()
-        # The writer also creates each epoch in time, even without requests.
+        # The writer also creates each epoch in time, even if there are no requests.
         service.writer.start_writing(service.list_ended_and_open_epochs)
         tune_garbage_collection()
         exit_stack.callback(schedule.stop_all_checks)

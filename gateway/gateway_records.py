@@ -14,10 +14,10 @@ from oracle.systems.pocket.node_selector import NodeSelector
 from oracle.systems.pocket.ranking import NodeStats, Ranking
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 
-# After such an outcome, the session is over for the node
+# After such an outcome, the session has ended for the node
 # (docs/explanation/gateway.md#outcomes-and-blame).
 SESSION_ENDING_KINDS = frozenset({OutcomeKind.SESSION_INVALID, OutcomeKind.EXHAUSTED})
-# The minimum time between two removals of expired records.
+# Minimum time between two removals of expired records.
 _SWEEP_MS = 10_000
 
 
@@ -51,14 +51,14 @@ class GatewayRecords:
     def __init__(self, rules: GatewayRules) -> None:
         self._rules = rules
         self._selector = NodeSelector(rules.params)
-        # When each node had its last outcome.
+        # Time of each node's last outcome.
         self._last_seen_by_node: dict[Address, int] = {}
-        # (Expiry, size) of each batch of outcomes, and the sum of the sizes.
+        # (Expiry, size) of each batch of outcomes, and the sum of these sizes.
         self._batches: deque[tuple[int, int]] = deque()
         self._live_outcomes = 0
-        # The expiry of each known id, earliest first.
+        # Expiry of each known id, earliest first.
         self._expiry_by_id: dict[str, int] = {}
-        # Until when a node is excluded from a session, by (chain, session, node).
+        # Time until which a node is excluded from a session, by (chain, session, node).
         self._session_exclusions: dict[tuple[str, str, str], int] = {}
         self._pruned_at = 0
 

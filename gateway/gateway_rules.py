@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from oracle.systems.pocket.parameters import ARTICLE, ArticleParameters, Parameters
 
-# `portal_api_head` counts outcomes for this long after the last one
+# With `portal_api_head`, outcomes count until this long after the last one
 # (docs/explanation/pocket.md#constants).
 _PORTAL_WINDOW_MS = 300_000
 
@@ -18,17 +18,18 @@ class GatewayRules:
     """
 
     params: Parameters = ARTICLE
-    # How long a ranking is reused, in milliseconds; 0 computes a new one for each selection.
+    # Time for which a ranking is reused, in milliseconds. If it is 0, each selection computes a
+    # new ranking.
     ranking_ms: int = 100
-    # How far an outcome's time may be ahead of the local clock.
+    # Maximum time by which an outcome may be ahead of the local clock.
     max_ahead_ms: int = 5_000
-    # How long an outcome's id is remembered, so that the outcome counts only once.
+    # Time for which the id of an outcome is remembered, so that the outcome counts only once.
     id_ms: int = 600_000
-    # How long a node is excluded from a session that is over for it.
+    # Time for which a node is excluded from a session that has ended for it.
     session_exclusion_ms: int = 3_600_000
-    # The length of an epoch. All draws of an epoch share one seed.
+    # Length of an epoch. All draws of an epoch use the same seed.
     epoch_ms: int = 600_000
-    # How many outcomes, nodes, chains, ids and rankings are kept in memory.
+    # Maximum numbers of outcomes, nodes, chains, ids and rankings that are kept in memory.
     max_outcomes: int = 2_000_000
     max_nodes: int = 100_000
     max_chains: int = 1_000

@@ -15,7 +15,7 @@ from gateway.sync_check import (
 )
 from oracle.domain.ids import Address
 
-# How long a passed check is valid, in milliseconds.
+# Time for which a passed check is valid, in milliseconds.
 SYNC_PASS_MS = 300_000
 CHAIN_PASS_MS = 600_000
 _STAKE_UNKNOWN, _NOT_STAKED = "stake_unknown", "not_staked"
@@ -37,8 +37,8 @@ class CheckRules:
     allowance: int = 5
     needs_stake: bool = False
     unchecked: UncheckedPolicy = UncheckedPolicy.ALLOW
-    # Whether to draw from all staked candidates if none passes the checks; the draw is then marked
-    # as degraded.
+    # True if the draw is from all staked candidates when none of them passes the checks. Such a
+    # draw is marked as degraded.
     allows_degraded_draw: bool = True
 
 

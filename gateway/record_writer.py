@@ -20,12 +20,13 @@ from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
 _WRITE_INTERVAL_SECONDS = 0.5
-# Rows per transaction; keeps each transaction short.
+# Maximum number of rows per transaction, so that each transaction is short.
 _MAX_BATCH_ROWS = 20_000
-# How many rows may wait for an unavailable database. Beyond that, the oldest are dropped.
+# Maximum number of rows that wait for an unavailable database. If there are more, the oldest are
+# dropped.
 _MAX_WAITING_ROWS = 1_000_000
 _PRUNE_INTERVAL_MS = 60_000
-# Among the outcomes, a passed check is stored with this kind, which clients cannot report.
+# Kind with which a passed check is stored among the outcomes. A client cannot report this kind.
 CHECK_PASSED = "check_passed"
 _SESSION_KINDS = sorted(kind.value for kind in SESSION_ENDING_KINDS)
 _WINDOW_KINDS = [
@@ -33,7 +34,7 @@ _WINDOW_KINDS = [
     CHECK_PASSED,
 ]
 
-# The row of an outcome, without its number and the time of its report.
+# The row of an outcome, without its number and without the time at which it was reported.
 _OutcomeRow = tuple[int, str, str, str, float | None, str, str | None]
 
 
@@ -52,10 +53,10 @@ class RecordWriter:
         self.end_reason: str | None = None
         self._store = store
         self._rules = rules
-        # The number of the next outcome, and the lowest number that is not stored yet.
+        # Number of the next outcome, and lowest number of an outcome that is not stored yet.
         self._next_number = self._next_unstored = next_number
-        # (Number, future): each future waits until all outcomes below its number are stored. In
-        # ascending order.
+        # (Number, future) in ascending order. Each future waits until all outcomes below its
+        # number are stored.
         self._waiting_futures: deque[tuple[int, Future[bool]]] = deque()
         self._on_lost = on_lost
         self._before_write: Callable[[], object] = lambda: None
@@ -161,7 +162,7 @@ class RecordWriter:
         try:
             while not self._ended.is_set():
                 # A request that waits for its outcomes wakes the writer. After a failure, the
-                # writer waits before the next attempt even so.
+                # writer waits before the next attempt nevertheless.
                 self._wake.wait(_WRITE_INTERVAL_SECONDS)
                 if self.failure is not None:
                     self._ended.wait(_WRITE_INTERVAL_SECONDS)
@@ -169,7 +170,8 @@ class RecordWriter:
                 self._before_write()
                 self.write_queued_records()
         except BaseException as error:
-            # This is a bug. Stop, because without this thread no further record would be written.
+            # Any such error is a bug. Stop, because no further record would be written without
+            # this thread.
             self.failure = "the database writer has crashed"
             self._end_writing(f"{self.failure}: {type(error).__name__}: {error}")
             raise
@@ -267,6 +269,6 @@ class RecordWriter:
 
 def _resolve_futures(waiters: "Iterable[tuple[int, Future[bool]]]", *, is_stored: bool) -> None:
     for _, future in waiters:
-        # A request that stopped waiting for its outcomes has cancelled its future.
+        # A request cancels its future when it stops waiting for its outcomes.
         if future.set_running_or_notify_cancel():
             future.set_result(is_stored)

@@ -18,7 +18,7 @@ _MAX_UNIX_MS = 2**53
 _HOUR_MS = 3_600_000.0
 _KINDS = {kind.value: kind for kind in OutcomeKind}
 
-# Printable ASCII without blanks: databases store it and logs show it unchanged.
+# Printable ASCII without blanks. Every database stores it unchanged, and logs show it unchanged.
 Name = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{1,128}\Z")]
 NameOrNone = Annotated[str, msgspec.Meta(pattern=r"\A[!-~]{0,128}\Z")]
 Time = Annotated[int, msgspec.Meta(ge=0, le=_MAX_UNIX_MS)]
@@ -148,7 +148,7 @@ def _decode_body(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        # msgspec's message names the place too, but programs need it in fields of its own.
+        # msgspec's message also names the place, but programs need it in separate fields.
         raise _build_located_error(decoder.type, body, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BodyError("the request body is not valid JSON") from None

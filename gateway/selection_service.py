@@ -24,7 +24,7 @@ from oracle.store.gateway_repositories import StoredCheck
 from oracle.systems.pocket.ranking import NodeStats
 from oracle.systems.pocket.relay_outcomes import OutcomeKind, RelayOutcome
 
-# How many epochs are still served after a restart.
+# Number of past epochs that are still served after a restart.
 _MAX_RESTORED_EPOCHS = 1_000
 
 
@@ -58,7 +58,7 @@ class SelectionService:
         self._selector = SessionSelector(rules, checks, hooks)
         self._clock = clock
         self._latest_ms = 0
-        # The check threads and the server's loop must use the selector one at a time.
+        # The check threads and the server's loop must not use the selector at the same time.
         self._lock = threading.Lock()
         self._restore_state(store)
 

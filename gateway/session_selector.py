@@ -184,7 +184,7 @@ class SessionSelector:
             return cached_ranking
         new_ranking = self._rank_candidates(request, now)
         if self.rules.ranking_ms:
-            # A later request can recompute the oldest ranking, so it may be dropped.
+            # Drop the oldest ranking if there are too many. A later request can compute it again.
             self._rankings.pop(cache_key, None)
             self._rankings[cache_key] = new_ranking
             if len(self._rankings) > self.rules.max_rankings:
@@ -234,7 +234,7 @@ class SessionSelector:
             set(remaining_candidates)
         )
         if is_all_failing and checks is not None:
-            # A degraded draw ignores the checks, but never draws nodes without a stake.
+            # A degraded draw ignores the checks, but it never draws a node without a stake.
             reason_by_node = {
                 node: reason for node, reason in reason_by_node.items() if reason in UNSTAKED
             }

@@ -9,7 +9,7 @@ from statistics import median_high
 
 from oracle.domain.ids import Address
 
-# With fewer heights, the median does not show which is wrong.
+# With fewer heights, the median cannot show which of them is wrong.
 _MIN_HEIGHTS_FOR_MEDIAN = 3
 
 

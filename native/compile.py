@@ -11,7 +11,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NAME = "oracle_native.abi3.so"
-# At -O3 the compiler unrolls the rounds of a hash, which makes hashes three times as fast.
+# At -O3, the compiler unrolls the rounds of a hash. This makes hashing three times as fast.
 FLAGS = ("-std=c11", "-O3", "-DNDEBUG", "-fPIC", "-fvisibility=hidden")
 
 

@@ -63,10 +63,11 @@ from tests.support.chain.network_logs import NETWORK  # noqa: E402
 
 ABI_FILE = ROOT / "abi" / "TaskNetwork.json"
 _PROCESSORS = {1: "0", 2: "0,1"}
-# A server that has not indexed everything after this time is stopped, and its run does not count.
+# A server that takes longer to index everything is stopped, and its run does not count.
 _MAX_SECONDS = 900
 _POLL_SECONDS = 0.05
-# Ponder treats only blocks more than 30 below the newest as historical.
+# Ponder treats a block as historical only if it is more than 30 below the newest one, so this many
+# empty blocks follow.
 _EMPTY_BLOCKS = 40
 _SUBSQUID_CONFIRMATIONS = 10
 _PEERS = ("eth-defi", "ponder", "subsquid")
@@ -122,7 +123,7 @@ def measure_command(
     seconds = time.perf_counter() - start
     if is_done is not None:
         process.terminate()
-    # Includes the descendants of the command for which it waited.
+    # The usage includes that of the command's descendants for which it has waited.
     _, status, usage = os.wait4(process.pid, 0)
     if is_done is None:
         seconds = time.perf_counter() - start
@@ -296,7 +297,8 @@ def measure_indexers(
     costs_by_name: dict[str, list[Cost]] = defaultdict(list)
     failed_names = set()
     with tempfile.TemporaryDirectory() as folder:
-        # Not counted, because it compiles the modules, which an installation has already done.
+        # This run is not counted, because it compiles the modules. In an installation, they are
+        # already compiled.
         run_qos_oracle(MODES[0], chain_url, Path(folder), taskset_command)
     for _ in range(rounds):
         for indexer in indexers:
@@ -329,7 +331,7 @@ def measure_first_row(peers: Sequence[str], rounds: int, console: Console) -> No
     """Run qos-oracle with every proof, and eth-defi if selected, on a chain of few events."""
     event_count = sum(map(len, iterate_block_logs(_FIRST_ROW_EVENTS)))
     indexers = list_indexers([name for name in peers if name == _FIRST_ROW_PEER], event_count)
-    # The mode without proofs starts in the same time.
+    # This mode is left out, because the mode without proofs starts in the same time.
     indexers = [indexer for indexer in indexers if indexer.name != f"qos-oracle, {MODES[1].name}"]
     with serve_valid_chain(_FIRST_ROW_EVENTS, _EMPTY_BLOCKS) as chain_url:
         costs_by_name = measure_indexers(indexers, chain_url, rounds, 1, event_count)

@@ -31,10 +31,11 @@ _PortOption = Annotated[
     int, typer.Option(help="Port of the local chain; 0 selects a free port.", min=0, max=65_535)
 ]
 _REFERENCE_NETWORK = "reference"
-# After a failed demo, at most this many of the daemon's warnings are printed.
+# Maximum number of the daemon's warnings that are printed after a failed demo.
 _MAX_SHOWN_WARNINGS = 50
 _DEMO_CLEANUP_TEXT = "chain and daemon are stopped, and their folder with keys is deleted"
-# Includes SIGHUP: closing the terminal shuts chain and daemon down in order, like Ctrl-C.
+# SIGHUP is included, so that closing the terminal shuts chain and daemon down in order, like
+# Ctrl-C.
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 

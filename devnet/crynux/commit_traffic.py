@@ -22,9 +22,10 @@ from oracle.domain.ids import Address
 Transaction = dict[str, str]
 _FEE = ETHER // 10
 _NODES_PER_TASK = 3
-# With this many open tasks, every node is busy.
+# Number of open tasks at which every node is busy.
 _MAX_OPEN_TASKS = len(DEMO_NODES) // _NODES_PER_TASK
-# The contract's time limit for a task, in seconds; after it, the creator may cancel the task.
+# The contract's time limit for a task, in seconds. When it has passed, the creator may cancel the
+# task.
 TASK_TIMEOUT_SECONDS = 900
 _IMAGE = 0
 _IMAGE_COUNT = 1
@@ -84,10 +85,10 @@ class CommitTraffic:
         self._name_by_address = {address: name for name, address in network.nodes.items()}
         self._node_by_name = {node.name: node for node in DEMO_NODES}
         self._last_read_block = -1
-        # How many tasks each node has been assigned.
+        # Number of tasks that each node has been assigned.
         self._task_counts: Counter[str] = Counter()
         self.jobs: list[CommitJob] = []
-        # While set, no new task is ordered.
+        # While this is True, no new task is ordered.
         self.is_paused = False
 
     @property

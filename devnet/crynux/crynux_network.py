@@ -18,7 +18,7 @@ from oracle.domain.ids import Address
 from oracle.errors import InputError
 from oracle.signing.keystore import import_eth_account
 
-# The mnemonic of every development chain; publicly known, so it protects nothing of value.
+# The mnemonic of every development chain. It is publicly known, so it protects nothing of value.
 _MNEMONIC = "test test test test test test test test test test test junk"
 _DERIVATION_PATH = "m/44'/60'/0'/0/{}"
 
@@ -26,7 +26,7 @@ _DERIVATION_PATH = "m/44'/60'/0'/0/{}"
 @cache
 def derive_public_key(account_index: int) -> bytes:
     """Return the 64-byte public key of the account with this index, counted from 0."""
-    # Called before importing eth_account, because it handles the side effects of that import.
+    # Call this before importing eth_account, because it handles the side effects of that import.
     import_eth_account()
     from eth_account.hdaccount import (  # noqa: PLC0415  it takes half a second
         key_from_seed,
@@ -38,17 +38,17 @@ def derive_public_key(account_index: int) -> bytes:
 
 
 VSS, COMMIT = "crynux-vss", "crynux-commit"
-# Accounts: the owner, the first creator and the relay; one per node; more creators. With a single
-# creator, kickouts would be held for a manual decision.
+# The accounts are the owner, the first creator, the relay, one per node, and more creators. With a
+# single creator, kickouts would be held for a manual decision.
 _FIXED_ACCOUNTS, _EXTRA_CREATORS = 3, 2
 ACCOUNTS = _FIXED_ACCOUNTS + len(DEMO_NODES) + _EXTRA_CREATORS
 CREATOR_ACCOUNT_INDICES = (1, *range(ACCOUNTS - _EXTRA_CREATORS, ACCOUNTS))
 _GAS = hex(6_000_000)
 _DEPLOY_GAS = hex(12_000_000)
-# The maximum number of queued tasks of the commit/disclose network.
+# Maximum number of queued tasks of the commit/disclose network.
 _QUEUE_LIMIT = 50
-# Arguments of the QOS contract: the score of a missing task, and the sum of three scores at which
-# a node is kicked out.
+# Arguments of the QOS contract. The first is the score of a missing task. The second is the sum of
+# three scores at which a node is kicked out.
 _VSS_QOS_NUMBERS = (10, 10)
 _COMMIT_QOS_NUMBERS = (20, 20)
 

@@ -45,7 +45,7 @@ from oracle.store.outbox.records import Account
 from oracle.systems.registry import build_rules
 
 _SEED = 20
-# The daemon has this many blocks to catch up after the kickout.
+# Maximum number of blocks within which the daemon must catch up after the kickout.
 _MAX_CATCH_UP_BLOCKS = 20
 # A read-only daemon does not need these configuration sections.
 OMITTED_SECTIONS = ("dispatch", "oracle")
@@ -79,7 +79,8 @@ class CrynuxSummary:
     blocks: int
     events: int
     nodes: list[NodeComparison]
-    # The transactions in which the network kicked out the hopeless node; empty without reporting.
+    # Transactions in which the network kicked out the hopeless node. There are none without
+    # reporting.
     put_out_in: tuple[str, ...]
     faults: list[str] = field(default_factory=list)
 
@@ -116,8 +117,8 @@ class CrynuxShow:
         """
         while not self._has_reached_kickout() and self._traffic.wave < options.waves:
             refused_nodes = self._list_nodes_with_refused_kickout()
-            # The network does not kick out a busy node, so the traffic pauses until the node is
-            # gone.
+            # The network does not kick out a busy node. The traffic therefore pauses until the
+            # node has been removed.
             self._traffic.is_paused = bool(refused_nodes)
             transactions = self._traffic.build_next_transactions(self._loop.head)
             if self._reporting is not None and refused_nodes and self._traffic.is_idle:

@@ -25,8 +25,8 @@ from oracle.domain.reports.report import hash_rules_and_settings
 from oracle.domain.scoring.rules import Rules
 from oracle.errors import FatalError
 
-# Enough for deploying the oracle contract, and for a kickout that forwards the maximum gas to the
-# adapter.
+# Gas limit that is enough to deploy the oracle contract, and to execute a kickout that forwards
+# the maximum gas to the adapter.
 _GAS = hex(12_000_000)
 _ROLES = ("signer", "transmitter")
 
@@ -67,7 +67,8 @@ def deploy_oracle_and_adapter(
     keys = create_keys(folder)
     owner = network.owner
     nonce = int(network.chain.make_request("eth_getTransactionCount", owner, "latest"), 16)
-    # The owner's next transaction deploys the adapter, so its address is already known.
+    # The owner's next transaction deploys the adapter. Its address is already known, because it
+    # depends only on the owner and the nonce.
     setup = _build_oracle_setup(
         network, rules, keys["signer"].address, compute_contract_address(owner, nonce + 1)
     )

@@ -12,11 +12,11 @@ from devnet.crynux.crynux_network import VSS, CrynuxNetwork
 from oracle.domain.ids import Address
 from oracle.errors import FatalError
 
-# Fields of a node that both the daemon and the replay report.
+# Fields of a node that the daemon and the replay both report.
 _COMPARED_FIELDS = ("status", "excluded", "kickout_due", "long_term", "reliability", "qos")
 RULE_CHANGES: Mapping[str, Mapping[str, str]] = {
-    # A node that is always last of three has a mean of 2 out of 10, which is not below the shipped
-    # threshold.
+    # A node that is always last of three has a mean of 2 out of 10. The shipped threshold is not
+    # above that, so a higher one is used.
     "crynux": {"kickout_below": "2.2"},
     # These weights were never published.
     "legacy": {
@@ -24,8 +24,8 @@ RULE_CHANGES: Mapping[str, Mapping[str, str]] = {
         "legacy.timeout_weight": "0.25",
         "legacy.speed_weight": "0.5",
         "legacy.least_timeout_seconds": "60",
-        # A node that is always last of three has a mean of 4 out of 20, which is below this
-        # threshold.
+        # A node that is always last of three has a mean of 4 out of 20. This threshold is above
+        # that.
         "legacy.kickout_below": "5",
         "legacy.kickout_tasks": "20",
     },

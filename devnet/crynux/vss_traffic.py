@@ -23,10 +23,10 @@ _FEE = ETHER // 10
 _IMAGE = 0
 _ANY_GPU = (0, "", 0)
 _GROUPS_PER_WAVE = len(DEMO_NODES) // GROUP_SIZE
-# The contract's time limit in seconds from the start; after it, the creator or the node may abort
-# the task.
+# The contract's time limit for a task, in seconds from the start. When it has passed, the creator
+# or the node may abort the task.
 TASK_TIMEOUT_SECONDS = 180
-# From the contract's enum TaskAbortReason, of which it accepts any value.
+# A value of the contract's enum TaskAbortReason. The contract accepts any of them.
 _TIMED_OUT = 1
 # The stand-in contract does not draw whether a task is compared, so it accepts any bytes as proof.
 _PROOF = b"\1"
@@ -98,13 +98,13 @@ class VssTraffic:
         self._name_by_address = {address: name for name, address in network.nodes.items()}
         self._node_by_name = {node.name: node for node in DEMO_NODES}
         self._last_read_block = -1
-        # All groups of the waves so far, in order of creation.
+        # All groups that have been ordered, in order of creation.
         self.groups: list[VssGroup] = []
-        # Nodes that were kicked out, according to the network's logs.
+        # Names of the nodes that the network has kicked out, according to its logs.
         self.kicked_out_names: set[str] = set()
-        # The current wave, counted from 0; -1 before the first.
+        # Number of the current wave, counted from 0, or -1 before the first wave.
         self.wave = -1
-        # While set, no new task is ordered.
+        # While this is True, no new task is ordered.
         self.is_paused = False
 
     def build_next_transactions(self, head: int) -> list[Transaction]:
@@ -161,7 +161,8 @@ class VssTraffic:
     def _record_task_start(self, job: VssJob, node: DemoNode, start_block: int) -> None:
         answer_delay = node.sample_answer_delay(self.wave, self._random)
         job.node, job.started_at = node, start_block
-        # The parameters are uploaded in the block after the start, and the answer follows.
+        # The parameters are uploaded in the block after the start, and the answer comes
+        # `answer_delay` blocks later.
         job.answer_due_at = None if answer_delay is None else start_block + 1 + answer_delay
 
     def _build_parameter_upload_reports(self) -> Iterator[Transaction]:

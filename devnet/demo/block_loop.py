@@ -14,10 +14,12 @@ from oracle.domain.ids import Address
 from oracle.errors import FatalError
 from oracle.store.outbox.records import Account
 
-# How long the chain waits for a busy daemon, so that the demo is the same on slow machines.
+# Maximum time for which the chain waits for a busy daemon. Because of this wait, the demo is the
+# same on slow machines.
 _MAX_WAIT_SECONDS = 5.0
 _REFRESH_SECONDS = 0.2
-# After the demo the network runs slowly: the pages still change, but the CPU is mostly idle.
+# After the demo, the network runs slowly. The pages still change, but the CPU is idle most of the
+# time.
 _IDLE_BLOCK_SECONDS = 3.0
 _IDLE_POLL_SECONDS = 1.0
 
@@ -46,7 +48,7 @@ class BlockLoop:
         self._stop = stop
         self._refreshed_at = 0.0
         self._next_block_at = time.monotonic()
-        # The newest block's number, and the last snapshot of the daemon's state.
+        # Number of the newest block, and the last snapshot of the daemon's state.
         self.head = int(chain.make_request("eth_blockNumber"), 16)
         self.snapshot: DemoSnapshot | None = None
 
@@ -93,7 +95,8 @@ class BlockLoop:
         deadline = time.monotonic() + _MAX_WAIT_SECONDS
         self._refresh_screen(daemon_process)
         while time.monotonic() < self._next_block_at or self._is_daemon_behind(deadline):
-            # Waiting for the wall clock or the daemon: only this wait determines the demo's speed.
+            # The chain waits here for the wall clock or the daemon. No other wait affects the
+            # demo's speed.
             if self._stop.wait(0.01):
                 return
             self._refresh_screen(daemon_process)

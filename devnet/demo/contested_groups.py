@@ -82,8 +82,8 @@ class ContestTracker:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        # Keyed by the contract's key of the contested group, and by that of the second group once
-        # it has been ordered.
+        # The first dict is keyed by the contract's key of the contested group. Once a second group
+        # has been ordered, the second dict is keyed by that group's key.
         self._group_by_contest: dict[bytes, DemoGroup] = {}
         self._group_by_second_group: dict[bytes, DemoGroup] = {}
         self._decided_groups: list[DemoGroup] = []

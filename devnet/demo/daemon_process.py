@@ -14,7 +14,8 @@ from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.errors import FatalError
 from oracle.resources import find_shipped_path
 
-# The daemon stops within ten seconds of SIGTERM, but some machines start processes slowly.
+# The daemon stops within ten seconds of SIGTERM. More time is allowed, because some machines start
+# processes slowly.
 _STOP_TIMEOUT_SECONDS = 60
 
 
@@ -34,7 +35,8 @@ class DemoDaemon:
                 env={**os.environ, **settings},
                 stdout=log_file,
                 stderr=log_file,
-                # Ctrl-C must reach only the demo, which shuts the daemon down in order.
+                # In a process group of its own, the daemon does not receive Ctrl-C. The demo does,
+                # and shuts the daemon down in order.
                 process_group=0,
             )
 
@@ -74,7 +76,7 @@ class DemoDaemon:
             raise FatalError(f"the daemon did not stop within {_STOP_TIMEOUT_SECONDS} s") from None
 
 
-# Tests replace this program to make the daemon fail.
+# A test replaces this program to make the daemon fail.
 PROGRAM: tuple[str, ...] = (sys.executable, "-m", "oracle")
 
 
@@ -118,7 +120,7 @@ def write_configuration(
     for name, keys in settings_by_section.items():
         lines += ["", f"[{name}]"]
         lines += [f"{key} = {_format_toml_value(value)}" for key, value in keys.items()]
-    # The file may contain a database password, so only the owner may read it.
+    # The file may contain a database password, so only its owner may read it.
     path.touch(0o600)
     path.write_text("\n".join(lines) + "\n", "utf-8")
 

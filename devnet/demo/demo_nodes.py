@@ -7,14 +7,14 @@ import random
 from dataclasses import dataclass, replace
 
 BLOCK_SECONDS = 12
-# A task's time limit in seconds, after which any account may end it.
+# The time limit of a task, in seconds. When it has passed, any account may end the task.
 TASK_TIMEOUT = 78
 GROUP_SIZE = 3
-# In this wave, one application orders tasks that no node can answer: so few that each is drawn to
-# a different node.
+# In this wave, an application orders tasks that no node can answer. They are so few that each is
+# drawn to a different node.
 BURST_WAVE = 28
 BURST_GROUPS = 3
-# The slowest answer within the time limit comes this many blocks after the start.
+# The slowest answer within the time limit comes this many blocks after the start of the task.
 _MAX_ANSWER_BLOCKS = 6
 
 
@@ -63,10 +63,10 @@ MOODY = DemoNode(
     4,
     silent_waves=frozenset({*range(8, 12), *range(30, 34)}),
 )
-# The slowest node, and silent in every sixth wave. If it were silent more often, it would be
-# excluded before its pool is full. If it were silent less often, its mean over 50 scores would
-# rise to the kickout threshold of 2.0 when it answers second in a few groups in which `MOODY` is
-# silent. It is therefore silent in two of those waves, too.
+# The slowest node, which is silent in every sixth wave. If it were silent more often, it would be
+# excluded before its pool is full. If it were silent less often, it would answer second in a few
+# groups in which `MOODY` is silent. Its mean over 50 scores would then rise to the kickout
+# threshold of 2.0. It is therefore silent in two of those waves, too.
 HOPELESS = DemoNode(
     "hopeless",
     "slowest or silent",
@@ -76,13 +76,14 @@ HOPELESS = DemoNode(
     _MAX_ANSWER_BLOCKS,
     silent_waves=frozenset(range(2, 200, 6)),
 )
-# Its disk is empty, so it is asked to download the model when the first tasks start.
+# The disk of this node is empty, so the node is requested to download the model when the first
+# tasks start.
 GAUSS = DemoNode("gauss", "empty disk", "NVIDIA RTX 4070", 12, 2, 4, has_model=False)
-# Two other groups contradict its first answer, so it loses its stake.
+# Two other groups contradict this node's first answer, so the node loses its stake.
 DARWIN = DemoNode("darwin", "lies once", "NVIDIA RTX 3090", 24, 2, 4, lies_once=True)
-# The slowest of the three GPUs with enough memory for one of the applications. It only gets this
-# application's tasks, in which the other two nodes are always faster. Its kickout therefore
-# becomes due, and is held for the vetoer.
+# The node with the slowest of the three GPUs with enough memory for one of the applications. The
+# node gets only tasks of this application, and the other two nodes are always faster. Its kickout
+# therefore becomes due, and is held for the vetoer.
 FERMI = _create_average_node("fermi", "NVIDIA RTX 4070", 12)
 SINGLE_CREATOR_NODE = replace(
     FERMI,

@@ -23,10 +23,11 @@ from oracle.systems.registry import build_rules
 
 _ETHER = 10**18
 _IMAGE, _LANGUAGE = 0, 1
-# Within this many seconds every node gets a task, if necessary a system task with this fee in wei.
+# Every node gets a task within this many seconds. If necessary, it is a system task with this fee
+# in wei.
 _PROBE_WINDOW_SECONDS = 300
 _PROBE_FEE_WEI = _ETHER // 50
-# Each wave has one task per node; tasks that no node can take wait in the queue.
+# Each wave has a task for every node. Tasks that no node can take wait in the queue.
 _GROUPS = len(DEMO_NODES) // GROUP_SIZE
 
 
@@ -128,7 +129,8 @@ def _replace_gpus(gpus: Mapping[str, tuple[str, int]]) -> tuple[DemoNode, ...]:
 
 
 _IMAGE_GROUP = GroupOrder(_IMAGE, _ETHER // 10)
-# Only three nodes have enough memory. This group comes first, so that its tasks are drawn first.
+# Only three nodes have enough memory for this group. It comes first, so that its tasks are drawn
+# first.
 _LARGE_GROUP = _IMAGE_GROUP._replace(min_vram=SINGLE_CREATOR_NODE.gpu_vram)
 _LARGE_GPUS = {"curie": ("NVIDIA RTX A6000", SINGLE_CREATOR_NODE.gpu_vram)}
 CRYNUX_SYSTEM = DemoSystem(
@@ -141,19 +143,19 @@ CRYNUX_SYSTEM = DemoSystem(
     (_LARGE_GROUP, *(_IMAGE_GROUP,) * (_GROUPS - 1)),
     has_burst=True,
 )
-# Follows the rules on Crynux's published page exactly, on the same network.
+# This system follows exactly the rules on Crynux's published page, on the same network.
 CRYNUX_DOCS_SYSTEM = DemoSystem("crynux-docs", {}, DEMO_NODES, (_IMAGE_GROUP,) * _GROUPS)
-# Follows the network of 2024, where a text task runs on three nodes with the same GPU and an image
-# task on any three.
+# This system follows the network of 2024. There, a text task runs on three nodes with the same
+# GPU, and an image task on any three nodes.
 LEGACY_SYSTEM = DemoSystem(
     "legacy",
     {
-        # No network has published these values.
+        # No network has published values for these rules.
         "legacy.vram_weight": "0.25",
         "legacy.timeout_weight": "0.25",
         "legacy.speed_weight": "0.5",
         "legacy.least_timeout_seconds": "60",
-        # A node that is always last of three and sometimes silent has a mean below this.
+        # A node that is always last of three and sometimes silent has a mean below this value.
         "legacy.kickout_below": "4",
         "legacy.kickout_tasks": "20",
     },

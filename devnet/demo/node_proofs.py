@@ -17,9 +17,9 @@ from oracle.domain.roots.leaves import NodeLeaf, RoundSummary
 from oracle.errors import FatalError
 
 _TIMEOUT_SECONDS = 30
-# Exposes the functions of the library QoSProof.
+# This contract exposes the functions of the library QoSProof.
 _PROBE = "testing/ProofProbe"
-# During a call this account gets the contract's code, so nothing needs to be deployed.
+# During a call, this account has the contract's code, so nothing needs to be deployed.
 _PROBE_ADDRESS = "0x" + "51" * 20
 
 

@@ -163,7 +163,7 @@ class Objector:
         if status == HTTPStatus.ACCEPTED:
             self._objected_to = due_since
         else:
-            # The kickout may no longer be due; the next block tries again.
+            # The kickout may no longer be due. The objection is posted again after the next block.
             refusal_text = str(answer.get("detail", status))
             self.outcome = replace(self.outcome, refused=refusal_text)
 

@@ -22,9 +22,9 @@ from devnet.demo.snapshot import DemoSnapshot, SnapshotRow, truncate_score
 from oracle.daemon.web.demo_phase import DemoPhase
 from oracle.domain.scoring.node_figures import RECOVERING_BELOW
 
-# How many feed lines are kept in memory, and how many even a small terminal shows.
+# Number of feed lines that are kept in memory, and number that even a small terminal shows.
 _MAX_FEED_LINES, _MIN_FEED_LINES = 40, 3
-# Title, phase, caption, address, column names, two blank lines, and the cursor.
+# Number of lines for title, phase, caption, address, column names, two blank lines and the cursor.
 _OTHER_LINES = 8
 _STYLES = {"good": "green", "bad": "red", "plain": "dim", "big": "bold yellow"}
 _BAR_WIDTH = 10
@@ -36,7 +36,7 @@ class Screen:
     def __init__(self, console: Console, *, start: int) -> None:
         self._console = console
         self._start = start
-        # Newest first.
+        # The newest line comes first.
         self._feed: deque[Text] = deque(maxlen=_MAX_FEED_LINES)
         self._phase_tracker = PhaseTracker()
         self._pages_line: str | None = None
@@ -82,7 +82,8 @@ class Screen:
         self._phase_tracker.update(snapshot)
         for entry in entries:
             entry_text = self._format_entry(entry)
-            # Plain entries, such as reports, get no line of their own; the title counts them.
+            # A plain entry, such as a report, gets no line of its own. The title counts these
+            # entries.
             if entry.tone != "plain":
                 self._feed.appendleft(entry_text)
             if self._live is None:

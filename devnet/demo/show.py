@@ -50,14 +50,14 @@ from oracle.signing.keystore import create_keystore
 from oracle.store.database import Store
 from oracle.store.outbox.records import Account
 
-# A round number, so that the clock on the screen is easy to follow.
+# The demo starts at a round number, so that the clock on the screen is easy to follow.
 START_TIME = 1_800_000_000
 _SEED = 20
-# The last report must be accepted within this many blocks of the last phase.
+# Maximum number of blocks from the last phase until the last report is accepted.
 _MAX_REPORT_BLOCKS = 60
-# The second group of an open contest must end within this many blocks of the last wave.
+# Maximum number of blocks from the last wave until the second group of an open contest ends.
 _MAX_CONTEST_BLOCKS = 120
-# Keys of a local chain are disposable and need no slow key derivation.
+# Keys of a local chain are disposable, so they need no slow key derivation.
 _KEY_ITERATIONS = 1000
 
 
@@ -137,7 +137,7 @@ class DemoShow:
         loop = self._loop
         last_act_block = int(self._stage.chain.make_request("eth_blockNumber"), 16)
         for _ in range(_MAX_REPORT_BLOCKS):
-            # Nodes still answer their open tasks, because a task that times out would block its
+            # Nodes still answer their open tasks. Otherwise a task could time out and block its
             # group.
             transactions = self._traffic.build_next_transactions(loop.head, may_order=False)
             loop.mine_next_block(transactions, daemon_process, options.block_seconds)
@@ -149,8 +149,8 @@ class DemoShow:
         )
         draws = verify_draws(daemon_process.configuration)
         hot_set = compare_hot_set_with_leaves(stage, verification, self._api_url)
-        # The burst of timeouts ends long before the kickout, so if there is a kickout, there must
-        # be an incident.
+        # The burst of timeouts ends long before the kickout. If there was a kickout, there must
+        # therefore be an incident.
         has_burst = options.system.has_burst and kickout_result.executed_in is not None
         burst = fetch_burst_incident(stage, self._api_url) if has_burst else None
         objections = [] if kickout_result.executed_in is None else self._list_objections()

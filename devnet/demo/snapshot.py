@@ -27,9 +27,9 @@ from oracle.store.report_repository import ReportState
 from oracle.systems.crynux.predownload import list_download_requests
 
 _LANE_STEPS = 10_000
-# More calls for second groups than a demo makes.
+# Maximum number of calls for second groups that are read. A demo makes fewer.
 _MAX_CONTEST_CALLS = 20
-# More incidents than a demo has.
+# Maximum number of incidents that are read. A demo has fewer.
 _MAX_INCIDENTS = 10
 _UNSENT_STATES = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
 _SENT_STATES = (IntentState.LIVE, IntentState.MINED)
@@ -45,9 +45,9 @@ class SnapshotRow:
     score_count: int
     node_scores: NodeScores
     chain_score: str
-    # Whether the node's score is close to the kickout threshold.
+    # True if the node's score is close to the kickout threshold.
     is_kickout_near: bool = False
-    # Models that the node was requested to download in the last day, with the state of each.
+    # State of the download of each model that the node was requested to download in the last day.
     state_by_model: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -58,14 +58,14 @@ class DemoSnapshot:
     block: int
     time: int
     round_number: int
-    # The as-of block of the newest report that was accepted, or skipped because it was empty.
+    # As-of block of the newest report that was either accepted or skipped because it was empty.
     reported_block: int
     rows: tuple[SnapshotRow, ...]
-    # Timeouts since the previous snapshot, oldest first.
+    # Timeouts since the previous snapshot. The oldest comes first.
     timeouts: tuple[ReliabilityChange, ...]
     due_kickouts: tuple[KickoutDue, ...]
     kicks: tuple[NodeKick, ...]
-    # How many groups are contested, and the nodes of each second group ordered so far.
+    # Number of contested groups, and the nodes of each second group that has been ordered.
     contest_count: int = 0
     second_groups: tuple[tuple[Address, ...], ...] = ()
     incidents: tuple[Incident, ...] = ()

@@ -25,10 +25,10 @@ GAS = hex(3_000_000)
 # A deployment needs more gas than a call.
 _DEPLOY_GAS = hex(12_000_000)
 
-# Accounts, in order: admin, task creator and treasury; one per node; more creators; the creator of
-# the application that fails; a stranger; the creator of the application that needs much memory. A
-# kickout is held for a manual decision if its scores come mostly from one creator's tasks. With
-# five creators, none has more than half of 50 scores by chance.
+# The accounts are, in order: admin, task creator, treasury, one per node, more creators, the
+# creator of the application that fails, a stranger, and the creator of the application that needs
+# much memory. A kickout is held for a manual decision if its scores come mostly from the tasks of
+# one creator. There are five creators, so that by chance none has more than half of 50 scores.
 _FIXED_ACCOUNTS, _EXTRA_CREATORS = 3, 4
 _FIRST_EXTRA_CREATOR = _FIXED_ACCOUNTS + len(DEMO_NODES)
 ACCOUNTS = _FIRST_EXTRA_CREATOR + _EXTRA_CREATORS + 3
@@ -36,15 +36,15 @@ ACCOUNTS = _FIRST_EXTRA_CREATOR + _EXTRA_CREATORS + 3
 VERSION = (1, 2, 0)
 MODEL = "crynux-network/sdxl-turbo"
 
-# A local chain may be faster than the contract's default limits permit on a real one
+# A local chain may be faster than the contract's default limits permit on a real chain
 # (docs/explanation/kickouts.md#limits-in-the-contract).
 LIMITS = replace(DEFAULT_LIMITS, min_interval=0, veto_delay=120, kick_rounds=2)
-# Seconds between scheduling and executing a change of the oracle's settings.
+# Seconds from scheduling to executing a change of the oracle's settings.
 TIMELOCK_DELAY = 600
 
-# The minimum fee (gwei, and gwei per unit of size) and timeout (seconds, and seconds per unit of
-# size) of every kind of task. The fee is a tenth of what the demo's creators pay, and the timeout
-# is shorter than theirs.
+# Minimum fee and timeout of every kind of task: gwei, gwei per unit of size, seconds, and seconds
+# per unit of size. The fee is a tenth of what the demo's creators pay, and the timeout is shorter
+# than theirs.
 TASK_FLOOR = (10_000_000, 0, 60, 0)
 
 

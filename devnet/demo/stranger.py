@@ -19,10 +19,10 @@ from oracle.domain.ids import Address
 
 # A kickout needs a lot of gas, because the oracle forwards up to 600,000 to the network.
 _GAS = hex(2_000_000)
-# Higher than the daemon's fees, so that the stranger's call comes first in a block.
+# These fees are higher than the daemon's, so that the stranger's call comes first in a block.
 STRANGER_FEES = {"maxFeePerGas": hex(1_000 * 10**9), "maxPriorityFeePerGas": hex(100 * 10**9)}
-# The chain waits this long for the proof of a new round. On a slow machine, the daemon might
-# otherwise kick out the node before the stranger does.
+# Maximum seconds for which the chain waits for the proof of a new round. Without this wait, the
+# daemon might kick out the node before the stranger does on a slow machine.
 _MAX_WAIT_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 

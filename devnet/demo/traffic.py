@@ -44,7 +44,8 @@ class DemoTraffic:
         self._system = system
         # These numbers are not secret; the seed makes the nodes behave alike in every run.
         self._random = random.Random(seed)  # noqa: S311
-        # A random source of its own, so that reveal delays do not affect the delays of answers.
+        # Reveal delays have their own random source, so that they do not affect the delays of
+        # answers.
         self._reveal_random = random.Random(seed)  # noqa: S311
         network = load_abi("TaskNetwork")
         self._handler_by_topic = {
@@ -55,19 +56,19 @@ class DemoTraffic:
             network.get_event("GroupRevalidates").digest: self._handle_group_revalidates,
             network.get_event("GroupValidated").digest: self._handle_group_validated,
         }
-        # Requested downloads that nodes have not completed yet: (node, model).
+        # Requested downloads that have not been completed, as (node, model).
         self._requested_downloads: list[tuple[Address, str]] = []
         self._name_by_address = {address: name for name, address in stage.nodes.items()}
         self._node_by_name = {node.name: node for node in system.nodes}
         self._groups: list[DemoGroup] = []
-        # Groups of system tasks by group key. A single system task is kept as a group under its
-        # task key.
+        # Groups of system tasks by group key. A system task without a group is stored as a group
+        # under its task key.
         self._probe_groups: dict[bytes, DemoGroup] = {}
         self._contest_tracker = ContestTracker(stage)
-        # Nodes that have already submitted a false result.
+        # Names of nodes that have already submitted a false result.
         self._liar_names: set[str] = set()
         self._last_read_block = -1
-        # The current wave, counted from 0; -1 before the first.
+        # Number of the current wave, counted from 0, or -1 before the first wave.
         self.wave = -1
 
     @property
@@ -87,8 +88,8 @@ class DemoTraffic:
         """
         self._process_new_logs(head)
         next_block_number = head + 1
-        # All reveals of a group come in the block after its last answer, followed in the same
-        # block by the validation.
+        # All reveals of a group come in the block after its last answer. The validation follows
+        # them in the same block.
         transactions = [*self._build_reveals(), *self._build_validations()]
         transactions += [
             *self._build_answers(next_block_number),
@@ -157,7 +158,8 @@ class DemoTraffic:
         group_key = bytes.fromhex(group_topic[2:])
         probe_key = group_key if any(group_key) else key
         probe_group = self._probe_groups.setdefault(probe_key, DemoGroup(probe_key))
-        # All tasks of a group have the same result, so the group's key serves as the id of each.
+        # All tasks of a group have the same result, so the group's key serves as the id of each
+        # task.
         task = DemoTask(
             id=group_key,
             contract_key=key,

@@ -29,7 +29,7 @@ from oracle.errors import FatalError
 
 # On-chain QoS has four decimals (unit 1/10,000).
 _QOS_DIGITS = 4
-# What a consumer should see for a node without a leaf: selectable, without a score.
+# A consumer should see this for a node without a leaf: the node is selectable and has no score.
 _UNSCORED_NODE = True, 0
 
 

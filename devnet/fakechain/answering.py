@@ -10,7 +10,8 @@ import msgspec
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.requests import FakeRequest, FakeRpcError, HttpResponse
 
-# More requests than any test sends. A network that runs for days must not keep them all.
+# Maximum number of requests that are kept. No test sends so many, but a network that runs for days
+# must not keep all of them.
 _MAX_RECORDED_REQUESTS = 200_000
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 
@@ -19,7 +20,7 @@ class FakeEndpoint(ABC):
     """An endpoint that does not listen on a port; any number of threads may call it."""
 
     def __init__(self) -> None:
-        # Applied in this order, each to the previous one's result.
+        # Faults are applied in this order, each to the result of the previous one.
         self.faults: list[InjectedFault] = []
         self.received_requests: deque[FakeRequest] = deque(maxlen=_MAX_RECORDED_REQUESTS)
 

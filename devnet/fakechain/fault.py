@@ -11,10 +11,11 @@ from typing import Any, TypedDict
 
 from devnet.fakechain.requests import FakeRequest, FakeRpcError, HttpResponse
 
-# Returns the changed result of one call: JSON, an error, or an HTTP response that replaces the
-# entire response. Results are shared, so it must copy a result before changing it.
+# A function that returns the changed result of a call: JSON, an error, or an HTTP response that
+# replaces the entire response. It must copy a result before changing it, because results are
+# shared.
 ResultChange = Callable[[FakeRequest, Any], Any]
-# Changes an entire batch, given the requests and the responses that would be sent.
+# A function that changes an entire batch, given the requests and the responses that would be sent.
 BatchChange = Callable[[Sequence[FakeRequest], list[dict[str, Any]]], object]
 BodyChange = Callable[[bytes], HttpResponse]
 
@@ -43,7 +44,8 @@ class InjectedFault:
     change_body: BodyChange | None = None
     limits: FaultLimits = field(default_factory=FaultLimits)
     hit_count: int = 0
-    # Whether calls with an unchanged result count as hits, for faults that have another effect.
+    # True if a call counts as hit although its result is unchanged. This is for faults with
+    # another effect.
     counts_unchanged: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 

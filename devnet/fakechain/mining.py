@@ -126,7 +126,7 @@ class MinedBlock(Block):
             [
                 _RLP_32_BYTES_PREFIX + parent,
                 _RLP_UNCLES_AND_MINER,
-                # No request reads the state, so any 32 bytes will do as the state root.
+                # No request reads the state, so the state root may be any 32 bytes.
                 _RLP_32_BYTES_PREFIX + parent,
                 _RLP_32_BYTES_PREFIX + txs,
                 _RLP_32_BYTES_PREFIX + receipts,
@@ -259,7 +259,7 @@ _RLP_BLOOM_PREFIX = b"\xb9\x01\x00"
 _RLP_UNCLES_AND_MINER = encode_rlp_bytes(bytes.fromhex(_EMPTY_UNCLES_HASH[2:])) + encode_rlp_bytes(
     bytes(20)
 )
-# mixHash, nonce, base fee, withdrawals root, and the two blob fields.
+# The fields are mixHash, nonce, base fee, withdrawals root and the two blob fields.
 _RLP_HEADER_TAIL = b"".join(
     [
         _RLP_32_BYTES_PREFIX + bytes(32),

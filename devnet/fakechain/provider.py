@@ -72,7 +72,7 @@ def _parse_accepted_values(filter_value: str | Sequence[str] | None) -> frozense
     )
 
 
-# What a tag stands for: a distance below the head, a block, null (None), or an error.
+# Target of a block tag: a distance below the head, a block, null (None) or an error.
 TagTarget = int | Block | FakeRpcError | None
 CallHandler = Callable[[dict[str, Any], Block], str]
 _SERVER, _PARAMS, _UNSUPPORTED, _PRUNED = -32000, -32602, -32601, 4444
@@ -93,11 +93,13 @@ class Provider(FakeEndpoint):
         self._lock = Lock()
         self.chain_id = self._blocks.chain_id
         self.version = "FakeChain/1.0"
-        # What each tag stands for. Other tags are rejected with geth's -32602.
+        # Target of each block tag. Other tags are rejected with geth's code -32602.
         self.tag_targets: dict[str, TagTarget] = {"safe": 2, "finalized": 4}
-        # Below this block, logs, receipts and transactions are pruned; only headers remain.
+        # Number of the block below which logs, receipts and transactions are pruned, so that only
+        # headers remain.
         self.pruned_below = 0
-        # Whether orphaned blocks can still be queried by hash, as with geth but not with Anvil.
+        # True if orphaned blocks can still be queried by hash, as with geth. With Anvil, they
+        # cannot.
         self.keeps_orphans = True
         self.code_by_address: dict[str, str] = {}
         self.call_handler: CallHandler | None = None

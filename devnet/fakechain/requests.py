@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-# `0x` and 64 hex digits.
+# Length of `0x` and 64 hex digits.
 HASH_LENGTH = 66
 
 

@@ -62,7 +62,7 @@ class _Server:
     def stop(self) -> None:
         """Close every connection, and wait for the threads to end."""
         self._is_stopping = True
-        # The thread blocks in `accept`; connecting wakes it.
+        # The thread waits in `accept`. A new connection wakes it.
         with suppress(OSError):
             socket.create_connection((_HOST, self.port), timeout=_CLOSE_TIMEOUT_SECONDS).close()
         self._accept_thread.join()
@@ -90,7 +90,7 @@ class _Server:
             thread.start()
 
     def _handle_connection(self, connection: socket.socket) -> None:
-        # A client may disconnect before it has the response.
+        # A client may disconnect before it has received the response.
         with suppress(OSError), connection, connection.makefile("rb") as request_stream:
             while (body := _read_request_body(request_stream)) is not None:
                 response = self._provider.handle_post(body) if body else HttpResponse(405)
@@ -131,7 +131,7 @@ def _encode_response(response: HttpResponse) -> bytes:
         len(response.body) if response.content_length is None else response.content_length
     )
     headers: Mapping[str, object] = {
-        # Like a real endpoint; the daemon compares this time with its own clock.
+        # A real endpoint sends this field, too. The daemon compares the time with its own clock.
         "Date": formatdate(usegmt=True),
         "Content-Type": "application/json",
         "Content-Length": content_length,

@@ -50,7 +50,7 @@ class BlockTree:
         self._child_counts: dict[str, int] = {}
         self._nonce = 0
         self.genesis = self._add_block(None, (0, start), ())
-        # The last block that was mined, on any fork.
+        # The block that was mined last, on any fork.
         self.last_mined: Block = self.genesis
 
     def mine(
@@ -142,7 +142,7 @@ class BranchView:
             new_blocks.append(current_block)
             current_block = current_block.parent
         new_blocks.reverse()
-        # Replaced, not changed, because other threads may be reading the list.
+        # The list is replaced instead of changed, because other threads may be reading it.
         common_branch = (
             self._branch[: current_block.number + 1] if current_block is not None else []
         )

@@ -9,7 +9,7 @@ class VirtualClock:
     def __init__(self, seconds: float = 1_000.0) -> None:
         self._seconds = seconds
         self._lock = Lock()
-        # How long each sleep lasted, in seconds.
+        # Duration of each sleep, in seconds.
         self.waits: list[float] = []
 
     def __call__(self) -> float:

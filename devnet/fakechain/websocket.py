@@ -38,7 +38,7 @@ class PushServer:
     sends_twice: bool = False
     reverses_pairs: bool = False
     remaining_heads: int | None = None
-    # How many subscriptions there have been since the start.
+    # Number of subscriptions since the start.
     subscription_count: int = 0
     _held_headers: list[dict[str, Any]] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)

@@ -11,7 +11,7 @@ from eth_utils.address import to_checksum_address
 
 from oracle.domain.ids import Address, TaskKey
 
-# The `task` column of a row about no task.
+# Content of the column `task` in a row that concerns no task.
 NO_TASK = ""
 
 

@@ -22,7 +22,7 @@ from oracle.errors import InputError
 
 _MAX_SCORE = 10.0
 _HOUR_SECONDS = 3600
-# Values of `status` in `/v1/node`.
+# Values of the field `status` in `/v1/node`.
 _QUIT, _AVAILABLE, _BUSY = 0, 1, 2
 
 

@@ -35,13 +35,14 @@ from oracle.systems.crynux.crynux_rule_sets import RELAY
 
 NETWORK = "crynux-relay"
 _SEED = 7
-# One minute on the public network takes three seconds in the demo.
+# A minute of the public network takes three seconds in the demo.
 _TIME_SCALE = 0.05
 _TRAFFIC_SECONDS, _SETTLE_SECONDS, _MAX_WAIT_SECONDS = 40, 10, 120
 _POLL_SECONDS = 5.0
-# H recovers continuously, so it differs slightly if the audit sees a penalty one poll late.
+# H recovers continuously. If the audit sees a penalty one poll late, its value therefore differs
+# slightly.
 _MAX_HEALTH_DIFFERENCE = 0.01
-# The maximum rounding difference between the relay's floats and the daemon's integers.
+# Maximum rounding difference between the relay's floats and the daemon's integers.
 _MAX_ROUNDING_ERROR = 1e-9
 _OMITTED_SECTIONS = ("dispatch", "oracle", "limits")
 

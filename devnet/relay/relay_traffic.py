@@ -31,7 +31,7 @@ _NETWORK = "crynux-on-base"
 _CREATOR = Address("0x" + "c0" * 20)
 _TASK_TIMEOUT_SECONDS = 80.0
 _UPLOAD_TIMEOUT_SECONDS = 120.0
-# No creator validates a group that cannot be closed, so it times out.
+# No creator validates a group that cannot be closed, so such a group times out.
 _VALIDATION_TIMEOUT_SECONDS = 600.0
 _CANCELLED_AFTER_SECONDS = 4.0
 _GROUP_SIZE = 3

@@ -13,8 +13,8 @@ CONTRACT_NAME, _ARTIFACT = "NodeStaking", "testing/CrynuxStaking"
 _FIXED_ACCOUNTS = 2
 ACCOUNTS = _FIXED_ACCOUNTS + len(RELAY_NODES)
 _GAS = hex(6_000_000)
-# Local accounts hold 10,000 ether, but the public network's minimum stake is 100,000, so stakes
-# are divided by this.
+# Local accounts hold 10,000 ether, but the minimum stake of the public network is 100,000. Stakes
+# are therefore divided by this number.
 _STAKE_DIVISOR = 250
 
 

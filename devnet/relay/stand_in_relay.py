@@ -24,22 +24,22 @@ from devnet.relay.relay_history import RelaySource
 class RelayFault(StrEnum):
     """A fault of the stream. Some faults affect a single row, given by its id."""
 
-    # Every response is an error (`SILENT`) or truncated (`CUT`).
+    # Every response is an error (`SILENT`), or every response is truncated (`CUT`).
     SILENT = "silent"
     CUT = "cut"
     # The current id no longer changes, so no newer rows are shown.
     FROZEN = "frozen"
-    # The row's transaction stays open: later rows are shown, but this one is not.
+    # The row's transaction stays open. Later rows are shown, but this row is not.
     LATE_ROW = "late_row"
-    # After it was committed, the row is changed (`CHANGED_ROW`) or deleted (`VANISHED_ROW`).
+    # The row is changed (`CHANGED_ROW`) or deleted (`VANISHED_ROW`) after it was committed.
     CHANGED_ROW = "changed_row"
     VANISHED_ROW = "vanished_row"
-    # The relay is restored from a backup taken at this row, so its current id goes back to this
-    # row.
+    # The relay is restored from a backup that was taken at this row. Its current id therefore goes
+    # back to this row.
     WENT_BACK = "went_back"
-    # All rows up to this one are deleted because of their age.
+    # All rows up to this row are deleted because of their age.
     RETENTION = "retention"
-    # The row's `args` are not valid JSON.
+    # The `args` of the row are not valid JSON.
     BAD_ROW = "bad_row"
 
 
@@ -126,7 +126,7 @@ class StandInRelay:
     source: RelaySource
     clock: Callable[[], float]
     faults: FaultSwitch = field(default_factory=FaultSwitch)
-    # The paths of all requests so far, in order.
+    # Paths of all requests, in order.
     requested_paths: list[str] = field(default_factory=list)
 
     def handle_get(self, target: str) -> RelayResponse:
@@ -157,7 +157,7 @@ class StandInRelay:
     def list_events(self, query: _Query) -> RelayResponse:
         """Handle `GET /v1/events`: return the rows above `after_id` in ascending order."""
         if "event_type" in query:
-            # Like the real relay, which filters by a column that does not exist.
+            # The real relay filters by a column that does not exist, so it returns this error.
             return _build_response(
                 500, {"message": "Unknown column 'event_type' in 'where clause'"}
             )

@@ -25,7 +25,7 @@ _RELAY_EXCLUSION_REASON = (
     "the relay excludes a node for an hour after a few timeouts, so a creator that causes "
     "timeouts has fewer competitors; the rule set shows what the relay does"
 )
-# Reasons that apply to every rule set, by (strategy, fault).
+# Reasons for findings under every rule set, by (strategy, fault).
 REASON_BY_FINDING: Mapping[tuple[str, str], str] = MappingProxyType({
     ("split-stake", "gain"): "the weight depends on the root of the stake, which favours many "
     "small stakes; each node needs its own GPU and the minimum stake",
@@ -42,7 +42,7 @@ REASON_BY_FINDING: Mapping[tuple[str, str], str] = MappingProxyType({
     ("trap-groups-many", "harm"): _TOLL_REASON,
     ("trap-alone", "harm"): _TOLL_REASON,
 })  # fmt: skip
-# Reasons that apply to only one rule set, by rule set and then by (strategy, fault).
+# Reasons for findings under only one rule set, by rule set and then by (strategy, fault).
 REASONS_BY_RULE_SET: Mapping[str, Mapping[tuple[str, str], str]] = MappingProxyType({
     "relay": MappingProxyType({
         ("garbage-first-lapsed", "gain"): "under the relay's rules a wrong answer keeps the score "
@@ -63,7 +63,7 @@ def find_acceptance_reason(rules: str, strategy: str, fault: str) -> str | None:
 
 
 _PERCENT = UNIT // 100
-# Called with the number of finished loops and the total.
+# A function that is called with the number of finished loops and the total.
 ProgressCallback = Callable[[int, int], None]
 
 
@@ -272,7 +272,8 @@ def simulate_attacks(
     columns_and_strategies = [
         (column, strategy) for column in columns for strategy in plan.strategies
     ]
-    # Several strategies share a baseline; `dict.fromkeys` drops equal jobs, so each runs once.
+    # Several strategies have the same baseline. `dict.fromkeys` drops equal jobs, so that each
+    # runs once.
     jobs = dict.fromkeys(
         job
         for column_and_strategy in columns_and_strategies

@@ -21,7 +21,8 @@ from lab.closed_loop.players import (
     Reaction,
 )
 
-# Invented answers are delayed by this many seconds, so that none comes in the second of the start.
+# Seconds by which an invented answer is delayed, so that it does not come in the second of the
+# start.
 _FAKE_ANSWER_SECONDS = 5
 
 
@@ -33,7 +34,8 @@ class SilentBehaviour(HonestBehaviour):
         return Intention(None)
 
 
-# A faked outage lasts ten minutes every four hours; more frequent ones would count as usual.
+# A faked outage lasts ten minutes every four hours. If outages were more frequent, they would
+# count as usual.
 _OUTAGE_SECONDS, _OUTAGE_PERIOD_SECONDS = 600, 14_400
 _OUTAGE_OFFSET_SECONDS = 7_200
 

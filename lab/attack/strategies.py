@@ -43,10 +43,10 @@ from lab.closed_loop.players import (
     Reaction,
 )
 
-# A trap declares a small size but takes about an hour: the declared size, and the actual work, in
-# units.
+# A trap declares a small size but takes about an hour. These are the declared size and the actual
+# work, in units.
 _DECLARED_SIZE, _REAL_WORK = 1, 3000
-# Orders for the creator's own nodes: both the declared size and the actual work.
+# Declared size of orders for the creator's own nodes. The actual work is the same.
 _WASH_SIZE = 1
 _HONEST_ORDERS_PER_TRAP = 4
 
@@ -95,20 +95,20 @@ def _build_fixed_shape_creator(plan: LoopPlan, accounts: int, shape: OrderShape)
 
 
 _HONEST = "honest"
-# How many nodes the attacker has, unless a strategy needs a different number.
+# Number of the attacker's nodes, unless a strategy needs a different number.
 OWN_NODES = 4
-# For strategies in which the attacker's nodes must meet in a group by chance.
+# Number of the attacker's nodes in strategies in which they must meet in a group by chance.
 _COLLUDING_NODES = 9
-# Half of the network, enough to imitate an outage.
+# Half of the network, which is enough to imitate an outage.
 _OUTAGE_NODES = 30
-# How many nodes have a large stake, and into how many parts each stake is split.
+# Number of nodes with a large stake, and number of parts into which each stake is split.
 _RICH_NODES, _STAKE_PARTS = 2, 8
 _BIG_STAKE_FACTOR = 16
-# A slow GPU takes twice as long as a typical one, longer than any honest GPU. It costs a third of
-# a typical one (in thousandths).
+# A slow GPU takes this many times as long as a typical one, which is longer than any honest GPU.
+# Its cost is in thousandths of that of a typical GPU.
 _SLOW_FACTOR, _CHEAP_COST = 2, 333
-# Failures per million tasks: of careless nodes, and of those with a slow GPU, whose scores fall
-# below the threshold with fewer failures.
+# Failures per million tasks of careless nodes, and of careless nodes with a slow GPU. The latter
+# need fewer failures for their scores to fall below the threshold.
 _CARELESS_FAILURES, _SLOW_FAILURES = 300_000, 120_000
 
 

@@ -13,11 +13,11 @@ from lab.backtest.task_distribution import sample_start_numbers
 from lab.backtest.worker_pool import MeasurementTask, measure_all_columns
 from oracle.domain.events.network_events import DomainEvent
 
-# Called with the current activity, the number of events processed, and the total (None if
-# unknown).
+# A function that is called with the current activity, the number of events processed, and the
+# total (None if unknown).
 ProgressCallback = Callable[[str, int, int | None], None]
 
-# The default limit of judged starts.
+# Default of the maximum number of starts that are judged.
 DEFAULT_MAX_STARTS = 10_000
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from oracle.domain.events.network_events import DomainEvent, TaskStarted
 from oracle.errors import InputError
 
-# Events per chunk; bounds the memory use.
+# Number of events per chunk, which limits the memory use.
 EVENTS_PER_CHUNK = 5_000
 
 
@@ -88,7 +88,7 @@ def write_history(
     Raises:
         InputError: there is no event to count.
     """
-    # Even with `max_block`, read the stream to its end, so that faults anywhere in the file are
+    # The stream is read to its end even with `max_block`, so that faults anywhere in the file are
     # found.
     selected_events = (
         event for event in events if max_block is None or event.at.block <= max_block

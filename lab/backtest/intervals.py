@@ -55,7 +55,7 @@ def compute_exclusion_end(node: Node, time: int, rules: Rules) -> int:
 class _OpenExclusion:
     start_block: int
     start_time: int
-    # When the node will have recovered if no further event affects it.
+    # Time at which the node will have recovered if no further event affects it.
     expected_end: int
 
 
@@ -129,7 +129,7 @@ class KickoutTracker:
         self._open_by_node: dict[Address, DueInterval] = {}
         self._closed_by_node: dict[Address, list[DueInterval]] = {}
         self._kicks: list[NetworkKick] = []
-        # Nodes whose interval was open before the newest event.
+        # Nodes whose interval was already open before the newest event.
         self._previously_due: set[Address] = set()
 
     def update_intervals(self, changes: Iterable[KickoutDue], event: DomainEvent) -> None:

@@ -127,11 +127,12 @@ class _MeasurementRun:
         self.fold = Fold(column.rules)
         self.exclusions = ExclusionTracker(column.rules)
         self.kickouts = KickoutTracker()
-        # Nodes that were members at any time that counts. A dict, because it keeps their order.
+        # Nodes that were members at any time that counts. This is a dict, because a dict keeps
+        # their order.
         self.present_nodes: dict[Address, None] = {}
         self.is_counting = False
         self.last_event: DomainEvent | None = None
-        # Started tasks by kind; counted only if the policy provides the scores.
+        # Number of started tasks by kind. They are counted only if the policy provides the scores.
         self.task_count_by_kind: dict[TaskKind, int] = {}
         self.recorded_scores: list[Mapping[Address, int]] = []
 
@@ -205,8 +206,8 @@ class _MeasurementRun:
         nodes, rules = self.fold.ledger.nodes, self.column.rules
         if self.column.has_rules or self.follower is None:
             return compute_scores_by_rules(nodes, time, rules)
-        # A Pocket policy compares nodes for one kind of task, so use the network's most frequent
-        # kind.
+        # A Pocket policy compares nodes for only one kind of task. The network's most frequent
+        # kind is used.
         kind = max(
             sorted(self.task_count_by_kind), key=self.task_count_by_kind.__getitem__, default=None
         )

@@ -18,7 +18,7 @@ from oracle.queries.parquet.event_columns import decode_event_batch
 from oracle.queries.parquet.parquet_folder import ParquetFolder
 from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 
-# How many events exist as objects at the same time.
+# Number of events that exist as objects at the same time.
 _EVENTS_PER_BATCH = 5_000
 
 

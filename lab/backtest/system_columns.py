@@ -19,7 +19,7 @@ from oracle.systems.overrides import (
 )
 from oracle.systems.registry import build_rules, get_policy, get_systems, list_rule_set_names
 
-# For systems without rules, this rule set determines the state of the nodes.
+# This rule set determines the state of the nodes in systems without rules.
 _STATE_RULE_SET = "crynux"
 _LEGACY = "legacy"
 _POLICY_SEPARATOR = "@"

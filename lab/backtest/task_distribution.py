@@ -73,7 +73,7 @@ def create_candidate_weights(
     return _JudgedWeights(follower)
 
 
-# In units of 10^-27, even a sum of a million probabilities is exact to 18 digits.
+# Chances are in units of 10^-27. Even a sum of a million of them is then exact to 18 digits.
 CHANCE_UNIT = 10**27
 
 
@@ -109,7 +109,7 @@ class TaskSpreadMeter:
     chosen_starts: AbstractSet[int] | None
     _actual: dict[Address, int] = field(default_factory=dict)
     _expected: dict[Address, int] = field(default_factory=dict)
-    # For tasks that name their group: the nodes that started a task of it.
+    # For each group that a task names, the nodes that started a task of the group.
     _nodes_by_group: dict[GroupKey, set[Address]] = field(default_factory=dict)
     _seen_count: int = 0
     _judged_count: int = 0
@@ -158,7 +158,7 @@ class TaskSpreadMeter:
         if not weights:
             self._unplaced_count += 1
         elif not total_weight:
-            # If all weights are 0, all candidates are equally likely
+            # If all weights are 0, all candidates have the same chance
             # (docs/reference/scoring-rules.md#selection-weight).
             total_weight = len(weights)
             weights = [(node, 1) for node, _ in weights]

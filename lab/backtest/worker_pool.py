@@ -17,7 +17,7 @@ from lab.backtest.system_columns import SystemColumn
 from oracle.errors import FatalError
 from oracle.systems.registry import get_policy
 
-# Starting a worker takes a second or two, so workers do not pay off for a shorter history.
+# Starting a worker takes a second or two. For a shorter history, this takes longer than it saves.
 MIN_PARALLEL_EVENTS = 30_000
 # Seconds between progress reports.
 _PROGRESS_SECONDS = 0.2
@@ -78,9 +78,9 @@ def _measure_in_current_process(
 def _measure_in_parallel(
     columns: Sequence[SystemColumn], task: MeasurementTask, on_progress: Callable[[int], None]
 ) -> list[Measurement]:
-    # Spawned, not forked, so that workers inherit no state on any platform.
+    # Workers are spawned instead of forked, so that they inherit no state on any platform.
     context = get_context("spawn")
-    # Folded events per column. The last entry is set to 1 to stop the workers.
+    # Number of folded events per column. The last entry is set to 1 to stop the workers.
     folded_counts = context.Array("Q", len(columns) + 1)
     worker_count = min(task.max_processes, len(columns))
     with ProcessPoolExecutor(

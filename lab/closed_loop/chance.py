@@ -15,7 +15,7 @@ class RandomStream:
     __slots__ = ("_bits",)
 
     def __init__(self, seed: int, *names: object) -> None:
-        # The numbers must be repeatable, and are not secret.
+        # The numbers must be repeatable. They are not secret.
         self._bits = Random(" ".join(map(str, (seed, *names)))).getrandbits  # noqa: S311
 
     def draw_below(self, bound: int) -> int:

@@ -39,8 +39,8 @@ from oracle.domain.reports.kickout_review import UnansweredScore, count_incident
 from oracle.errors import FatalError
 from oracle.systems.registry import get_policy
 
-# Waiting tasks are drawn this often even if no node was released, because an excluded node may
-# have recovered.
+# Seconds between two draws for waiting tasks. A draw may succeed even if no node was released,
+# because an excluded node may have recovered.
 _QUEUE_CHECK_SECONDS = 15
 
 
@@ -174,7 +174,7 @@ def _execute_kickout(state: LoopState, node: LoopNode, ready_at: int) -> None:
     if node.task is None:
         kick_out_node(state, node)
     else:
-        # A kickout aborts the node's task; the node is removed when the task has ended.
+        # A kickout aborts the node's task. The node is removed when the task has ended.
         endings.abort_task(state, node.task, AbortReason.CANCELLED)
 
 

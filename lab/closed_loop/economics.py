@@ -28,8 +28,8 @@ class GasAction(StrEnum):
     TIME_OUT = "time_out"
 
 
-# Measured on the reference network's contracts. An answer in a group takes two transactions, a
-# commitment and a reveal.
+# Gas that was measured on the reference network's contracts. An answer in a group takes two
+# transactions, which are a commitment and a reveal.
 _GAS_BY_ACTION: Mapping[GasAction, int] = {
     GasAction.JOIN: 107_180,
     GasAction.QUIT: 60_000,
@@ -51,44 +51,44 @@ class Economics:
         ValueError: a number is negative; the message names the field.
     """
 
-    # The minimum fee and timeout of a task of size 0, and how much each grows per unit of size.
-    # The fee equals a node's cost for the timeout's seconds, because an order can occupy the node
-    # that long.
+    # Minimum fee and timeout of a task of size 0, and their growth per unit of size. The fee
+    # equals a node's cost for the seconds of the timeout, because an order can occupy the node for
+    # that time.
     base_fee: int = 24_000_000
     unit_fee: int = 2_000_000
     base_seconds: int = 60
     unit_seconds: int = 5
-    # `floors`: the contract rejects fees and timeouts below the minimum. `tolls`: when a task
-    # times out, the contract keeps the minimum fee.
+    # With `floors`, the contract rejects fees and timeouts below the minimum. With `tolls`, it
+    # keeps the minimum fee of a task that times out.
     floors: bool = True
     tolls: bool = True
 
     least_stake: int = 400 * GWEI_PER_COIN
-    # The cost of one second of computing, and of one hour online.
+    # Cost of one second of computing, and of one hour online.
     gpu_second: int = 400_000
     node_hour: int = 1_000_000_000
-    # The price of one unit of gas, in wei.
+    # Price of a unit of gas, in wei.
     gas_price: int = 10**9
 
-    # Whether the answers of a group stay hidden until all members have committed to theirs.
+    # True if the answers of a group stay hidden until all members have committed to theirs.
     commit_reveal: bool = True
-    # Whether a minority loses its stake only if a second group confirms the majority.
+    # True if a minority loses its stake only after a second group has confirmed the majority.
     revalidation: bool = True
-    # Whether the dispatcher orders these second groups; otherwise contests lapse.
+    # True if the dispatcher orders these second groups. Otherwise, contests lapse.
     second_groups: bool = True
-    # Whether a member that reports an error is slashed if the majority agrees on a result.
+    # True if a member that reports an error is slashed when the majority agrees on a result.
     error_is_slashed: bool = True
 
     rejoin_delay: int = 1800
-    # After how many seconds a kicked-out node may rejoin with the same address; never if
-    # `forever`.
+    # Seconds after which a kicked-out node may rejoin with the same address. If `forever`, it may
+    # never rejoin with it.
     kick_cooldown: int = 0
     forever: bool = True
-    # A node is accused `report_seconds` after its kickout became due; `veto_delay` seconds later
-    # the kickout is executed.
+    # A node is accused `report_seconds` after its kickout became due. The kickout is executed
+    # `veto_delay` seconds later.
     report_seconds: int = 180
     veto_delay: int = 3600
-    # Whether leaving while a kickout is pending counts as being kicked out.
+    # True if leaving while a kickout is pending counts as being kicked out.
     quit_is_kickout: bool = True
 
     def __post_init__(self) -> None:

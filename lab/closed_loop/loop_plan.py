@@ -71,8 +71,8 @@ class Participants:
     creators: Sequence[CreatorRole] = ()
 
 
-# Values of honest participants: task sizes in units, GPU speeds in milliseconds per unit, stakes
-# in percent of the minimum, failures per million tasks, and fees in percent of the minimum.
+# Values of honest participants. Sizes are in units, speeds in milliseconds per unit, stakes and
+# fees in percent of the minimum, and failures are per million tasks.
 _SIZE_RANGE = (10, 50)
 _SPEED_RANGE = (800, 1600)
 _STAKE_RANGE = (100, 400)
@@ -114,17 +114,18 @@ def build_application_creator(plan: LoopPlan) -> CreatorRole:
         fee = economics.compute_min_fee(size) * random_stream.draw_between(*_FEE_RANGE) // 100
         return OrderShape(member_count, size, size, economics.compute_min_timeout(size), fee)
 
-    # The mean gap is the work of an average order (in milliseconds), divided by the number of
-    # nodes and by their load.
+    # Divide the mean work of an order (in milliseconds) by the number of nodes and by their load.
+    # The result is the mean gap between two orders.
     work_per_task = sum(_SIZE_RANGE) * sum(_SPEED_RANGE) // 4
     tasks_per_hundred_orders = 100 + (GROUP_SIZE - 1) * plan.groups
     gap_milliseconds = work_per_task * tasks_per_hundred_orders // (plan.nodes * plan.load)
     return CreatorRole(APPLICATIONS, _APPLICATION_ACCOUNTS, max(1, gap_milliseconds), draw_shape)
 
 
-# The percentage of nodes that are careless, that are slow, and that stop for good.
+# Percentages of nodes that are careless, that are slow, and that stop for good.
 _CARELESS_PERCENT, _SLOW_PERCENT, _STOPPING_PERCENT = 10, 5, 10
-# A careless node's failures per million tasks, and how many times as long a slow node takes.
+# A careless node has this many failures per million tasks, and a slow node takes this many times
+# as long.
 _CARELESS_FAILURES, _SLOW_FACTOR = 80_000, 3
 _SORT_KEY_BOUND = 1 << 32
 

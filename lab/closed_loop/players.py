@@ -11,18 +11,19 @@ from typing import NamedTuple, Protocol
 from lab.closed_loop.chance import RandomStream
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
-# Who owns a node or a task.
+# Owners of a node or a task.
 HONEST_OWNER = "honest"
 APPLICATIONS = "applications"
 ATTACKER = "attacker"
 TREASURY = "treasury"
 GROUP_SIZE = 3
 
-# Answers are numbers; equal numbers are the same answer. All colluding nodes give AGREED_LIE.
+# An answer is a number, and two equal numbers are the same answer. All colluding nodes answer
+# AGREED_LIE.
 ERROR = 0
 TRUTH = 1
 AGREED_LIE = 2
-# From this number on, an answer is a lie that no other node repeats.
+# An answer with this or a higher number is a lie that no other node repeats.
 FIRST_UNIQUE_LIE = 1000
 
 
@@ -170,9 +171,9 @@ class LoopNode:
     kick_at: int | None = None
     start_count: int = 0
     earned_fees: int = 0
-    # Seconds of membership before `joined_at`.
+    # Seconds for which the node was a member before `joined_at`.
     present_seconds: int = 0
-    # When the node was kicked out or slashed.
+    # Time at which the node was kicked out or slashed.
     removed_at: int | None = None
     is_slashed: bool = False
 
@@ -192,7 +193,7 @@ class AppOrder:
     group: GroupKey | None
     tasks: "list[LoopTask]" = field(default_factory=list)
     contested: "AppOrder | None" = None
-    # The winning answer; None before the judgement or without a majority.
+    # The winning answer. It is None before the judgement, and if there is no majority.
     verdict: int | None = None
     is_judged: bool = False
 

@@ -68,7 +68,7 @@ def _compute_rate(parts: Sequence[tuple[int, int]]) -> int:
     return sum(part for part, _ in parts) * _MILLION // total if total else 0
 
 
-# Measures that a goal can use; lower is better.
+# Measures that a goal can use. For each of them, lower is better.
 MEASURES: Mapping[str, Callable[[RuleMeasures], int]] = MappingProxyType({
     "failures": lambda measures: measures.failure_rate,
     "wrongful": lambda measures: measures.wrongful_exclusion_rate,

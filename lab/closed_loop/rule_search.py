@@ -12,7 +12,7 @@ from lab.closed_loop.closed_loop import LoopJob, run_jobs
 from lab.closed_loop.loop_plan import LoopPlan, build_mixed_participants
 from lab.closed_loop.rule_measures import Goal, RuleMeasures
 
-# Added to the seeds when the best values are simulated a second time.
+# Offset that is added to the seeds when the best values are simulated a second time.
 _SEED_OFFSET = 1_000_000
 
 

@@ -61,7 +61,7 @@ _EXAMPLE = (
     "Example: qos-oracle backtest --rules crynux --rules relay --html backtest.html    "
     'Another: qos-oracle backtest --rules crynux --rules "crynux weight_floor=0.03" --json'
 )
-# Points of each score curve on the page.
+# Number of points in each score curve on the page.
 _PLOT_INSTANTS = 97
 
 
@@ -204,7 +204,8 @@ def _compare_systems_from_options(
         with show_progress("reading") as report_progress:
             return compare_systems_on_history(history, columns, plan, report_progress)
     if events is not None and Path(events).is_file():
-        # A file whose events are in order is streamed instead of being loaded as a whole.
+        # If the events in a file are in order, the file is streamed instead of being loaded as a
+        # whole.
         with (
             suppress(OutOfOrderError),
             open_lines(events) as lines,
@@ -224,7 +225,7 @@ def _open_events(
     """Yield an iterator over the events of a file, or over the events in the stored logs."""
     if file is not None:
         with open_lines(file) as lines:
-            # Passing an iterator lets each event be freed once it is processed.
+            # Each event of an iterator can be freed as soon as it has been processed.
             yield iter(parse_events(lines))
         return
     with open_records(load_config(config)) as records, records.store.read_transaction() as uow:

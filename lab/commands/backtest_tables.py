@@ -19,14 +19,16 @@ from lab.page.tables import SHARES_NOTE, format_history_extent
 from oracle.domain.ids import Address
 from oracle.queries.text.text_tables import TABLE_WIDTH, print_table
 
-# If more systems are compared, only --json and --html list the nodes.
+# Maximum number of systems for which the tables list the nodes. If more are compared, only --json
+# and --html list them.
 _MAX_SIDE_BY_SIDE = 4
-# The digits of each score, by the number of systems compared, so that a row fits into one line.
+# Number of digits of each score, by the number of systems compared, so that a row fits into a
+# line.
 _DIGITS_BY_SYSTEM_COUNT = {1: 18, 2: 18, 3: 6, 4: 4}
-# The widths of the columns: addresses, and tasks together with their actual share.
+# Widths of the column of addresses, and of the column with a node's tasks and their actual share.
 _ADDRESS_WIDTH, _TASKS_WIDTH = 42, 16
 _RANK_WIDTH, _PERCENT_WIDTH = 6, 8
-# The maximum width of a system's name in the lists of kickouts and of exclusions.
+# Maximum width of a system's name in the list of kickouts, and in the list of exclusions.
 _KICKOUT_NAME_WIDTH, _INTERVAL_NAME_WIDTH = 8, 20
 _MAX_ROWS = 40
 _MAX_INTERVALS = 12

@@ -129,7 +129,7 @@ def resolve_base(option: str, base_text: str) -> SystemBase:
         InputError: the system does not exist, or a change is invalid.
     """
     words = base_text.split()
-    # A file name may contain spaces, and equals signs in every word but the last.
+    # A file name may contain spaces. Each of its words except the last may contain equals signs.
     change_count = next(
         (position for position, part in enumerate(reversed(words)) if "=" not in part), len(words)
     )

@@ -9,7 +9,7 @@ from lab.page.plots import MAX_SYSTEMS, Figure, Plot
 from lab.page.render import render_page
 from oracle.domain.ids import Address
 
-# How many nodes the three kinds of plots show; the tables list more.
+# Maximum number of nodes in each of the three kinds of plots. The tables list more nodes.
 _MAX_BAR_NODES, _MAX_PANEL_NODES, _MAX_LANE_NODES = 30, 12, 30
 
 

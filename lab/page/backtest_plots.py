@@ -30,7 +30,7 @@ _PANELS_IN_ROW = 3
 _PANEL_WIDTH, _PANEL_HEIGHT = 340.0, 168.0
 _SQUARE_SIZE = 460.0
 _TIME_MARK_COUNT = 5
-# The approximate number of points of a Lorenz curve; more would not be visible.
+# Approximate number of points of a Lorenz curve. More points would not be visible.
 _MAX_POINTS = 200
 # The CSS class of the actual distribution of tasks in the history.
 HISTORY_CLASS = "history"
@@ -118,7 +118,7 @@ def plot_exclusions(
 
     Exclusions are bars, and the moments from which kickouts were due are diamonds.
     """
-    # The number determines the colour, so systems without rules count, too.
+    # A system's number determines its colour. Systems without rules are therefore numbered, too.
     systems_with_rules = [
         (number, result) for number, result in enumerate(results) if result.column.has_rules
     ]

@@ -4,13 +4,13 @@ from oracle.domain.fixed_point import UNIT, format_decimal
 from oracle.domain.ids import Address
 from oracle.queries.text.text_tables import format_utc, sanitize_text
 
-# Shown in place of a missing value.
+# Text that is shown in place of a missing value.
 NO_VALUE = "-"
 _SHOWN_DIGITS = 6
-# Plots of at most this time span show seconds.
+# Maximum time span of a plot that shows seconds.
 _MAX_SECONDS_SPAN = 3 * 3600
 _DAY_SECONDS = 86_400
-# Longer system names are truncated.
+# Maximum length of a system name. Longer names are truncated.
 _MAX_NAME_LENGTH = 80
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 PLOT_WIDTH = 1040
-# The maximum number of systems in a plot; each needs a colour of its own (lab.css).
+# Maximum number of systems in a plot, because each needs its own colour (lab.css).
 MAX_SYSTEMS = 8
 _LABEL_WIDTH, _RIGHT_MARGIN = 150.0, 52.0
 _TOP_MARGIN, _LANE_HEIGHT, _ROW_GAP = 24.0, 10.0, 9.0

@@ -23,7 +23,7 @@ SHARES_NOTE = (
     "starts of the history, among the nodes that were free at each moment. There is no feedback: "
     "a node that a policy would have drawn gets no additional task in the history."
 )
-# The maximum number of rows of a table; --json lists all.
+# Maximum number of rows of a table. --json lists all rows.
 _MAX_ROWS = 1_000
 
 
@@ -82,7 +82,7 @@ def build_system_table(comparison: Comparison) -> Table:
 def build_rule_table(comparison: Comparison) -> Table:
     """Return a table of the rules and policy parameters that differ between the systems."""
     columns = [result.column for result in comparison.results]
-    # The value of an empty list is the empty text, so show "(empty)".
+    # The value of an empty list is an empty text. Show "(empty)" instead.
     rows = [
         (name, *(value or "(empty)" for value in values))
         for name, values in list_rule_differences(columns).items()

@@ -17,8 +17,8 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
-# Change both together. `npm view mermaid version` prints the newest version; with a wrong digest,
-# the build reports the right one.
+# Change version and digest together. `npm view mermaid version` prints the newest version. If the
+# digest is wrong, the build reports the right one.
 MERMAID_VERSION = "11.17.2"
 MERMAID_SHA256 = "581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390eb8"
 SCRIPT = Path(__file__).resolve().parents[2] / "build/mermaid.min.js"

@@ -46,7 +46,7 @@ _NO_LIMIT = 1 << 31
 _UNSENT_STATES = (IntentState.PLANNED, IntentState.READY)
 _QUEUED_STATES = (IntentState.PLANNED, IntentState.READY, IntentState.ASSIGNED)
 _SENT_STATES = (IntentState.LIVE, IntentState.MINED, IntentState.FINAL)
-# After a rewind, at most this many of the newest intents per kind and state are checked.
+# Maximum number of the newest intents per kind and state that are checked after a rewind.
 _MAX_INTENTS = 1_000
 _NOT_DUE = "the kickout is no longer due"
 _RETRY_NOT_DUE = "the node is no longer a member, or the network refused permanently"
@@ -181,8 +181,8 @@ class _KickCall(ContractCall):
         self, uow: UnitOfWork, call: Intent, heads: Heads, stage: CallStage
     ) -> Decision:
         if stage in {CallStage.WAIT, CallStage.ASSIGN}:
-            # No check at these stages: the call was checked before its simulation and is checked
-            # again before it is signed.
+            # Nothing is checked at these stages. The call was checked before its simulation, and
+            # it will be checked again before it is signed.
             return Decision.proceed()
         if not self._context.account_context.is_at_head(uow, heads):
             return Decision.wait_for_next_block(
@@ -220,8 +220,8 @@ class _ExpulsionCall(_KickCall):
         if heads.stalled:
             return Decision.wait_for_next_block(heads, ("stalled", "the chain is stalled"))
         if uow.holds.is_awaiting_operator():
-            # The scores may be wrong, so an operator must review them before any node is kicked
-            # out.
+            # The scores may be wrong. An operator must therefore review them before any node is
+            # kicked out.
             return Decision.wait_for_next_block(
                 heads, ("report held", "a report is held for an operator")
             )

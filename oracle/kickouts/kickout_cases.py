@@ -33,7 +33,7 @@ from oracle.indexer.round_leaves import LeafCache, load_pieced_round, prove_addr
 from oracle.kickouts.objection_delay import ObjectionDelay, load_objection_delays
 from oracle.store.database import UnitOfWork
 
-# Shown if `load_last_round` returns None: then no leaf can be proven.
+# Reason that is shown if `load_last_round` returns None, so that no leaf can be proven.
 NO_PROVABLE_ROUND = (
     "no round was accepted yet, the last one was struck, or its leaves are not stored"
 )

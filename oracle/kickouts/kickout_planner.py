@@ -46,9 +46,10 @@ from oracle.txmgr.client.refusal import RefusalAction
 from oracle.txmgr.context import StepResult, merge_results
 from oracle.txmgr.deferral import find_held_subjects
 
-# Lower numbers are sent first: report pushes precede kickout calls.
+# Calls with lower numbers are sent first. Report pushes therefore precede kickout calls.
 PRIORITY = 200
-# Only a few calls are planned per step, because a new round invalidates calls not yet sent.
+# Maximum number of calls that are planned per step. It is low, because a new round invalidates
+# calls that have not been sent.
 _MAX_CALLS_PER_STEP = 16
 
 
@@ -117,7 +118,7 @@ def _plan_calls(context: KickoutContext, plan_inputs: _PlanInputs) -> StepResult
         return None
     contract_status = context.quorum.fetch_contract_status()
     if contract_status.head.round != plan_inputs.last_round.accepted.round:
-        # The contract has already accepted a newer round that is not indexed yet.
+        # The contract has already accepted a newer round, but it is not indexed yet.
         return None
     steps: list[StepResult] = []
     for step in _iter_plan_results(context, plan_inputs, contract_status):
@@ -274,8 +275,8 @@ def _export_evidence(context: KickoutContext, case: KickoutCase) -> None:
     try:
         export_evidence(context.evidence_folder, case.node, case.due_since, evidence)
     except InputError as error:
-        # An input error would stop the daemon; with a transient error it continues to send
-        # reports.
+        # An input error would stop the daemon. After a transient error, the daemon continues to
+        # send reports.
         raise TransientError(str(error)) from error
 
 
@@ -298,7 +299,7 @@ def _build_case_request(
     context: KickoutContext, kind: str, case: KickoutCase, calldata: str, last_round: StoredRound
 ) -> CallRequest:
     request = _build_request(context, kind, case.node, calldata, last_round.accepted.round)
-    # If a reorg removes the block at which the kickout became due, the call becomes invalid.
+    # The call becomes invalid if a reorg removes the block at which the kickout became due.
     opening_block = None if case.interval is None else case.interval.opened_at.block
     return replace(request, as_of_block=opening_block)
 

@@ -129,7 +129,7 @@ def _find_delay_of_accusation(
     answer = answers.get(due_since)
     objection = select_effective_objection(objections, due_since, terms)
     if answer is not None and answer.is_accepted:
-        # An operator may even accept an objection that came too late to delay the kickout.
+        # An operator may accept even an objection that came too late to delay the kickout.
         accepted_objection = objection or next(
             (late for late in objections if late.due_since == due_since), None
         )

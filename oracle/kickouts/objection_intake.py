@@ -19,9 +19,10 @@ from oracle.signing.typed_data import Domain, ObjectionStatement
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.objection_inbox import PostedObjection
 
-# The gas reserved for an objection. Even the most expensive case, a node's first objection with a
-# text of 280 bytes, uses less (docs/reference/gas.md#objections). If the node is a contract, its
-# signature check needs more gas, and its signature may be longer than the 65 bytes of a key's.
+# Gas that is reserved for an objection. The most expensive case is a node's first objection with a
+# text of 280 bytes, and even this case uses less (docs/reference/gas.md#objections). If the node
+# is a contract, its signature check needs more gas, and its signature may be longer than the 65
+# bytes of a key's.
 RESERVED_GAS = 70_000
 RESERVED_CONTRACT_GAS = RESERVED_GAS + CHECK_GAS
 _SIGNATURE_BYTE_GAS = 40
@@ -97,7 +98,8 @@ class ObjectionIntake:
             _check_node_may_object(uow, statement, self.settings.rules)
         posted_objection = self._check_signature(statement, signature, now)
         with self.store.transaction() as uow:
-            # Another process may have accepted an objection since these checks were first made.
+            # These checks were already made, but another process may have accepted an objection
+            # since then.
             _check_node_may_object(uow, statement, self.settings.rules)
             _check_intake_limits(uow, self.settings, posted_objection, statement)
             uow.objection_inbox.add(posted_objection)

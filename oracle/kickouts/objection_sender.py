@@ -20,7 +20,7 @@ from oracle.store.outbox.records import SUBMIT_OBJECTION, CallRequest, Intent, I
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.context import StepResult
 
-# Sent before kickouts, because objections delay accusations, but after reports.
+# Objections are sent after reports. They are sent before kickouts, because they delay accusations.
 _PRIORITY = 150
 
 

@@ -14,7 +14,7 @@ from oracle.notify.target import Message, NotDeliveredError, NoticeFilter
 from oracle.resources import format_install_command
 from oracle.telemetry.safe_text import REDACTED, register_secret
 
-# Shorter parts of a URL are not redacted, because most are ordinary words.
+# Minimum length of a part of a URL that is redacted. Most shorter parts are ordinary words.
 _MIN_REDACTED_LENGTH = 8
 _MAIL_ADDRESS = re.compile(r"[^\s<>'\"]+@[^\s<>'\"]+")
 
@@ -31,14 +31,14 @@ class AppriseTarget:
         """
         self.name = name
         self.notice_filter = notice_filter
-        # Some services expect a token in place of the host name, so every part is redacted.
+        # Some services expect a token in place of the host name. Every part is therefore redacted.
         for url_part in [url, *re.split(r"[/:@?&=]", url)]:
             if len(url_part) >= _MIN_REDACTED_LENGTH:
                 register_secret(url_part)
         self._apprise = _import_apprise(name).Apprise()
         if recipient is not None:
             # The recipient is not redacted. Otherwise a node owner could subscribe with a common
-            # word as the address, and that word would be redacted in every log line.
+            # word as the address, and this word would be redacted in every log line.
             url_parts = urlsplit(url)
             fields = [field for field in parse_qsl(url_parts.query) if field[0] != "to"]
             query = urlencode([*fields, ("to", recipient)])
@@ -71,6 +71,6 @@ def _import_apprise(target_name: str) -> Any:  # noqa: ANN401  a module that may
             f"notify {target_name}: url: Apprise is not installed; run "
             f"{format_install_command('notify')}"
         ) from error
-    # This may run several times; adding the same filter again has no effect.
+    # This code may run several times. Adding the same filter again has no effect.
     importlib.import_module("apprise.logger").logger.addFilter(_redact_mail_addresses)
     return apprise

@@ -29,16 +29,16 @@ from oracle.store.database import UnitOfWork
 from oracle.store.notice_repository import Notice
 from oracle.store.state.cursor_repository import Cursor
 
-# Halts are rare, so only the newest are examined.
+# Maximum number of halts that are examined. Halts are rare, so the newest ones are enough.
 _MAX_HALTS = 20
-# The newest halt that had already been cleared when the first target was added.
+# Bookmark of the newest halt that had already been cleared when the first target was added.
 _OLD_HALT_BOOKMARK = "notify_halt"
-# The last block and the last fork that were examined.
+# Bookmarks of the last block and of the last fork that were examined.
 _BLOCK_BOOKMARK, _FORK_BOOKMARK = "notify_block", "notify_fork"
-# The maximum number of blocks per transaction. A transaction over a long backlog would lock the
+# Maximum number of blocks per transaction. A transaction over a long backlog would lock the
 # database for too long.
 _MAX_BLOCKS = 2_000
-# A request to pause or quit causes no notice, only a transition that took effect.
+# Only a transition that took effect causes a notice. A request to pause or quit does not.
 _KIND_BY_TRANSITION = {
     MembershipTransition.JOINED: NoticeKind.JOINED,
     MembershipTransition.PAUSED: NoticeKind.PAUSED,
@@ -47,7 +47,7 @@ _KIND_BY_TRANSITION = {
     MembershipTransition.SLASHED: NoticeKind.LEFT,
     MembershipTransition.KICKED_OUT: NoticeKind.LEFT,
 }
-# Notices are deleted after thirty days of chain time.
+# Time after which notices are deleted: thirty days of chain time.
 _RETENTION_SECONDS = 30 * 86_400
 
 
@@ -110,9 +110,10 @@ class NoticeCollector:
     """Collects notices. After a failure, create a new collector to continue from the database."""
 
     rules: Rules
-    # Nodes whose last notice says that they are excluded; None until loaded.
+    # Nodes whose last notice says that they are excluded, or None before they are loaded.
     _excluded: set[Address] | None = None
-    # Nodes whose last notice says that a kickout is near; loaded with `_excluded`.
+    # Nodes whose last notice says that a kickout is near. They are loaded together with
+    # `_excluded`.
     _near_kickout: set[Address] = field(default_factory=set)
     _epoch: int | None = None
 
@@ -154,7 +155,8 @@ class NoticeCollector:
         uow.notices.append(notices + collect_halt_and_hold_notices(uow, cursor.time))
         uow.bookmarks.set(_BLOCK_BOOKMARK, last_block)
         uow.notices.prune_before(cursor.time - _RETENTION_SECONDS)
-        # If part of the backlog remains, the epoch is None, so that the next run is due at once.
+        # If a part of the backlog remains, the epoch is None. The next run is then due
+        # immediately.
         self._epoch = cursor.epoch if last_block == cursor.number else None
         return True
 
@@ -294,7 +296,7 @@ def _start_collection_at_cursor(uow: UnitOfWork, cursor: Cursor) -> bool:
     uow.bookmarks.set(_BLOCK_BOOKMARK, cursor.number)
     uow.bookmarks.set(_FORK_BOOKMARK, uow.reorgs.get_newest_id())
     mark_cleared_halts_as_notified(uow)
-    # A new subscriber needs to know about halts that are still open, so these get a notice.
+    # Halts that are still open get a notice, because a new subscriber needs to know about them.
     uow.notices.append(collect_halt_and_hold_notices(uow, cursor.time))
     return True
 

@@ -37,7 +37,7 @@ class NoticeKind(StrEnum):
     DAEMON_WAS_DOWN = "daemon_was_down"
 
 
-# One line per kind of notice, with the notice's fields as placeholders.
+# The message of each kind of notice, on one line, with the notice's fields as placeholders.
 _TEMPLATE_BY_KIND: Mapping[str, str] = {
     NoticeKind.TIMED_OUT: "{node} timed out: reliability {before} -> {after}",
     NoticeKind.EXCLUDED: "{node} is excluded: its reliability is {after}",
@@ -80,18 +80,18 @@ _OPERATOR_KINDS = frozenset(
         *(NoticeKind.CONDITION_BEGAN, NoticeKind.CONDITION_OVER, NoticeKind.DAEMON_WAS_DOWN),
     }
 )
-# Kinds about the network that the owner of any node may subscribe to.
+# Kinds about the network. The owner of any node may subscribe to them.
 OWNER_NETWORK_KINDS = frozenset(
     {
         *(NoticeKind.INCIDENT_BEGAN, NoticeKind.INCIDENT_OVER),
         *(NoticeKind.RULES_ANNOUNCED, NoticeKind.RULES_CANCELLED, NoticeKind.RULES_SET),
     }
 )
-# All kinds that node owners may subscribe to. `reorg` cannot be chosen: its notice goes to every
-# target that received a notice which the reorg retracts.
+# All kinds to which node owners may subscribe. `reorg` is not among them, because its notice goes
+# to every target that received a notice which the reorg retracts.
 OWNER_KINDS = frozenset(NoticeKind) - _OPERATOR_KINDS - {NoticeKind.REORG}
 _HUNDREDTH_OF_PERCENT = 10**14
-# Accepted by `[[notify]] kinds`: notice kinds and health conditions.
+# Values that `[[notify]] kinds` accepts: kinds of notices, and health conditions.
 SELECTABLE_KINDS = frozenset(
     {*(kind.value for kind in NoticeKind), *(condition.key for condition in Condition)}
 )

@@ -26,15 +26,15 @@ from oracle.store.notice_repository import DeliveryProgress, Notice
 from oracle.telemetry import service_metrics
 from oracle.telemetry.logger import get_logger
 
-# The maximum number of messages per run and target; reached only if the target responds
+# Maximum number of messages per run and target. It is reached only if the target responds
 # immediately.
 _MAX_MESSAGES_PER_RUN = 20
-# Two bookmarks: the conditions for which a notice has been written, and one that the notice
-# collector writes when the daemon first reaches the head.
+# The first bookmark holds the conditions for which a notice was written. The notice collector
+# writes the second one when the daemon first reaches the head.
 _NOTIFIED_BOOKMARK, _STARTED_BOOKMARK = "notify_conditions", "notify_block"
-# A notice is written once a condition has lasted, or has been absent, for this many seconds.
+# Seconds for which a condition must have lasted, or have been absent, before a notice is written.
 SETTLED_SECONDS = 10.0
-# Notices of halts and held reports already cover these conditions in more detail.
+# Conditions that notices of halts and of held reports already cover in more detail.
 _NOTIFIED_BY_OTHER_NOTICES = frozenset({Condition.HALTED, Condition.HELD})
 
 
@@ -99,13 +99,14 @@ class Notifier:
         try:
             with self.store.transaction() as uow:
                 cursor = uow.cursor.get()
-                # A new target gets no notices from before it was configured.
+                # A new target gets no notices from before its configuration.
                 for name in new_names:
                     uow.notices.save_progress(DeliveryProgress(name, newest))
                 is_at_head = cursor is not None and head is not None and cursor.number >= head
                 return self._collector.collect_notices(uow, is_at_head=is_at_head)
         except BaseException:
-            # The collector may still hold values of rows that were rolled back.
+            # The collector may still hold values of rows that were rolled back. It is therefore
+            # replaced.
             self._collector = NoticeCollector(self.rules)
             raise
 
@@ -178,7 +179,7 @@ class ConditionNoticeWriter:
             if condition not in _NOTIFIED_BY_OTHER_NOTICES
         }
         if not has_started:
-            # During the first backfill the index is expected to be behind.
+            # The index is expected to be behind during the first backfill.
             active_conditions.discard(Condition.BEHIND)
         settled_conditions = self._find_settled_conditions(active_conditions ^ notified)
         if not settled_conditions and downtime is None:

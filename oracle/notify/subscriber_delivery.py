@@ -34,12 +34,12 @@ from oracle.store.subscription_repository import Subscription, SubscriptionState
 from oracle.telemetry import service_metrics
 from oracle.telemetry.logger import get_logger
 
-# The maximum number of concurrent deliveries to subscribers. Slow subscribers delay each other,
-# but not the daemon.
+# Maximum number of concurrent deliveries to subscribers. Slow subscribers delay each other, but
+# they do not delay the daemon.
 _MAX_RUNNING = 16
 _TIMEOUT_SECONDS = 5.0
 _MAX_CONFIRMATION_TRIES = 5
-# An unconfirmed subscription ends after this many seconds.
+# Seconds after which an unconfirmed subscription ends.
 _CONFIRMATION_SECONDS = 86_400
 
 

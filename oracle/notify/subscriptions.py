@@ -27,14 +27,14 @@ _MAIL_ADDRESS = re.compile(
     r"[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,24}"
 )
 _URL_CHARACTERS = re.compile(r"[!-~]+")
-# Ended subscriptions, with the reason, stay listed for `_RETENTION_SECONDS`.
+# An ended subscription stays listed, with the reason, for `_RETENTION_SECONDS`.
 _DAY_SECONDS = 86_400
 _RETENTION_SECONDS = 30 * 86_400
-# How many subscriptions can be created per day for one node and for one target. Limited because
-# each sends a message to an address that may belong to someone else.
+# Maximum number of subscriptions that can be created per day for a node, and for a target. Each
+# subscription sends a message to an address that may belong to someone else.
 _MAX_CREATED_PER_NODE, _MAX_CREATED_PER_TARGET = 10, 3
 _TOKEN_DIGITS = 32
-# After this many failed tries, the wait before the next one has grown to an hour.
+# Number of failed tries after which the wait before the next try has grown to an hour.
 _TRIES_BEFORE_HOURLY = 11
 _HOURS_PER_DAY = 24
 

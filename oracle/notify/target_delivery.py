@@ -14,9 +14,10 @@ from oracle.telemetry import service_metrics
 from oracle.telemetry.logger import get_logger
 from oracle.telemetry.logging_setup import is_power_of_two
 
-# One call reads at most this many notices in search of one that matches the target's filter.
+# Maximum number of notices that a call reads in search of a notice that matches the target's
+# filter.
 _MAX_NOTICES_SCANNED = 200
-# A reorg's message lists at most this many notices as retracted.
+# Maximum number of notices that the message of a reorg lists as retracted.
 _MAX_RETRACTED_LISTED = 1_000
 _MIN_BACKOFF_SECONDS = 5
 
@@ -145,6 +146,6 @@ class TargetDelivery:
 
 def describe_delivery_failure(error: Exception) -> str:
     """Return the message of the daemon's own errors, but only the type of a library's error."""
-    # The message of a library's error may contain the target's URL with its tokens, so only the
-    # type is shown.
+    # The message of a library's error may contain the target's URL with its tokens. Only the type
+    # is therefore shown.
     return str(error) if isinstance(error, OracleError) else type(error).__name__

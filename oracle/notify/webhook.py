@@ -17,7 +17,7 @@ from oracle.notify.target import Message, NotDeliveredError, NoticeFilter
 from oracle.rpc.transport import BoundedHttp, HttpAccess, redact_url
 
 _SCHEMES = ("http", "https")
-# Only the status matters, so a response is read only up to this size.
+# Maximum number of bytes that are read of a response, because only its status matters.
 _MAX_RESPONSE_BYTES = 4 * 1024
 _SUCCESS_STATUSES = range(200, 300)
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -128,7 +128,7 @@ class Webhook:
             raise NotDeliveredError(f"{self._host}: the host name cannot be resolved") from error
         addresses = [str(info[0]) for *_, info in address_infos]
         if not addresses or not all(map(is_public_address, addresses)):
-            # An operator can change the setting; a subscriber needs a different URL.
+            # An operator can change the setting, but a subscriber needs a different URL.
             advice = (
                 "set allow_private = true to permit it"
                 if self._endpoint.shown_as is None
@@ -161,7 +161,7 @@ def _list_embedded_addresses(address: IPv4Address | IPv6Address) -> list[IPv4Add
     if address in _NAT64:
         embedded_addresses.append(IPv4Address(int(address) & 0xFFFF_FFFF))
     if address in _NAT64_LOCAL:
-        # The translator's operator decides which IPv4 address is reached (RFC 8215), so the
-        # address does not count as public.
+        # The translator's operator decides which IPv4 address is reached (RFC 8215). The address
+        # therefore does not count as public.
         embedded_addresses.append(IPv4Address(0))
     return [candidate for candidate in embedded_addresses if candidate is not None]

@@ -21,14 +21,14 @@ from oracle.store.state.rule_set_repository import RuleSet
 
 ADDRESS_PATTERN = "^0x[0-9a-f]{40}$"
 HASH_PATTERN = "^0x[0-9a-f]{64}$"
-# The largest signed 64-bit integer, the maximum of a database column.
+# The largest signed 64-bit integer, which is the maximum of a database column.
 LARGEST_INTEGER = 2**63 - 1
 
 AddressText = Annotated[
     str,
     Field(pattern=ADDRESS_PATTERN, examples=["0xfabb0ac9d68b0b445fb7357272ff202c5651694a"]),
 ]
-# CAIP-10: the namespace eip155, the chain id, and the EIP-55 address.
+# An account id as in CAIP-10: the namespace eip155, the chain id, and the EIP-55 address.
 AccountId = Annotated[
     str,
     Field(
@@ -37,14 +37,14 @@ AccountId = Annotated[
     ),
 ]
 HashText = Annotated[str, Field(pattern=HASH_PATTERN, examples=["0x" + "5e" * 32])]
-# A fraction in units of 10^-18, written as a decimal with 18 places.
+# A fraction in units of 10^-18 that is written as a decimal with 18 places.
 FractionText = Annotated[
     str, Field(pattern=r"^[0-9]+\.[0-9]{18}$", examples=["0.581000000000000000"])
 ]
-# Text, because wei, weights and sums may be too large for a JavaScript number.
+# An integer as text, because wei, weights and sums may be too large for a JavaScript number.
 IntegerText = Annotated[str, Field(pattern="^[0-9]+$", examples=["1000000000000000000"])]
-# Like `FractionText` and `IntegerText`, but integers that become text only in JSON, so that tables
-# and pages can calculate with them.
+# These types are like `FractionText` and `IntegerText`, but they become text only in JSON. Tables
+# and pages can therefore calculate with the integers.
 FixedPoint = Annotated[
     int,
     PlainSerializer(format_decimal, return_type=str, when_used="json"),
@@ -148,7 +148,7 @@ def build_as_of(
         lag_seconds=max(0, now - cursor.time),
         replica_lag_seconds=uow.measure_replica_lag_seconds(),
         rules=f"{rules.name} {rules.version}",
-        # Halts do not move the cursor, but they change the answer.
+        # A halt does not move the cursor, but it changes the answer.
         epoch=cursor.epoch + uow.halts.count_halt_changes(),
     )
 
@@ -185,7 +185,7 @@ def load_event_sources(uow: UnitOfWork, positions: Iterable[Position]) -> dict[P
     hash_by_log = uow.logs.get_transaction_hashes(
         (position.block, position.log)
         for position in distinct_positions
-        # Neither a row of a feed nor a call has a log.
+        # A position of a feed row or of a call has no log.
         if not is_feed_position(position) and position.log >= 0
     )
     return {

@@ -16,11 +16,12 @@ from oracle.rpc.pool import EndpointPool
 from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS, ContractStatus, HotSetLag
 from oracle.txmgr.client.receipts import fetch_balance, fetch_newest_block
 
-# A daemon further behind the head is not ready, and an endpoint further behind is not used.
+# Maximum number of blocks by which a daemon may be behind the head and count as ready. An endpoint
+# that is further behind is not used.
 READY_WITHIN_BLOCKS = 10
-# Status queries wait only briefly for an endpoint.
+# Maximum time that a status query waits for an endpoint. It is short, so that the query is quick.
 _TIMEOUT_SECONDS = 3.0
-# Returns how far the hot set is behind at a block.
+# A function that returns how far the hot set is behind at a block.
 HotSetMeasure = Callable[[PoolView, BlockRef], HotSetLag | None]
 # Decimal places of ether amounts in text output.
 _ETHER_DECIMALS = 6

@@ -8,7 +8,7 @@ from oracle.chain.source import ChainSource
 from oracle.queries.answers import ApiModel
 from oracle.rpc.endpoints.probe import CapabilityStore
 
-# A stored state is outdated after this many seconds.
+# Seconds after which a stored state is outdated.
 _STATE_TTL_SECONDS = 120.0
 _UNKNOWN_STATE = "no recent state from a daemon"
 _OK_STATE, _STALLED_STATE = "ok", "stalled:"

@@ -347,8 +347,8 @@ def _build_round(uow: UnitOfWork, accepted: RoundAccepted) -> BundleRound:
         for statement in list_round_statements(uow, domain.contract, accepted.round)
         if (statement.root, statement.config) == (accepted.root, accepted.config)
     ]
-    # Statements about the same round may differ in their deadline and thus in their digest. The
-    # bundle contains the signatures of the first digest.
+    # Statements about the same round may have different deadlines, and therefore different
+    # digests. The bundle contains the signatures of the first digest.
     matching_statements = [
         statement for statement in statements if statement.digest == statements[0].digest
     ]

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from oracle.chain.source import ChainSource
 
 
-# More changes than any node can have.
+# Maximum number of changes that are read. No node can have so many.
 _MAX_CHANGES = 1 << 31
 
 
@@ -83,39 +83,40 @@ class Explanation:
     """
 
     as_of: BlockRef
-    # What the node's scores depend on in the rest of the network, as of the block.
+    # The state of the rest of the network, as of the block, on which the node's scores depend.
     population: Population
     node: Node
     node_scores: NodeScores
-    # The rank by QoS, from 1; None if the node has no QoS.
+    # Rank of the node by QoS, from 1. It is None if the node has no QoS.
     place: int | None
     pool: bytes
     scores: list[ScoreEntry]
-    # The rule set of each score, by the score's `seq`, for scores whose rule set is stored.
+    # Rule set of each score whose rule set is stored, by the score's `seq`.
     rule_set_by_score: dict[int, RuleSet]
     changes: list[ReliabilityChange]
     kickouts: list[KickoutDue]
     members_by_position: dict[Position, tuple[GroupMember, ...]]
     transaction_by_position: dict[Position, Hash]
-    # Tasks by key: those of `scores`, of the other members of their groups, and of `changes`.
+    # Tasks of `scores`, of the other members of their groups, and of `changes`, by key.
     task_by_key: dict[TaskKey, Task]
     on_chain_lane: LaneOnChain | None
-    # None if no accepted round has this as-of block, or if that round has no leaf for the node.
+    # The lane in the accepted round with this as-of block. It is None if there is no such round,
+    # or if the round has no leaf for the node.
     reported_lane: SentLane | None
-    # The change that began the current membership; None if the node was never a member.
+    # The change that began the current membership. It is None if the node was never a member.
     membership_change: MembershipChange | None = None
-    # Why the node's due kickout needs an operator's approval; None if it needs none or no kickout
-    # is due.
+    # Reason for which the node's due kickout needs an operator's approval. It is None if the
+    # kickout needs no approval or is not due.
     hold_reason: str | None = None
-    # Positions of groups, since the oldest score, that may have given the node an unrecorded score
-    # of 0.
+    # Positions of groups, since the oldest score, that may have given the node a score of 0 that
+    # was not recorded.
     possible_zeros: tuple[Position, ...] = ()
     # Objections up to the block, newest first. Their checks and answers are as of the cursor.
     objections: list[ObjectionEntry] = field(default_factory=list)
-    # The objection for which this reporter delays the accusation; None if there is none, or if the
-    # block is below the cursor.
+    # The objection for which this reporter delays the accusation. It is None if there is none, or
+    # if the block is below the cursor.
     objection_delay: ObjectionDelayEntry | None = None
-    # The incidents during which the timeouts among `changes` happened.
+    # Incidents during which the timeouts among `changes` happened.
     timeout_marks: TimeoutMarks = field(default_factory=lambda: TimeoutMarks({}))
 
     @property

@@ -111,7 +111,8 @@ def _build_score_view(explanation: Explanation, entry: ScoreEntry) -> ScoreView:
                 rank=member.rank,
                 elapsed=member.elapsed,
                 error_reported=_is_error_reported(explanation, member.task),
-                # Only a feed's closing event may list tasks that are not members of the group.
+                # Only the closing event of a feed may list tasks that are not members of the
+                # group.
                 possible=member.is_possible_member and is_feed_position(entry.at),
             )
             for member in explanation.members_by_position.get(entry.at, ())

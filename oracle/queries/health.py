@@ -26,12 +26,13 @@ from oracle.store.outbox.records import Account, Pause, PauseKind
 from oracle.store.report_repository import ReportHold
 from oracle.txmgr.attribution import find_intents_without_receipt
 
-# Returns the name of the process that holds the lease, or None.
+# A function that returns the name of the process that holds the lease, or None.
 LeaderLookup = Callable[[LeaseState], str | None]
-# Without a running daemon, a newest block older than this (in wall-clock seconds) is reported.
-# Longer than the block time of any public chain, shorter than a night.
+# Maximum age of the newest block, in seconds of the wall clock. An older block is reported if no
+# daemon runs. The value is longer than the block time of any public chain, and shorter than a
+# night.
 OLD_HEAD_SECONDS = 900
-# A report is late if it is older than this many tenths of a heartbeat, as in the alert.
+# Age at which a report is late, in tenths of a heartbeat. The alert uses the same value.
 _LATE_HEARTBEAT_TENTHS = 15
 
 

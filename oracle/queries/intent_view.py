@@ -23,7 +23,7 @@ from oracle.store.outbox.records import (
 from oracle.txmgr.attribution import NO_RECEIPT
 from oracle.txmgr.unconfirmed import UNDERPRICED
 
-# For each class of wait reason that an operator can end: how to end it.
+# Advice for each class of wait reason that an operator can end.
 _ACTION_BY_REASON = {
     "funds": "send ether to {sender}",
     "fee_cap": "gas is expensive: wait, or raise limits.max_fee_per_gas_wei",

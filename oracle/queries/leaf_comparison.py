@@ -48,7 +48,7 @@ from oracle.rpc.transport import BoundedHttp, redact_url
 from oracle.store.database import Store, UnitOfWork
 
 _OK, _NOT_FOUND = 200, 404
-# A piece of leaves has 1 MiB; the hashes of all pieces of a million nodes take 150 kB.
+# A piece of leaves has 1 MiB, and the hashes of all pieces of a million nodes have 150 kB.
 _MAX_BYTES = 2 * 2**20
 _TIMEOUT_SECONDS = 30.0
 

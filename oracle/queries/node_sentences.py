@@ -28,13 +28,13 @@ from oracle.queries.text.human_numbers import (
 )
 from oracle.queries.text.reliability_falls import count_falls, name_falls
 
-# Up to this age, an event that lowered reliability counts as a cause of the score.
+# Maximum age at which an event that lowered reliability counts as a cause of the score.
 _MAX_FALL_AGE_SECONDS = 7_200
 _EXCLUSION_CAUSE_SECONDS = 1_800
-# A cause that costs less QoS than this gets no sentence.
+# Minimum cost in QoS of a cause that gets a sentence.
 _MIN_MENTIONED_COST = UNIT // 100
-# The sentence for each inactive state, and what to insert into it if the time of the last
-# membership change is known.
+# Sentence for each inactive state. If the time of the last membership change is known, the second
+# text is inserted with that time.
 _SENTENCE_BY_STATE = {
     "slashed": ("Slashed{}, and out of the network.", " on {}"),
     "quit": ("It left the network{}.", " on {}"),
@@ -119,7 +119,7 @@ def _format_kickout_headline(summary: NodeSummary) -> str | None:
             return None
         return "Accused, but its scores have risen: no kickout once the next round shows that."
     if summary.obstacle is not None:
-        # The headline omits the reason; another sentence gives it together with the action to
+        # The headline omits the reason. Another sentence gives it, together with the action to
         # take.
         return f"It stays in the network: {summary.obstacle.partition(', because ')[0]}."
     if summary.kick_at is not None:

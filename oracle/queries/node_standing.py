@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from oracle.queries.api.source import ApiSnapshot
 
 
-# Enough, because the sentences cover only the last two hours.
+# Maximum number of changes that are read. It is enough, because the sentences cover only the last
+# two hours.
 _MAX_CHANGES = 100
 
 

@@ -36,7 +36,7 @@ class OutboxCounter:
 
     _final_stats: OutboxStatistics = field(default_factory=OutboxStatistics)
     _final_below: dict[Account, int] = field(default_factory=dict)
-    # Digests of abandoned statements that have already been logged.
+    # Digests of abandoned statements that were already logged.
     _logged_digests: frozenset[Hash | None] = frozenset()
 
     def compute_outbox_stats(self, store: Store, now: int) -> OutboxStatistics:
@@ -130,7 +130,7 @@ def _load_account_stats(context: AccountContext, heads: Heads) -> AccountStatist
     with context.store.read_transaction() as uow:
         next_nonce = uow.outbox.accounts.find_next_nonce(account) or 0
         pause = uow.outbox.accounts.find_pause(account)
-        # The budget changes over time even if nothing is sent, so it is exported every time.
+        # The budget is exported every time, because it changes over time even if nothing is sent.
         update_budget_metrics(uow, context)
         account_statistics = AccountStatistics(
             pause_kind=None if pause is None else pause.kind.value,

@@ -24,7 +24,7 @@ from oracle.queries.text.human_numbers import (
 )
 
 _THIS_REPORTER = "this reporter (the program that serves this page)"
-# Why the owner need not do anything, for each state in which that is so.
+# For each state in which the owner need not do anything, the reason.
 _NOTHING_BY_STATE = {
     "slashed": "Nothing can be done here: the network has ended the membership, and decides "
     "whether the node may join again.",

@@ -57,7 +57,8 @@ def replay_events(
     events = parse_events(lines)
     time = events[-1].time if at_time is None else at_time
     fold = Fold(rules)
-    # Without `at_time`, fold all events, as the daemon does: block times may go backwards.
+    # Without `at_time`, all events are folded, as in the daemon. A condition on the time would be
+    # wrong, because block times may go backwards.
     fold.fold_events(event for event in events if at_time is None or event.time <= at_time)
     changes = fold.drain_changes()
     block = None if fold.last is None else encode_int(fold.last.at.block)

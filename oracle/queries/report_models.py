@@ -23,7 +23,7 @@ from oracle.reporting.recompute import build_report, build_tree_of_folded_state
 from oracle.store.database import Store
 from oracle.store.report_repository import StoredReport
 
-# The as-of block of a report that was too late may no longer be on the chain.
+# If a report was too late, its as-of block may no longer be on the chain.
 _TOO_LATE = ("missed", "superseded")
 
 
@@ -304,7 +304,7 @@ def _build_report_lanes(
     """Yield the nodes whose lanes differ from the last round, in the order of their seats."""
     last_count = 0 if last_lanes is None else len(last_lanes)
     if last_lanes is not None and not last_count:
-        # The leaves of the last round are not stored, so there is nothing to compare with.
+        # There is nothing to compare with, because the leaves of the last round are not stored.
         return
     for node in sorted(nodes, key=attrgetter("seat")):
         previous_lane = (

@@ -16,8 +16,8 @@ from oracle.queries.text.text_tables import format_block_time
 from oracle.store.database import UnitOfWork
 from oracle.systems.overrides import format_rule_values
 
-# The maximum size of an announced text. The canonical JSON of the rules (the rules id) has about 3
-# KB; the reason for a change is a few sentences.
+# Maximum size of an announced text. The canonical JSON of the rules (the rules id) has about 3 KB,
+# and the reason for a change has a few sentences.
 _MAX_BYTES = 64 * 1024
 
 

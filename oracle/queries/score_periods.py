@@ -15,9 +15,9 @@ from oracle.queries.api.history_points import HistoryPoint
 from oracle.queries.api.node_history import HistoryMark, NodeHistory
 
 _DAY_SECONDS, _HOUR_SECONDS = 86_400, 3_600
-# A longer history is divided into days, a shorter one into hours.
+# Maximum length of a history that is divided into hours. A longer history is divided into days.
 _MAX_HOURLY_SECONDS = 36 * _HOUR_SECONDS
-# Smaller changes of QoS are not mentioned.
+# Minimum change of QoS that is mentioned.
 _MIN_CHANGE = UNIT // 100
 
 

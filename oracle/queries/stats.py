@@ -21,11 +21,11 @@ from oracle.telemetry import integrity_metrics
 from oracle.telemetry.integrity_metrics import IntegrityStatistics
 from oracle.telemetry.metrics import DispatchStatistics, IndexStatistics
 
-# A poll waits this long for a result; if the count takes longer, a later poll collects it. The
-# first poll waits longer, because `/metrics` has no values before it.
+# Maximum time that a poll waits for a result. If the count takes longer, a later poll collects its
+# result. The first poll waits longer, because `/metrics` has no values before it.
 _FIRST_WAIT_SECONDS, _WAIT_SECONDS = 2.0, 0.05
 # The pause after a count is this many times as long as the count. With many nodes and years of
-# coverage, a count takes seconds, on the CPU that also folds.
+# coverage, a count takes seconds of the CPU that also folds.
 _BACKOFF_FACTOR = 20
 
 

@@ -175,7 +175,7 @@ def compute_index_statistics(
         cursor = uow.cursor.get()
         if cursor is None:
             return None
-        # Export every status, even without nodes, so that alerts have a series to watch.
+        # Every status is exported, even if no node has it, so that alerts have a series to watch.
         statuses = Counter(dict.fromkeys(_STATUSES, 0))
         members = []
         for node in uow.nodes.iterate_all():
@@ -228,7 +228,7 @@ def _count_due_kickouts(uow: UnitOfWork) -> int:
     """Count the kickouts that are due under the rules of the database's last fold."""
     rule_set = get_bound_rules(uow)
     rules = None if rule_set is None else uow.rule_sets.find_rules(rule_set.sha256)
-    # The rules of another release may be unreadable; `status` must still work.
+    # The rules of another release may be unreadable, but `status` must still work.
     return len(
         uow.kickouts.list_open() if rules is None else load_open_kickout_intervals(uow, rules)
     )

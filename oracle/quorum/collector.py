@@ -16,7 +16,7 @@ from oracle.store.outbox.records import SignedStatement
 from oracle.store.report_repository import ReportState, StoredReportHeader
 from oracle.telemetry.logger import get_logger
 
-# Statements are fetched again for at most this many recent rounds.
+# Maximum number of recent rounds whose statements are fetched again.
 _MAX_REVIEWED_ROUNDS = 2
 
 
@@ -63,8 +63,8 @@ def _load_counted_signatures(
 
 def load_statement_signatures(uow: UnitOfWork, record: SignedStatement) -> dict[Address, bytes]:
     """Return every stored signature of the record's digest, by signer."""
-    # Own statements come first, so in reverse order this reporter's own signature replaces any
-    # copy that a peer returned.
+    # Own statements come first. In reverse order, this reporter's own signature therefore replaces
+    # a copy that a peer returned.
     return {
         statement.signer: statement.signature
         for statement in reversed(list_round_statements(uow, record.contract, record.round))
@@ -188,7 +188,7 @@ def _store_signatures(
             )
             if is_over_limit and signed_statement.digest != own_digest:
                 continue
-            # Compare the statement with its signer's earlier ones before storing it.
+            # Compare the statement with earlier ones of its signer before storing it.
             log_conflicts(context, uow, signed_statement, message, contract_status)
             uow.peer_statements.add(signed_statement, host, context.account_context.stamp)
             stored_count += 1

@@ -18,7 +18,7 @@ from oracle.telemetry import quorum_metrics
 from oracle.telemetry.logger import get_logger
 from oracle.txmgr.context import StepResult
 
-# Holds the block of the first check, and the root of the newest round checked.
+# Bookmark of the block of the first check, and of the root of the newest round checked.
 _BOOKMARK = "own_key_seen"
 _MAX_SCANNED_ROUNDS = 50
 

@@ -14,15 +14,15 @@ from oracle.rpc.rpc_errors import RpcError
 from oracle.rpc.transport import BoundedHttp, HttpAccess, redact_url
 from oracle.telemetry import quorum_metrics
 
-# Eight statements take about five kilobytes.
+# Maximum size of a response. It is generous, because eight statements take about five kilobytes.
 _MAX_BYTES = 64 * 1024
 _OK, _NOT_FOUND = 200, 404
-# After a response that took t seconds, the peer is not queried for t times this factor, but no
-# longer than the maximum.
+# A response that took t seconds is followed by a pause of t times this factor, but no longer than
+# the maximum. During the pause, the peer is not queried.
 _BACKOFF_FACTOR, _MAX_BACKOFF_SECONDS = 10, 60.0
-# A settled round is fetched twice more, after these multiples of the fetch interval.
+# A settled round is fetched twice more. These are the waits, in fetch intervals.
 _RETRY_INTERVALS = (10, 30)
-# The maximum number of rounds, and of unknown signers, to remember.
+# Maximum number of rounds, and of unknown signers, that are remembered.
 _MAX_ENTRIES = 64
 
 
@@ -68,8 +68,8 @@ class Peer:
             return None
         self._is_busy = True
         answer_future = Future[list[ReportMessage]]()
-        # A daemon thread, because a peer that sends its headers byte by byte must not delay the
-        # exit of the process.
+        # The thread is a daemon thread. Otherwise a peer that sends its headers byte by byte could
+        # delay the exit of the process.
         threading.Thread(
             target=self._run_fetch, args=(round_number, answer_future), daemon=True
         ).start()
@@ -147,10 +147,10 @@ class PeerClients:
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._last_fetch_by_round: dict[int, float] = {}
-        # By round, how often it has been fetched again, and when it was last fetched.
+        # For each round, how often it was fetched again, and when it was last fetched.
         self._refetches_by_round: dict[int, tuple[int, float]] = {}
-        # (Host, signer) pairs of unknown signers that have been logged. Each is logged once,
-        # because a reporter may go on publishing for hours after its signer was removed.
+        # (Host, signer) pairs of unknown signers that were logged. Each pair is logged once,
+        # because a reporter may publish for hours after its signer was removed.
         self._reported_signers: dict[tuple[str, Address], None] = {}
 
     @classmethod
@@ -181,7 +181,7 @@ class PeerClients:
             < self._interval_seconds
         ):
             return []
-        # Drop fetches older than the interval, because they no longer have any effect.
+        # Drop fetches that are older than the interval, because they have no more effect.
         self._last_fetch_by_round = {
             earlier_round: fetched_at
             for earlier_round, fetched_at in self._last_fetch_by_round.items()

@@ -33,10 +33,11 @@ class MissingSignatures:
     signer_reason: str | None = None
     evidence_reason: str | None = None
     status_reason: str | None = None
-    # When the contract's state first contradicted the indexed events: the number of the newest
-    # block, and the time of the indexed block.
+    # Number of the newest block, and time of the indexed block, at which the contract's state
+    # first contradicted the indexed events.
     _contradicted_since: tuple[int, int] | None = field(default=None, repr=False)
-    # The digest of the statement that is waiting for signatures, and since when, in chain time.
+    # Digest of the statement that is waiting for signatures, and chain time since which it has
+    # been waiting.
     _waiting_since: tuple[Hash, int] | None = field(default=None, repr=False)
 
     @property
@@ -95,7 +96,7 @@ class QuorumContext:
     report_settings: ReportSettings
     board: Board | None = None
     peers: PeerClients | None = None
-    # Why the next report still lacks signatures for a quorum.
+    # Reasons for which the next report still lacks signatures for a quorum.
     missing: MissingSignatures = field(default_factory=MissingSignatures)
 
     def get_contract(self) -> RootsContract:

@@ -58,8 +58,8 @@ def sign_once(
         record, signer=context.account_context.sender_account.signer.address, signature=signature
     )
     with context.account_context.write_transaction() as uow:
-        # Check again in the transaction that stores the statement: the database may have changed
-        # while the signature was being requested.
+        # Check again in the transaction that stores the statement, because the database may have
+        # changed while the signature was being requested.
         earlier_statement = uow.statements.find_live(record)
         if not _can_sign_statement(uow, record, contract_status):
             return None
@@ -96,21 +96,21 @@ def _can_sign_statement(
     contract_status: RootsStatus,
 ) -> bool:
     if find_fault_blocking_publication(uow) is not None:
-        # While rows of the feed contradict each other or are missing, the scores may be wrong.
+        # If rows of the feed contradict each other or are missing, the scores may be wrong.
         return False
     embargo_end = uow.statements.find_embargo_end(record.chain_id, record.contract, record.signer)
     final_block = find_final_block(uow)
     if embargo_end is not None and (final_block is None or final_block.time < embargo_end):
         return False
-    # Peers may have returned statements that another process signed with this reporter's key.
-    # These conflict too.
+    # Peers may have returned statements that another process signed with this reporter's key. They
+    # conflict with this statement, too.
     statements_of_peers = [
         peer_statement
         for peer_statement in uow.peer_statements.list_for_round(record.contract, record.round)
         if peer_statement.signer == record.signer and peer_statement.digest != record.digest
     ]
-    # Statements marked as expired are checked too: the block because of which they were marked may
-    # have come from a single endpoint and may have left the chain.
+    # Check even statements marked as expired. The block because of which a statement was marked
+    # may have come from a single endpoint, and may have left the chain.
     own_statements = [
         own_statement
         for own_statement in uow.statements.list_for_round(record.contract, record.round)

@@ -31,8 +31,8 @@ class SignerTally:
     quorum: int
     agreeing: frozenset[Address]
     conflicting: dict[Hash, frozenset[Address]]
-    # Signers of any other statement about the round, even one that the contract can no longer
-    # accept.
+    # Signers of any other statement about the round, even of a statement that the contract can no
+    # longer accept.
     dissenting: frozenset[Address] = frozenset()
 
     @property
@@ -141,8 +141,7 @@ def differs_from_own_report(
     as_of = statement.as_of_block
     for own_report in uow.reports.list_between(as_of, as_of):
         own_place = own_report.report.as_of.hash, own_report.report.head_round + 1
-        # Under a different configuration of the contract, the roots may differ for that reason
-        # alone.
+        # If the contract's configuration differs, the roots may differ for this reason alone.
         has_same_config = statement.config == contract_status.config
         if own_place == (statement.as_of_hash, statement.round) and has_same_config:
             return own_report.report.root != statement.root

@@ -26,7 +26,8 @@ from oracle.store.outbox.records import (
 )
 from oracle.txmgr.client.receipts import OUT_OF_GAS
 
-# Each retry of a failed call adds this suffix to the call's dedup key, up to this many times.
+# Each retry of a failed call adds this suffix to the call's dedup key. There are at most this many
+# retries.
 _RETRY_SUFFIX, _MAX_RETRIES = ":again", 3
 _IN_FLIGHT_STATES = (IntentState.ASSIGNED, IntentState.LIVE)
 
@@ -165,10 +166,11 @@ def _find_expiry_reason(
                 and block.number + 1 - record.as_of_block > settings.limits.limits.anchor_window
             )
         ),
-        # Configurations are numbered by the contract, so an old one never becomes valid again.
+        # The contract numbers its configurations, so an old configuration never becomes valid
+        # again.
         "config_replaced": config is not None and record.config != config.digest,
         "round_taken": uow.rounds.find_accepted_round(record.round) is not None,
-        # A reorg removed the previous round, or its root was withdrawn.
+        # Either a reorg removed the previous round, or its root was withdrawn.
         "prev_reorged": is_next_round and contract_status.last_root != record.prev,
         "as_of_reorged": own_block is not None and own_block.hash != record.as_of_hash,
     }
@@ -224,8 +226,8 @@ def load_pushed_statement(
     )
     if statement is not None:
         return statement
-    # The calldata contains neither the configuration nor the previous root, so assume the current
-    # ones.
+    # The calldata contains neither the configuration nor the previous root. Assume that both are
+    # the current ones.
     pushed = decode_push_report_call(
         request.calldata, contract_status.config, contract_status.last_root
     )

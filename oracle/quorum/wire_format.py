@@ -16,7 +16,7 @@ from oracle.errors import FatalError
 from oracle.signing.signature_checks import EcdsaSignature
 from oracle.signing.typed_data import Domain, ReportStatement
 
-# A reporter publishes at most this many statements about one round.
+# Maximum number of statements that a reporter publishes about a round.
 MAX_STATEMENTS = 8
 
 _Address = Annotated[str, msgspec.Meta(pattern=r"^0x[0-9a-f]{40}$")]
@@ -96,7 +96,7 @@ def is_genuine_message(message: ReportMessage) -> bool:
     )
 
 
-# The board holds at most this many rounds; the oldest are dropped first.
+# Maximum number of rounds on the board. The oldest rounds are dropped first.
 _MAX_ROUNDS = 256
 
 
@@ -108,8 +108,8 @@ class Board:
 
     def publish(self, statement: ReportMessage) -> None:
         """Publish a statement, ahead of older statements of its round."""
-        # The mapping is replaced, not changed, so that a concurrent reader never sees a partial
-        # update.
+        # The mapping is replaced instead of changed, so that a concurrent reader never sees a
+        # partial update.
         statements_by_round = dict(self._statements_by_round)
         earlier_statements = tuple(
             earlier_statement

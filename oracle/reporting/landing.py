@@ -18,7 +18,7 @@ from oracle.store.report_repository import (
 )
 from oracle.txmgr.context import StepResult
 
-# The `action` of a StepResult for a step that only marked reports as missed.
+# The `action` of a StepResult if the step only marked reports as missed.
 REPORT_MISSED = "report missed"
 
 
@@ -150,7 +150,7 @@ def find_missed_reason(
     """Return why a report cannot be accepted after `newest_block`, or None if it may be."""
     head = contract_status.head
     if (head.round, contract_status.last_root) != (report.head_round, report.prev):
-        # An endpoint that reports a lower round is lagging behind.
+        # An endpoint that reports a lower round is behind, so its answer does not count.
         return SUPERSEDED_REASON if head.round >= report.head_round else None
     if newest_block.number + 1 - report.as_of > contract_status.limits.anchor_window:
         return "as-of left the anchor window"
@@ -166,8 +166,8 @@ def is_report_accepted(uow: UnitOfWork, stored_cut: StoredReportHeader) -> bool:
 
 
 def _find_missed_reason_in_index(uow: UnitOfWork, stored_cut: StoredReportHeader) -> str | None:
-    # Only the final block may decide: a report marked as missed is never sent, and a newer block
-    # may be the invention of a single endpoint.
+    # Only the final block may decide. A report marked as missed is never sent, and a single
+    # endpoint may have made up a newer block.
     final_block = find_final_block(uow)
     if final_block is None:
         return None
@@ -185,8 +185,8 @@ def _has_report_landed(
     context: ReportingContext, uow: UnitOfWork, stored_cut: StoredReportHeader, heads: Heads
 ) -> bool:
     accepted = uow.rounds.find_accepted_round(stored_cut.cut.head_round + 1)
-    # Comparing roots is enough: the root depends on the as-of block, whose hash the contract
-    # checked.
+    # It is enough to compare roots. The root depends on the as-of block, whose hash the contract
+    # has checked.
     return (
         accepted is not None
         and accepted.root == stored_cut.cut.root

@@ -27,8 +27,8 @@ def store_changed_pieces(uow: UnitOfWork, tree: RoundTree, as_of: BlockRef) -> N
         digest = tree.get_piece_digest(piece)
         if last_digests.get(piece) == digest:
             continue
-        # After a start, a rewind, or a restart of pools by the rules, the edit contains every
-        # leaf.
+        # The edit contains every leaf after a start, after a rewind, and after the rules have
+        # restarted the pools.
         has_all_leaves = edit.has_all_leaves(digest.leaf_count)
         base_leaves = b"" if has_all_leaves else uow.leaf_pieces.load_leaves(piece, as_of.number)
         uow.leaf_pieces.add(piece, as_of.number, digest, edit.apply(base_leaves))

@@ -40,8 +40,9 @@ from oracle.rpc.background import run_in_background
 from oracle.store.database import Store, UnitOfWork
 from oracle.telemetry.logger import get_logger
 
-# When all nodes are evaluated, the leaves of these seats (32 MiB) are kept until the next report
-# stores them. The leaves of other pieces are recomputed for the report, one piece at a time.
+# Maximum number of seats whose leaves (32 MiB) are kept after all nodes were evaluated, until the
+# next report stores them. The leaves of other pieces are computed again for the report, one piece
+# at a time.
 _MAX_KEPT_SEATS = 32 * PIECE_LEAVES
 
 Batch = TypeVar("Batch")
@@ -65,7 +66,7 @@ class LeafTree:
         self._reviews = KickoutReviewCache(policy)
         self._running_update: Future[None] | None = None
         self._must_stop = False
-        # The block of this process's first report. Leaves from that report on need no comparison.
+        # Block of this process's first report. Leaves need no comparison from this report on.
         self._first_own_cut: int | None = None
         self._clear()
 
@@ -162,13 +163,13 @@ class LeafTree:
     def _clear(self) -> None:
         self._tree = RoundTree((), keccak)
         self.edits_are_complete = True
-        # The block up to which changed nodes have been evaluated, or None if no node has been.
+        # Number of the block up to which changed nodes were evaluated, or None if no node was.
         self._number: int | None = None
-        # The time for which all nodes, or all recovering nodes, were last evaluated.
+        # Block time of the last evaluation of all nodes, or of all recovering nodes.
         self._time = 0
-        # Whether the tree contains leaves from another process that have not been compared yet.
+        # True if the tree contains leaves of another process that have not been compared yet.
         self._needs_comparison = False
-        # Under legacy rules, the population maxima when all nodes were last evaluated.
+        # Under legacy rules, the maxima of the population when all nodes were last evaluated.
         self._population_maxima: PopulationMaxima | None = None
         self._reviews.drop_non_final_reviews()
 
@@ -330,7 +331,8 @@ class LeafTree:
         self, uow: UnitOfWork, last_number: int, number: int, time: int
     ) -> bool:
         """Return whether all nodes must be evaluated again for block `number` at `time`."""
-        # A restart of pools may end due kickouts without any event.
+        # When the pools restart, kickouts that were due may no longer be due, although no event
+        # occurred.
         has_restarted = count_pool_restarts(self._time, self._rules) != count_pool_restarts(
             time, self._rules
         )

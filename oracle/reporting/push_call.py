@@ -27,14 +27,14 @@ from oracle.store.report_repository import ReportState
 from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.receipts import SimulatedCall, fetch_refusal
 
-# To find the pushes of a statement, this many of the newest pushes are searched; a statement is
-# pushed at most MAX_TRIES times.
+# Number of the newest pushes that are searched for the pushes of a statement, and maximum number
+# of times that a statement is pushed.
 MAX_SCANNED_PUSHES, MAX_TRIES = 50, 5
-# Pushes in these states were not sent, because the round was taken or the block reorged, so they
-# may be tried again.
+# A push in one of these states was not sent, because the round was taken or the block was removed
+# by a reorg. It may therefore be tried again.
 RETRYABLE_STATES = frozenset({IntentState.SUPERSEDED, IntentState.EXPIRED})
-# If another report took its round, a report counts as missed even if a reorg frees the round
-# again.
+# A report is missed if another report took its round. It remains missed even if a reorg frees the
+# round again.
 _OPEN_STATES = frozenset({ReportState.DUE, ReportState.MISSED})
 _MINED_STATES = frozenset({IntentState.MINED, IntentState.REVERTED})
 
@@ -115,7 +115,7 @@ def _is_statement_abandoned(uow: UnitOfWork, pushes: list[Intent]) -> bool:
         return False
     stored_report = uow.reports.get(request.period)
     cursor = uow.cursor.get()
-    # The digest differs if the report was rebuilt as of another block.
+    # If the report was rebuilt as of another block, its digest differs.
     if (
         stored_report is None
         or stored_report.state not in _OPEN_STATES
@@ -231,7 +231,7 @@ class PushCall(ContractCall):
         if stored_report is None or stored_report.state is not ReportState.DUE:
             return
         if stored_report.digest != call.request.digest:
-            # The report was rebuilt after a reorg, so this push was for another block.
+            # The report was rebuilt after a reorg. This push was for the earlier block.
             return
         accepted = uow.rounds.find_accepted_round(round_number)
         if reason is None:

@@ -59,10 +59,10 @@ class ReportCutter(BlockHook):
         self._leaf_tree = LeafTree(rules, KickoutPolicy(rules, reader.holds_kickouts))
         self._domain = domain
         self.settings = settings
-        # To find the ends of periods, the headers of this many blocks below the head are all
-        # fetched.
+        # Number of blocks below the head whose headers are all fetched, in order to find the ends
+        # of periods.
         self.header_depth = anchor_window
-        # The root of the newest round whose lanes were loaded, and those lanes.
+        # Root of the newest round whose lanes were loaded, and these lanes.
         self._round_lanes: tuple[Hash, Lanes] = ZERO_HASH, array("H")
 
     def is_due(self, parent: BlockRef, block: BlockRef, newest_block: int) -> bool:
@@ -114,8 +114,8 @@ class ReportCutter(BlockHook):
         lanes = self._load_round_lanes(uow, contract_state)
         tree = self._leaf_tree.refresh(uow, block, needs_edits=True)
         report = self._build_report(tree, contract_state, block, lanes)
-        # In a daemon that publishes nothing, only this line marks reports that have become too old
-        # to send.
+        # This is the only place where a daemon that publishes nothing marks reports that have
+        # become too old to send.
         oldest_block = block.number + 1 - self.header_depth
         uow.reports.mark_unsigned_missed_below(oldest_block, "as-of left the anchor window")
         uow.reports.add(report)
@@ -139,7 +139,7 @@ class ReportCutter(BlockHook):
     ) -> HookNote | None:
         (kept_report,) = _load_reproducible_reports(uow, BlockRange(block.number, block.number))
         is_reproduced = self.build_report(uow, contract_state, block) == kept_report
-        # Clear the reviews now, because the refold may still fail and be rolled back.
+        # Clear the reviews now, because the next fold may still fail and be rolled back.
         self._leaf_tree.clear_kickout_reviews()
         return None if is_reproduced else HookNote("reports", kept_report.period)
 
@@ -148,7 +148,7 @@ class ReportCutter(BlockHook):
     ) -> Report:
         """Compute the report as of a block; compare no lanes, and write nothing."""
         tree = self._leaf_tree.refresh(uow, as_of, needs_edits=False)
-        # The lanes are not compared: if few nodes changed, comparing a million lanes would take
+        # The lanes are not compared. If few nodes changed, comparing a million lanes would take
         # longer than computing the root.
         report = self._build_report(tree, contract_state, as_of, tree.lanes)
         self._leaf_tree.discard_edits()
@@ -194,7 +194,7 @@ class ReportCutter(BlockHook):
         as_of = find_as_of_block(uow, accepted)
         if tree is None or as_of is None:
             return array("H")
-        # This database may already have cut a different report as of the same block.
+        # This database may already contain a different report as of the same block.
         uow.leaf_pieces.delete_as_of(as_of.number)
         store_changed_pieces(uow, tree, as_of)
         return tree.lanes

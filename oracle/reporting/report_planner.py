@@ -101,7 +101,7 @@ def plan_push(
     if context.account_context.is_halted():
         return None
     with context.account_context.store.read_transaction() as uow:
-        # A report may have landed, which ends a hold.
+        # Export the holds again, because a hold ends when a report lands.
         update_hold_metrics(uow.holds.list_awaiting_operator())
         cuts = load_current_cuts(uow, context.report_settings)
         record_inherited_reports(context, uow)
@@ -275,7 +275,7 @@ def _sign_report(context: ReportingContext, scheduled: _ScheduledReport) -> Step
     if not context.account_context.sender_account.has_signer:
         return None
     with context.account_context.store.read_transaction() as uow:
-        # The live statement of this round may be that of an earlier report.
+        # The live statement of this round may belong to an earlier report.
         live_statement = uow.statements.find_live(scheduled.record)
         is_signed = live_statement is not None and live_statement.digest == scheduled.record.digest
         reason = (

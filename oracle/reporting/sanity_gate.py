@@ -146,7 +146,8 @@ def _find_change_hold_reason(
         )
     if new_leaves is None:
         return "its leaves are not stored; `qos-oracle resync rebuild` computes them"
-    # A node without an old leaf does not count as changed; `zip` leaves it out.
+    # A node without an old leaf does not count as changed. Because the old leaves are fewer, `zip`
+    # leaves it out.
     lane_changes = [
         (read_leaf_lane(old_leaf), read_leaf_lane(new_leaf))
         for old_leaf, new_leaf in zip(

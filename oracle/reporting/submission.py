@@ -40,8 +40,8 @@ def decide_report_submission(
 def _is_current_fee_too_high(context: ReportingContext, value: SubmissionDecision) -> bool:
     """Return whether the current fee exceeds the maximum fee for the report."""
     if value.max_fee_per_gas >= context.account_context.sender_account.caps.fee_per_gas:
-        # The cap is checked when the call is priced, so no endpoint needs to be queried for it
-        # here.
+        # The cap is checked when the call is priced. It is not checked here, so that no endpoint
+        # needs to be queried.
         return False
     fee_market = context.account_context.fetch_fee_market()
     return fee_market.base_fee + fee_market.tip > value.max_fee_per_gas

@@ -34,17 +34,18 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
-# A larger response is rejected, and fewer blocks are requested instead. The default of
-# `chain.max_response_mib`.
+# Maximum size of a response, and the default of `chain.max_response_mib`. A larger response is
+# rejected, and fewer blocks are requested instead.
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
-# The initial batch size. An endpoint that refuses it gets smaller batches from then on.
+# Initial batch size. If an endpoint refuses it, the endpoint gets smaller batches from then on.
 MAX_BATCH_SIZE = 100
-# A rate limit or a timeout alone does not make a batch smaller than this.
+# A batch of this size or less is not made smaller only because of a rate limit or a timeout.
 _SMALL_BATCH_SIZE = 10
-# The batch size may have caused these errors, so it is halved without testing whether a single
-# request succeeds.
+# The batch size may have caused an error of these kinds. It is halved without testing whether a
+# single request succeeds.
 _SIZE_RELATED_KINDS = {ErrorKind.TOO_LARGE, ErrorKind.THROTTLED}
-# A smaller batch would not help against these errors, so they are raised at once.
+# A smaller batch would not help against an error of these kinds, so the error is raised
+# immediately.
 _KINDS_WITHOUT_SMALLER_BATCH = {
     ErrorKind.THROTTLED,
     ErrorKind.REFUSED,
@@ -52,9 +53,9 @@ _KINDS_WITHOUT_SMALLER_BATCH = {
     ErrorKind.UNSUPPORTED,
     ErrorKind.BACKOFF,
 }
-# Any JSON value, as returned by an endpoint.
+# Any JSON value that an endpoint returns.
 Json: TypeAlias = Any
-# The method and parameters of a request.
+# Method and parameters of a request.
 RpcRequest = tuple[str, Sequence[Any]]
 
 
@@ -117,9 +118,10 @@ class JsonRpcClient:
     ) -> None:
         self.observer: CallObserver = observer or _NullObserver()
         self._wire = JsonRpcConnection(url, timeout_seconds, max_bytes)
-        # The maximum number of requests per batch if all have the same method.
+        # Maximum number of requests per batch if all of them have the same method.
         self.batch_limit = MAX_BATCH_SIZE
-        # Some endpoints accept large batches of one method but refuse to mix methods in a batch.
+        # Maximum number of requests per batch with several methods. Some endpoints accept large
+        # batches of the same method but refuse to mix methods.
         self._mixed_batch_limit = MAX_BATCH_SIZE
 
     @override
@@ -199,8 +201,8 @@ class JsonRpcClient:
                 )
             except RpcError as error:
                 if _is_ambiguous_batch_error(error):
-                    # The endpoint may refuse batches, or only this call; a single request shows
-                    # which.
+                    # The endpoint may refuse all batches, or only this call. A single request
+                    # shows which of these is the case.
                     results.append(
                         self.call(
                             method,
@@ -277,8 +279,8 @@ class JsonRpcClient:
             and error.is_for_whole_batch
             and failed_size > _SMALL_BATCH_SIZE
         ):
-            # An endpoint always refuses a batch that exceeds its limit per second, no matter how
-            # long the client waits.
+            # If a batch exceeds an endpoint's limit per second, the endpoint always refuses it, no
+            # matter how long the client waits.
             self.batch_limit = failed_size // 2
         is_small = failed_size <= _SMALL_BATCH_SIZE
         is_timeout = is_small and error.kind is ErrorKind.SLOW
@@ -371,8 +373,8 @@ class JsonRpcClient:
         )
         RPC_ERRORS.labels(method).inc()
         if error.kind is ErrorKind.THROTTLED and error_body.is_known_by_code_only():
-            # This code may mean a rate limit or a size limit. The message does not mention a rate
-            # limit, so assume that the batch is too large.
+            # This code may mean a rate limit or a size limit. Because the message does not mention
+            # a rate limit, assume that the batch is too large.
             error = self._wire.count_error(method, ErrorKind.TOO_LARGE, error.detail)
         error.is_for_whole_batch = True
         return error
@@ -388,8 +390,8 @@ class JsonRpcClient:
     ) -> Any:  # a result of `result_type` or of `read_raw`  # noqa: ANN401
         """Return a batched request's result, sending the request again if it has no result."""
         if response is None or response.error is not None or response.result is msgspec.UNSET:
-            # The batch has no result for this request. A single request returns the result, or an
-            # error that operators can understand.
+            # The batch has no result for this request. A single request returns either the result
+            # or an error that operators can understand.
             return self.call(
                 method,
                 request["params"],

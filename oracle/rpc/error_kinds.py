@@ -26,14 +26,15 @@ class ErrorKind(StrEnum):
     UNREACHABLE = "unreachable"
     INVALID = "invalid answer"
     UNKNOWN = "failed"
-    # No request was sent: the endpoint failed too often or is quarantined.
+    # No request was sent, because the endpoint failed too often or is quarantined.
     BACKOFF = "backoff"
     QUARANTINED = "quarantined"
 
 
-# After these failures, a request for the logs of a smaller range may succeed.
+# After a failure of these kinds, a request for the logs of a smaller range may succeed.
 DIVISIBLE = frozenset({ErrorKind.TOO_LARGE, ErrorKind.SLOW, ErrorKind.CUT, ErrorKind.UNKNOWN})
-# These failures are not the endpoint's fault, so they do not lower its priority.
+# A failure of these kinds is not the endpoint's fault, so it does not lower the endpoint's
+# priority.
 BLAMELESS = frozenset(
     {
         ErrorKind.NOT_THERE,

@@ -22,9 +22,9 @@ from oracle.rpc.rpc_errors import CallRefusedError, ErrorKind, RevertError, RpcE
 Read = TypeVar("Read")
 
 _SEND_METHOD = "eth_sendRawTransaction"
-# A response to a broadcast must begin within this many seconds.
+# Seconds within which the response to a broadcast must begin.
 _SEND_TIMEOUT_SECONDS = 10.0
-# Endpoints in backoff receive transactions too, but with this shorter timeout.
+# The same for endpoints in backoff. They receive transactions, too, but with a shorter timeout.
 _BACKOFF_SEND_TIMEOUT_SECONDS = 2.0
 
 
@@ -142,7 +142,7 @@ class PoolView:
     ) -> None:
         self._endpoints = tuple(endpoints)
         self._timeout_seconds = timeout_seconds
-        # How many of the configured witnesses must agree on an irreversible decision.
+        # Number of the configured witnesses that must agree on an irreversible decision.
         self.quorum = quorum
 
     @property

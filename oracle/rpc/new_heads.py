@@ -20,22 +20,22 @@ from oracle.rpc.transport import redact_url
 from oracle.telemetry.logger import get_logger
 from oracle.telemetry.rpc_metrics import NEW_HEADS, WEBSOCKET_FAILURES
 
-# A websocket counts as silent if it has sent nothing for this many block times, and for at least
-# this many seconds. Ponder once had a websocket that was silent for 7 days (ponder #2264).
+# A websocket is silent if it has sent nothing for this many block times, and for at least this
+# many seconds. Ponder once had a websocket that was silent for 7 days (ponder #2264).
 _SILENT_BLOCKS = 3
 _MIN_SILENCE_SECONDS = 20.0
-# After this many consecutive failures, no connection is opened for `PAUSE_SECONDS`.
+# Number of consecutive failures after which no connection is opened for `PAUSE_SECONDS`.
 _MAX_FAILURES = 2
 PAUSE_SECONDS = 300.0
 _OPEN_SECONDS = 5.0
 _CLOSE_SECONDS = 1.0
-# How often a connection without messages checks whether it should stop.
+# Interval at which a connection without messages checks whether it should stop.
 _CHECK_SECONDS = 1.0
 _MAX_MESSAGE_BYTES = 1024 * 1024
 _REQUEST_ID = 1
 _SUBSCRIBE = '{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}'
 _CHAIN_ID = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
-# The websocket scheme for each HTTP scheme, and Geth's default HTTP and websocket ports.
+# Websocket scheme for each HTTP scheme, and Geth's default ports for HTTP and websockets.
 _WEBSOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 _GETH_PORTS = (":8545", ":8546")
 
@@ -74,7 +74,7 @@ class SubscriptionWatchdog:
     _failures: int = 0
     _paused_until: float = 0.0
     _received_at: float = 0.0
-    # The newest polled block at the time of the last message.
+    # Number of the newest polled block at the time of the last message.
     _newest_block: int = -1
 
     def should_connect(self, now: float) -> bool:
@@ -147,7 +147,7 @@ class NewHeadSubscription:
                 end_reason = self._listen_once()
                 if end_reason is not None:
                     self._record_failure(end_reason)
-            # Also after a clean close, so that the thread never reconnects immediately.
+            # Wait even after a clean close, so that the thread never reconnects immediately.
             self._stop_requested.wait(self._check_seconds)
 
     def _listen_once(self) -> str | None:

@@ -24,17 +24,17 @@ from oracle.telemetry.logger import get_logger
 
 T = TypeVar("T")
 
-# How long the transaction manager waits for a response to begin.
+# Seconds that the transaction manager waits for a response to begin.
 VIEW_TIMEOUT_SECONDS = 10.0
-# An endpoint is slow if another one would answer the same request this many seconds sooner.
+# An endpoint is slow if another endpoint would answer the same request this many seconds sooner.
 _SLOW_THRESHOLD_SECONDS = 2.0
-# Without another endpoint, a circuit breaker permits a trial this long after a failure.
+# Seconds after a failure at which a circuit breaker permits a trial if there is no other endpoint.
 _MIN_BREAKER_WAIT_SECONDS = 3.0
-# While no endpoint is usable, no pause that an endpoint requests may be longer. A Retry-After of
-# an hour, sent by mistake or to all clients of a provider, would otherwise stop the daemon for an
-# hour; one request per minute burdens no provider.
+# Maximum pause that an endpoint can request while no endpoint is usable. A Retry-After of an hour
+# may be sent by mistake, or to all clients of a provider. Without this limit, it would stop the
+# daemon for an hour. A request per minute burdens no provider.
 _MAX_PAUSE_WITHOUT_ALTERNATIVE_SECONDS = 60.0
-# A recovery check must be answered within this many seconds.
+# Seconds within which a recovery check must be answered.
 _RECOVERY_TIMEOUT_SECONDS = 3.0
 
 
@@ -225,8 +225,8 @@ class EndpointPool:
             raise RpcError(
                 endpoint.name, ErrorKind.QUARANTINED, endpoint.status.quarantine_reason or ""
             )
-        # A caller that waits for an endpoint at startup calls this repeatedly, so an open circuit
-        # breaker must not block it for minutes.
+        # A caller that waits for an endpoint at startup calls this repeatedly. An open circuit
+        # breaker must not block that caller for minutes.
         endpoint.health.limit_breaker_wait(_MIN_BREAKER_WAIT_SECONDS)
         chain_fault = endpoint.find_chain_mismatch(
             self.chain_id, self.checkpoints, timeout_seconds=timeout_seconds
@@ -326,7 +326,7 @@ class EndpointPool:
         self, endpoint: Endpoint, work: Callable[[Endpoint], T], failures: Sequence[RpcError]
     ) -> T:
         if self._last_used is not None and self._last_used is not endpoint:
-            # Prove the chain again on each switch, because another node may have taken over the
+            # Prove the chain again at each switch, because another node may have taken over the
             # address.
             endpoint.status.clear_chain_proof()
         self.prove_chain(endpoint)

@@ -20,13 +20,14 @@ from oracle.rpc.provider_dialects import classify_error
 T = TypeVar("T")
 AnyResponse = TypeVar("AnyResponse", "JsonRpcResponse[Any]", "_RawJsonRpcResponse")
 
-# Too Many Requests, which some endpoints also use as a JSON-RPC code.
+# HTTP status "Too Many Requests". Some endpoints also use it as a JSON-RPC code.
 _TOO_MANY_REQUESTS = 429
-# Of a body that is not JSON-RPC, this many bytes are read and this many characters shown.
+# Maximum number of bytes that are read of a body that is not JSON-RPC, and maximum number of
+# characters that are shown of it.
 _MAX_EXCERPT_BYTES, _MAX_EXCERPT_CHARACTERS = 2_000, 120
 _HTML_TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _JSON_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-# Fields in which vendors put the error message, the standard one first.
+# Fields in which vendors put the error message. The standard field comes first.
 _MESSAGE_FIELDS = ("message", "error", "reason", "detail", "details", "description", "title")
 
 
@@ -137,7 +138,7 @@ def index_responses_by_request_id(
     response_by_id: dict[int, AnyResponse] = {}
     for response in responses:
         if response.id is None and response.error is not None:
-            # An error without an id cannot be assigned to a request, which then counts as
+            # An error without an id cannot be assigned to a request. The request then counts as
             # unanswered.
             continue
         request_id = _parse_response_id(response.id)
@@ -154,8 +155,8 @@ def _parse_response_id(response_id: object) -> int | None:
     return int(response_id) if is_number and response_id == int(response_id) else None  # type: ignore[call-overload]  # a number
 
 
-# Reads the result of a request with these parameters directly from JSON. Returns None if the JSON
-# has an unusual form and must be decoded.
+# A function that reads the result of a request with these parameters directly from JSON. It
+# returns None if the JSON has an unusual form and must be decoded.
 RawReader: TypeAlias = Callable[[Sequence[Any], Buffer], T | None]
 
 

@@ -9,14 +9,14 @@ from oracle.domain.blocks import BlockRef
 from oracle.domain.ids import Hash
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# `0x` and 32 or 20 bytes in hex.
+# `0x` and the hex of 32 or 20 bytes.
 Hex32 = Annotated[str, Meta(min_length=66, max_length=66)]
 Hex20 = Annotated[str, Meta(min_length=42, max_length=42)]
 Quantity = Annotated[str, Meta(min_length=3, max_length=66)]
 Topics = Annotated[tuple[Hex32, ...], Meta(max_length=4)]
 
 
-# `gc=False`, because these structs cannot be part of a reference cycle; saves a tenth of the time
+# These structs cannot be part of a reference cycle, so `gc=False`. This saves a tenth of the time
 # per log.
 class LogResponse(Struct, gc=False, rename="camel"):
     """A log of `eth_getLogs`; a pending log, which has no block, is rejected."""
@@ -30,7 +30,7 @@ class LogResponse(Struct, gc=False, rename="camel"):
     transaction_index: Quantity
     log_index: Quantity
     removed: bool | None = False
-    # Some endpoints omit this field, and others format it differently than in headers.
+    # Some endpoints omit this field. Others format it differently than in headers.
     block_timestamp: object = None
 
 
@@ -64,7 +64,7 @@ class FullHeaderResponse(BlockResponse, gc=False, rename="camel"):
     excess_blob_gas: object = None
     parent_beacon_block_root: object = None
     requests_hash: object = None
-    # Hashes or full transactions; decoded only when needed.
+    # Hashes or full transactions. They are decoded only when they are needed.
     transactions: Raw = Raw(b"[]")
 
 

@@ -40,17 +40,17 @@ __all__ = [
 ]
 
 _MAX_MESSAGE_LENGTH = 200
-# A longer Retry-After is cut to this.
+# Maximum wait. A longer Retry-After is cut to it.
 _MAX_RETRY_AFTER_SECONDS = 3600.0
 
 
-# Only these methods run the EVM, so only these calls can revert.
+# Only these methods run the EVM, so only they can revert.
 _EVM_METHODS = frozenset({"eth_call", "eth_estimateGas"})
-# The JSON-RPC code for a revert in Geth and compatible clients.
+# JSON-RPC code for a revert in Geth and compatible clients.
 _REVERT_CODE = 3
-# A revert's message contains "revert" in Geth, Erigon, Anvil, Hardhat, Ganache, Besu and Reth, and
-# "VM execution error" in OpenEthereum and Nethermind. The other messages mean that the EVM stopped
-# for another reason.
+# The message of a revert contains "revert" in Geth, Erigon, Anvil, Hardhat, Ganache, Besu and
+# Reth. It contains "VM execution error" in OpenEthereum and Nethermind. The other patterns mean
+# that the EVM stopped for another reason.
 _REVERT_PATTERN = re.compile(
     r"revert|vm execution error|invalid opcode|out ?of ?gas|stack (?:under|over)flow"
     r"|bad instruction|invalid jump|always failing transaction",
@@ -60,10 +60,11 @@ _REVERT_PATTERN = re.compile(
 _OUT_OF_GAS_PATTERN = re.compile(
     r"out ?of ?gas|gas required exceeds|exceeds block gas|gas too high", re.IGNORECASE
 )
-# Rate limit or quota, unless the message shows that the provider uses the code for something else.
+# These codes mean a rate limit or a quota, unless the message shows that the provider uses the
+# code for something else.
 _RATE_LIMIT_CODES = frozenset({429, 42903, -32005, -32007, -32012, -32029, -32090})
 _NOT_RATE_LIMIT_PATTERN = re.compile(r"gas|authori|batch|range|fee|pool|queue", re.IGNORECASE)
-# Nethermind and OpenEthereum put this before the output of a revert.
+# Nethermind and OpenEthereum put this text before the output of a revert.
 _REVERT_OUTPUT_PREFIX = "Reverted "
 
 
@@ -200,7 +201,7 @@ def build_error_from_status(
     if status in _KIND_BY_STATUS and not has_error_in_body:
         error = RpcError(endpoint, _KIND_BY_STATUS[status], _describe_status(status, body))
         return _add_stated_limits(error, extract_body_excerpt(body))
-    # Redirects are not followed, and a redirect's body does not answer the request.
+    # Redirects are not followed, and the body of a redirect does not answer the request.
     is_redirect = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
     if is_json and not is_redirect:
         return None
@@ -231,11 +232,12 @@ def _describe_non_json(headers: Mapping[str, str], body: bytes) -> str:
     return f"{message}; body: {excerpt}" if (excerpt := extract_body_excerpt(body)) else message
 
 
-# Errors for an HTTP status without a JSON-RPC body. They concern the entire request or batch.
+# Kinds of errors for an HTTP status without a JSON-RPC body. They concern the entire request or
+# batch.
 BATCH_STATUS_KINDS = frozenset({ErrorKind.UNKNOWN, ErrorKind.REFUSED, ErrorKind.UNSUPPORTED})
-# An endpoint returns these statuses if it rejects the content of a request, or any batch.
+# Statuses of an endpoint that rejects the content of a request, or any batch.
 _BAD_REQUEST_STATUSES = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
-# Some endpoints send JSON-RPC errors, which are more precise, with these statuses.
+# Statuses with which some endpoints send JSON-RPC errors. These errors are more precise.
 _STATUSES_WITH_ERROR_BODY = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
 _ACCESS_DENIED_STATUSES = {
     HTTPStatus.UNAUTHORIZED,
@@ -249,7 +251,8 @@ _KIND_BY_STATUS: dict[int, ErrorKind] = {
     HTTPStatus.REQUEST_TIMEOUT: ErrorKind.SLOW,
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ErrorKind.TOO_LARGE,
     HTTPStatus.GATEWAY_TIMEOUT: ErrorKind.SLOW,
-    # A caching proxy (Cloudflare) sends this if the server behind it did not respond in time.
+    # A caching proxy (Cloudflare) sends this status if the server behind it did not respond in
+    # time.
     524: ErrorKind.SLOW,
 }
 

@@ -34,32 +34,32 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 CONNECT_SECONDS = 5.0
-# Retrying must be left to the caller, because the request may contain a transaction.
+# Only the caller may retry, because the request may contain a transaction.
 _MAX_RETRIES = 0
 _MAX_CONNECTIONS = 8
 _BOM = b"\xef\xbb\xbf"
 _CHUNK_BYTES = 256 * 1024
-# A body that takes longer than the timeout for its first byte must arrive at this average rate.
-# Otherwise a server could block the caller for a long time by sending a byte now and then.
+# Minimum average rate of a body that takes longer than the timeout for its first byte. Without it,
+# a server could block the caller for a long time by sending a byte now and then.
 _MIN_BYTES_PER_SECOND = 64 * 1024
-# The pauses in a response may add up to this many seconds, plus the time that the received bytes
-# take at this rate.
+# The pauses in a response may add up to these seconds, plus the time that the received bytes take
+# at this rate.
 _MAX_PAUSE_SECONDS = 5.0
 _MIN_PAUSED_BYTES_PER_SECOND = 4 * 1024
-# The server's time is read at this interval, and only from a response that took no longer than the
-# maximum.
+# Interval at which the server's time is read, and maximum duration of a response from which it is
+# read.
 _SERVER_TIME_SECONDS = 10.0
 _MAX_SERVER_TIME_AGE_SECONDS = 5.0
-# When the response to this thread's request must be complete (`time.monotonic`). A context
-# variable, because the libraries have no parameter for it.
+# Time at which the response to this thread's request must be complete (`time.monotonic`). It is a
+# context variable, because the libraries have no parameter for it.
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
-# Chooses the IP address to connect to, for a host and a port.
+# A function that chooses the IP address to connect to, for a host and a port.
 AddressChoice = Callable[[str, int], str]
 
 
-# The only body type whose surrounding whitespace is kept.
+# The surrounding whitespace of a body is kept only if the body has this type.
 _BINARY_MEDIA_TYPE = "application/octet-stream"
 
 
@@ -168,7 +168,7 @@ class BoundedHttp:
                 data=request.data,
                 headers=request.headers,
                 timeout=(min(CONNECT_SECONDS, timeout_seconds), timeout_seconds),
-                # The request may contain secrets, so redirects are not followed.
+                # Redirects are not followed, because the request may contain secrets.
                 allow_redirects=False,
                 stream=True,
             ) as response:
@@ -178,8 +178,8 @@ class BoundedHttp:
                     min_deadline=started_at + timeout_seconds,
                 )
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            # Covers all errors of the library; a redirect can raise any of them. The cause is
-            # dropped, because its message may contain the URL, which must not appear in a
+            # All errors of the library are caught, because a redirect can raise any of them. The
+            # cause is dropped. Its message may contain the URL, which must not appear in a
             # traceback.
             raise _translate_error(self.name, error) from None
         self._record_server_time(response.headers.get("date", ""), started_at)
@@ -194,7 +194,7 @@ class BoundedHttp:
         if is_recent or now - started_at > _MAX_SERVER_TIME_AGE_SECONDS:
             return
         self._server_time_read_at = now
-        # For a malformed date, the library raises one of these errors or returns None.
+        # If the date is malformed, the library raises one of these errors or returns None.
         with suppress(ValueError, OverflowError, TypeError):
             server_time = parsedate_tz(date)
             if server_time is not None:
@@ -235,7 +235,8 @@ def _find_connection_failure_reason(error: BaseException) -> str | None:
     return None
 
 
-# The library wraps the system's error in others; at most this many are searched.
+# Maximum number of causes that are searched, because the library wraps the system's error in
+# others.
 _MAX_CAUSES = 20
 _UNKNOWN_HOST_ERRNOS = {EAI_NONAME, EAI_NODATA}
 
@@ -305,7 +306,8 @@ class DeadlineAdapter(requests.adapters.HTTPAdapter):
         certificate_name: str | None = None,
         **options: Any,  # noqa: ANN401  # the library's
     ) -> None:
-        # Set first, because the base class's constructor calls `init_poolmanager`.
+        # These attributes are set first, because the base class's constructor calls
+        # `init_poolmanager`.
         self._choose_address, self._certificate_name = choose_address, certificate_name
         super().__init__(**options)
 
@@ -492,7 +494,7 @@ def _open_session(
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     if access is None:
-        # Read proxies and netrc once, because requests would read the environment for every
+        # Proxies and netrc are read once. Otherwise requests would read the environment for every
         # request.
         environment_settings = session.merge_environment_settings(url, {}, None, None, None)
         session.proxies = environment_settings["proxies"]
@@ -506,7 +508,7 @@ def _open_session(
     return session
 
 
-# Shorter values are not redacted, because they may be common words or numbers.
+# Minimum lengths of values that are redacted. Shorter values may be common words or numbers.
 _MIN_KEY_LENGTH, _MIN_PASSWORD_LENGTH = 8, 4
 
 

@@ -25,7 +25,8 @@ from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 
 T = TypeVar("T")
 
-# A response must be complete within this multiple of the timeout for its first byte.
+# Factor between the timeout for the first byte of a response and the timeout for the complete
+# response.
 _TOTAL_TIMEOUT_FACTOR = 3
 
 

@@ -79,7 +79,7 @@ def _open_environment_key(variable: str, role: str, chain_id: int) -> KeySigner:
     key_text = os.environ.get(variable)
     if key_text is None:
         raise InputError(f"keys.{role}_env: the environment variable {variable} is not set")
-    # The value is not shown, because it may be a key with one digit too many.
+    # The value is not shown, because it may be a key with an extra digit.
     if _KEY_PATTERN.fullmatch(key_text) is None:
         raise InputError(f"keys.{role}_env: the value of {variable} is not 64 hex digits")
     try:
@@ -88,11 +88,11 @@ def _open_environment_key(variable: str, role: str, chain_id: int) -> KeySigner:
         raise InputError(f"keys.{role}_env: the value of {variable} is not a valid key") from None
 
 
-# No contract accepts this statement: rounds start at 1, and the deadline is in 1970.
+# No contract accepts this statement. Rounds start at 1, and the deadline is in 1970.
 VOID_STATEMENT = ReportStatement(ZERO_HASH, 0, ZERO_HASH, 0, ZERO_HASH, 0, ZERO_HASH)
-# The highest valid nonce (EIP-2681); no account will ever reach it.
+# The highest valid nonce (EIP-2681). No account will ever reach it.
 _VOID_NONCE = 2**64 - 2
-# The gas of a plain transfer; too little for any contract call.
+# The gas of a plain transfer. It is too little for any contract call.
 _VOID_GAS_LIMIT = 21_000
 _VOID_FEES = Fees(1, 0)
 

@@ -6,11 +6,11 @@ from typing import NamedTuple, TypeAlias
 
 from oracle.domain.ids import Address
 
-# The default chain ids of Hardhat, Anvil and Ganache, which run locally. Public test networks are
-# left out: their accounts are reused elsewhere, and their ether is not free.
+# Default chain ids of Hardhat, Anvil and Ganache, which run locally. Public test networks are left
+# out, because their accounts are reused elsewhere, and because their ether is not free.
 DEVELOPMENT_CHAINS = frozenset({1337, 31337})
 
-# Method names for signing typed data; Web3Signer uses the second.
+# Names of the method that signs typed data. Web3Signer uses the second name.
 TYPED_DATA_METHODS = ("eth_signTypedData_v4", "eth_signTypedData")
 
 

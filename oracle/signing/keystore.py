@@ -36,7 +36,7 @@ _OWNER_FILE_MODE = 0o600
 _OWNER_FOLDER_MODE = 0o700
 _PASSWORD_BYTES = 32
 _KEY_BYTES = 32
-# Shorter passwords are not redacted, because they may occur in ordinary text.
+# Minimum length of a password that is redacted. A shorter password may occur in ordinary text.
 _MIN_REDACTED_LENGTH = 8
 
 
@@ -56,13 +56,13 @@ def create_keystore(
     keystore_json = import_eth_account().encrypt(
         account.key, password, kdf="pbkdf2", iterations=iterations
     )
-    # Write the password first: a keystore without its password is a lost key.
+    # Write the password first, because the key in a keystore without its password is lost.
     _write_new_private_file(password_file, password + "\n")
     try:
         _write_new_private_file(keystore, json.dumps(keystore_json) + "\n")
     except InputError:
-        # The key was not stored. Its password is useless, and the file would make the next attempt
-        # fail.
+        # The key was not stored, so its password is useless. The next attempt would fail if the
+        # file existed.
         password_file.unlink(missing_ok=True)
         raise
     return Address(account.address.lower())
@@ -105,7 +105,7 @@ def unlock_keystore(keystore: Path, password_file: Path) -> bytes:
     except json.JSONDecodeError:
         raise InputError(f"{keystore}: not a keystore (invalid JSON)") from None
     except (ValueError, TypeError, KeyError, NotImplementedError) as error:
-        # "MAC mismatch" for version 3, "Checksum mismatch" for EIP-2335.
+        # The error is "MAC mismatch" for version 3, and "Checksum mismatch" for EIP-2335.
         if "mismatch" in str(error):
             raise InputError(f"{keystore}: the password in {password_file} is wrong") from None
         raise InputError(f"{keystore}: not a keystore of version 3 or EIP-2335") from None

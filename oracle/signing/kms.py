@@ -29,14 +29,14 @@ from oracle.signing.typed_data import Domain, SignableStatement
 
 _ALGORITHM = "ECDSA_SHA_256"
 _REQUIRED_SPEC_AND_USAGE = ("ECC_SECG_P256K1", "SIGN_VERIFY")
-# The SubjectPublicKeyInfo (RFC 5480) of an uncompressed secp256k1 point is this prefix followed by
-# x and y.
+# Start of the SubjectPublicKeyInfo (RFC 5480) of an uncompressed secp256k1 point. The coordinates
+# x and y follow it.
 _PUBLIC_KEY_PREFIX = bytes.fromhex("3056301006072a8648ce3d020106052b8104000a03420004")
 _POINT_BYTES = 64
 _INTEGER_BYTES = 32
 _SEQUENCE_TAG, _INTEGER_TAG = 0x30, 0x02
-# boto3's parser and this module raise these if a response with status 200 does not come from a KMS
-# but, for example, from a proxy.
+# Errors that boto3's parser and this module raise if a response with status 200 does not come from
+# a KMS. It may, for example, come from a proxy.
 _MALFORMED_RESPONSE_ERRORS = (AttributeError, KeyError, RecursionError, TypeError)
 # Advice for the operator, by AWS error code or exception class name.
 _ADVICE_BY_ERROR_CODE = {
@@ -126,7 +126,7 @@ class KmsSigner:
         except _list_boto_error_types() as error:
             raise _build_signing_error(self.address, error) from None
         r, s = decode_der_signature(der_signature)
-        # KMS does not return the parity of y, so try both; one recovers the account.
+        # KMS does not return the parity of y. Try both values, of which one recovers the account.
         for parity in (0, 1):
             signature = EcdsaSignature(r, s, parity).to_low_s()
             if signature.recover_address(digest) == self.address:
@@ -193,7 +193,7 @@ def _create_client(location: KmsKey) -> _KmsClient:
     client_config = config.Config(
         connect_timeout=location.timeout_seconds,
         read_timeout=location.timeout_seconds,
-        # boto3 must not retry: a lost response is reported as an error, and the job's next run
+        # boto3 must not retry. A lost response is reported as an error, and the job's next run
         # requests a new signature.
         retries={"total_max_attempts": 1, "mode": "standard"},
     )
@@ -215,7 +215,7 @@ def _list_boto_error_types() -> tuple[type[Exception], ...]:
     The types can be imported only if boto3 is installed.
     """
     exceptions = import_module("botocore.exceptions")
-    # botocore raises ValueError for an invalid endpoint URL.
+    # botocore raises ValueError if an endpoint URL is invalid.
     return (
         exceptions.BotoCoreError,
         exceptions.ClientError,

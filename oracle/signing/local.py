@@ -38,7 +38,7 @@ class KeySigner:
     __slots__ = ("__account", "_address")
 
     def __init__(self, key: bytes) -> None:
-        # In case a bug ever logs the key.
+        # Register the key as a secret, in case a bug ever logs it.
         register_secret(key.hex())
         self.__account = import_eth_account().from_key(key)
         self._address = Address(self.__account.address.lower())

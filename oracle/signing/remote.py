@@ -31,9 +31,9 @@ from oracle.signing.typed_data import Domain, SignableStatement, build_typed_dat
 from oracle.telemetry.metrics import RPC_CALLS, RPC_ERRORS, RPC_SECONDS
 from oracle.telemetry.safe_text import redact_secrets, register_secret
 
-# Far more than the hex of a signed transaction.
+# Maximum size of a response, which is far more than the hex of a signed transaction.
 _MAX_RESPONSE_BYTES = 1 << 20
-# A signer's error messages are cut to this many characters.
+# Maximum length of a signer's error message. Longer messages are cut.
 _MAX_ERROR_LENGTH = 200
 
 
@@ -118,10 +118,10 @@ class RemoteSigner:
             ValueError: the HTTP status is not 200, or the body exceeds the size limit.
         """
         timeout_seconds = self._place.timeout_seconds
-        # The total timeout guards against a server that sends its response byte by byte.
+        # The total timeout protects against a server that sends its response byte by byte.
         response = self._http.post(json.dumps(request).encode(), timeout_seconds, timeout_seconds)
         if response.status != HTTPStatus.OK:
-            # Redirects are rejected too, so that no other host sees the request.
+            # A redirect is rejected, too, so that no other host sees the request.
             raise _InvalidHttpResponseError(f"HTTP {response.status}")
         if response.is_truncated:
             raise _InvalidHttpResponseError(f"response larger than {_MAX_RESPONSE_BYTES} bytes")
@@ -156,7 +156,7 @@ def _build_http_access(location: RemoteKey) -> HttpAccess:
     ca_file = None
     headers = dict[str, str]()
     if location.certificate is not None and location.certificate_key is not None:
-        # Only checks the file's mode; requests itself opens the files by path.
+        # Read the file only to check its mode, because requests itself opens the files by path.
         read_secret_file(location.certificate_key)
         certificate = (str(_require_file(location.certificate)), str(location.certificate_key))
     if location.ca_file is not None:

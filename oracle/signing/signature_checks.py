@@ -18,11 +18,11 @@ _CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD036414
 _SIGNATURE_BYTES = 65
 _V_OFFSET = 27
 _TRANSACTION_TYPE = b"\x02"
-# A signature adds 67 bytes to an unsigned transaction. A response that is longer by more than this
-# is not decoded to name the fields that differ: decoding could take seconds, and numbers with
+# A signature adds 67 bytes to an unsigned transaction. If a response is longer by more than this,
+# it is not decoded to name the fields that differ. Decoding could take seconds, and numbers with
 # thousands of digits cannot be formatted.
 _MAX_EXTRA_BYTES = 1024
-# The fields of an EIP-1559 transaction before the three of its signature.
+# Fields of an EIP-1559 transaction. The three fields of its signature come after them.
 _FIELD_NAMES = (
     *("chain id", "nonce", "tip", "max fee", "gas limit", "to", "value", "calldata"),
     "access list",

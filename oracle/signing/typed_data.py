@@ -21,15 +21,15 @@ _OBJECTION_TYPE = (
 )
 _ANSWER_TYPE = "address node,uint40 dueSince,bool isAccepted,string because,uint40 answeredAt"
 _OBJECTIONS_NAME, _OBJECTIONS_VERSION = "QoSObjections", "1"
-# No contract verifies requests for notices, so their domain has no contract address and the
-# message names the service.
+# No contract verifies requests for notices. Their domain therefore has no contract address, and
+# the message names the service.
 _NOTICES_DOMAIN_TYPE = "string name,string version,uint256 chainId"
 _NOTICE_REQUEST_TYPE = (
     "string service,address node,string action,string channel,string target,string kinds,"
     "uint64 nonce,uint40 deadline"
 )
 _NOTICES_NAME, _NOTICES_VERSION = "QoSNotices", "1"
-# The contract rejects reports with a longer lifetime (RoundHead.sol).
+# Maximum lifetime of a report. The contract rejects a longer one (RoundHead.sol).
 MAX_TTL_SECONDS = 3600
 
 
@@ -102,7 +102,7 @@ class AnswerStatement:
         return _hash_typed_data(build_typed_data(self, domain))
 
 
-# The statements that a reporter signs.
+# Statements that a reporter signs.
 SignableStatement = ReportStatement | AnswerStatement
 
 

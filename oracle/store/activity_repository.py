@@ -158,7 +158,7 @@ class ActivityRepository:
             .union_all(_select_reliability_changes(addresses, scores))
             .subquery()
         )
-        # Ordered by position too, because a block may contain several events.
+        # The order includes the position, because a block may contain several events.
         order = ("node", "block", "tx", "log", "sub", "kind", "seq")
         columns = [points.c[name] for name in ("node", "block", "time", "score", "h_after")]
         rows = self._connection.execute(
@@ -193,8 +193,8 @@ class ActivityRepository:
 
     def _find_first_block_since(self, table: Table, time: int, last_block: int) -> int:
         """Find the block by bisection in one query, which is faster than a query for each step."""
-        # In each row of `search`, all blocks below `block` are older than `time`, and `step` is
-        # the next step.
+        # In each row of `search`, all blocks below `block` are older than `time`. The value `step`
+        # is the next step.
         search = select(
             literal(0, BigInteger).label("block"),
             literal(1 << last_block.bit_length(), BigInteger).label("step"),

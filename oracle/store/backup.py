@@ -24,12 +24,12 @@ from oracle.store.db_errors import format_database_name
 from oracle.store.engine import parse_database_url
 from oracle.store.schema import SchemaAge, inspect_schema
 
-# Schemas that this version can use; an older one requires `migrate` first.
+# Ages of schemas that this version can use. An older schema requires `migrate` first.
 _USABLE_AGES = (SchemaAge.CURRENT, SchemaAge.OLDER)
 _SERVICE = "qos-oracle"
-# Environment variables that PostgreSQL's programs need besides the variables named PG….
+# Environment variables that PostgreSQL's programs need, in addition to the variables named PG….
 _ENVIRONMENT_NAMES = ("PATH", "HOME", "LANG", "LC_ALL")
-# Every SQLite file begins with these bytes (sqlite.org/fileformat.html, 1.3).
+# First bytes of every SQLite file (sqlite.org/fileformat.html, 1.3).
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
 
@@ -133,7 +133,7 @@ def _open_checked_copy(backup: Path, folder: Path) -> Iterator[Path]:
 
 
 def _copy_sqlite_file(source: Path, copy: Path) -> None:
-    # A write-ahead log next to the file contains the newest transactions.
+    # A write-ahead log next to the file contains the newest transactions, so it must be read.
     has_log = source.with_name(f"{source.name}-wal").exists()
     mode = "mode=ro" if has_log else "mode=ro&immutable=1"
     try:
@@ -157,7 +157,7 @@ def _check_sqlite_file(path: Path, name: str) -> None:
     try:
         with closing(sqlite3.connect(path)) as connection:
             (integrity_result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            # The copy must be a single file without a log; the daemon enables the log again.
+            # The copy must be a single file without a log. The daemon enables the log again.
             connection.execute("PRAGMA journal_mode=DELETE")
     except sqlite3.Error as error:
         raise FatalError(f"{name} is corrupted: {error}") from error

@@ -5,14 +5,15 @@ from sqlalchemy import Connection, delete, select
 from oracle.store.bulk import upsert_rows
 from oracle.store.tables.chain_tables import bookmark
 
-# The block up to which blocks can no longer be undone.
+# Block up to which blocks can no longer be undone.
 UNDO_FLOOR = "undo_floor"
-# The version of qos-oracle whose daemon last started on this database.
+# Version of qos-oracle whose daemon last started on this database.
 PROGRAM_VERSION = "program_version"
-# Set when the database was restored from a backup, until a reporter has started on it.
+# Mark of a database that was restored from a backup. It is set until a reporter has started on the
+# database.
 RESTORED = "restored_from_backup"
-# How often projections were rolled back or rebuilt. Readers drop cached rows when this number has
-# changed.
+# Number of times that projections were rolled back or rebuilt. Readers drop cached rows when it
+# has changed.
 _REWRITES = "projection_remakes"
 
 

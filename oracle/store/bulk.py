@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
-# COPY takes longer than INSERT for fewer rows (docs/explanation/storage.md#bulk-writes).
+# Minimum number of rows for COPY. For fewer rows, it takes longer than INSERT
+# (docs/explanation/storage.md#bulk-writes).
 _COPY_FROM = 50
-# Queries with more keys take too long to compile and plan.
+# Maximum number of keys per query. With more keys, it takes too long to compile and plan.
 KEYS_PER_QUERY = 500
-# `%b` passes the keys in binary format. In text format, the driver's default for arrays, every key
-# would be escaped.
+# `%b` passes the keys in binary format. The driver's default for arrays is text format, in which
+# every key would be escaped.
 _ANY = "ANY(%b)"
 
 _Insert = TypeVar("_Insert", sqlite.Insert, "postgresql.Insert")
@@ -49,7 +50,7 @@ class _ConflictPolicy(Enum):
     FAIL = "fail"
     REPLACE = "replace"
     KEEP = "keep"
-    # Makes a stored orphan with the same key canonical again, with the new values.
+    # A stored orphan with the same key becomes canonical again, with the new values.
     REVIVE = "revive"
 
 
@@ -129,8 +130,8 @@ def stream_rows(
             for batch in streamed.partitions():
                 yield list(map(tuple, batch))
         return
-    # Read from the driver, because creating SQLAlchemy rows would add half of the time that SQLite
-    # needs to read them.
+    # Rows are read from the driver. Creating SQLAlchemy rows would add half of the time that
+    # SQLite needs to read them.
     with connection.execute(query) as result:
         cursor = result.cursor
         while rows := cursor.fetchmany(batch_rows):
@@ -183,14 +184,14 @@ def _copy_rows(connection: Connection, target: Table, rows: list[Row]) -> None:
     from psycopg import Error, sql  # noqa: PLC0415  most databases are SQLite's
 
     column_names = sql.SQL(", ").join(map(sql.Identifier, target.columns.keys()))
-    # Binary, because in text format every byte would take two digits.
+    # The format is binary, because in text format every byte would take two digits.
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
         sql.Identifier(target.name), column_names
     )
     try:
         _stream_copy(connection, statement, _get_column_types(target), rows)
     except Error as error:
-        # Wrapped, because `translate_db_error` handles only SQLAlchemy's errors.
+        # The error is wrapped, because `translate_db_error` handles only SQLAlchemy's errors.
         statement_and_error = statement.as_string(), None, error, Error
         raise DBAPIError.instance(*statement_and_error, dialect=connection.dialect) from error
 
@@ -202,7 +203,7 @@ def _stream_copy(
 
     driver = cast("Driver[Row]", connection.connection.driver_connection)
     with driver.cursor() as cursor:
-        # Faster than the driver's default for BYTEA, which is written in Python.
+        # This dumper is faster than the driver's default for BYTEA, which is written in Python.
         cursor.adapters.register_dumper(bytes, BytesBinaryDumper)
         with cursor.copy(copy_statement) as copy:
             copy.set_types(types)

@@ -16,9 +16,9 @@ from sqlalchemy.pool import NullPool
 
 from oracle.store.engine import COMMIT_CHANNEL, build_keepalive_args
 
-# How often SQLite is checked for commits of other processes; a check takes 6 microseconds.
+# Interval at which SQLite is checked for commits of other processes. A check takes 6 microseconds.
 _POLL_SECONDS = 0.01
-# After a server refused notifications, they are tried again after this many calls of `wait`.
+# Number of calls of `wait` after which notifications are tried again if a server refused them.
 _REFUSED_WAITS = 100
 
 

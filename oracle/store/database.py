@@ -86,9 +86,9 @@ if TYPE_CHECKING:
     from oracle.store.state.undo_journal import UndoJournal
     from oracle.store.subscription_repository import SubscriptionRepository
 
-# A replica lags by the age of the newest transaction that it has replayed, because the daemon
-# renews its lease every few seconds. If it has replayed nothing, it lags by at least the time
-# since its start.
+# The lag of a replica is the age of the newest transaction that it has replayed, because the
+# daemon renews its lease every few seconds. If the replica has replayed nothing, its lag is at
+# least the time since its start.
 _LAG_QUERY = text(
     "SELECT CASE WHEN pg_is_in_recovery() THEN extract(epoch FROM clock_timestamp() - "
     "coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())) END"
@@ -222,13 +222,13 @@ class Store:
     def __init__(self, url: URL) -> None:
         """Create a store without checks; use `open` instead, which checks the schema."""
         self._url = url
-        # Whether this process has committed any write.
+        # True if this process has committed any write.
         self._was_written = False
-        # Whether the connection was lost during the last COMMIT, so that its outcome is unknown.
+        # True if the connection was lost during the last COMMIT, so that its outcome is unknown.
         self._has_unknown_commit = False
         self._epoch: int | None = None
         self._file = find_file_identity(url)
-        # Device and inode of SQLite's write-ahead log, which exists only while a connection is
+        # Device and inode of SQLite's write-ahead log. The log exists only while a connection is
         # open.
         self._log_file: tuple[int, int] | None = None
         self._stop_readers: set[Callable[[], None]] = set()
@@ -316,8 +316,8 @@ class Store:
         if not self._has_unknown_commit:
             return
         with self._translate_db_errors(), self._write_engine.begin():
-            # Beginning a transaction waits for the writers' lock, which the lost transaction may
-            # hold.
+            # The beginning of a transaction waits for the writers' lock. The lost transaction may
+            # hold this lock.
             pass
         self._has_unknown_commit = False
 
@@ -471,6 +471,7 @@ class Store:
             translated_error = translate_db_error(error, self._url)
             if translated_error is None:
                 raise
-            # If the log was deleted, this reports it; the error of a new connection would not.
+            # If the log was deleted, this call reports it. The error of a new connection would
+            # not.
             self._check_log_identity()
             raise translated_error from error

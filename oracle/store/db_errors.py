@@ -11,20 +11,20 @@ from oracle.errors import InputError, OracleError, TransientError
 _INSUFFICIENT_PRIVILEGE = "42501"
 # SQLSTATE classes of transient errors: connections, resources, shutdowns, locks.
 _TRANSIENT_CLASSES = ("08", "53", "57", "40", "55")
-# Of these, the classes of a connection that was lost or ended by the server.
+# The classes among them that mean a connection was lost, or was ended by the server.
 _LOST_CLASSES = ("08", "57")
 _LOCK_NOT_AVAILABLE = "55P03"
-# The server is a standby, or its disk is nearly full. Ends when the standby is promoted or space
-# is freed.
+# The server is a standby, or its disk is nearly full. The error ends when the standby is promoted
+# or when space is freed.
 _READ_ONLY = "25006"
 _ANOTHER_WRITER = "another process is writing to the database"
-# While connecting, libpq provides only a message, no SQLSTATE.
+# While connecting, libpq provides only a message and no SQLSTATE.
 _CONNECT_ERRORS = {
     "password authentication failed": "the password is wrong",
     "no password supplied": "the server requires a password",
     "no pg_hba.conf entry": "the server rejects this user from this host (pg_hba.conf)",
 }
-# SQLite provides only a message for these errors, no code.
+# For these errors, SQLite provides only a message and no code.
 _SQLITE_USER_ERRORS = {
     "readonly": "the file or its folder is read-only",
     "unable to open": "the file cannot be opened; check its folder and its permissions",

@@ -15,8 +15,8 @@ from oracle.domain.events.network_events import Version
 
 _WEI_BYTES = 32
 HASH_BYTES = 32
-# The largest BIGINT. Larger sizes and time limits are stored as this value; no rule distinguishes
-# between such absurd values.
+# The largest BIGINT. A larger size or time limit is stored as this value, because no rule
+# distinguishes such absurd values.
 _MAX_BIGINT = INT63_MAX
 
 

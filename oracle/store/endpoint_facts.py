@@ -19,7 +19,7 @@ _PROVEN_WRONG = "proven_wrong"
 _PROVEN_WRONG_ENDPOINTS = select(endpoint_fact.c.endpoint).where(
     endpoint_fact.c.name == _PROVEN_WRONG
 )
-# Blocks served by an endpoint that was proven wrong and not audited by any other endpoint.
+# Blocks that were served by an endpoint that was proven wrong, and that no other endpoint audited.
 _IS_UNAUDITED = coverage.c.endpoint.in_(_PROVEN_WRONG_ENDPOINTS) & coverage.c.audited_by.is_(None)
 
 
@@ -119,7 +119,7 @@ def _select_suspect_rows(scope_id: bytes, blocks: BlockRange) -> Select[Any]:
 class EndpointFactsRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        # Endpoints that were proven wrong; their quarantine does not expire.
+        # Endpoints that were proven wrong. Their quarantine does not expire.
         self.quarantine = QuarantineRepository(connection)
 
     def get(self, endpoint: str, name: str, now: int) -> str | None:

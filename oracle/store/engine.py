@@ -14,31 +14,32 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from oracle.errors import InputError
 
-# A writer waits this many seconds for another writer, then raises TransientError.
+# Seconds that a writer waits for another writer before it raises TransientError.
 BUSY_SECONDS = 5.0
-# An arbitrary key for the advisory lock with which writers on PostgreSQL exclude each other. On
-# SQLite, they lock the file.
+# Key of the advisory lock with which writers on PostgreSQL exclude each other. Its value is
+# arbitrary. On SQLite, writers lock the file.
 WRITER_LOCK = 0x716F73
-# PostgreSQL notifies readers of every committed write transaction on this channel.
+# Channel on which PostgreSQL notifies readers of every committed write transaction.
 COMMIT_CHANNEL = "qos_oracle_commit"
-# A writer that is idle in its transaction for this many seconds is terminated. The lease lasts as
+# Seconds after which a writer that is idle in its transaction is terminated. The lease lasts as
 # long, so such a writer has lost it anyway.
 STALLED_SECONDS = 30
-# SQLite's page cache per connection. A larger one was not faster even with thousands of events per
-# window, and takes more of the writer's memory.
+# Size of SQLite's page cache per connection. A larger cache was not faster even with thousands of
+# events per window, and takes more of the writer's memory.
 _CACHE_KIB = 8_192
-# SQLite moves pages into the database file when the write-ahead log reaches this length (16 MB). A
-# page that changes in every window is then moved only once for several windows.
+# Length of the write-ahead log (16 MB) at which SQLite moves pages into the database file. A page
+# that changes in every window is then moved only once for several windows.
 _CHECKPOINT_PAGES = 4000
-# After a long read has made the write-ahead log grow, it is truncated to this size.
+# Size to which the write-ahead log is truncated after a long read has made it grow.
 _MAX_WAL_BYTES = 64 * 1024 * 1024
 
 # File modes for the database, and the suffixes of files that SQLite creates next to it.
 _OWNER_FILE_MODE, _GROUP_AND_OTHERS_MODE = 0o600, 0o077
 _SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 
-# For values other than int, float, str and bytearray, sqlite3 tries four adapter lookups. These
-# adapters do nothing but match at the first lookup, which halves the time of a wide row.
+# For most types of values, sqlite3 tries four adapter lookups. The exceptions are int, float, str
+# and bytearray. These adapters change nothing, but they match at the first lookup, which halves
+# the time of a wide row.
 sqlite3.register_adapter(bytes, bytes.__bytes__)
 sqlite3.register_adapter(bool, int)
 sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]  # None in, None out
@@ -90,7 +91,7 @@ def create_write_engine(url: URL) -> Engine:
         pool_size=1,
         max_overflow=4,
         pool_timeout=BUSY_SECONDS,
-        # Errors must not show the values in a statement, which may be secret.
+        # Errors must not show the values of a statement, because they may be secret.
         hide_parameters=True,
         connect_args=build_keepalive_args(url),
     )
@@ -110,7 +111,7 @@ def create_read_engine(url: URL) -> Engine:
         pool_size=4,
         max_overflow=4,
         pool_timeout=BUSY_SECONDS,
-        # Errors must not show the values in a statement, which may be secret.
+        # Errors must not show the values of a statement, because they may be secret.
         hide_parameters=True,
         isolation_level="REPEATABLE READ",
         execution_options={"postgresql_readonly": True},
@@ -141,7 +142,7 @@ def _restrict_file_mode(url: URL) -> None:
             *(path.with_name(path.name + suffix) for suffix in _SIDE_FILE_SUFFIXES),
         ):
             if file.exists() and (mode := file.stat().st_mode) & _GROUP_AND_OTHERS_MODE:
-                # Only remove rights of group and others; a file that its owner made read-only
+                # Remove only rights of group and others. If the owner made a file read-only, it
                 # stays read-only.
                 file.chmod(S_IMODE(mode) & ~_GROUP_AND_OTHERS_MODE)
 
@@ -161,7 +162,7 @@ def _configure_sqlite_connection(connection: DBAPIConnection, _entry: Connection
     for pragma in (
         f"busy_timeout={int(BUSY_SECONDS * 1000)}",
         "journal_mode=WAL",
-        # Signed bytes are stored before they are sent, so a commit must survive a power cut.
+        # A commit must survive a power cut, because signed bytes are stored before they are sent.
         "synchronous=FULL",
         "foreign_keys=ON",
         f"cache_size=-{_CACHE_KIB}",
@@ -202,8 +203,9 @@ def _begin_deferred_transaction(connection: Connection) -> None:
 
 def _acquire_writer_lock(connection: Connection) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{int(BUSY_SECONDS * 1000)}ms'")
-    # Ends a writer that stalls between two statements or whose host is gone. One that stalls
-    # within a statement is ended by a standby (`LeaseRepository.terminate_stalled_writer`).
+    # The timeout ends a writer that stalls between two statements, or whose host is gone. A
+    # standby ends a writer that stalls within a statement
+    # (`LeaseRepository.terminate_stalled_writer`).
     connection.exec_driver_sql(
         f"SET LOCAL idle_in_transaction_session_timeout = '{STALLED_SECONDS}s'"
     )

@@ -12,7 +12,8 @@ from oracle.store.lease_repository import MS_PER_SECOND, build_now_ms_expression
 from oracle.store.tables.outbox_tables import daemon_health
 
 _ROW_ID = 1
-# The daemon reports every few seconds; if the last report is older than this, it is stuck or gone.
+# Maximum age of the last report. The daemon reports every few seconds, so with an older report it
+# is stuck or gone.
 STALE_SECONDS = 30.0
 
 
@@ -56,7 +57,7 @@ class HealthRepository:
             process=row.process,
             age_seconds=(row.now_ms - row.reported_ms) / MS_PER_SECOND,
             reported_at=row.reported_ms // MS_PER_SECOND,
-            # Skip unknown conditions, because a later release may define more.
+            # Skip unknown conditions, because a later release may define new ones.
             findings=tuple(
                 HealthFinding(Condition[key.upper()], detail)
                 for key, detail in finding_pairs

@@ -52,7 +52,8 @@ from oracle.store.tables.state_tables import (
 
 Entry = TypeVar("Entry", Anomaly, MembershipChange, ReliabilityChange)
 
-# Statements for one node are built once, because building one takes longer than running it.
+# Statements for a single node are built once, because building such a statement takes longer than
+# running it.
 _NODE = bindparam("node", type_=LargeBinary)
 _ROW_LIMIT = bindparam("row_limit", type_=BigInteger)
 _SCORES = select(score).where(score.c.node == _NODE)
@@ -80,7 +81,7 @@ def _select_newest(table: Table) -> Select[*tuple[Any, ...]]:
 
 _NEWEST_RELIABILITY_CHANGES = _select_newest(reliability_change)
 _NEWEST_MEMBERSHIP_CHANGES = _select_newest(membership_change)
-# Requests to pause or quit take effect only when the node's task ends, so they are skipped.
+# Skip requests to pause or quit, because they take effect only when the node's task ends.
 _EFFECTIVE_MEMBERSHIP_CHANGES = _NEWEST_MEMBERSHIP_CHANGES.where(
     membership_change.c.transition.not_in([transition.value for transition in REQUEST_TRANSITIONS])
 )
@@ -257,7 +258,7 @@ def enumerate_within_position(entries: Sequence[Entry]) -> Iterator[tuple[int, E
 
 
 def _decode_score_row(row: Any) -> ScoreEntry:  # noqa: ANN401  a row of any driver
-    # Unpacked by position, because access by name would take most of the time.
+    # The row is unpacked by position, because access by name would take most of the time.
     node, seq, task, task_group, rank, elapsed, task_score, *position, time, _rule_set = row
     return ScoreEntry(
         node=Address(encode_hex(node)),

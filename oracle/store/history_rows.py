@@ -21,7 +21,7 @@ from oracle.store.tables.selection_tables import rule_set
 from oracle.store.tables.state_tables import kickout, reliability_change, score
 
 _PAGE_ROWS = 5_000
-# Intervals are few, so selecting them by these columns needs no index.
+# Selecting intervals by these columns needs no index, because intervals are few.
 _CLOSED_COLUMNS = ("closed_block", "closed_tx", "closed_log", "closed_sub")
 
 

@@ -30,7 +30,7 @@ class Identity:
 
     chain_id: int
     genesis_hash: Hash
-    # Contract addresses by the contract's name in the configuration.
+    # Address of each contract, by the contract's name in the configuration.
     contracts: dict[str, Address]
     oracle: Address | None
     start_block: int

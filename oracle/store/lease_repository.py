@@ -14,13 +14,14 @@ from oracle.store.bulk import insert_missing_rows
 from oracle.store.engine import WRITER_LOCK
 from oracle.store.tables.outbox_tables import lease
 
-# The Julian day of 1970-01-01, and the milliseconds in a day, for SQLite's clock.
+# For SQLite's clock, the Julian day of 1970-01-01 and the number of milliseconds in a day.
 _UNIX_EPOCH_JULIAN_DAY, _MS_PER_DAY = 2440587.5, 86_400_000
 _ROW_ID = 1
 _TAKEN_OVER = "another process has taken over the lease of this database"
 MS_PER_SECOND = 1000
-# Ends writers that keep the server waiting within a statement: during a COPY or a batch, or by not
-# reading a response. Such a writer is not idle, so none of PostgreSQL's timeouts applies.
+# The query ends a writer that keeps the server waiting within a statement. The writer may stall in
+# a COPY or a batch, or not read a response. None of PostgreSQL's timeouts applies, because such a
+# writer is not idle.
 _TERMINATE_STALLED_WRITERS = text(
     "SELECT pg_terminate_backend(activity.pid) FROM pg_locks AS held"
     " JOIN pg_stat_activity AS activity ON activity.pid = held.pid"

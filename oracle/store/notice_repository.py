@@ -26,7 +26,7 @@ from oracle.store.tables.state_tables import (
     score,
 )
 
-# The longest wait after a failed delivery, in seconds.
+# Maximum seconds to wait after a failed delivery.
 MAX_RETRY_SECONDS = 3600
 
 
@@ -122,7 +122,7 @@ class DeliveryProgress:
 class NoticeRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        # Reads the rows of other tables from which notices are made.
+        # Repository that reads the rows of other tables from which notices are made.
         self.sources = NoticeSources(connection)
 
     def append(self, notices: Sequence[Notice]) -> int:
@@ -192,7 +192,7 @@ class NoticeRepository:
     def prune_before(self, max_time: int) -> None:
         """Delete the notices before `max_time` (chain seconds), but keep the newest notice."""
         newest_seq = self.get_newest_seq()
-        # Keep the newest notice, because the next one takes the number after it.
+        # Keep the newest notice, because its number determines the number of the next one.
         is_old = (notice.c.time < max_time) & (notice.c.seq < newest_seq)
         last_seq = self._connection.execute(select(func.max(notice.c.seq)).where(is_old)).scalar()
         if last_seq is not None:

@@ -34,11 +34,12 @@ from oracle.store.outbox.records import Stamp
 from oracle.store.tables.round_tables import report
 from oracle.store.tables.statement_tables import report_hold
 
-# The first period from which on no report is missing; earlier periods ended during the backfill.
+# First period from which on no report is missing. Earlier periods ended during the backfill.
 _COMPLETE_FROM_BOOKMARK = "reports_complete_from"
 
 
-# Why a report was not sent although nothing is wrong: another round was accepted before it.
+# Reason for which a report was not sent although nothing is wrong. Another round was accepted
+# before it.
 SUPERSEDED_REASON = "another round came before it"
 
 
@@ -287,9 +288,9 @@ def _decode_report_row(row: Any) -> StoredReport:  # noqa: ANN401  a row of any 
     )
 
 
-# A hold has a reason with this prefix if the report cannot get a quorum.
+# Prefix of the reason of a hold if the report cannot get a quorum.
 DISPUTED_PREFIX = "disagreement: "
-# The reason of a hold has this suffix if the leaves of the report are wrong.
+# Suffix of the reason of a hold if the leaves of the report are wrong.
 WRONG_LEAVES_SUFFIX = " of its leaves differ from the nodes; it is never signed"
 
 
@@ -346,7 +347,7 @@ class HoldRepository:
     def list_awaiting_operator(self) -> list[ReportHold]:
         """Return the held reports after the newest accepted report, by period."""
         held_reports = self.list_held()
-        # Usually no report is held, and the query is skipped.
+        # Usually no report is held. The query is then skipped.
         newest_landed = self._reports.find_newest_landed_period() if held_reports else None
         return [
             hold for hold in held_reports if newest_landed is None or hold.period > newest_landed

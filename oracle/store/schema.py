@@ -36,11 +36,11 @@ from oracle.store.tables.metadata import metadata
 if TYPE_CHECKING:
     from alembic.config import Config
 
-# The newest file in migrations/versions; a test verifies this. Kept here, because Alembic imports
-# slowly and only `migrate` needs it.
+# Name of the newest file in migrations/versions, which a test verifies. It is also here, because
+# Alembic is slow to import and only `migrate` needs it.
 REVISION = "0001_initial"
-# A revision is four digits and a name. The five revisions before the first release had only
-# digits; their databases cannot be upgraded.
+# A revision consists of four digits and a name. The five revisions before the first release had
+# only digits, and their databases cannot be upgraded.
 _REVISION_PATTERN = re.compile(r"\d{4}_[a-z0-9_]+")
 _UNRELEASED_PATTERN = re.compile(r"\d{4}")
 
@@ -187,7 +187,8 @@ def _classify_schema(tables: list[str], revision: str | None) -> SchemaState:
         other_tables = set(tables) - {"alembic_version"}
         age = SchemaAge.FOREIGN if other_tables else SchemaAge.EMPTY
     elif revision == REVISION:
-        # Until the first release, tables are added to the single migration, which keeps its name.
+        # Until the first release, new tables are added to the only migration, whose name does not
+        # change.
         has_all_tables = metadata.tables.keys() <= set(tables)
         age = SchemaAge.CURRENT if has_all_tables else SchemaAge.UNRELEASED
     elif _UNRELEASED_PATTERN.fullmatch(revision):

@@ -35,7 +35,7 @@ _PROGRESS_PREFIX = "subscription:"
 class SubscriptionState(StrEnum):
     # No confirmation has been requested yet.
     NEW = "new"
-    # A mail with a confirmation link was sent.
+    # A mail with a confirmation link has been sent.
     UNCONFIRMED = "unconfirmed"
     ACTIVE = "active"
     ENDED = "ended"
@@ -142,7 +142,7 @@ class SubscriptionRepository:
             select(subscription)
             .join(notify_place, progress.target == literal(_PROGRESS_PREFIX) + subscription.c.id)
             .where(
-                # The same condition as in `DeliveryProgress.is_due`.
+                # This is the same condition as in `DeliveryProgress.is_due`.
                 not_(progress.next_at.between(time + 1, time + MAX_RETRY_SECONDS)),
                 is_new | (is_active & has_notice),
                 subscription.c.id.not_in(excluded_ids),

@@ -179,8 +179,8 @@ def _draw_ready_tasks(
         """Yield the armed items of a class in order, while there are candidates."""
         for ordered_item in equivalence_class:
             if ordered_item.item.task.key in before.armed_tasks:
-                # Many items may be armed although only one node is available, so check for
-                # candidates.
+                # Many items may be armed although only one node is available. Check whether this
+                # item has candidates.
                 if not _has_candidates(pool, ordered_item.item, reserved_nodes):
                     return
                 yield ordered_item

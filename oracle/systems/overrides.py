@@ -28,7 +28,7 @@ from oracle.systems.policy import SelectionPolicy
 
 _LEGACY = "legacy."
 _NONE = "none"
-# Longer numbers are rejected here, because Python would raise an error of its own.
+# Maximum number of digits. Python would raise an error of its own for much longer numbers.
 _MAX_DIGITS = 18
 _BOOLEANS = {"true": True, "false": False}
 
@@ -36,7 +36,7 @@ _BOOLEANS = {"true": True, "false": False}
 _RULE_BY_NAME = get_declared_rules(Rules) | {
     _LEGACY + name: declared for name, declared in get_declared_rules(LegacyRules).items()
 }
-# What each rule means, in one line that ends with the source.
+# Meaning of each rule, on a single line that ends with the source.
 MEANINGS: Mapping[str, str] = MappingProxyType(
     {name: str(info.meaning) for name, (_, info) in _RULE_BY_NAME.items()}
 )
@@ -142,7 +142,7 @@ def _parse_value(name: str, field: Field[Any], text: str) -> object:
         return None
     value_type = get_rule_value_type(field)
     if is_fraction(field) or value_type is str:
-        # Fractions are text in JSON too; they are validated when the JSON is parsed.
+        # In JSON, too, a fraction is a text. It is validated when the JSON is parsed.
         return text
     if value_type is bool:
         return _parse_boolean(name, text)
@@ -166,14 +166,14 @@ def _parse_whole_number(name: str, text: str, meaning: str) -> int:
     return int(text)
 
 
-# The field that holds a policy's parameters; policies of other types have none.
+# Name of the field with a policy's parameters. Policies of other types have no parameters.
 _FIELD_BY_POLICY_TYPE: Mapping[type, str] = MappingProxyType(
     {CrynuxPolicy: "weighting", PocketPolicy: "params"}
 )
 
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,18})?", re.ASCII)
-# Parameters in units of 10^-18. Pocket's are not among them, because they are doubles
+# Names of parameters in units of 10^-18. Pocket's are not among them, because they are doubles
 # (docs/explanation/pocket.md).
 _FRACTIONS = frozenset(
     weighting_field.name for weighting_field in fields(Weighting) if weighting_field.type is int
@@ -270,7 +270,7 @@ def _format_parameter(parameters: object, field: Field[Any]) -> str:
     if isinstance(parameter_value, bool):
         return "true" if parameter_value else "false"
     if isinstance(parameter_value, float):
-        # The shortest decimal that equals the double, never with an exponent.
+        # The text is the shortest decimal that equals the double. It never has an exponent.
         return f"{Decimal(repr(parameter_value)):f}".removesuffix(".0")
     return str(to_json_value(parameter_value, as_decimal=field.name in _FRACTIONS))
 

@@ -18,11 +18,12 @@ from oracle.domain.scoring.rules import Rules
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.requirements import find_unavailability_reason
 
-# A task is scored only if two other nodes do the same work.
+# Number of other nodes that must do the same work, so that a task is scored.
 _COMPANION_COUNT = 2
-# No task becomes due in the last tenth of a window, so that it can still start within the window.
+# No task becomes due in the last tenth of a window. It can therefore still start within the
+# window.
 _LAST_SHARE = 10
-# Below these reliabilities (H), a node counts as nearly excluded and as recovering.
+# Reliabilities (H) below which a node counts as nearly excluded, and as recovering.
 _NEARLY_EXCLUDED = UNIT * 3 // 10
 _RECOVERING = UNIT * 9 // 10
 

@@ -45,7 +45,7 @@ class System:
     has_rules: bool
 
 
-# The JSON object of each rule set, without the values that its source never published.
+# JSON object of each rule set, without the values that its source never published.
 _RULE_SETS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     **{rules.name: json.loads(rules.to_json()) for rules in (CRYNUX, RELAY, CRYNUX_DOCS)},
     LEGACY_BASE_RULES["name"]: LEGACY_BASE_RULES,
@@ -105,7 +105,7 @@ _SYSTEMS: tuple[System, ...] = (
 # Policies that are not the default of any system.
 _OTHER_POLICIES: tuple[SelectionPolicy, ...] = (LEGACY_EQUAL_POLICY,)
 
-# Other names for the default profile of a system.
+# Other names of the default profile of a system.
 _ALIASES: Mapping[str, str] = MappingProxyType({"pocket": ARTICLE.name})
 
 _NO_CHANGES: Mapping[str, str] = MappingProxyType({})

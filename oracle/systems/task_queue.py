@@ -47,7 +47,7 @@ def compute_queue_capacity(members: int, alpha: Fraction) -> int:
     return max(1, members * alpha.numerator // alpha.denominator)
 
 
-# Once a task ends for one of these reasons, no other task of its group will start
+# Reasons after which no other task of the ended task's group will start
 # (contracts/network/TaskVerdicts.sol, endUnvalidated).
 _GROUP_ENDING_REASONS = frozenset(
     {AbortReason.GROUP_TIMEOUT, AbortReason.CREATOR_VALIDATION_TIMEOUT}
@@ -109,7 +109,7 @@ class QueueDrop(NamedTuple):
     group: GroupKey | None
 
 
-# Builds queue items from the waiting tasks and from all tasks of their groups.
+# A function that builds queue items from the waiting tasks and from all tasks of their groups.
 QueueBuilder = Callable[[Iterable[Task], Iterable[Task]], Iterable[QueueItem]]
 
 
@@ -157,7 +157,7 @@ class TaskQueue:
 
     def __init__(self, items: Iterable[QueueItem] = ()) -> None:
         self._classes: dict[NodeCriteria, EquivalenceClass] = {}
-        # For each task, the item it belongs to.
+        # The item of each task.
         self._places: dict[TaskKey, OrderedItem] = {}
         for item in items:
             self.add(item)
@@ -201,7 +201,7 @@ class WaitingTasks:
     def __init__(self, build_items: QueueBuilder) -> None:
         self.line = TaskQueue()
         self._line_up = build_items
-        # All tasks of every group that has a waiting task.
+        # For each group with a waiting task, all tasks of the group.
         self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
 
     def update(

@@ -16,7 +16,8 @@ from oracle.domain.native import native
 
 _SEED_BYTES = 32
 _COUNTER_BYTES = 32
-# Weights are summed in blocks of this size; only the block with the result is searched one by one.
+# Weights are summed in blocks of this size. Only the block that contains the result is searched
+# weight by weight.
 _STRIDE = 512
 
 
@@ -102,7 +103,7 @@ def draw_indexes(
         if not candidate_count:
             return
         digest = sha256(seed + i.to_bytes(_COUNTER_BYTES, "big")).digest()
-        # If all weights are zero, every remaining candidate has weight 1.
+        # If all weights are zero, every remaining candidate has the weight 1.
         effective_weights = weights if any(weights) else [*offered]
         index, x, total = _find_weighted_index(effective_weights, int.from_bytes(digest, "big"))
         weights[index] = offered[index] = 0

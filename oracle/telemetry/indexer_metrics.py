@@ -22,7 +22,7 @@ REJECTED = Counter(
     registry=REGISTRY,
 )
 for _reason in ("outvoted", "recanted"):
-    # Creates the counters at zero, so that alerts see the first increase.
+    # Create each counter at zero, so that alerts see its first increase.
     REJECTED.labels(_reason)
 FINALITY_VIOLATION = Gauge(
     "oracle_finality_violation",
@@ -123,7 +123,7 @@ SEGMENTS = Counter(
     registry=REGISTRY,
 )
 for _outcome in ("taken", "recalled", "refused", "lost"):
-    # Creates the counters at zero, so that alerts see the first increase.
+    # Create each counter at zero, so that alerts see its first increase.
     SEGMENTS.labels(_outcome)
 CALIBRATED = Gauge(
     "oracle_chain_calibrated",
@@ -147,7 +147,7 @@ WITNESSED_WINDOWS = Counter(
     registry=REGISTRY,
 )
 for _result in ("agreed", "disputed", "alone", "unanswered"):
-    # Creates the counters at zero, so that alerts see the first increase.
+    # Create each counter at zero, so that alerts see its first increase.
     WITNESSED_WINDOWS.labels(_result)
 REFUSED = Gauge(
     "oracle_block_refused",
@@ -172,7 +172,7 @@ FEED_POLLS = Counter(
     registry=REGISTRY,
 )
 for _result in ("taken", "failed"):
-    # Creates the counters at zero, so that alerts see the first increase.
+    # Create each counter at zero, so that alerts see its first increase.
     FEED_POLLS.labels(_result)
 FEED_ROWS = Counter("oracle_feed_rows_total", "Feed rows stored.", registry=REGISTRY)
 FEED_UNKNOWN_ROWS = Counter(

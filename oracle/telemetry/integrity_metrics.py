@@ -47,7 +47,7 @@ AUDITS = Counter(
     registry=REGISTRY,
 )
 for _result in ("equal", "repaired", "denied", "unproven", "unanswered"):
-    # Creates the counters at zero, so that alerts see the first increase.
+    # Create each counter at zero, so that alerts see its first increase.
     AUDITS.labels(_result)
 COUNTER_DIFFERENCE = Gauge(
     "oracle_contract_count_difference",
@@ -85,7 +85,7 @@ class IntegrityStatistics:
 
 def publish_statistics(statistics: IntegrityStatistics) -> None:
     """Set the integrity metrics from these statistics."""
-    # Levels without blocks are exported as 0.
+    # A level without blocks is exported as 0.
     for level in VerificationLevel:
         COVERED.labels(level.name.lower()).set(statistics.block_count_by_level.get(level, 0))
     AUDITED.set(statistics.audited_blocks)

@@ -62,7 +62,8 @@ class LogStream:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.lost_line_count = 0
-        # Lines bypass Python's buffer, which would keep a line that failed and fail again at exit.
+        # Lines are written without Python's buffer. The buffer would keep a line that failed, and
+        # writing it would fail again at exit.
         self._file_descriptor = _get_file_descriptor(stream)
         self._lock = Lock()
 
@@ -123,8 +124,8 @@ def _configure_library_logging(
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    # If the pool cannot clean up a lost connection, it logs a traceback. This adds nothing: the
-    # caller reports the error of the failed statement.
+    # If the pool cannot clean up a lost connection, it logs a traceback. The traceback adds
+    # nothing, because the caller reports the error of the failed statement.
     pool_logger = logging.getLogger("sqlalchemy.pool")  # noqa: TID251 - a library's logger
     pool_logger.setLevel(logging.CRITICAL)
 

@@ -80,7 +80,7 @@ class AccountStatistics:
     final_chain_nonce: int | None = None
     balance_wei: int | None = None
     runway_seconds: float | None = None
-    # The kind of pause, or None if the account is not paused.
+    # Kind of the pause, or None if the account is not paused.
     pause_kind: str | None = None
 
     @property
@@ -91,7 +91,7 @@ class AccountStatistics:
         return max(0, self.next_nonce - self.latest_chain_nonce - self.open_nonces)
 
 
-# The lag of the hot set is measured up to this many rounds; more counts as this many.
+# Maximum lag of the hot set that is measured, in rounds. A longer lag is reported as this value.
 MAX_LAG_ROUNDS = 7
 
 
@@ -121,7 +121,7 @@ class ContractStatus:
     paused_until: int
     kicks_paused: bool
     kick_tokens: int
-    # None if no hot set is kept or its lag is unknown.
+    # Lag of the hot set. It is None if no hot set is kept, or if its lag is unknown.
     hot_set_lag: HotSetLag | None = None
 
 

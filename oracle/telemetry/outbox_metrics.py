@@ -146,7 +146,7 @@ def _collect_account_metrics(accounts: Mapping[str, AccountStatistics]) -> Itera
     )
 
 
-# (Name, description, getter) of each gauge; the getter returns None while the value is unknown.
+# (Name, description, getter) of each gauge. The getter returns None while the value is unknown.
 _ACCOUNT_GAUGES: tuple[tuple[str, str, Callable[[AccountStatistics], float | None]], ...] = (
     ("oracle_txmgr_nonce_next", "Nonce of the next call.", lambda a: a.next_nonce),
     (

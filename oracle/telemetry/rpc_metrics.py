@@ -78,9 +78,9 @@ INCONSISTENT = Counter(
     ["endpoint", "check"],
     registry=REGISTRY,
 )
-# The values of the label `check`, which says what was contradicted: a part of a block (by a header
-# field or another endpoint), the signer of a call, the result of a simulation, the oracle
-# contract's last round and configuration, or the order of the heads.
+# Values of the label `check`, which says what was contradicted. This may be a part of a block (by
+# a header field or by another endpoint), the signer of a call, the result of a simulation, the
+# last round and configuration of the oracle contract, or the order of the heads.
 CHECKS = (
     "bloom",
     "receipts_root",

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 REDACTED = "[redacted]"
 
-# Leaves out a punctuation mark that follows a URL in a sentence.
+# The pattern does not include a punctuation mark that follows a URL in a sentence.
 _URL = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>)\]}]*[^\s'\"<>)\]}:;,]", re.IGNORECASE)
 _KEY_POSITION = re.compile(r"\d{1,3}")
 # A part of a host name that is as long as a key and mixes letters and digits, unlike words and the
@@ -33,13 +33,13 @@ def find_api_keys_in_host(host: str) -> list[str]:
 
 def redact_secrets(text: str) -> str:
     """Redact secrets in a text, and cut URLs to scheme, host and port."""
-    # Cut URLs first, because a URL with a redacted part would no longer be recognised.
+    # URLs are cut first, because a URL with a redacted part would no longer be recognised.
     return redact_registered_secrets(_URL.sub(lambda match: _strip_url(match.group()), text))
 
 
 def redact_registered_secrets(text: str) -> str:
     """Redact registered secrets in a text, in any letter case."""
-    # Copied, because other threads may register more secrets meanwhile.
+    # The set is copied, because other threads may register more secrets meanwhile.
     for secret in _hidden.copy():
         if secret.lower() in text.lower():
             text = re.sub(re.escape(secret), REDACTED, text, flags=re.IGNORECASE)
@@ -57,16 +57,17 @@ def _strip_url(url: str) -> str:
     try:
         url_parts = urlsplit(url)
     except ValueError:
-        # Text from other programs may look like a URL without being valid.
+        # A text of another program may look like a URL without being valid.
         return f"{url.partition('://')[0]}://{REDACTED}"
     try:
         port = f":{url_parts.port}" if url_parts.port else ""
     except ValueError:
         port = ""
-    # A SQLite URL is a file path without secrets.
+    # A SQLite URL is a file path and contains no secrets.
     if url_parts.scheme.startswith("sqlite"):
         return url
-    # A numeric fragment tells apart the endpoints of one host (rpc/endpoints/endpoint_list.py).
+    # A fragment that is a number distinguishes the endpoints of the same host
+    # (rpc/endpoints/endpoint_list.py).
     key_position = _KEY_POSITION.fullmatch(url_parts.fragment)
     fragment = f"#{key_position[0]}" if key_position else ""
     return f"{url_parts.scheme}://{url_parts.hostname or ''}{port}{fragment}"

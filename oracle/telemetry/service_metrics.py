@@ -38,10 +38,11 @@ def publish_health_metrics(health: HealthReport) -> None:
     HEALTH_SEVERITY.set(health.severity)
 
 
-# slow: no complete request arrived in time. address, total: an older connection (of this address,
-# or of all) was closed to make room for a newer one. answers: all response slots are in use.
-# large: the headers are too large. descriptors: no file descriptor is left. rate: too many
-# requests from one address. deadline: the client did not read the response in time.
+# `slow`: no complete request arrived in time. `address` and `total`: an older connection of this
+# address, or of all addresses, was closed to make room for a newer one. `answers`: all response
+# slots are in use. `large`: the headers are too large. `descriptors`: no file descriptor is left.
+# `rate`: there were too many requests from this address. `deadline`: the client did not read the
+# response in time.
 RefusalReason = Literal[
     "slow", "address", "total", "answers", "large", "descriptors", "rate", "deadline"
 ]

@@ -22,7 +22,7 @@ from oracle.telemetry.tracing import TraceSpan, set_span_exporter
 
 _SERVICE = "qos-oracle"
 _PREFIX = "qos."
-# The largest signed 64-bit integer, the protocol's maximum.
+# The largest signed 64-bit integer, which is the protocol's maximum.
 _MAX_INTEGER = 2**63 - 1
 
 

@@ -14,7 +14,8 @@ from random import getrandbits
 from oracle.telemetry.safe_text import redact_secrets
 
 _TRACE_ID_BITS = 128
-# Values worth searching for, such as block numbers, hashes and nonces; never keys.
+# Attributes are values worth searching for, such as block numbers, hashes and nonces. They are
+# never keys.
 SpanAttributes = Mapping[str, object]
 
 

@@ -64,7 +64,7 @@ WITHOUT_EFFECT = Counter(
 )
 
 
-# The label `account` is the role of the key: transmitter or dispatcher.
+# The label `account` is the role of the key, which is `transmitter` or `dispatcher`.
 FEE_CAPPED = Gauge(
     "oracle_txmgr_fee_capped",
     "1 while a transaction is pending and its fee cannot be bumped by 10 %, because of a cap in "

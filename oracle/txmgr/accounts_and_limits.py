@@ -81,7 +81,7 @@ class SenderAccount:
         init_broadcast_metrics(pool)
         self.domain = domain
         self.caps = caps
-        # A key that refused, or that returned a wrong signature, is not used for a while.
+        # If a key refused to sign, or returned a wrong signature, it is not used for a while.
         self.signer_backoff = Backoff(time.monotonic)
         self.payer_backoff = Backoff(time.monotonic)
         self._keys = keys if isinstance(keys, ReporterKeys) else None

@@ -17,9 +17,9 @@ from oracle.txmgr.client.receipts import ReceiptQuorum
 from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.finalizer import record_foreign_use
 
-# The error class of a call whose nonce the chain has used although no endpoint returns a receipt.
+# Error class of a call whose nonce the chain has used although no endpoint returns a receipt.
 NO_RECEIPT = "no_receipt"
-# The search starts this many blocks below the head at which the nonce was assigned, because a
+# Number of blocks below the head at which the nonce was assigned, from which the search starts. A
 # reorg may move the transaction to a lower height.
 _REORG_MARGIN_BLOCKS = 64
 
@@ -47,7 +47,7 @@ def attribute_used_nonce(
     if use is not None and nonce_evidence.is_agreed and use.hash not in own_hashes:
         hashes = [attempt.signed.tx_hash for attempt in attempts]
         # If one of these endpoints returns a receipt for the daemon's own transaction, the
-        # evidence contradicts itself, and no foreign use is recorded.
+        # evidence contradicts itself. No foreign use is then recorded.
         if not hashes or nonce_evidence.endpoints.isdisjoint(
             receipt_quorum.endpoints - receipt_quorum.list_endpoints_without_receipt(hashes)
         ):

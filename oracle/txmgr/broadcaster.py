@@ -13,7 +13,7 @@ from oracle.telemetry.tracing import start_span
 from oracle.txmgr.client.send_raw import SendOutcome, SendResult, send_raw_transactions
 from oracle.txmgr.context import AccountContext, StepResult
 
-# These errors pause the account until their cause is resolved.
+# An error with one of these outcomes pauses the account until its cause is resolved.
 _PAUSE_KIND_BY_OUTCOME = {
     SendOutcome.FUNDS: PauseKind.FUNDS,
     SendOutcome.CAP: PauseKind.CONFIG,
@@ -72,7 +72,7 @@ def rebroadcast_attempt(
     (send_result,) = _send_and_record_attempts(context, [(slot, attempt)], heads)
     error_class = None if send_result.is_accepted else send_result.outcome.value
     if error_class == attempt.last_error_class:
-        # Do not double the wait if funds are lacking: ether may arrive with any block, and these
+        # The wait is not doubled if funds are lacking. Ether may arrive with any block, and these
         # bytes must be sent again before a fee bump is due.
         if send_result.outcome is not SendOutcome.FUNDS:
             context.rebroadcast_backoff.double_wait(attempt.id)
@@ -133,7 +133,7 @@ def _record_result(
     uow.outbox.slots.record_send(slot, attempt, heads.latest.number, error_text, context.stamp)
     kind = _PAUSE_KIND_BY_OUTCOME.get(result.outcome)
     accounts = uow.outbox.accounts
-    # Keep an earlier pause, because an operator has to review its reason.
+    # An earlier pause is kept, because an operator has to review its reason.
     if kind is not None and accounts.find_pause(context.account) is None:
         accounts.pause(context.account, kind, f"{result.outcome}: {result.text}", context.stamp)
 

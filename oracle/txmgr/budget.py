@@ -26,7 +26,7 @@ from oracle.txmgr.context import AccountContext, StepResult
 HOUR_SECONDS = 3_600
 DAY_SECONDS = 86_400
 
-# (Error class, text), as stored with an intent.
+# (Error class, text), as they are stored with an intent.
 Reason = tuple[str, str]
 
 
@@ -110,7 +110,8 @@ def find_tightest_limit(
         (context.sender_account.caps.cost_per_transaction, "limits.max_cost_per_transaction_wei")
     ]
     for seconds, limit, spent in _load_spending_windows(uow, context):
-        # The amount spent includes the reserved cost of open transactions of any age.
+        # The amount spent includes the reserved cost of open transactions, no matter how old they
+        # are.
         limits_with_settings.append(
             (limit - spent + slot_cost, f"limits.max_cost_per_{_format_window_name(seconds)}_wei")
         )

@@ -17,8 +17,8 @@ from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.client.receipts import Receipt
 from oracle.txmgr.client.refusal import Refusal, RefusalAction, RefusalDecoder
 
-# A refused call is simulated again after at most an hour: the time at which the refusal ends comes
-# from an endpoint, which may be wrong.
+# Maximum seconds until a refused call is simulated again. An endpoint states the time at which the
+# refusal ends, and this time may be wrong.
 MAX_REFUSAL_WAIT_SECONDS = 3600
 _STATE_BY_ACTION: Mapping[RefusalAction, IntentState] = {
     RefusalAction.RENEW: IntentState.EXPIRED,
@@ -30,13 +30,13 @@ _STATE_BY_ACTION: Mapping[RefusalAction, IntentState] = {
 class CallStage(StrEnum):
     """The stage at which a call is reviewed."""
 
-    # Before the call's `not_before`; only checks whether the call is already over.
+    # Stage before the call's `not_before`. It only checks whether the call is already over.
     WAIT = "wait"
-    # Before the call is simulated and priced.
+    # Stage before the call is simulated and priced.
     ADMIT = "admit"
-    # In the transaction that assigns the nonce.
+    # Stage in the transaction that assigns the nonce.
     ASSIGN = "assign"
-    # Before signing a call that has a nonce.
+    # Stage before a call with a nonce is signed.
     SIGN = "sign"
 
 
@@ -152,8 +152,8 @@ class CallKind(Protocol):
         not_before = refusal.not_before or now + self.retry_seconds
         not_before = min(not_before, now + MAX_REFUSAL_WAIT_SECONDS)
         if refusal.is_pause:
-            # The pauser may end even a long pause at any time, and the delayed calls have
-            # deadlines, so they are soon simulated again.
+            # The call is simulated again soon. The pauser may end even a long pause at any time,
+            # and the delayed calls have deadlines.
             not_before = min(not_before, now + self.pause_seconds)
         return Decision.wait_until(not_before, (refusal.name, result.reason))
 

@@ -94,7 +94,7 @@ def prepare_noop_replacement(context: AccountContext, intent_id: int) -> Replace
     preflight_result = preflight(
         context.sender_account.pool_view, self_call, context.registry.decode_refusal
     )
-    # On some rollups, a plain transfer costs more than 21,000 gas, because data is charged in gas.
+    # On some rollups, data is charged in gas. A plain transfer then costs more than 21,000 gas.
     gas_limit = (
         PLAIN_GAS if preflight_result.gas <= PLAIN_GAS else add_gas_margin(preflight_result.gas)
     )
@@ -129,7 +129,7 @@ def _replace_call(
     signed = sign_call(context, ready_intent, slot.nonce, replacement.fees, replacement.gas_limit)
     with context.write_transaction() as uow:
         # Check all conditions again in the transaction that reserves the cost and assigns the
-        # nonce: the database may have changed during the requests.
+        # nonce, because the database may have changed during the requests.
         is_same_call = _find_call_ready_to_take_over(uow, context) == ready_intent
         is_same_call = (
             is_same_call and find_takeover_target(uow, context, ready_intent) == unconfirmed
@@ -160,7 +160,7 @@ def replace_with_noop(
     slot = unconfirmed.slot
     request = CallRequest(
         account=account,
-        # A transfer of 0 wei to the account itself.
+        # The no-op is a transfer of 0 wei to the account itself.
         contract=account.address,
         kind=NOOP,
         dedup_key=f"noop:nonce={slot.nonce}:after={len(unconfirmed.attempts)}",
@@ -201,8 +201,7 @@ def _reassign_nonce(
     slots.store_attempt(
         replace(unconfirmed.slot, intent_id=intent.id), signed, reason, context.stamp
     )
-    # The replaced call counts as ended. Should it be mined after all, the indexer finds its
-    # events.
+    # The replaced call counts as ended. If it is mined nevertheless, the indexer finds its events.
     context.registry.get_kind(unconfirmed.intent).on_closed(
         uow, unconfirmed.intent, f"{reason} of nonce {unconfirmed.slot.nonce}", replaced_by=intent
     )

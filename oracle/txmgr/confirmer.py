@@ -30,7 +30,7 @@ from oracle.txmgr.context import AccountContext, StepResult, merge_results
 from oracle.txmgr.finalizer import finalize_nonce, record_mined_receipt, record_reorged_receipt
 from oracle.txmgr.unconfirmed import find_canonical_receipt
 
-# After these errors, the pool still contains the nonce's earlier attempt.
+# Error classes after which the pool still contains the nonce's earlier attempt.
 _REFUSED = frozenset(
     answer.value
     for answer in (
@@ -42,7 +42,8 @@ _REFUSED = frozenset(
     )
 )
 
-# Final nonces checked per pass. While no second witness is available, more and more nonces wait.
+# Maximum number of final nonces that are checked per pass. While no second witness is available,
+# more and more nonces wait.
 MAX_DECISIONS_PER_PASS = 64
 
 _WatchedSlot = tuple[NonceSlot, list[Attempt]]
@@ -93,9 +94,9 @@ class _ConfirmationPass:
     context: AccountContext
     heads: Heads
     watched: Sequence[_WatchedSlot]
-    # How many nonces could be closed if enough endpoints agreed.
+    # Number of nonces that could be closed if enough endpoints agreed.
     undecided_count: int = field(default=0, init=False)
-    # How many of these the chain has used although no endpoint returns a receipt.
+    # Number of these nonces that the chain has used although no endpoint returns a receipt.
     missing_receipt_count: int = field(default=0, init=False)
 
     @cached_property

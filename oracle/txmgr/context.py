@@ -27,10 +27,10 @@ from oracle.txmgr.client.preflight import PreflightOutcome, PreflightResult, pre
 from oracle.txmgr.client.receipts import SimulatedCall, fetch_balance
 
 _MAX_ENTRIES = 10_000
-# In blocks: the first wait before a rebroadcast, and the maximum to which it doubles.
+# First wait before a rebroadcast, in blocks, and maximum to which it doubles.
 _FIRST_REBROADCAST_BLOCKS = 2
 _MAX_REBROADCAST_BLOCKS = 8
-# In final blocks: the maximum wait before the transaction of a used nonce is searched for again.
+# Maximum wait, in final blocks, before the transaction of a used nonce is searched for again.
 _MAX_SEARCH_WAIT_BLOCKS = 64
 
 
@@ -100,9 +100,9 @@ class RebroadcastBackoff:
         self._wait_blocks_by_attempt.pop(attempt_id, None)
 
 
-# The operator is notified once simulations have had no result for this many seconds.
+# Seconds for which simulations must have had no result before the operator is notified.
 MAX_BLOCKED_SECONDS = 120
-# If this many seconds pass without a simulation, earlier ones without a result are disregarded.
+# Seconds without a simulation after which earlier simulations without a result are disregarded.
 _BLOCKED_SPAN_SECONDS = 900
 
 
@@ -185,8 +185,9 @@ class TransmitterRank:
     head_start_blocks: int = 0
 
 
-# An index this many blocks behind the head counts as synced. A call that is simulated on the
-# newest block runs in that block, and a contract cannot read the hash of the current block.
+# Number of blocks by which an index may be behind the head and still count as synced. A call that
+# is simulated on the newest block runs in that block, and a contract cannot read the hash of the
+# current block.
 BLOCKS_UNDER_HEAD = 2
 
 
@@ -241,13 +242,13 @@ class AccountContext:
     send_settings: SendSettings = field(default_factory=SendSettings)
     rank: TransmitterRank = field(default_factory=TransmitterRank)
     actor: str | None = None
-    # For each planned call, the block since which it has waited for the head start to end.
+    # For each planned call, the block since which it has waited for the end of the head start.
     first_seen: FirstSeenBlocks = field(default_factory=FirstSeenBlocks)
-    # When to search again for the transactions of used nonces.
+    # Time at which the transactions of used nonces are searched for again.
     search_backoff: SearchBackoff = field(default_factory=SearchBackoff)
-    # How long each attempt waits before it is sent again.
+    # Time that each attempt waits before it is sent again.
     rebroadcast_backoff: RebroadcastBackoff = field(default_factory=RebroadcastBackoff)
-    # Since when simulations have had no result.
+    # Time since which simulations have had no result.
     blocked_simulations: BlockedSimulations = field(default_factory=BlockedSimulations)
 
     @property
@@ -363,7 +364,8 @@ class AccountContext:
 
     def is_final(self, block_number: int, heads: Heads) -> bool:
         """Return whether a block is final and has enough confirmations."""
-        # Counted from the final block, because a single endpoint may have made up the newest one.
+        # The depth is counted from the final block, because a single endpoint may have made up the
+        # newest block.
         additional_depth = max(0, self.confirmations - self.finality_depth)
         return block_number <= heads.final.number - additional_depth
 

@@ -16,9 +16,9 @@ from oracle.txmgr.call_registry import CallStage, Decision
 from oracle.txmgr.client.preflight import PreflightResult
 from oracle.txmgr.context import AccountContext, StepResult
 
-# The estimate is based on this many of the last mined transactions and of the newest blocks.
+# Numbers of the last mined transactions, and of the newest blocks, on which the estimate is based.
 _LANDED_SAMPLE, _BLOCK_SAMPLE = 20, 64
-# The minimum estimate, because a transaction is rarely mined in the very next block.
+# Minimum of the estimate, because a transaction is rarely mined in the very next block.
 _MIN_BLOCKS = 2
 
 
@@ -71,15 +71,15 @@ def _estimate_seconds_for_blocks(uow: UnitOfWork, blocks: int) -> int:
         if sorted_block_seconds
         else 1
     )
-    # Timestamps are whole seconds, so the gap is 0 on chains with faster blocks.
+    # Timestamps are whole seconds. On chains with faster blocks, the gap may therefore be 0.
     return blocks * max(1, slow_gap)
 
 
-# The error class of a call that succeeded without emitting its expected event.
+# Error class of a call that succeeded without emitting its expected event.
 WITHOUT_EFFECT_CLASS = "missing_effect"
-# The error class of a call that could not land before its deadline.
+# Error class of a call that could not land before its deadline.
 _DEADLINE_CLASS = "deadline"
-# While a call with one of these error classes is held, no new call is planned for its subject: an
+# Error classes of a held call during which no new call is planned for its subject. Either an
 # operator has stopped the call, or another call would again cost gas without effect.
 _HOLDING_CLASSES = frozenset({PauseKind.OPERATOR.value, WITHOUT_EFFECT_CLASS})
 

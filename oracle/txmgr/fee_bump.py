@@ -30,11 +30,13 @@ from oracle.txmgr.unconfirmed import (
     price_replacement,
 )
 
-# An urgent call is bumped after this many blocks (docs/explanation/reports.md#when-to-publish).
+# Number of blocks after which an urgent call is bumped
+# (docs/explanation/reports.md#when-to-publish).
 _URGENT_BLOCKS = 2
-# Gas is estimated again after this many blocks, because the state has changed since.
+# Number of blocks after which gas is estimated again, because the state has changed since.
 _REESTIMATE_BLOCKS = 10
-# The pools refused the newest attempt because of its fee or gas limit, so waiting is pointless.
+# Errors with which the pools refused the newest attempt because of its fee or gas limit. In these
+# cases, waiting is pointless.
 _REFUSED = UNDERPRICED | {SendOutcome.INTRINSIC.value}
 
 
@@ -68,7 +70,7 @@ def bump_lowest_nonce(context: AccountContext, heads: Heads) -> StepResult | Non
     deadline = unconfirmed.intent.request.deadline
     with context.store.read_transaction() as uow:
         late_reason = find_deadline_obstacle(context, uow, deadline, heads.latest.time)
-    # A call past its deadline is bumped only if higher nonces wait for it; they cannot be mined
+    # A call past its deadline is bumped only if higher nonces wait for it. They cannot be mined
     # before this nonce is used.
     if late_reason is not None and not _is_blocking_later_nonces(context, unconfirmed):
         return None
@@ -172,7 +174,7 @@ def _is_bump_due(
     waited_blocks = heads.latest.number - unconfirmed.sent_block
     error_class = unconfirmed.newest_attempt.last_error_class
     if error_class == SendOutcome.NONCE_TOO_LOW.value:
-        # A transaction with this nonce was mined; the confirmer will find and record it.
+        # A transaction with this nonce was mined. The confirmer will find and record it.
         return False
     if error_class in _REFUSED:
         return waited_blocks >= 1
@@ -211,8 +213,9 @@ def _compute_bump_gas(
     if preflight_result.outcome is PreflightOutcome.REFUSED and not _is_blocking_later_nonces(
         context, unconfirmed
     ):
-        # The call would revert now, and a higher fee would only make it revert sooner. Another
-        # call or `outbox cancel` can use its nonce. A reorg may make the call valid again.
+        # The call would revert now, and a higher fee would only make it revert sooner. The nonce
+        # can be used by another call, or by `outbox cancel`. A reorg may make the call valid
+        # again.
         fail_reason = f"the call would fail ({preflight_result.reason})"
         return _BumpGas(None, f"{fail_reason}; `outbox cancel` frees its nonce")
     if not was_gas_too_low and heads.latest.number - first_sent_block < _REESTIMATE_BLOCKS:
@@ -233,7 +236,7 @@ def _compute_raised_gas_limit(
     """Return a new gas limit for a call that a pool refused for its gas limit."""
     current_limit = unconfirmed.newest_attempt.signed.gas_limit
     if new_limit is not None and new_limit <= current_limit <= block_gas_limit:
-        # The pools require more gas than their own endpoints estimate: raise the limit by a
+        # The pools require more gas than their own endpoints estimate. Raise the limit by a
         # quarter.
         new_limit = min(current_limit + current_limit // 4, block_gas_limit)
     if new_limit is not None and new_limit != current_limit:

@@ -19,7 +19,7 @@ from oracle.txmgr.client.receipts import Receipt, SimulatedCall, fetch_revert_re
 from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.deferral import WITHOUT_EFFECT_CLASS
 
-# What an operator can do if the key signed a transaction that is not in the database.
+# Options of an operator if the key signed a transaction that is not in the database.
 RECOVERY_OPTIONS = (
     "if it is yours (an old copy of the database, another program), stop the daemon and run "
     "`qos-oracle outbox rebuild --from-chain --yes`; if it is not, rotate the key"
@@ -101,7 +101,7 @@ def record_foreign_use(context: AccountContext, slot: NonceSlot, use: NonceUse) 
         bound_intents = uow.outbox.intents.list_for_nonce(context.account, slot.nonce)
         uow.outbox.slots.mark_nonce_foreign(slot, context.stamp, reason)
         pause = uow.outbox.accounts.find_pause(context.account)
-        # Keep an existing pause for a foreign transaction, because it has more details.
+        # A pause for a foreign transaction is kept, because it has more details.
         if pause is None or pause.kind is not PauseKind.FOREIGN:
             uow.outbox.accounts.pause(context.account, PauseKind.FOREIGN, reason, context.stamp)
         for intent in bound_intents:

@@ -161,7 +161,7 @@ def _iter_calls_within_kind_limits(
 
 
 _STAGES = (
-    # Calls that have a nonce come first, because every higher nonce waits for them.
+    # Calls with a nonce come first, because every higher nonce waits for them.
     broadcast_unsent_attempts,
     sign_assigned_calls,
     replace_stuck_call,

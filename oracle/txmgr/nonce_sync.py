@@ -24,10 +24,10 @@ from oracle.txmgr.context import AccountContext, StepResult
 from oracle.txmgr.finalizer import RECOVERY_OPTIONS, describe_transaction
 
 _REBUILD_ADVICE = "stop the daemon and run `qos-oracle outbox rebuild --from-chain`"
-# An error message names at most this many missing nonces and counts the rest.
+# Maximum number of missing nonces that an error message names. It counts the others.
 _MAX_NAMED = 5
-# Parts of a pause's stored reason. The first marks a nonce conflict; the second precedes the
-# reason of the pause that the conflict replaced.
+# Parts of the stored reason of a pause. The first part marks a nonce conflict. The second part
+# precedes the reason of the pause that the conflict replaced.
 _CONFLICT_MARKER = "this database assigned only those below"
 _EARLIER_MARKER = "; the sender was already paused for "
 
@@ -110,7 +110,7 @@ def _check_chain_not_ahead(
     context: AccountContext, counts: Sequence[NonceCounts], next_nonce: int | None
 ) -> None:
     """Raise an error if the chain has more of the account's nonces than this database assigned."""
-    # Pending transactions count only while the database does not contain the account.
+    # Pending transactions count only if the database does not contain the account yet.
     count_by_endpoint = {
         count.endpoint: count.pending if next_nonce is None else count.mined for count in counts
     }
@@ -203,7 +203,7 @@ def sync_nonces_at_start(
             raise
         if on_known_conflict is not None:
             on_known_conflict()
-        # The conflict is already stored, so more unknown nonces on the chain change nothing.
+        # The conflict is already stored. More unknown nonces on the chain change nothing.
         return None
 
 
@@ -260,7 +260,7 @@ def _pause_sender(context: AccountContext, error: NonceAheadError, use: NonceUse
     earlier_pause = _load_account_pause(context)
     was_reported = earlier_pause is not None and _CONFLICT_MARKER in earlier_pause.reason
     with context.write_transaction() as uow:
-        # Replace any earlier pause, because some kinds of pauses end automatically.
+        # Any earlier pause is replaced, because some kinds of pauses end automatically.
         uow.outbox.accounts.pause(
             context.account,
             PauseKind.FOREIGN,

@@ -75,7 +75,7 @@ def plan_outbox_rebuild(context: AccountContext, max_blocks: int) -> RebuildPlan
     transaction_by_nonce = fetch_transactions_by_nonce(
         pool_view, account.address, range(lowest_nonce, count.mined), max_blocks
     )
-    # If the account is not stored, start at the oldest transaction found.
+    # If the account is not stored, the first nonce is that of the oldest transaction found.
     first_nonce = (
         min(transaction_by_nonce, default=count.mined) if next_nonce is None else next_nonce
     )

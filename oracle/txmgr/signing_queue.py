@@ -53,7 +53,7 @@ def sign_transaction_as_payer(
         is_wrong = isinstance(error, WrongSignatureError)
         pause_reason = f"{WRONG_SIGNATURE_PREFIX if is_wrong else _SIGNER_REFUSED}: {error}"
         with context.write_transaction() as uow:
-            # Keep an earlier pause, because an operator has to review its reason.
+            # An earlier pause is kept, because an operator has to review its reason.
             if uow.outbox.accounts.find_pause(context.account) is None:
                 uow.outbox.accounts.pause(
                     context.account, PauseKind.SIGNER, pause_reason, context.stamp

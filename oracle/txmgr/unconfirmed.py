@@ -31,7 +31,7 @@ from oracle.txmgr.client.receipts import (
 from oracle.txmgr.client.send_raw import SendOutcome
 from oracle.txmgr.context import AccountContext
 
-# An endpoint rejects an attempt with one of these errors if its fee is too low.
+# Errors with which an endpoint rejects an attempt if its fee is too low.
 UNDERPRICED = frozenset({SendOutcome.UNDERPRICED.value, SendOutcome.UNDERPRICED_REPLACEMENT.value})
 
 
@@ -104,8 +104,8 @@ def is_nonce_mined(context: AccountContext, unconfirmed: UnconfirmedNonce) -> bo
         is not None
     ):
         return True
-    # Even without a receipt, the nonce may be used: by any other transaction, or by one whose
-    # receipt the endpoints lack.
+    # The nonce may be used even without a receipt. Any other transaction may have used it, or one
+    # whose receipt the endpoints lack.
     counts = fetch_nonce_counts(pool_view, context.account.address)
     return pool_view.quorum.is_reached_by(
         count.endpoint for count in counts if count.mined > unconfirmed.slot.nonce

@@ -24,7 +24,7 @@ from devnet.fakechain.requests import FakeRequest, HttpResponse
 from devnet.fakechain.upstream import UpstreamProxy
 from oracle.rpc.provider_dialects import RefusedFeature
 
-# The probability that a request starts a mood, and the maximum length of a mood in requests.
+# Probability that a request starts a mood, and maximum length of a mood in requests.
 MOOD_RATE = 0.02
 MAX_MOOD_REQUESTS = 6
 _LAG_BLOCKS = 3
@@ -47,9 +47,9 @@ class ChaosEndpoint(UpstreamProxy):
         self._mood: tuple[str, InjectedFault] | None = None
         self._remaining_requests = 0
         self._on_mood = on_mood
-        # How often each mood has begun.
+        # Number of times that each mood has begun.
         self.mood_counts: dict[str, int] = {}
-        # While set, no new faults begin.
+        # While this is True, no new faults begin.
         self.is_calm = False
 
     @override

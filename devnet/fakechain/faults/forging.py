@@ -18,7 +18,7 @@ from devnet.fakechain.mining import MinedBlock
 from devnet.fakechain.provider import Provider
 from devnet.fakechain.tree import BlockIndex, BlockTree, get_branch
 
-# Fields of a transaction to forge while keeping its true hash and signature.
+# Fields of a transaction that are forged while its true hash and signature are kept.
 _FORGED_CALL_FIELDS = ("from", "value", "input")
 
 

@@ -39,10 +39,10 @@ RANGE_MESSAGES = tuple(
     if "{limit}" in error_message.message
 )
 DENSITY_MESSAGES = get_provider_messages(RefusedFeature.RESULTS)
-# Both rate limits and too large results may have the code -32005.
+# The code -32005 may mean a rate limit or a result that is too large.
 RATE_MESSAGE = RATE_MESSAGES[0]
 DENSITY_MESSAGE = DENSITY_MESSAGES[0]
-# Matches no row of the table.
+# This message matches no row of the table.
 UNKNOWN_MESSAGE = ErrorMessage(-32099, "请求失败")
 
 

@@ -12,7 +12,8 @@ from devnet.fakechain.fault import FaultLimits, InjectedFault
 from devnet.fakechain.requests import FakeRequest, FakeRpcError, HttpResponse
 from devnet.fakechain.virtual_clock import VirtualClock
 
-# A gate that is never opened must not block a test forever.
+# Maximum seconds for which a gate holds a response. If a test never opens the gate, the test must
+# not wait forever.
 _MAX_HOLD_SECONDS = 60.0
 _GZIP_HEADER_BYTES = 10
 _HTML_PAGE = b"<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>"
@@ -150,7 +151,7 @@ def build_misdirected_responses_fault(
     return build_changed_body_fault("out of step", swap_body, **limits)
 
 
-# Answers a request that the client never sent.
+# This response has the id of a request that the client never sent.
 _FOREIGN_RESPONSE = b'{"jsonrpc":"2.0","id":987654321,"result":"0x5"}'
 
 

@@ -16,7 +16,7 @@ from devnet.fakechain.provider import Provider
 from devnet.fakechain.requests import HttpResponse
 from devnet.fakechain.tree import BlockTree
 
-# The share of requests that fail in each way.
+# Share of requests that fail, for each kind of failure.
 BAD_WEATHER_SHARES: Mapping[str, float] = {
     "429": 0.10,
     "garbage": 0.10,

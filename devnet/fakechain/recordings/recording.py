@@ -41,7 +41,7 @@ LINE_KINDS = ("block", "log", "tx", "receipt")
 _EMPTY_ROOT = "0x" + EMPTY_ROOT.hex()
 _ZERO_BLOOM = "0x" + "00" * 256
 _ZERO_ADDRESS = "0x" + "00" * 20
-# Served for fields that were not recorded.
+# Values that are returned for fields that were not recorded.
 _UNRECORDED_FIELDS: Json = {
     "logsBloom": _ZERO_BLOOM,
     "receiptsRoot": ZERO_HASH,

@@ -7,7 +7,7 @@ from lab.closed_loop.running.judgement import validate_order
 from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState
 from oracle.domain.events.network_events import TaskErrorReported, TaskSubmitted
 
-# How many seconds a creator takes to judge an order.
+# Seconds that a creator takes to judge an order.
 _JUDGEMENT_SECONDS = 2
 
 

@@ -87,7 +87,7 @@ class FoldedNetwork:
         self._log_count = 0
         # All incidents so far, by number.
         self.incidents: dict[int, Incident] = {}
-        # If False, all events belong to the transaction with number `_transaction`.
+        # If this is False, all events belong to the transaction with the number `_transaction`.
         self._has_own_transaction, self._transaction = True, 0
         self._chooser: _NodeChooser = (
             _IndexedChooser(rules, policy)

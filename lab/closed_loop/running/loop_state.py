@@ -139,8 +139,8 @@ class LoopState:
     def create_address(self) -> Address:
         """Return an unused address."""
         self.address_count += 1
-        # Multiplying scatters the addresses, so that their order does not reveal the order of
-        # creation.
+        # The multiplication scatters the addresses, so that their order does not reveal the order
+        # of creation.
         return Address(f"0x{self.address_count * 0x9E3779B97F4A7C15 % (1 << 64):040x}")
 
     def is_member(self, node: LoopNode) -> bool:

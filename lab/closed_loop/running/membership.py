@@ -17,7 +17,7 @@ from oracle.domain.events.network_events import (
 
 _GPU_VRAM_GB = 24
 _GPU_NAME = "gpu"
-# GPUs that belong to a single node are numbered from here.
+# Numbers from this one on belong to GPUs that only a single node has.
 _FIRST_OWN_GPU = 1_000_000
 
 

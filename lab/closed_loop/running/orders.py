@@ -19,11 +19,11 @@ from lab.closed_loop.running.loop_state import LOOP_START_TIME, LoopState
 from oracle.domain.events.network_events import AbortReason, TaskCreated, TaskKind, TaskStarted
 from oracle.domain.ids import Address, GroupKey, TaskKey
 
-# A task without a node is cancelled after this many seconds.
+# Seconds after which a task without a node is cancelled.
 _MAX_WAIT_SECONDS = 900
-# How many waiting tasks without a candidate may be skipped before the next check.
+# Maximum number of waiting tasks without a candidate that are skipped before the next check.
 _MAX_SKIPPED_TASKS = 6
-# Equal work takes between these thousandths of its usual duration.
+# Range of the duration of equal work, in thousandths of its usual duration.
 _JITTER_RANGE = (900, 1100)
 _MILLISECONDS = 1000
 

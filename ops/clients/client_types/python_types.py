@@ -83,7 +83,8 @@ def _format_type_definition(name: str, schema: Mapping[str, Any]) -> str:
 
 def _iter_field_lines(properties: Mapping[str, Any], required: list[str]) -> Iterator[str]:
     for name, schema in properties.items():
-        # A field whose default is not empty is also in every response.
+        # A response always contains a field that is required, and a field whose default is not
+        # empty.
         is_always_sent = name in required or bool(schema.get("default"))
         field_type = _format_type(schema, "")
         yield f"{name}: {field_type}" if is_always_sent else f"{name}: NotRequired[{field_type}]"
@@ -103,7 +104,7 @@ def _format_type(schema: Mapping[str, Any], module: str = "") -> str:
     if values := schema.get("enum"):
         return f"Literal[{', '.join(map(repr, values))}]"
     if schema.get("type") == "array":
-        # Decoded JSON has no tuples, so a tuple becomes a list.
+        # Decoded JSON contains no tuples, so the type of a tuple is a list.
         items = schema.get("prefixItems") or [schema.get("items", {})]
         return f"list[{_join_types(_format_type(item, module) for item in items)}]"
     if schema.get("type") == "object":

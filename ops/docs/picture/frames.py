@@ -15,9 +15,10 @@ from devnet.demo.screen import Screen
 from devnet.demo.snapshot import DemoSnapshot
 
 COLUMNS, LINES = 80, 24
-# About how many frames show news. A demo has some 570 blocks, so most are skipped.
+# Approximate number of frames that show news. A demo has some 570 blocks, so most of them are
+# skipped.
 _MAX_NEWS_FRAMES = 25
-# The phase is shown on this line, below the title.
+# Number of the line, below the title, that shows the phase.
 _PHASE_LINE = 1
 
 

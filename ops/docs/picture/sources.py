@@ -7,7 +7,7 @@ from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.crynux.crynux_rule_sets import CRYNUX
 
 _ROOT = Path(__file__).resolve().parents[3]
-# Files that determine what is visible: the screen, its texts, the nodes.
+# Files that determine what is visible on the screen.
 _VISIBLE_SOURCES = (
     "devnet/demo/screen.py",
     "devnet/demo/phases.py",

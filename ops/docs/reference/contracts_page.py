@@ -25,7 +25,7 @@ Times are unix seconds, and lengths of time are seconds. A lane is 1 (do not sel
 and [contract invariants](contract-invariants.md) for conditions that are true after every call.
 """
 
-# What QoSRoots inherits from OpenZeppelin's EIP712.
+# Parts of QoSRoots that are inherited from OpenZeppelin's EIP712.
 _FROM_OPENZEPPELIN = {
     "eip712Domain": "The EIP-712 domain, as ERC-5267 defines.",
     "EIP712DomainChanged": "Never emitted: the domain is fixed (ERC-5267).",

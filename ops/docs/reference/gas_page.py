@@ -46,7 +46,7 @@ These commands measure and record the figures, which nightly tests check with a 
     .venv/bin/python tests/contracts/roots/module_gas.py
 """
 
-# The contract was deleted, so these figures cannot be measured again.
+# These figures cannot be measured again, because the contract was deleted.
 _EARLIER_ABOUT = """\
 `QoSOracle`, which `QoSRoots` replaced, stored a lane for each node and was never deployed. The
 figures were measured with its last version. Figures with "≈" were computed from smaller sizes.

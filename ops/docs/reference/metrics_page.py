@@ -72,7 +72,7 @@ def get_metric_labels() -> dict[str, tuple[str, ...]]:
 def list_metric_families() -> list[tuple[str, str, tuple[str, ...], str]]:
     """Return name, type, labels and help text of every metric, by base name for histograms."""
     with fill_registry():
-        # While a metric has no series, only its collector has the label names.
+        # Only the collector of a metric has its label names while the metric has no series.
         collectors = list(metrics.REGISTRY._collector_to_names)  # noqa: SLF001 - there is no public way
         return [
             (

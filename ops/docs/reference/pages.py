@@ -29,7 +29,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "contract-interface": contracts_page.render_page,
     "gas": gas_page.render_page,
 }
-# Files with generated parts, and the function that regenerates the parts of each.
+# Files with generated parts. The function regenerates all parts of the file.
 PARTS: Mapping[str, Callable[[str], str]] = {
     llms_text.SERVED_PATH: llms_text.render_served_text,
     gas_page.SCALE_PAGE: gas_page.update_costs,

@@ -44,7 +44,7 @@ class Setting:
 def iter_settings() -> Iterator[Setting]:
     """Yield every setting of the daemon, in the order of the sections and fields."""
     for section, field in Config.model_fields.items():
-        # A list of sections, such as `[[notify]]`, has its settings in the type of its items.
+        # The settings of a list of sections, such as `[[notify]]`, are in the type of its items.
         value_type = next(iter(get_args(field.annotation)), field.annotation)
         yield from _iter_section_settings(section, value_type)
 

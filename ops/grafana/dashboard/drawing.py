@@ -18,7 +18,7 @@ from dashboard import (
 from dashboard.descriptions import build_panel_description, get_help_texts
 from dashboard.panels import Kind, Line, Panel, Row
 
-# In the order in which an operator asks questions while handling an alert.
+# Rows are in the order in which an operator asks questions while handling an alert.
 ROWS = (
     *home_rows.ROWS,
     *index_rows.ROWS,
@@ -139,7 +139,7 @@ _OPTIONS: dict[Kind, dict[str, Any]] = {
     },
     Kind.TABLE: {"showHeader": True, "cellHeight": "sm"},
 }
-# One row per series, named as in the legend.
+# The table has one row per series. Its name is the same as in the legend.
 _TABLE = {
     "transformations": [
         {"id": "reduce", "options": {"reducers": ["lastNotNull"], "labelsToFields": False}},

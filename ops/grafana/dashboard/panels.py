@@ -5,7 +5,7 @@ from enum import StrEnum
 
 # Grafana's names of units.
 COUNT, PER_SECOND, SECONDS, SHARE, ETHER = "short", "ops", "s", "percentunit", "ETH"
-# Divides wei into ether; text, because it becomes part of a query.
+# Divisor that converts wei to ether. It is a text, because it becomes part of a query.
 WEI = "1e18"
 HERE = 'instance=~"$instance"'
 

@@ -22,14 +22,14 @@ _HEADER = (
 )
 _UV_ARGUMENTS = (
     *("pip", "compile", "-", "--universal", "--python-version", "3.11", "--generate-hashes"),
-    # Only wheels, because installing them runs no code. As far as possible, all Python versions
-    # get the same version of a package.
+    # Only wheels are permitted, because installing a wheel runs no code. As far as possible, all
+    # Python versions get the same version of a package.
     *("--only-binary", ":all:", "--fork-strategy", "fewest"),
     *("--annotation-style", "line", "--no-header", "--no-config", "--quiet"),
 )
-# Matches the note that a version comes from check.txt, in order to remove it.
+# Matches the note that check.txt determines a version, so that the note can be removed.
 _CONSTRAINT_ANNOTATION = re.compile(r"(?:, |\n {4}# via )-c [\w./]+(?=\n|$)")
-# Settings of pip, and the environment variable that passes each to uv.
+# Settings of pip, and the environment variable that passes each of them to uv.
 _VARIABLE_BY_SETTING = {"index-url": "UV_DEFAULT_INDEX", "cert": "SSL_CERT_FILE"}
 
 

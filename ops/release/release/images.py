@@ -13,7 +13,7 @@ from pathlib import Path
 from release.pins import ROOT
 
 FILES = ("Dockerfile", "compose.yaml")
-# Images named qos-oracle are built from this checkout, so they are excluded.
+# Images named qos-oracle are built from this checkout, so this pattern excludes them.
 _IMAGE = re.compile(r"^(?P<before>FROM +|\s+image: +)(?P<image>(?!qos-oracle)\S+)", re.MULTILINE)
 _DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 

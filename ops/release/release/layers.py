@@ -39,8 +39,9 @@ from oracle.cli.main import main
 main()
 """
 _ANVIL = "node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil"
-# Starts a program as a container runtime would: with a read-only root file system, a volume for
-# data, and a user without privileges. Arguments: the root, the volume's folder, the command.
+# This script starts a program as a container runtime would, with a read-only root file system, a
+# volume for data, and a user without privileges. Its arguments are the root, the volume's folder
+# and the command.
 _START = f"""\
 set -e
 root=$1 volume=$2
@@ -109,8 +110,8 @@ def build_application_layer(checkout: Path, folder: Path, epoch: int) -> Path:
     ):
         command = (*pip, "--target", str(libraries), *options)
         subprocess.run(command, check=True)  # noqa: S603 - our own command
-    # Remove the scripts, which start with the path of this interpreter, and pip's files, which
-    # name the folder that the wheels were installed from.
+    # Remove the scripts, which start with the path of this interpreter. Also remove files of pip
+    # that name the folder from which the wheels were installed.
     shutil.rmtree(libraries / "bin")
     for record in (*libraries.glob("*.dist-info/direct_url.json"), *libraries.glob("*/RECORD")):
         record.unlink()
@@ -191,8 +192,8 @@ def check_programs_start(layers: Sequence[Path], folder: Path) -> None:
 @contextmanager
 def _run_devnet(root: Path, volume: Path) -> Iterator[str]:
     """Run the local network, and yield the path of the daemon's configuration in the image."""
-    # Slow blocks, because `run --once` ends at the head: on a slow machine, fast blocks would keep
-    # moving it.
+    # Blocks are slow, because `run --once` ends when it reaches the head. On a slow machine, it
+    # might never catch up with fast blocks.
     options = ("--folder", f"/{HOME}/net", "--port", "0", "--block-seconds", "10")
     command = _build_start_command(root, volume, "qos-oracle", "devnet", *options)
     with subprocess.Popen(command, env=ENVIRONMENT) as process:  # noqa: S603 - our own command

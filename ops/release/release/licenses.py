@@ -37,7 +37,7 @@ Debian's packages with theirs in `/usr/share/doc/*/copyright`; `qos-oracle-devne
 Anvil. All of them are unmodified. Debian publishes the sources of its packages (`apt-get source
 NAME=VERSION`, snapshot.debian.org).
 """
-# Headings by the kind and scope of a component in the SBOM.
+# Headings by kind and scope of a component in the SBOM.
 _TITLES = {
     ("pkg:pypi", "required"): "Python packages",
     ("pkg:npm", "required"): "Web libraries",

@@ -172,7 +172,7 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
         "annotations": {
             "org.opencontainers.image.ref.name": version,
             # Without this annotation, Podman and containerd would name every image after the
-            # release's version, so that each would replace the one loaded before it.
+            # release's version. Each image would then replace the one that was loaded before.
             "io.containerd.image.name": f"docker.io/library/{tag}",
         },
     }
@@ -189,7 +189,7 @@ def write_image(image: Image, layers: Sequence[Path], folder: Path, epoch: int) 
     }
     image_path = folder / f"{image.name}-{version}-{ARCHITECTURE}.oci.tar"
     with tarfile.open(image_path, "w", format=tarfile.GNU_FORMAT) as archive:
-        # When not run as root, skopeo cannot unpack an archive that lacks its folders.
+        # If skopeo does not run as root, it cannot unpack an archive that lacks its folders.
         for folder_name in ("blobs", "blobs/sha256"):
             info = tarfile.TarInfo(folder_name)
             info.type = tarfile.DIRTYPE

@@ -19,7 +19,7 @@ from release.constraints import get_requirements_by_file, parse_package_names, r
 from release.licenses import get_npm_license, read_licenses
 from release.pins import FOLDER, ROOT, Pin, normalize_name, read_pins
 
-# Random, and used only here.
+# This UUID is random. It is used only here.
 _UUID_NAMESPACE = uuid.UUID("6f1b0d5e-9a3c-5d1f-8f0e-3a5c2b7e4d10")
 _NpmPackage = tuple[str, Mapping[str, Any]]
 _NPM_KINDS = {"sha512": "SHA-512"}
@@ -70,7 +70,7 @@ def _build_python_component(pin: Pin) -> dict[str, Any]:
         "name": normalize_name(pin.name),
         "version": pin.version,
         "licenses": [{"expression": read_licenses()["pypi"][normalize_name(pin.name)]}],
-        # A package has a wheel per platform, so hashes belong to files, not to the package.
+        # Hashes belong to files instead of packages, because a package has a wheel per platform.
         "externalReferences": [{"type": "distribution", "url": pin.purl, "hashes": hashes}],
     }
     if pin.marker:
@@ -99,7 +99,7 @@ def _build_npm_component(
         "purl": purl,
         "name": name,
         "version": package["version"],
-        # The libraries of the web pages are part of the product; the other packages only provide a
+        # The libraries of the web pages are part of the product. The other packages only provide a
         # local chain and the compiler.
         "scope": "required" if is_shipped else "optional",
         "licenses": [{"expression": get_npm_license(name, package)}],

@@ -70,7 +70,7 @@ def sign_file(path: Path, key: Path) -> None:
     Raises:
         subprocess.CalledProcessError: ssh-keygen failed; its output is printed.
     """
-    # Remove an existing signature, because ssh-keygen would ask before overwriting it.
+    # Remove an existing signature. Otherwise ssh-keygen would ask before overwriting it.
     path.with_name(f"{path.name}.sig").unlink(missing_ok=True)
     command = ("ssh-keygen", "-Y", "sign", "-f", str(key), "-n", _SIGNATURE_NAMESPACE, str(path))
     subprocess.run(command, check=True)  # noqa: S603 - our own command

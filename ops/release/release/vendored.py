@@ -18,7 +18,7 @@ from release.pins import ROOT
 PACKAGES = ROOT / "ops/pages"
 VENDOR_FOLDER = ROOT / "oracle/daemon/web/pages/static/vendor"
 VENDOR_LIST = VENDOR_FOLDER / "vendor.json"
-# Where each vendored file comes from: the npm package, and the path inside it.
+# Source of each vendored file: the npm package, and the path inside it.
 FILES = {
     "htmx.min.js": ("htmx.org", "dist/htmx.min.js"),
     "htmx.LICENSE": ("htmx.org", "LICENSE"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oracle.queries.api.source import ApiSnapshot
 
 
-# Older changes of reliability are not read, because their effect has worn off.
+# Maximum number of reliability changes that are read. The effect of older changes has worn off.
 _MAX_CHANGES = 100
 
 

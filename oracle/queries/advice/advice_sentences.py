@@ -258,7 +258,7 @@ def summarize_todays_losses(money: NodeMoney, token: Token) -> str | None:
     """Return one sentence on the fees lost since 00:00 UTC, or None without a task of today."""
     if not money.tasks_today:
         return None
-    # If all counted tasks ended today, even earlier tasks of today may have stopped counting.
+    # If all counted tasks ended today, tasks from earlier today may have stopped counting.
     at_least = "at least " if money.tasks_today == money.tasks else ""
     is_or_are = "is" if money.tasks_today == 1 else "are"
     return (

@@ -5,9 +5,9 @@ from pydantic import Field
 from oracle.queries.answers import ApiModel, FixedPoint
 from oracle.queries.api.gpu_table import Gpu, GpuTable
 
-# Two GPUs are compared only if they took part in at least this many of the same groups.
+# Minimum number of groups in which two GPUs must both have taken part to be compared.
 MIN_SHARED_GROUPS = 30
-# The answer lists at most this many GPUs, those that the most members have.
+# Maximum number of GPUs in the answer. It lists the GPUs that the most members have.
 MAX_GPUS = 50
 
 

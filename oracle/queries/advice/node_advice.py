@@ -104,8 +104,8 @@ def _build_what_if(snapshot: ApiSnapshot, record: AdviceRecord, money: NodeMoney
 
     def find_rank(qos: int) -> int | None:
         rank = ranking.find_rank_by_qos(node.address, qos)
-        # If the new QoS is lower, the node's own entry stands before the new place in the ranking
-        # and must not be counted.
+        # If the new QoS is lower, the ranking lists the node's own entry before its new place.
+        # This entry must not be counted.
         is_lower = own_qos is not None and own_qos > qos
         return None if rank is None else rank - is_lower
 

@@ -18,7 +18,7 @@ from oracle.queries.advice.what_if import compute_last_place_score
 from oracle.queries.answers import ApiModel, Integer
 
 _DAY_SECONDS = 86_400
-# Fees per day are not extrapolated from less than this.
+# Minimum time from which fees per day are extrapolated.
 _MIN_SECONDS = 3_600
 _ASSUMPTION = (
     "The fee of each task as the rules share it; a lower place is compared with the next better "

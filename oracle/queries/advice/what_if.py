@@ -29,10 +29,10 @@ from oracle.queries.advice.advice_record import AdviceRecord, ScoredTask
 from oracle.queries.advice.gpu_speeds import GpuSpeed
 from oracle.queries.answers import ApiModel, FixedPoint, Integer
 
-# "20 % faster" means 20 % less time per answer.
+# A node that is "20 % faster" takes 20 % less time per answer.
 _FASTER_RATIO = 4 * UNIT // 5
 _DAY_SECONDS = 86_400
-# Forecasts use reliability's (H) mean over a day, because H itself changes within minutes.
+# Forecasts use the mean of reliability (H) over a day, because H itself changes within minutes.
 MEAN_SECONDS = 86_400
 _ASSUMPTION = (
     "Its last groups, ranked again by the rules in force; the other nodes and its number of tasks "
@@ -306,8 +306,8 @@ def compute_mean_reliability(record: AdviceRecord, omitted_index: int | None = N
         start = max(time, window_start)
         if next_time > start:
             lost_reliability = UNIT - heal_reliability(base, time, start, record.rules)
-            # The gap between H and 1 decays as gap * exp(-s/tau); this is its integral up to
-            # `next_time`.
+            # The gap between H and 1 decays as gap * exp(-s/tau). This expression is its integral
+            # up to `next_time`.
             missing_reliability += (
                 lost_reliability
                 * tau_seconds
@@ -382,7 +382,8 @@ def rank_with_changed_times(
             member.task,
             member.node if member.score is not None else None,
             elapsed_by_task.get(member.task, member.elapsed),
-            # No limit on credible times, because every member with a score has already passed it.
+            # There is no limit on credible times, because every member with a score has already
+            # passed it.
             None,
         )
         for member in group.members

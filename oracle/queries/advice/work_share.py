@@ -156,7 +156,7 @@ def iter_draw_chances(
         counted_models = weighting.select_counted_models(models)
         return compute_locality_boost(replace(node, in_use=in_use), counted_models, weighting)
 
-    # Draws of the same block share the QoS and the models in use, so this cache rarely misses.
+    # Draws of the same block have the same QoS and models in use, so most calls hit this cache.
     @lru_cache(maxsize=16)
     def compute_draw_weight(models: tuple[str, ...], in_use: tuple[str, ...], qos: int) -> int:
         return compute_weight(compute_model_boost(models, in_use), stake_score, qos, weighting)
@@ -175,7 +175,7 @@ def iter_draw_chances(
 def _compute_chance(draw: StoredDraw, weight: int) -> int:
     """Return a candidate's chance in a draw by its weight, in units of 10^-18."""
     if draw.total_weight == draw.candidate_count:
-        # If all weights were 0, every candidate counted as 1.
+        # If all weights were 0, every candidate had the weight 1.
         return UNIT // draw.candidate_count
     return min(UNIT, weight * UNIT // draw.total_weight)
 
@@ -193,12 +193,12 @@ class _PastNode:
             for change in record.history.membership_changes
             if change.transition in _REASON_AFTER
         ]
-        # Block ranges in which the node was reserved for a task, and time ranges in which it ran
-        # one.
+        # Block ranges in which the node was reserved for a task, and time ranges in which it ran a
+        # task.
         self._reserved_spans: list[tuple[int, int]] = []
         self._busy_spans: list[tuple[int, int]] = []
         self._start_by_group: dict[GroupKey | None, int] = {}
-        # The models of the tasks that the node has started; the newest ones are in GPU memory.
+        # Models of the tasks that the node has started. The newest of them are in GPU memory.
         self._start_times: list[int] = []
         self._models_after_starts: list[tuple[str, ...]] = [()]
         self._result_by_requirement: dict[
@@ -260,8 +260,8 @@ class _PastNode:
     def _load_node_draws(self, snapshot: ApiSnapshot) -> None:
         """Load the ranges in which the node was reserved or busy according to its own draws."""
         address = self._node.address
-        # Load one more draw, because an earlier task may still have been running during the recent
-        # draws.
+        # Load one draw more than the node's recent ones, because the task of an earlier draw may
+        # still have been running during them.
         draw_limit = 1 + sum(row.draw.node == address for row in self._draws)
         draws = snapshot.uow.draws.list_for_node(address, draw_limit)
         tasks = snapshot.uow.tasks.get_many({draw.task for draw in draws})

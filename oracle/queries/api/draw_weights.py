@@ -19,7 +19,7 @@ from oracle.systems.crynux.crynux_policy import (
 )
 from oracle.systems.registry import get_systems
 
-# The maximum number of stake scores that are kept in memory.
+# Maximum number of stake scores that are kept in memory.
 _MAX_CACHED_SCORES = 1 << 17
 
 
@@ -81,7 +81,7 @@ class DrawWeightTable:
 
     def __init__(self, weighting: Weighting) -> None:
         self._weighting = weighting
-        # (Stake, QoS) of each member; the QoS is None if the member is not available.
+        # (Stake, QoS) of each member. The QoS is None if the member is not available.
         self._members: dict[Address, tuple[int, int | None]] = {}
         self._weight_by_available_member: dict[Address, int] = {}
         self._count_by_stake: Counter[int] = Counter()

@@ -13,7 +13,7 @@ from oracle.domain.state import Membership, Node
 from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 
-# GPUs are compared over this many of the newest groups.
+# Number of the newest groups over which GPUs are compared.
 MAX_GROUPS = 1_000
 
 

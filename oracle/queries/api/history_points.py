@@ -35,10 +35,10 @@ from oracle.domain.state import Node
 from oracle.store.activity_repository import NodeTrendPoint
 from oracle.store.database import UnitOfWork
 
-# Where H recovers without events, this many points are added, so that the curve is smooth.
+# Number of points that are added where H recovers without events, so that the curve is smooth.
 _HEALING_POINTS = 24
 _MIN_RISE = UNIT // 100
-# A bucket keeps its first and last point, and those with the lowest and highest QoS and H.
+# Each bucket keeps its first and last point, and the points with the lowest and highest QoS and H.
 _POINTS_PER_BUCKET = 6
 
 
@@ -246,7 +246,7 @@ def _sample_recovery_points(
             yield point_at(time)
 
 
-# A trend has at most this many values, one per block that changed the node.
+# Maximum number of values in a trend. Each belongs to a block that changed the node.
 MAX_TREND_POINTS = 30
 _MAX_CACHED = 20_000
 

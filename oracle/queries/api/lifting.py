@@ -25,7 +25,7 @@ from oracle.queries.api.node_order import NodeRanking, SortKey
 
 T = TypeVar("T")
 
-# The simulation gives up after this many consecutive events.
+# Number of consecutive events after which the simulation gives up.
 MAX_STEPS = 200
 
 

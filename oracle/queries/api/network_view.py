@@ -123,7 +123,7 @@ def build_network_overview(snapshot: ApiSnapshot, span: str = "24h") -> NetworkA
 
 def _compute_score_histogram(ranking: NodeRanking) -> list[int]:
     """Count the members in bins of equal QoS width; the last bin includes 1."""
-    # For each bin, how many members have at least its lower bound as QoS.
+    # For each bin, count the members whose QoS is at least its lower bound.
     counts = [
         ranking.count_members_with_qos(UNIT * number // _HISTOGRAM_BINS)
         for number in range(_HISTOGRAM_BINS)

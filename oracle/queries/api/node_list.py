@@ -28,7 +28,8 @@ from oracle.queries.population import (
 
 MAX_ROWS = 200
 _MAX_CANDIDATES = 10
-# Sorting one candidate costs about as much as skipping this many nodes of the complete order.
+# Number of nodes of the complete order that can be skipped at about the cost of sorting one
+# candidate.
 _MIN_NODES_PER_CANDIDATE = 16
 
 

@@ -43,7 +43,7 @@ from oracle.store.database import UnitOfWork
 from oracle.store.state.cursor_repository import Cursor
 from oracle.systems.crynux.crynux_policy import Weighting
 
-# `-` means ascending; nodes without a QoS come last in both directions.
+# `-` means ascending. In both directions, nodes without a QoS come last.
 NodeSort = Literal[
     "qos", "-qos", "long_term", "-long_term", "reliability", "-reliability",
     "scored", "-scored", "changed_at", "-changed_at", "address",
@@ -58,7 +58,7 @@ class SortKey(NamedTuple):
     address: Address
 
 
-# In these orders, recovering nodes move without any event.
+# Orders in which recovering nodes move even without any event.
 _TIMED_SORTS = frozenset[NodeSort]({"qos", "-qos", "reliability", "-reliability"})
 
 
@@ -80,7 +80,7 @@ class _Order(NamedTuple):
             key = recovering_keys[recovering_index]
             return recovering_index + bisect_left(settled_keys, key)
 
-        # The number of recovering keys that precede the index.
+        # Number of recovering keys that come before the index.
         preceding_count = bisect_left(range(len(recovering_keys)), index, key=get_index)
         if preceding_count < len(recovering_keys) and get_index(preceding_count) == index:
             return recovering_keys[preceding_count]
@@ -104,8 +104,8 @@ class _StaleOrder(NamedTuple):
     earlier_nodes: Mapping[Address, Node | None]
 
 
-# An order is rebuilt from scratch if at least 1/8 of the nodes, and at least a thousand, may have
-# moved since it was last requested.
+# An order is rebuilt from scratch if many nodes may have moved since it was last requested. This
+# is at least 1/8 of the nodes, and at least a thousand.
 _MAX_STALE_SHARE, _MIN_STALE_NODES = 8, 1000
 
 
@@ -124,15 +124,15 @@ class NodeRanking:
         self._shares: Mapping[Address, int] | None = None
         self._draw_weights: DrawWeights | None = None
         self._weight_table: DrawWeightTable | None = None
-        # Nodes whose row in `_weight_table` is outdated.
+        # Addresses of the nodes whose row in `_weight_table` is outdated.
         self._unweighted_addresses: Collection[Address] = ()
         self._lock = threading.Lock()
-        # All other nodes have reliability 1.
+        # Every other node has reliability 1.
         self._recovering = RecoveringNodes(rules, cursor.time)
         self._qos_of_recovering: Mapping[Address, int | None] | None = None
         self.counts: Counter[NodeState] = Counter()
         self.state_by_address: dict[Address, NodeState] = {}
-        # Later rankings share these sets, so they are never changed in place.
+        # These sets are never changed in place, because later rankings use them, too.
         self._addresses_by_gpu: Mapping[str, frozenset[Address]] = {}
         self.members_by_gpu: Counter[Gpu] = count_members_by_gpu(nodes.values())
         if nodes:
@@ -174,7 +174,7 @@ class NodeRanking:
             )
         )
         with self._lock:
-            # Only one ranking may update the table, so it is handed over.
+            # Hand the table over, because only one ranking may update it.
             successor._weight_table, self._weight_table = self._weight_table, None
         if successor._weight_table is not None:
             successor._unweighted_addresses = changed.union(
@@ -469,11 +469,11 @@ class NodeRankingCache:
         self._rules = rules
         self._lock = threading.Lock()
         self._ranking: NodeRanking | None = None
-        # How often the index had been rewritten when the ranking was computed.
+        # Number of times that the index had been rewritten when the ranking was computed.
         self._rewrite_count = 0
         self._trends = TrendCache(rules)
-        # Incremented when all nodes are read again, because trends from before belong to another
-        # fold.
+        # The generation is incremented when all nodes are read again, because older trends belong
+        # to another fold.
         self._generation = 0
 
     def load_trends(
@@ -507,7 +507,8 @@ class NodeRankingCache:
         changed = {
             node.address: node for node in uow.nodes.iterate_changed_since(ranking.cursor.number)
         }
-        # Copied, because another thread may still be reading the old ranking's mapping.
+        # The mapping is copied, because another thread may still be reading that of the old
+        # ranking.
         return ranking.with_changed_nodes(cursor, {**ranking.nodes, **changed}, changed)
 
 
@@ -515,6 +516,6 @@ def _has_only_grown(uow: UnitOfWork, earlier: Cursor, cursor: Cursor) -> bool:
     """Return whether the index has only grown since an earlier cursor, without a rewind."""
     if cursor.number < earlier.number:
         return False
-    # Headers of old blocks are deleted; a header that is still stored must match.
+    # Headers of old blocks are deleted. If this header is still stored, it must match.
     block = uow.blocks.find_canonical(earlier.number)
     return block is None or block.hash == earlier.hash

@@ -30,8 +30,8 @@ class RecentDrawCache:
         self._epoch: int | None = None
         self._rewrite_count = 0
         self._recent_draws: list[RecentDraw] = []
-        # Each task's requirement, group and fee, by task and seed block hash. The task was created
-        # before that block, so the same hash implies the same task.
+        # Requirement, group and fee of each task, by task and seed block hash. The task was
+        # created before that block, so the same hash implies the same task.
         self._drawn_tasks: dict[
             tuple[TaskKey, Hash], tuple[Requirement, GroupKey | None, int]
         ] = {}

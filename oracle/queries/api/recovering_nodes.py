@@ -47,7 +47,7 @@ class RecoveringNodes:
         self._rules = rules
         self._time = time
         self._row_by_address = {} if row_by_address is None else row_by_address
-        # Computed once per block: many nodes last changed in the same one.
+        # The decay is computed once per block, because many nodes last changed in the same block.
         decay_by_since = {
             since: compute_decay(time - since, rules.tau_seconds)
             for since in {row.since for row in self._row_by_address.values()}
@@ -56,7 +56,7 @@ class RecoveringNodes:
             address: move_towards_one(base, decay_by_since[since])
             for address, (base, since, _, _, _, _) in self._row_by_address.items()
         }
-        # Reliabilities at which the state of a node changes.
+        # Reliabilities at which a node's state changes.
         self._bounds = sorted({rules.exclude_enter, rules.exclude_exit, RECOVERING_BELOW})
 
     def add_node(self, node: Node) -> int:

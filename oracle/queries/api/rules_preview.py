@@ -25,9 +25,9 @@ from oracle.store.state.cursor_repository import Cursor
 from oracle.store.state.rule_set_repository import identify_rules
 from oracle.systems.crynux.crynux_policy import Weighting
 
-# Holds the previews and their worker's files, inside the folder of announced rules.
+# Subfolder of the folder of announced rules, with the previews and the files of their worker.
 PREVIEW_FOLDER = "previews"
-# Only this many of the newest announcements get a preview.
+# Number of the newest announcements that get a preview.
 _MAX_ANNOUNCED = 4
 
 

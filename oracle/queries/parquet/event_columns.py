@@ -38,7 +38,7 @@ _HEX_DIGITS_BY_COLUMN = {
 }
 
 
-# The columns of each event type; those of its required fields come first.
+# Columns of each event type. The columns of its required fields come first.
 _COLUMNS_BY_TYPE = {
     name: tuple(COLUMN_BY_FIELD.get(field, field) for field in get_field_kinds(event_type))
     for name, event_type in TYPE_BY_NAME.items()
@@ -53,7 +53,7 @@ def build_event_batch(events: Sequence[DomainEvent]) -> pa.RecordBatch:
     values_by_column: dict[str, list[Any]] = {
         name: [None] * len(events) for name in _FIELD_COLUMNS
     }
-    # Filled event by event, because each event type uses only a few columns.
+    # The columns are filled event by event, because each event type uses only a few of them.
     for row, event in enumerate(events):
         for column in _COLUMNS_BY_TYPE[NAME_BY_TYPE[type(event)]]:
             value = getattr(event, _FIELD_BY_COLUMN.get(column, column))

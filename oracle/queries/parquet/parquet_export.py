@@ -26,7 +26,7 @@ from oracle.store.bulk import Row
 from oracle.store.database import Store, UnitOfWork
 from oracle.store.encoding import format_version
 
-# Called with the last block written and the last block to write.
+# A function that is called with the last block written and the last block to write.
 ProgressCallback = Callable[[int, int], None]
 
 

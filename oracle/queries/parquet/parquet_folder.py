@@ -21,7 +21,8 @@ from oracle.queries.parquet.parquet_tables import SCHEMAS, ExportTable
 
 MANIFEST = "export.json"
 FORMAT = 1
-# A reader reads or skips a row group as a whole, and a writer holds it in memory.
+# Number of rows per row group. A reader reads or skips a row group as a whole, and a writer holds
+# it in memory.
 ROWS_PER_GROUP = 65_536
 _BLOCK_DIGITS = 12
 _SUFFIX = ".parquet"
@@ -177,8 +178,8 @@ class ParquetFolder:
         return self.path / table / f"from_block={partition_start:0{_BLOCK_DIGITS}}" / file_name
 
 
-# Hashes are all different, so a dictionary of them is useless. With a small limit, the writer
-# notices that early.
+# Hashes are all different, so a dictionary of them is useless. The small limit makes the writer
+# notice this early.
 _WRITER_OPTIONS = {
     "compression": "zstd",
     "compression_level": 3,

@@ -28,7 +28,7 @@ _INTEGER = pa.int64()
 _TEXT = pa.string()
 _BOOLEAN = pa.bool_()
 _TEXTS = pa.list_(pa.string())
-# Amounts may be as large as 2^256, so they are decimal text, as in JSON lines.
+# Amounts may have up to 256 bits. They are therefore decimal texts, as in JSON lines.
 _WEI = pa.string()
 
 
@@ -41,9 +41,9 @@ def _build_schema(*columns: tuple[str, pa.DataType], nullable_names: str = "") -
 _POSITION_COLUMNS = (("block", _INTEGER), ("tx", _INTEGER), ("log", _INTEGER), ("sub", _INTEGER))
 _TIMED_COLUMNS = (*_POSITION_COLUMNS, ("time", _INTEGER))
 
-# This column is not named like its field, because GROUP is a reserved word in SQL.
+# Columns whose name differs from that of their field, because GROUP is a reserved word in SQL.
 COLUMN_BY_FIELD: Mapping[str, str] = MappingProxyType({"group": "task_group"})
-# The columns of `events` in their published order; columns for newer fields come after them.
+# Columns of `events` in their published order. The columns of newer fields come after them.
 _PUBLISHED_FIELDS = (
     *("node", "creator", "task", "group", "tasks", "stake", "fee", "gpu_name", "gpu_vram"),
     *("required_gpu", "required_gpu_vram", "min_vram", "model", "models", "version", "timeout"),

@@ -20,9 +20,10 @@ from oracle.errors import InputError
 from oracle.indexer.stored_events import iterate_stored_events
 from oracle.store.database import UnitOfWork
 
-# How many seconds the relay may lag behind the chain, or the chain behind the relay.
+# Maximum number of seconds by which the relay may lag behind the chain, or the chain behind the
+# relay.
 MAX_LAG_SECONDS = 3600
-# The tolerated difference, in seconds, between the relay's clock and block times.
+# Tolerated difference between the relay's clock and block times, in seconds.
 _CLOCK_TOLERANCE_SECONDS = 60
 _STAKED, _KICKED = "NodeStaking", "NodeKickedOut"
 _RUNNER_KINDS = frozenset(
@@ -137,7 +138,7 @@ def _compare_row_with_chain(
         results.unjudged += 1
         return
     min_time = row.seen_from - _CLOCK_TOLERANCE_SECONDS - (0 if is_kick else max_lag_seconds)
-    # A row that already existed when the observation began may have any earlier time.
+    # If a row already existed when the observation began, it may have any earlier time.
     min_time = min_time if row.seen_from < row.seen_to else 0
     node = Address(row.node.lower())
     stakes = _collect_stakes(chain.changes.get(node, ()), min_time, max_time)

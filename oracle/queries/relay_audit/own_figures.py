@@ -38,7 +38,7 @@ from oracle.domain.scoring.node_scores import (
 from oracle.domain.state import Membership, Node
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# Only the order of rows matters here, so all get the same block number.
+# All rows get the same block number, because only their order matters here.
 _BLOCK = 1
 
 
@@ -189,8 +189,8 @@ def _decode_rows(rows: Sequence[FeedRow]) -> tuple[list[DomainEvent], set[int]]:
     """Decode feed rows to events, and collect the ids of the rows that fit two groups."""
     score_by_task = collect_submitted_results(rows)
     starts = collect_start_row_ids(rows)
-    # Decoding all rows as one span gives the same result as several spans, because the decoder
-    # always looks at the rows around a row.
+    # All rows are decoded as one span. The result is the same as with several spans, because the
+    # decoder always looks at the rows around a row.
     span = FeedSpan(rows, rows, score_by_task, starts)
     events = RelayReader().decode_span(span) if rows else []
     readable_rows = [row for row in rows if find_unreadable_reason(row) is None]

@@ -55,8 +55,8 @@ def find_kickout_divergence(node: DerivedNode) -> Divergence | None:
 
 def _find_unjustified_kickouts(node: DerivedNode) -> Iterator[Divergence]:
     for row in node.kicked_at:
-        # A group's scores have the position of the group's first row, which may come after the
-        # kickout.
+        # A group's scores have the position of the group's first row. Even this row may come after
+        # the kickout.
         scores = [entry.score for entry in node.scores if entry.at.log <= row + MAX_ID_GAP]
         pool = scores[-RELAY.pool_size :]
         if len(pool) < RELAY.pool_size or not is_below_kickout_threshold(sum(pool), RELAY):
@@ -213,7 +213,7 @@ def _replay_reliability(changes: Sequence[ReliabilityChange], time: int) -> int:
         base = heal_reliability(base, since, change.time, RELAY)
         since = change.time
         if change.task is not None:
-            # The relay lowers H at every timeout, even one that is void here.
+            # The relay lowers H at every timeout, even at one that is void under our rules.
             is_void = change.cause is ReliabilityCause.TIMEOUT_VOID
             cause = ReliabilityCause.TIMED_OUT if is_void else change.cause
             base = change_reliability(cause, base, RELAY)

@@ -34,11 +34,11 @@ from oracle.queries.relay_audit.relay_watch import (
 )
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# A timeout may have happened up to one poll before its row was seen, and the relay counts
+# A timeout may have happened up to one poll before its row was seen. In addition, the relay counts
 # fractions of a second.
 _MAX_OBSERVATION_DELAY_SECONDS = 4.0
 _HEALTH_SLACK = 0.002
-# If H is this close to a threshold, the relay's exclusions are not checked.
+# Distance of H from a threshold within which the relay's exclusions are not checked.
 _THRESHOLD_MARGIN = 0.01
 _EXCLUSION_THRESHOLDS = (0.2, 0.8)
 
@@ -68,7 +68,7 @@ def find_health_divergence(
         return None
     if node.is_member and node_figure.is_excluded != node.is_excluded_at(relay_now):
         state_text = "excluded" if node_figure.is_excluded else "not excluded"
-        # Reliability never changed, so there is no row at which the node diverges.
+        # If the node's reliability never changed, there is no row at which the node diverges.
         last_change_row = node.changes[-1].at.log if node.changes else 0
         return Divergence("exclusion", last_change_row, f"the relay reports it as {state_text}")
     return None
@@ -127,7 +127,7 @@ class NodeAudit:
     zeros: int
     lowest: float
     highest: float
-    # The maximum error of `theirs`.
+    # Maximum error of `theirs`.
     slack: float = 0.0
     parting: Divergence | None = None
     why: str = ""
@@ -226,7 +226,7 @@ def audit_relay(watch: RelayWatch, contradictions: RowContradictions) -> RelayAu
     )
 
 
-# A node's audit, and the node as derived at the poll that decided the verdict.
+# The audit of a node, and the node as derived at the poll that decided the verdict.
 _JudgedNode = tuple[NodeAudit, DerivedNode]
 
 

@@ -15,7 +15,7 @@ from oracle.domain.feed_rows import FeedRow
 from oracle.domain.ids import Address, Hash
 from oracle.systems.crynux.crynux_rule_sets import RELAY
 
-# The tolerance for rounding when two machines do the same computation.
+# Tolerated rounding difference if two machines do the same computation.
 _ROUNDING_TOLERANCE = 1e-9
 
 
@@ -66,7 +66,8 @@ def derive_quality_factors(
 
 _URL_OPTION = "--url"
 _MAX_ANSWER_BYTES = 16 << 20
-# A relay may commit rows out of id order, so this many rows are requested again each time.
+# Number of rows that are requested again each time, because a relay may commit rows out of id
+# order.
 _OVERLAP_ROWS = 500
 
 

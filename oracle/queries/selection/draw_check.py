@@ -28,9 +28,9 @@ from oracle.systems.assignment import TaskDraw
 class DrawVerdict(StrEnum):
     """The result of comparing a task's draw with its start."""
 
-    # The node that was drawn started the task.
+    # The node that was drawn has started the task.
     AGREES = "agrees"
-    # A different node started the task, or none had been drawn.
+    # A different node has started the task, or no node had been drawn.
     DIFFERS = "differs"
     # The task started before `dispatch.start_block`, ended without a start, or is a system task.
     NOT_DISPATCHED = "not_dispatched"

@@ -18,8 +18,8 @@ class DrawOutcome(StrEnum):
     STARTED = "started"
     STARTED_ELSEWHERE = "started_elsewhere"
     TASK_ENDED = "task_ended"
-    # The draw was voided and the task drawn again: the node could no longer run it, or
-    # `dispatch.start_block` changed.
+    # The draw was voided and the task was drawn again. Either the node could no longer run the
+    # task, or `dispatch.start_block` changed.
     UNDONE = "undone"
 
 

@@ -23,7 +23,7 @@ from oracle.store.state.draw_repository import PlannedDownload
 from oracle.systems.policy import Follower
 from oracle.systems.task_queue import is_waiting
 
-# Events per batch; bounds the memory use.
+# Number of events per batch, which limits the memory use.
 _EVENTS_PER_BATCH = 5_000
 
 
@@ -146,7 +146,7 @@ def _fold_snapshot(
     fold = Fold(query.rules)
     for batch in _split_into_batches(event for event in events if event.time <= time):
         fold.fold_events(batch, is_complete=False)
-        # A snapshot is not stored, so the recorded changes are discarded.
+        # The recorded changes are discarded, because a snapshot is not stored.
         fold.drain_changes()
         if query.follower is not None:
             for event in batch:
@@ -155,7 +155,7 @@ def _fold_snapshot(
     tasks = fold.ledger.tasks.values()
     waiting = sorted(filter(is_waiting, tasks), key=_get_age_sort_key)
     groups = _collect_relevant_groups(waiting, query)
-    # Groups with scores are left out, because they accept no more tasks.
+    # Leave out groups with scores, because they accept no more tasks.
     group_tasks = [task for task in tasks if task.group in groups and not task.scored_in]
     return NetworkSnapshot(
         rules=query.rules,

@@ -208,7 +208,7 @@ def list_pending_downloads(snapshot: NetworkSnapshot) -> list[QueueDownload]:
     ]
 
 
-# Why a node with a suitable GPU does not take a queue entry.
+# Reasons for which a node with a suitable GPU does not take a queue entry.
 LESS_VALUABLE = "less_valuable"
 HAD_ONE_OF_ITS_GROUP = "had_one_of_its_group"
 DRAWN_FOR_ANOTHER = "drawn_for_another"
@@ -316,7 +316,8 @@ class _Fit(NamedTuple):
     gpu: str | None = None
 
 
-# Returns whether the freed node is a candidate for an entry, given the nodes already taken.
+# A function that returns whether the freed node is a candidate for an entry, given the nodes
+# already taken.
 _FitCheck = Callable[[QueueItem, frozenset[Address]], _Fit]
 
 
@@ -446,7 +447,7 @@ def _make_pocket_fit_check(
 
 def _make_trio_fit_check(freed_node: Node, network: PolicyInput) -> _FitCheck:
     """Return a function that checks whether all free nodes can run an entry of three tasks."""
-    # Many waiting groups have the same requirements, so the results are cached.
+    # Results are cached, because many waiting groups have the same requirements.
     candidacy_by_query: dict[tuple[Requirement, bool, frozenset[Address]], CandidateGroups] = {}
 
     def check(entry: QueueItem, taken_nodes: frozenset[Address]) -> _Fit:

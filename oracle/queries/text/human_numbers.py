@@ -5,12 +5,12 @@ from oracle.domain.fixed_point import UNIT
 from oracle.queries.text.text_tables import format_utc
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-# Durations up to these are shown in the smaller unit
+# Limits below which a duration is shown in seconds, in minutes, and in hours
 # (docs/how-to/explain-a-score.md#number-formats).
 _MAX_AS_SECONDS = 90
 _MAX_AS_MINUTES = 90 * _MINUTE
 _MAX_AS_HOURS = 36 * _HOUR
-# From this many days on, hours are omitted.
+# Minimum number of days for which hours are omitted.
 _MIN_WHOLE_DAYS = 10
 _NUMBER_WORDS = (
     *("no", "one", "two", "three", "four", "five", "six"),

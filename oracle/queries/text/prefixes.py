@@ -19,9 +19,9 @@ OUTBOX_HINT = "`qos-oracle outbox list` shows them"
 
 T = TypeVar("T", bound=str)
 
-# The maximum number of matches that an error lists.
+# Maximum number of matches that an error lists.
 _MAX_LISTED = 5
-# Up to 18 digits always fit a 64-bit row id.
+# A number with up to 18 digits always fits a 64-bit row id.
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 

@@ -188,7 +188,7 @@ def _format_kickouts(status: OperatorStatus) -> str:
 
 def _format_endpoint(endpoint: EndpointView) -> str:
     head_text = "" if endpoint.head is None else f", at block {endpoint.head}"
-    # An idle endpoint is rarely queried, so whether it lags right now is unknown.
+    # An idle endpoint is rarely queried. It is therefore unknown whether it lags right now.
     lag_text = (
         f" at the last request, {endpoint.lag_blocks} behind the newest"
         if endpoint.lag_blocks

@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 TABLE_WIDTH = 100
-# Rows that are read one by one or parsed by other programs must not wrap below this width.
+# Minimum width of a table whose rows are read one by one or parsed by other programs. Its rows
+# must not wrap below this width.
 WIDE_TABLE_WIDTH = 160
 _MAX_TEXT_LENGTH = 40
-# `0x` and twelve digits: rarely ambiguous among a million tasks, and commands reject an ambiguous
-# hash.
+# Length of `0x` and twelve digits. A hash of this length is rarely ambiguous among a million
+# tasks, and commands reject an ambiguous hash.
 _SHORT_HASH_LENGTH = 14
-# Users copy these cells, so they never wrap.
+# Cells of these columns never wrap, because users copy them.
 _NO_WRAP_COLUMNS = ("node", "task", "address")
 _GAP = "  "
-# Characters of these East_Asian_Width classes take two terminal columns.
+# Characters of these East_Asian_Width classes take two columns of the terminal.
 _WIDE_CLASSES = ("F", "W")
 
 

@@ -31,25 +31,25 @@ from oracle.rpc.rpc_errors import BLAMELESS, ErrorKind, RpcError
 from oracle.telemetry import rpc_metrics as metrics
 from oracle.telemetry.logger import get_logger
 
-# After a failure, other endpoints are preferred for this many seconds; doubles with each further
+# Seconds after a failure during which other endpoints are preferred. They double with each further
 # failure, up to the maximum.
 _INITIAL_BACKOFF_SECONDS = 1.0
 _MAX_BACKOFF_SECONDS = 60.0
-# An endpoint must be healthy for this long before it is preferred again
+# Seconds for which an endpoint must be healthy before it is preferred again
 # (docs/explanation/endpoints.md#status).
 HEALTHY_SECONDS = 60.0
-# Other endpoints are preferred to a repeatedly slow one for at most this long.
+# Maximum seconds for which other endpoints are preferred to an endpoint that was repeatedly slow.
 _MAX_SLOW_SECONDS = 480.0
-# The interval between recovery checks; doubles after each, up to the maximum.
+# Interval between recovery checks. It doubles after each check, up to the maximum.
 _INITIAL_RECHECK_SECONDS = 10.0
 _MAX_RECHECK_SECONDS = 30.0
-# How long the proof that an endpoint serves the configured chain stays valid, and how often a
-# quarantined endpoint is checked.
+# Seconds for which the proof that an endpoint serves the configured chain is valid, and interval
+# at which a quarantined endpoint is checked.
 PROOF_SECONDS = 3600.0
 QUARANTINE_SECONDS = 300.0
-# How often a quarantined endpoint is checked while no other endpoint is usable.
+# Interval at which a quarantined endpoint is checked while no other endpoint is usable.
 SOLE_ENDPOINT_QUARANTINE_SECONDS = 5.0
-# After this many consecutive refusals, the API key is considered invalid.
+# Number of consecutive refusals after which the API key is considered invalid.
 _MAX_REFUSALS = 3
 
 
@@ -64,28 +64,30 @@ class EndpointStatus:
     backoff_until: float = 0.0
     failures: int = 0
     refusals: int = 0
-    # For display: the last error message, and when the current run of failures began and last
-    # grew.
+    # For display, the last error message and the times at which the current run of failures began
+    # and last grew.
     last_failure: str = ""
     failing_since: float = 0.0
     failed_at: float = 0.0
-    # When the endpoint was last proven to serve the configured chain, and whether it ever was.
+    # Time at which the endpoint was last proven to serve the configured chain. The flag is True if
+    # this ever happened.
     proven_at: float = -math.inf
     was_proven: bool = False
     quarantine_reason: str | None = None
-    # Whether the endpoint is quarantined for serving another chain.
+    # True if the endpoint is quarantined for serving another chain.
     is_on_other_chain: bool = False
-    # The endpoint was proven wrong, so only an operator can end the quarantine.
+    # True if the endpoint was proven wrong, so that only an operator can end the quarantine.
     needs_readmission: bool = False
     release_check_at: float = 0.0
-    # A block that the endpoint must have before its release, in addition to the pool's
-    # checkpoints.
+    # A block that the endpoint must have before its release. The endpoint must also have the
+    # pool's checkpoints.
     release_checkpoint: Checkpoint | None = None
-    # Until when other endpoints are preferred, and when recovery is next checked (None once
-    # recovered).
+    # Time until which other endpoints are preferred, and time of the next recovery check (None
+    # once the endpoint has recovered).
     degraded_until: float = 0.0
     recheck_at: float | None = None
-    # Until when faster endpoints are preferred, and how many times in a row this one was too slow.
+    # Time until which faster endpoints are preferred, and number of consecutive times that this
+    # endpoint was too slow.
     slow_until: float = 0.0
     slow_count: int = 0
     _recheck_count: int = 0
@@ -100,7 +102,7 @@ class EndpointStatus:
         if self.quarantine_reason is not None:
             return f"quarantined: {self.quarantine_reason}"
         if self.failures:
-            # A rate-limited endpoint keeps its place in the order but is shown as failing.
+            # A rate-limited endpoint is shown as failing, but it keeps its place in the order.
             failing_seconds = now - self.failing_since
             idle_seconds = now - self.failed_at
             return (
@@ -210,7 +212,7 @@ class EndpointStatus:
         self.failed_at = now
         self.proven_at = -math.inf
         if error.kind is ErrorKind.THROTTLED:
-            # The rate limiter makes requests wait; after that, the endpoint is used as before.
+            # The rate limiter makes requests wait. After that, the endpoint is used as before.
             return False
         backoff_seconds = min(
             _INITIAL_BACKOFF_SECONDS * 2 ** min(self.failures - 1, 10), _MAX_BACKOFF_SECONDS
@@ -257,13 +259,14 @@ class EndpointStatus:
         self.degraded_until = 0.0
 
 
-# One tick checks an endpoint's progress many times, so it is not requested again within this time.
-# The next tick notices if the endpoint has stopped or another node has taken over its address.
+# Seconds for which an endpoint's progress is not requested again, because a tick checks it many
+# times. The next tick notices if the endpoint has stopped, or if another node has taken over its
+# address.
 _TICK_SECONDS = 1.0
-# An endpoint that is one block behind may be outvoted once. One that is outvoted this many times
-# in a row is wrong.
+# Number of consecutive outvoted simulations from which an endpoint is wrong. An endpoint that is
+# merely one block behind may be outvoted once.
 _MAX_OUTVOTED_SIMULATIONS = 3
-# How long stored facts are valid, in seconds; longer than the hour between two probes.
+# Seconds for which stored facts are valid. This is longer than the hour between two probes.
 _FACT_SECONDS = 2 * HOUR
 
 
@@ -277,31 +280,31 @@ class Endpoint:
         provider: str | None = None,
     ) -> None:
         self.client = client
-        # Endpoints of the same provider count as one witness.
+        # Endpoints of the same provider count as a single witness.
         self.provider = get_provider(client.name) if provider is None else provider
         self.health = EndpointHealth(client.name, clock)
         self.status = EndpointStatus()
-        # The result of the last probe, or None before the first.
+        # Result of the last probe, or None before the first probe.
         self.capabilities: Capabilities | None = None
-        # Limits learned while reading windows.
+        # Limits that were learned while reading windows.
         self.limits = LearnedLimits()
         # The highest block that the endpoint has returned.
         self.highest_block = -1
-        # The endpoint's newest block at the last check of heads; None once blocks have been read
-        # from it.
+        # The endpoint's newest block at the last check of heads. It is None once blocks have been
+        # read from the endpoint.
         self.head: BlockRef | None = None
-        # The block tags, besides `latest`, that the endpoint is assumed to support until a request
-        # shows that it does not.
+        # Block tags, besides `latest`, that the endpoint is assumed to support. A tag is removed
+        # when a request shows that the endpoint does not support it.
         self.tags: tuple[str, ...] = TAGS
         # The highest block that the endpoint has reported as finalized.
         self.finalized: BlockRef | None = None
-        # Whether the endpoint has ever returned all receipts of a block in one response.
+        # True if the endpoint has ever returned all receipts of a block in a single response.
         self.gives_block_receipts = False
-        # The chain id that the endpoint reported; reset when it becomes unreachable.
+        # Chain id that the endpoint reported. It is reset when the endpoint becomes unreachable.
         self.chain_id: int | None = None
-        # How many simulations in a row were contradicted by most other witnesses.
+        # Number of consecutive simulations that most other witnesses contradicted.
         self._outvoted_simulations = 0
-        # The last block that the endpoint was seen to have, and when.
+        # The last block that the endpoint was seen to have, and the time of that observation.
         self._last_reached: tuple[int, float] | None = None
         # The full header of the endpoint's newest block at the last check of heads.
         self._newest_header: FullHeaderResponse | None = None

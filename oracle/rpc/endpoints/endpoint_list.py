@@ -23,12 +23,12 @@ class EndpointList:
             raise NoEndpointError("[chain] endpoints: none is configured; name at least one")
         self._clock = clock
         self._endpoints = tuple(endpoints)
-        # Why each endpoint was proven wrong, by endpoint name.
+        # The reason for which an endpoint was proven wrong, by the endpoint's name.
         self._proven_wrong: dict[str, str] = {}
         seen_names: set[str] = set()
         for position, endpoint in enumerate(endpoints, 1):
-            # URLs that differ only in their keys have the same name, so the position is added to
-            # tell them apart.
+            # URLs that differ only in their keys have the same name. The position is added to
+            # distinguish them.
             is_repeated_name = endpoint.name in seen_names
             name = f"{endpoint.name}#{position}" if is_repeated_name else endpoint.name
             endpoint.rename(name)

@@ -25,8 +25,8 @@ from oracle.telemetry import rpc_metrics as metrics
 
 # Seconds to wait before the second, third and fourth attempt.
 RETRY_PAUSES_SECONDS = (0.05, 0.2, 0.5)
-# Retries by kind of error; only errors that may be temporary are retried. A truncated response
-# gets fewer, because the cause may be its size.
+# Maximum number of retries by kind of error. Only errors that may be temporary are retried. A
+# truncated response gets fewer retries, because its size may be the cause.
 _MAX_RETRIES_BY_KIND = {
     ErrorKind.UNREACHABLE: 3,
     ErrorKind.INVALID: 3,
@@ -34,10 +34,10 @@ _MAX_RETRIES_BY_KIND = {
     ErrorKind.NOT_THERE: 2,
     ErrorKind.CUT: 1,
 }
-# Each failure costs one unit of the budget, and each response restores one. Requests are retried
-# while more than half of it is left.
+# Each failure costs a unit of this budget, and each response restores a unit. Requests are retried
+# while more than half of the budget is left.
 _RETRY_BUDGET = 10
-# A request that took longer than this to fail is not retried.
+# Maximum duration of a failed request that is retried.
 _MAX_RETRY_DURATION_SECONDS = 1.0
 
 
@@ -76,16 +76,16 @@ class RetryBudget:
         return RETRY_PAUSES_SECONDS[retry_count]
 
 
-# The breaker opens after this many consecutive failures, or if the share of failures among the
-# recent requests exceeds the maximum.
+# The breaker opens after this many consecutive failures. It also opens if the share of failures
+# among the recent requests exceeds the maximum.
 _MAX_FAILURES_IN_A_ROW = 5
 _RECENT_REQUESTS = 20
 _MAX_FAILURE_SHARE = 0.3
-# How long an open breaker waits before it permits a trial request; doubles after each failed
-# trial, up to the maximum.
+# Seconds that an open breaker waits before it permits a trial request. They double after each
+# failed trial, up to the maximum.
 INITIAL_BREAKER_WAIT_SECONDS = 10.0
 MAX_BREAKER_WAIT_SECONDS = 300.0
-# If a trial request has had no outcome for this many seconds, another one may be sent.
+# Seconds after which another trial request may be sent if the previous one has had no outcome.
 _TRIAL_SECONDS = 60.0
 
 
@@ -107,7 +107,7 @@ class CircuitBreaker:
     _recent_outcomes: deque[bool] = field(default_factory=lambda: deque(maxlen=_RECENT_REQUESTS))
     _failures_in_a_row: int = 0
     _wait_seconds: float = INITIAL_BREAKER_WAIT_SECONDS
-    # When a trial request may be sent, or None if the breaker is closed.
+    # Time from which a trial request may be sent, or None if the breaker is closed.
     _trial_at: float | None = None
     _trial_until: float = 0.0
     _last_failure_at: float = 0.0
@@ -168,16 +168,16 @@ class CircuitBreaker:
 
 T = TypeVar("T")
 
-# The weight of the newest duration in a method's average latency.
+# Weight of the newest duration in a method's average latency.
 _NEWEST_WEIGHT = 0.3
-# How long a method is skipped once the endpoint has reported it as unsupported.
+# Seconds for which a method is skipped after the endpoint has reported it as unsupported.
 _UNSUPPORTED_SECONDS = 3600.0
-# Errors that open a circuit breaker. After any other error, the range is halved until a request
-# succeeds, and an open breaker must not stop that.
+# Kinds of errors that open a circuit breaker. After an error of another kind, the range is halved
+# until a request succeeds, and an open breaker must not stop that.
 _BREAKING_KINDS = {ErrorKind.UNREACHABLE, ErrorKind.SLOW, ErrorKind.INVALID, ErrorKind.REFUSED}
-# Without another endpoint, the maximum wait until an endpoint's rate limit permits a request.
+# Maximum wait for an endpoint's rate limit to permit a request if there is no other endpoint.
 MAX_WAIT_IN_PLACE_SECONDS = 2.0
-# These errors are retried only if there is no other endpoint.
+# Errors of these kinds are retried only if there is no other endpoint.
 _RETRIED_IF_SOLE = {ErrorKind.THROTTLED, ErrorKind.NOT_THERE}
 
 
@@ -188,18 +188,18 @@ class EndpointHealth:
     name: str
     clock: Callable[[], float]
     rate_limiter: RateLimiter = field(init=False)
-    # Delays the transaction manager's requests after a rate limit or a slow response.
+    # The backoff delays requests of the transaction manager after a rate limit or a slow response.
     backoff: Backoff = field(init=False)
     breaker_by_method: dict[str, CircuitBreaker] = field(default_factory=dict)
-    # The average response time of each method, in seconds.
+    # Average response time of each method, in seconds.
     latency_by_method: dict[str, float] = field(default_factory=dict)
     last_error_by_method: dict[str, str] = field(default_factory=dict)
-    # Until when a method counts as unsupported.
+    # Time until which each method is treated as unsupported.
     unsupported_until: dict[str, float] = field(default_factory=dict)
-    # The budget for retries, and the function that waits before one.
+    # Budget for retries, and function that waits before a retry.
     retry_budget: RetryBudget = field(default_factory=RetryBudget)
     sleep: Callable[[float], None] = time.sleep
-    # Whether this endpoint, if rate-limited, cannot be replaced by another.
+    # True if no other endpoint can replace this endpoint while it is rate-limited.
     is_sole: bool = False
 
     def __post_init__(self) -> None:
@@ -325,7 +325,7 @@ class EndpointHealth:
 
         The result is the maximum over the methods that both endpoints have served.
         """
-        # Copied, because other threads may change the dicts during the iteration.
+        # The dicts are copied, because other threads may change them during the iteration.
         own_latencies = self.latency_by_method.copy()
         other_latencies = other_health.latency_by_method.copy()
         shared_methods = own_latencies.keys() & other_latencies.keys()
@@ -367,15 +367,16 @@ class EndpointHealth:
 
     def _record_failure(self, method: str, error: RpcError, duration_seconds: float) -> None:
         if error.is_for_whole_batch or error.kind is ErrorKind.THROTTLED:
-            # The caller sends a smaller batch, or the rate limiter delays the next request.
+            # Nothing is recorded. The caller sends a smaller batch, or the rate limiter delays the
+            # next request.
             pass
         elif error.kind is ErrorKind.UNSUPPORTED and method not in self.latency_by_method:
-            # Only a method that has never worked: otherwise a parameter must have caused the
-            # error.
+            # Mark only a method that has never worked. If the method worked before, a parameter
+            # must have caused the error.
             self.unsupported_until[method] = self.clock() + _UNSUPPORTED_SECONDS
         elif error.kind is ErrorKind.SLOW and not isinstance(error, RpcTimeoutError):
-            # The endpoint reports that its own time limit was exceeded. This is not a failure: the
-            # caller divides the range until the endpoint can return it.
+            # The endpoint reports that its own time limit was exceeded. This is not a failure,
+            # because the caller divides the range until the endpoint can return it.
             self._get_breaker(method).record_success()
         elif error.kind in _BREAKING_KINDS:
             self._get_breaker(method).record_failure(self.clock())

@@ -11,24 +11,24 @@ from threading import Lock
 from oracle.domain.blocks import BlockRange
 from oracle.rpc.rpc_errors import ErrorKind, RpcError
 
-# How many logs a window should contain: enough for efficient requests and commits, few enough to
-# keep them short.
+# Number of logs that a window should contain. It is large enough for efficient requests and
+# commits, and small enough to keep them short.
 TARGET_LOGS = 6_000
-# The first window is small, because the density of logs is unknown and may be high.
+# Size of the first window. It is small, because the density of logs is unknown and may be high.
 INITIAL_BLOCKS = 100
 MAX_BLOCKS = 100_000
-# The maximum size of a window of which all headers are read in one batch.
+# Maximum size of a window whose headers are all read in a single batch.
 MAX_BLOCKS_WITH_HEADERS = 100
-# The maximum size of a window of history of which all headers are read, in a few batches.
+# Maximum size of a window of history whose headers are all read, in a few batches.
 MAX_LINKED_BLOCKS = 500
-# In a window of history, the headers of about this many blocks without logs are checked.
+# Approximate number of blocks without logs whose headers are checked in a window of history.
 SAMPLED_HEADERS = 16
 _FAST_RESPONSE_SECONDS = 2.0
 _SLOW_RESPONSE_SECONDS = 8.0
-# The weight of the newest window in the average density of logs.
+# Weight of the newest window in the average density of logs.
 _NEWEST_WEIGHT = 0.5
-# The range grows by at least this many blocks. At first it doubles instead, until a refusal or
-# until it reaches _SLOW_START_BLOCKS.
+# Minimum number of blocks by which the range grows. At first, the range doubles instead, until a
+# refusal or until it reaches _SLOW_START_BLOCKS.
 _MIN_STEP, _SLOW_START_BLOCKS = 50, 500
 
 
@@ -108,11 +108,12 @@ def _get_suggested_size(blocks: BlockRange, suggested_range: tuple[int, int] | N
     return last_block - first_block + 1 if is_usable_suggestion else None
 
 
-# How many times a request may be refused with an ambiguous error before it is given up.
+# Number of times that a request may be refused with an ambiguous error before it is given up.
 _MAX_TRIES = 3
-# Older responses are not compared, because a provider may lower its limit.
+# Number of responses that are compared. Older responses are not, because a provider may lower its
+# limit.
 _RECENT_RESPONSES = 32
-# In one of this many windows of history, the logs of some blocks are also requested by hash, as a
+# In one of this many windows of history, the logs of some blocks are requested by hash, too, as a
 # check.
 _SAMPLE_INTERVAL = 8
 
@@ -134,13 +135,14 @@ class LearnedLimits:
     serves_block_receipts: bool | None = None
     max_logs: int | None = None
     omits_logs: bool = False
-    # Whether the stored facts have been loaded, and the facts as they are stored now.
+    # The flag is True once the stored facts have been loaded. `stored_facts` are the facts that
+    # are stored now.
     is_loaded: bool = False
     stored_facts: dict[str, str] = field(default_factory=dict)
     _hash_query_failures: int = 0
     _window_count: int = 0
     _lock: Lock = field(default_factory=Lock, repr=False)
-    # How many logs recent non-empty responses contained.
+    # Number of logs in each recent response that was not empty.
     _recent_log_counts: deque[int] = field(default_factory=lambda: deque(maxlen=_RECENT_RESPONSES))
 
     def record_hash_query_failure(self) -> None:

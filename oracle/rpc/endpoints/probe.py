@@ -22,12 +22,14 @@ T = TypeVar("T")
 TAGS = ("safe", "finalized")
 HOUR = 3600.0
 DAY = 24 * HOUR
-# Facts about the chain, not about an endpoint, are stored under this name.
+# Name under which facts about the chain are stored. These facts do not depend on an endpoint.
 CHAIN_FACTS_KEY = ""
 _BATCH_SIZES = (MAX_BATCH_SIZE, 50, 20)
-# No block has this hash, so an endpoint that serves logs by hash must return an error for it.
+# No block has this hash. An endpoint that serves logs by hash must therefore return an error for
+# it.
 _NONEXISTENT_BLOCK_HASH = "0x" + "1234abcd" * 8
-# These errors leave open whether the endpoint supports the requested feature.
+# After an error of these kinds, it remains unknown whether the endpoint supports the requested
+# feature.
 INCONCLUSIVE_KINDS = {
     ErrorKind.UNREACHABLE,
     ErrorKind.SLOW,
@@ -102,8 +104,8 @@ class Capabilities:
     has_block_receipts: bool = False
     max_batch_size: int = 1
     oldest_log_block: int | None = None
-    # Whether the endpoint's blocks match the checkpoints, or None if there is no checkpoint or all
-    # are above the endpoint's head.
+    # True if the endpoint's blocks match the checkpoints. It is None if there is no checkpoint, or
+    # if all checkpoints are above the endpoint's head.
     shows_checkpoint: bool | None = None
     fault: str | None = None
 

@@ -12,12 +12,12 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from socket import SOCK_STREAM, getaddrinfo, inet_aton
 from urllib.parse import urlsplit
 
-# Domain suffixes of private networks, where each host counts as a provider of its own.
+# Domain suffixes of private networks. Each host in them counts as a separate provider.
 _PRIVATE_SUFFIXES = frozenset({"internal", "lan", "local", "localdomain", "localhost", "arpa"})
 _REGISTERED_LABELS = 2
-# All addresses of this machine are written like this.
+# All addresses of this machine are replaced by this one.
 _LOOPBACK = "127.0.0.1"
-# How many witnesses must agree, if the pool has that many.
+# Number of witnesses that must agree, if the pool has that many.
 _MIN_WITNESSES = 2
 
 
@@ -161,7 +161,7 @@ def _parse_address(
     try:
         url_parts, host, port = urlsplit(url), get_host(url), _get_port(url)
     except ValueError:
-        # Ignored here: the endpoint's client reports the invalid URL.
+        # The invalid URL is ignored here, because the endpoint's client reports it.
         return None
     user_info = url_parts.netloc.rpartition("@")[0]
     if host not in provider_by_host:
@@ -176,7 +176,7 @@ def _canonicalize_host(host: str) -> str:
     address = _parse_ip_address(host)
     if address is None:
         return host
-    # Connecting to the unspecified address reaches this machine.
+    # A connection to the unspecified address reaches this machine.
     return _LOOPBACK if address.is_loopback or address.is_unspecified else str(address)
 
 
@@ -186,7 +186,8 @@ def _parse_ip_address(host: str) -> IPv4Address | IPv6Address | None:
         address = ip_address(host)
     except ValueError:
         try:
-            # Accepts the same spellings as the system's resolver, without a DNS query.
+            # `inet_aton` accepts the same spellings as the system's resolver, and it sends no DNS
+            # query.
             return IPv4Address(inet_aton(host))
         except (OSError, ValueError):
             return None

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from secrets import SystemRandom
 from threading import Lock
 
-# The backoff if the endpoint does not state one; doubles with every further refusal, up to the
+# Seconds to wait if the endpoint states no time. They double with every further refusal, up to the
 # maximum.
 _INITIAL_BACKOFF_SECONDS = 1.0
 _MAX_BACKOFF_SECONDS = 60.0
-# A longer Retry-After is cut to this, because signed statements expire.
+# Maximum wait. A longer Retry-After is cut to it, because signed statements expire.
 _MAX_RETRY_AFTER_SECONDS = 300.0
 _MAX_DOUBLINGS = 10
 
@@ -63,20 +63,20 @@ class Backoff:
         self._refusals = 0
 
 
-# A refusal multiplies the rate by the factor. Each second without a refusal adds this many calls
-# per second.
+# A refusal multiplies the rate by the factor. Each second without a refusal adds the growth, in
+# calls per second.
 _DECREASE_FACTOR = 0.7
 _GROWTH_PER_SECOND = 0.5
 _MIN_RATE = 0.5
-# Above this, the rate counts as unlimited.
+# Rate above which no limit applies.
 _MAX_RATE = 500.0
-# The rate never falls below this share of the recent peak of calls per second. Some endpoints,
-# such as a busy node, refuse at any rate, and slower requests would not help.
+# Minimum of the rate, as a share of the recent peak of calls per second. Some endpoints, such as a
+# busy node, refuse at any rate, and slower requests would not help.
 _MIN_SHARE_OF_PEAK = 0.5
 _PEAK_WINDOW_SECONDS = 60.0
-# The period over which calls are counted to measure their rate.
+# Period over which calls are counted to measure their rate.
 _RATE_WINDOW_SECONDS = 10.0
-# The wait after a refusal that states no time; doubles up to the maximum, with jitter.
+# Seconds to wait after a refusal that states no time. They double up to the maximum, with jitter.
 _INITIAL_WAIT_SECONDS = 0.25
 _MAX_WAIT_SECONDS = 30.0
 
@@ -91,16 +91,17 @@ class RateLimiter:
     _tokens: float = 1.0
     _filled_at: float = 0.0
     _blocked_until: float = -math.inf
-    # When the last refusal came, and the pause in seconds that the endpoint requested (None if it
-    # requested none).
+    # Time of the last refusal, and the pause in seconds that the endpoint requested (None if it
+    # requested no pause).
     _refused_at: float = -math.inf
     requested_seconds: float | None = None
     _refusals: int = 0
     _window_calls: int = 0
     _window_started_at: float = 0.0
     _measured_rate: float = 0.0
-    # The current second and the calls answered in it; the most calls in any second of this and of
-    # the previous minute; the start of this minute.
+    # The current second and the number of calls answered in it. The two peaks are the maximum
+    # calls in any second of this minute and of the previous one. The last value is the start of
+    # this minute.
     _current_second: tuple[float, int] = (-math.inf, 0)
     _peaks: tuple[int, int] = (0, 0)
     _minute_started_at: float = -math.inf
@@ -155,7 +156,7 @@ class RateLimiter:
                     _MAX_WAIT_SECONDS, _INITIAL_WAIT_SECONDS * 2**self._refusals
                 )
                 retry_after = max_wait_seconds * (1 + self.jitter()) / 2
-            # Capped, because 2 to the power of thousands overflows a float.
+            # The number is limited, because 2 to the power of thousands overflows a float.
             self._refusals = min(self._refusals + 1, 10)
             self._blocked_until = max(self._blocked_until, now + retry_after)
             self._tokens = min(self._tokens, 1.0)

@@ -26,7 +26,7 @@ from oracle.store.outbox.records import (
 from oracle.store.outbox.row_mapping import decode_intent_row, encode_request_row
 from oracle.store.tables.outbox_tables import pub_intent
 
-# Column values that are written along with an intent's state.
+# Values of columns that are written together with an intent's state.
 Values = Mapping[str, str | int | None]
 
 _NO_VALUES: Values = {}
@@ -210,8 +210,8 @@ class IntentRepository:
                 read.
         """
         values: Values = {"error_class": PauseKind.OPERATOR.value, "error_text": text}
-        # An intent held with a nonce can no longer be mined: a foreign transaction used the nonce,
-        # or the call was already mined without effect.
+        # A held intent with a nonce can no longer be mined. Either a foreign transaction used the
+        # nonce, or the call was already mined without effect.
         is_over = intent.state is IntentState.HELD
         cancellable_intent = intent if is_over else _require_no_nonce(intent)
         self.change_state(cancellable_intent, IntentState.CANCELLED, stamp, values)
@@ -308,7 +308,7 @@ class IntentRepository:
         )
         counts: dict[str, int] = {}
         for error_class, count in rows:
-            # The name of the contract's error, without its arguments.
+            # The reason is the name of the contract's error, without its arguments.
             reason = (error_class or "unknown").split("(", maxsplit=1)[0]
             counts[reason] = counts.get(reason, 0) + count
         return counts
@@ -348,8 +348,8 @@ class IntentRepository:
 
 
 _ALL_INTENTS = select(pub_intent)
-# Built once, because every tick runs these statements many times, and building one takes longer
-# than running it.
+# These statements are built once, because every tick runs them many times, and building a
+# statement takes longer than running it.
 _INTENT_BY_ID = _ALL_INTENTS.where(pub_intent.c.id == bindparam("intent_id"))
 _INTENTS_IN_STATES = _ALL_INTENTS.where(
     pub_intent.c.chain_id == bindparam("chain"),

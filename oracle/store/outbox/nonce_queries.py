@@ -18,7 +18,7 @@ from oracle.store.outbox.row_mapping import decode_attempt_row, decode_slot_row
 from oracle.store.tables.outbox_tables import pub_attempt, pub_intent, pub_nonce
 
 _UNFINISHED_STATES = (NonceState.OPEN, NonceState.LIVE, NonceState.MINED)
-# Later than any clock, in Unix seconds.
+# A time in Unix seconds that is later than any clock.
 _MAX_TIME = 2**62
 _HASH_BYTES = 32
 _OPEN_STATES = (NonceState.OPEN.value, NonceState.LIVE.value)
@@ -104,8 +104,8 @@ class NonceQueries:
         attempt_query = select(pub_attempt.c.tx_hash, pub_attempt.c.intent_id).where(
             pub_attempt.c.tx_hash.between(lowest_hash, highest_hash)
         )
-        # Transactions of a lost database have no attempts. Only the text that
-        # `record_rebuilt_nonce` writes contains their hashes.
+        # The transactions of a lost database have no attempts. Their hashes are only in the text
+        # that `record_rebuilt_nonce` writes.
         rebuilt = select(pub_intent.c.error_text, pub_intent.c.id).where(
             pub_intent.c.kind == REBUILT, pub_intent.c.error_text.startswith(f"0x{digits}")
         )
@@ -223,8 +223,8 @@ class NonceQueries:
         return cost_by_nonce.values()
 
 
-# One row per intent and attempt of each slot without a receipt. Python adds up the amounts,
-# because the database stores them as bytes.
+# One row per intent and attempt of each slot without a receipt. The amounts are added up in
+# Python, because the database stores them as bytes.
 _IS_OPEN = pub_nonce.c.gas_used.is_(None)
 _COSTS = select(
     pub_nonce.c.nonce,
@@ -260,7 +260,7 @@ def build_account_condition(account: Account) -> ColumnElement[bool]:
     return and_(pub_nonce.c.chain_id == account.chain_id, pub_nonce.c.sender == account.address)
 
 
-# Built once, because every tick runs it.
+# This statement is built once, because every tick runs it.
 _ATTEMPTS_BETWEEN = (
     select(pub_attempt)
     .where(
@@ -289,7 +289,7 @@ class AttemptQueries(NonceQueries):
         nonces = [slot.nonce for slot in slots]
         account_parameters = {"chain": account.chain_id, "account": account.address}
         nonce_bounds = {"lowest": min(nonces), "highest": max(nonces)}
-        # The nonces are nearly contiguous, so read a range and skip the other nonces in it.
+        # The nonces are nearly contiguous. Read a range, and skip the other nonces in it.
         attempts_by_nonce: dict[int, list[Attempt]] = {nonce: [] for nonce in nonces}
         for row in self._connection.execute(
             _ATTEMPTS_BETWEEN, {**account_parameters, **nonce_bounds}

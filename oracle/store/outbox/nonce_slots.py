@@ -42,7 +42,7 @@ _NO_RECEIPT: dict[str, None] = dict.fromkeys(
         "mined_at",
     )
 )
-# Intents in these states compete with the mined intent for a nonce.
+# An intent in one of these states competes with the mined intent for a nonce.
 _RIVAL_STATES = frozenset({IntentState.ASSIGNED, IntentState.LIVE, IntentState.MINED})
 
 
@@ -160,7 +160,7 @@ class NonceSlotRepository(AttemptQueries):
             {"first_sent_at": stamp.at, "first_sent_block": block} if is_first_send else {}
         )
         if error is None and attempt.last_error_class == PauseKind.FUNDS.value:
-            # Until now, no mempool had accepted the bytes, so their age is counted from this
+            # No mempool had accepted the bytes before. Their age is therefore counted from this
             # block.
             first_values = {"first_sent_block": block}
         self._connection.execute(
@@ -211,7 +211,8 @@ class NonceSlotRepository(AttemptQueries):
             mined_at=stamp.at,
         )
         mined_intent = self._require_intent(attempt.intent_id)
-        # If an operator replaced a call with a no-op, the call must not be retried.
+        # If an operator replaced a call with a no-op, the call must not be retried, so it is
+        # cancelled.
         is_noop = mined_intent.request.kind == NOOP
         rival_state = IntentState.CANCELLED if is_noop else IntentState.SUPERSEDED
         # End the other intents first, because the index `one_exclusive_call` permits only one
@@ -291,7 +292,8 @@ class NonceSlotRepository(AttemptQueries):
         }
         self._intents.change_state(intent, IntentState.FINAL, stamp, values)
         for rival in self._intents.list_for_nonce(account, nonce):
-            # Held intents count too: an intent is held if a foreign transaction used its nonce.
+            # Held intents count, too, because an intent is held if a foreign transaction used its
+            # nonce.
             if rival.id != intent.id and rival.state in _RIVAL_STATES | {IntentState.HELD}:
                 rival_values = {"superseded_by": intent.id}
                 self._intents.change_state(rival, IntentState.SUPERSEDED, stamp, rival_values)

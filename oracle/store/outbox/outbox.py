@@ -34,7 +34,7 @@ from oracle.store.outbox.records import (
 from oracle.store.tables.outbox_tables import pub_account, pub_attempt, pub_intent, pub_nonce
 from oracle.telemetry.outbox_counts import OutboxStatistics
 
-# Built once, because every tick runs it many times.
+# This statement is built once, because every tick runs it many times.
 _PAUSED_ACCOUNT = select(pub_account).where(
     pub_account.c.chain_id == bindparam("chain"),
     pub_account.c.address == bindparam("account"),

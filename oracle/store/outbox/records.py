@@ -13,33 +13,34 @@ PUSH = "push"
 # The subject of a kickout call is the node's address.
 ACCUSE, EXECUTE_KICK, CLEAR_KICK = "accuse", "execute_kick", "clear_kick"
 RETRY_KICK = "retry_kick"
-# Calls that lead to an expulsion.
+# Kinds of calls that lead to an expulsion.
 EXPULSION_KINDS = (ACCUSE, EXECUTE_KICK, RETRY_KICK)
 SUBMIT_OBJECTION = "submit_objection"
-# Calls to the hot set.
+# Kinds of calls to the hot set.
 UPDATE_WORDS, BIND_NODES = "update_words", "bind_nodes"
 HOT_SET_KINDS = (UPDATE_WORDS, BIND_NODES)
-# Calls of the dispatcher.
+# Kinds of calls of the dispatcher.
 START_TASK, START_GROUP = "start_task", "start_group"
 QUEUE_TASK, DROP_TASK = "queue_task", "drop_task"
 REQUEST_DOWNLOAD = "request_download"
 PROBE, END_PROBE = "probe", "end_probe"
 SETTLE_CONTEST = "settle_contest"
 SECOND_GROUP, END_SECOND_GROUP = "second_group", "end_second_group"
-# The outbox's own calls: a no-op that fills a nonce, and a call that a lost database sent and
-# whose nonce was read from the chain.
+# Kinds of the outbox's own calls. A no-op fills a nonce. A rebuilt call was sent by a lost
+# database, and its nonce was read from the chain.
 NOOP, REBUILT = "noop", "rebuilt"
 
-# These kinds are exported as zero before their first call, so that alerts have a series to watch.
+# Each of these kinds is exported as zero before its first call, so that alerts have a series to
+# watch.
 CALL_KINDS = (
     *(PUSH, *EXPULSION_KINDS, CLEAR_KICK, SUBMIT_OBJECTION, *HOT_SET_KINDS),
     *(START_TASK, START_GROUP, QUEUE_TASK, DROP_TASK, REQUEST_DOWNLOAD),
     *(PROBE, END_PROBE, SETTLE_CONTEST, SECOND_GROUP, END_SECOND_GROUP),
     NOOP,
 )
-# The error class of a call that waits for an identical pending call of another transmitter.
+# Error class of a call that waits because another transmitter has an identical pending call.
 YIELDED_CLASS = "yielded"
-# A pause whose reason has this prefix can be ended only by an operator.
+# Prefix of the reason of a pause that only an operator can end.
 WRONG_SIGNATURE_PREFIX = "wrong answer of the signer"
 
 
@@ -64,7 +65,7 @@ class IntentState(StrEnum):
     HELD = "held"
 
 
-# A call in one of these states is still pending.
+# A call in one of these states is pending.
 PENDING_STATES = (
     IntentState.PLANNED,
     IntentState.READY,

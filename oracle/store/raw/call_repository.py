@@ -15,7 +15,7 @@ from oracle.store.encoding import decode_hex, encode_hex, encode_wei
 from oracle.store.raw.raw_checksums import CALLS, RawChecksums, compute_row_hash
 from oracle.store.tables.chain_tables import call
 
-# Rows per query: large enough to be fast, small enough to need little memory.
+# Number of rows per query. It is large enough to be fast, and small enough to need little memory.
 PAGE_ROWS = 2_000
 _KEY = tuple(call.primary_key.columns)
 

@@ -20,14 +20,15 @@ from oracle.domain.coverage import (
 from oracle.store.bulk import Row, upsert_rows
 from oracle.store.tables.integrity_tables import coverage, scope
 
-# The scope of coverage stored by an older version, until the first start of this version assigns
-# it to a real scope.
+# Scope of the coverage that an older version stored. At its first start, this version assigns the
+# coverage to a real scope.
 UNNAMED_SCOPE_ID = bytes(32)
 
 
-# Built once, because every window runs these statements.
+# This query is built once, because every window runs it.
 _NEWEST_SCOPE_ID = select(scope.c.id).order_by(scope.c.number.desc()).limit(1)
-# Intervals are disjoint, so of those that begin before a range only the last can overlap it.
+# Intervals are disjoint. Of the intervals that begin before a range, only the last can therefore
+# overlap it.
 _LAST_START_BEFORE = (
     select(func.max(coverage.c.first_block))
     .where(coverage.c.scope == bindparam("scope_id"), coverage.c.first_block < bindparam("first"))
@@ -42,8 +43,8 @@ _TOUCHING = (
     )
     .order_by(coverage.c.first_block)
 )
-# The end of each interval in a range and the start of the next one. Computed by the database,
-# because a million rows would take a dozen seconds in Python.
+# For each interval in a range, its end and the start of the next interval. The database computes
+# them, because a million rows would take a dozen seconds in Python.
 _SPANS_IN_ORDER = (
     select(
         coverage.c.last_block,
@@ -53,12 +54,12 @@ _SPANS_IN_ORDER = (
         coverage.c.scope == bindparam("scope_id"),
         coverage.c.first_block >= func.coalesce(_LAST_START_BEFORE, bindparam("first")),
         coverage.c.first_block <= bindparam("last"),
-        # An interval that begins before the range may end before it, too.
+        # An interval that begins before the range may also end before it.
         coverage.c.last_block >= bindparam("first"),
     )
     .subquery()
 )
-# After the last interval, the gap reaches to the end of the range.
+# The gap after the last interval ends at the end of the range.
 _NEXT_START = func.coalesce(_SPANS_IN_ORDER.c.next, bindparam("last") + 1)
 _GAPS = (
     select(_SPANS_IN_ORDER.c.last_block + 1, _NEXT_START - 1)
@@ -82,12 +83,12 @@ class CoverageRepository:
         The first scope of a database takes over coverage that an older version stored without a
         scope; any other new scope starts without coverage.
         """
-        # Every window calls this, and usually one query suffices because the scope is unchanged.
+        # Every window calls this. Usually one query is enough, because the scope has not changed.
         current_id = self._connection.execute(_NEWEST_SCOPE_ID).scalar_one_or_none()
         if current_id == new_scope.id:
             return
         max_number = self._connection.execute(select(func.max(scope.c.number))).scalar() or 0
-        # A scope used earlier becomes the newest again.
+        # If the scope was used earlier, it becomes the newest again.
         upsert_rows(self._connection, scope, [(new_scope.id, new_scope.to_json(), max_number + 1)])
         if current_id is None:
             self._connection.execute(
@@ -191,8 +192,8 @@ class CoverageRepository:
             self.store_interval(
                 scope_id, replace(span, audited_by=endpoint, audited_at=head_block)
             )
-        # Intervals that lie entirely within the range rarely have to be merged, so one statement
-        # updates them all.
+        # Intervals that lie entirely within the range rarely have to be merged, so they are all
+        # updated by a single statement.
         starts_in_range = coverage.c.first_block.between(blocks.first, blocks.last)
         is_inside_range = (
             starts_in_range

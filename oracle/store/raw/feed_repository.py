@@ -14,7 +14,7 @@ from oracle.store.encoding import decode_hex, encode_hex
 from oracle.store.raw.raw_checksums import FEED, RawChecksums, compute_row_hash
 from oracle.store.tables.feed_tables import feed_cursor, feed_fault, feed_row, feed_witness
 
-# The maximum number of rows that are read at once.
+# Maximum number of rows that are read at once.
 MAX_ROWS = 20_000
 _MAX_BIGINT = 2**63 - 1
 

@@ -116,14 +116,14 @@ def decode_orphan_row(row: Any, sources: LogSources) -> Log:  # noqa: ANN401  a 
     return decode_log_row((key, *values), {number: (block_hash, time)}, sources)
 
 
-# Rows per query: large enough to be fast, small enough to need little memory.
+# Number of rows per query. It is large enough to be fast, and small enough to need little memory.
 PAGE_ROWS = 2_000
 
 _KEY = log_row.c.id
-# A literal INTEGER, because PostgreSQL cannot shift by a BIGINT parameter.
+# This is a literal INTEGER, because PostgreSQL cannot shift by a BIGINT parameter.
 _INDEX_BITS = literal_column(str(LOG_INDEX_BITS), Integer)
 _BLOCK_NUMBER = _KEY.bitwise_rshift(_INDEX_BITS)
-# Rows of `log_row` with the columns of `log_orphan`.
+# Rows of `log_row`, with the columns of `log_orphan`.
 _AS_ORPHANS = select(
     _BLOCK_NUMBER,
     _KEY.bitwise_and(MAX_LOG_INDEX),

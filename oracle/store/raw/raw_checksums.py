@@ -23,7 +23,7 @@ from oracle.store.tables.feed_tables import feed_row
 from oracle.store.tables.integrity_tables import raw_checksum
 from oracle.store.tables.log_tables import MAX_BLOCK, log_block, log_row, log_source
 
-# Blocks per span. After damage, a span is read again as a whole.
+# Number of blocks per span. If rows of a span are damaged, the entire span is read again.
 SPAN_BLOCKS = 1_000
 LOGS, CALLS, FEED = "log", "call", "feed"
 KINDS = (LOGS, CALLS, FEED)
@@ -326,7 +326,7 @@ def compute_row_hash(row: Iterable[Any]) -> int:
         if isinstance(value, (bytes, bytearray, memoryview)):
             encoded_value = bytes(value)
         else:
-            # Hash booleans as numbers, because SQLite returns them as numbers.
+            # Booleans are hashed as numbers, because SQLite returns them as numbers.
             encoded_value = str(int(value) if isinstance(value, bool) else value).encode()
         parts.append(b"%d:%b" % (len(encoded_value), encoded_value))
     return int.from_bytes(sha256(b"".join(parts)).digest(), "big")

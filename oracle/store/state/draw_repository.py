@@ -32,7 +32,7 @@ from oracle.store.encoding import (
 )
 from oracle.store.tables.selection_tables import draw, planned_download
 
-# Built once, because building a statement takes longer than running it.
+# This query is built once, because building it takes longer than running it.
 _DRAWS_OF_NODE = (
     select(draw)
     .where(draw.c.node == bindparam("drawn_node"))
@@ -147,7 +147,7 @@ class DrawRepository:
 
 
 def _decode_draw_row(row: Any) -> StoredDraw:  # noqa: ANN401  a row of any driver
-    # Unpacked by position, because access by name would take most of the time.
+    # The row is unpacked by position, because access by name would take most of the time.
     task, seed_block, seed_hash, seed_time, node, voided_block, *totals = row
     total_weight, candidate_count, number_in_block = totals
     return StoredDraw(

@@ -75,7 +75,8 @@ _IS_MEMBER_OF_RESULT = and_(
         for result_column, member_column in zip(_RESULT_POSITION, _MEMBER_POSITION, strict=True)
     )
 )
-# A row begins with the columns of the group's result, and these with its position.
+# A row begins with the columns of the group's result, and the first of these columns are the
+# result's position.
 _RESULT_WIDTH = len(group_result.columns)
 _MEMBER_COLUMNS = [group_member.c[name] for name in ("task", "node", "rank", "elapsed", "score")]
 _SELECT_RESULTS = (
@@ -84,7 +85,8 @@ _SELECT_RESULTS = (
     .order_by(*_RESULT_POSITION, group_member.c.place)
 )
 _MEMBER_END = _RESULT_WIDTH + len(_MEMBER_COLUMNS)
-# Selecting results and tasks together takes half as long as reading the tasks by key.
+# Results and tasks are selected together, because this takes half as long as reading the tasks by
+# key.
 _SELECT_RESULTS_OF_SCORES = (
     _SELECT_RESULTS.outerjoin(task, task.c.key == group_member.c.task)
     .add_columns(*ANSWER_COLUMNS)
@@ -261,7 +263,7 @@ _get_member_values = itemgetter(*range(_RESULT_WIDTH, _MEMBER_END))
 
 
 def _build_result(result_values: Sequence[Any], member_rows: Iterable[Any]) -> GroupResult:
-    # Unpacked by position, because access by name would take most of the time.
+    # The values are unpacked by position, because access by name would take most of the time.
     *position, task_group, time, scored = result_values
     members = [
         GroupMember(

@@ -40,8 +40,8 @@ _FULL_RELIABILITY = 10**18
 _MAX_RECOVERY_SECONDS = 2**21
 
 
-# Built once, because building a statement takes longer than running it. `+ 0` in the condition
-# stops SQLite from reading and sorting all seats by their index.
+# This query is built once, because building it takes longer than running it. The `+ 0` in the
+# condition stops SQLite from reading and sorting all seats by their index.
 _HIGHEST_SEAT = (
     select(node.c.seat)
     .where(node.c.seat + 0 < bindparam("seat_count"))
@@ -55,7 +55,7 @@ _neighbor = node.alias("neighbor")
 _new_node = node.alias("new_node")
 _ASCENDING = select(_neighbor.c.address).order_by(_neighbor.c.address).limit(1)
 _DESCENDING = select(_neighbor.c.address).order_by(_neighbor.c.address.desc()).limit(1)
-# Addresses form a ring: the successor of the highest is the lowest.
+# The addresses form a ring, in which the lowest address follows the highest.
 _NEXT_ADDRESS = func.coalesce(
     _ASCENDING.where(_neighbor.c.address > node.c.address).scalar_subquery(),
     _ASCENDING.scalar_subquery(),
@@ -83,7 +83,7 @@ _LEAF_ROWS = select(
     node.c.kickout_due_time,
 )
 _LEAF_ROWS_PER_BATCH = 4_096
-# Ten times faster than calling the enumeration.
+# This mapping is ten times faster than calling the enumeration.
 _MEMBERSHIP_BY_VALUE = {membership.value: membership for membership in Membership}
 
 
@@ -292,8 +292,8 @@ def encode_node_row(entry: Node) -> Row:
 
 def decode_node_row(row: Row) -> Node:
     """Decode a node from the values of a row, in the order of the table's columns."""
-    # Unpacking takes a third of the time of reading values by name. This matters, because all
-    # nodes are read at startup.
+    # Unpacking takes a third of the time of reading values by name. All nodes are read at startup,
+    # so this matters.
     (
         address,
         seat,

@@ -39,7 +39,8 @@ from oracle.store.tables.state_tables import (
     task,
 )
 
-# In the order of a dump. The keys contain only numbers and bytes, which both databases sort alike.
+# The tables are in the order of a dump. Their keys contain only numbers and bytes, which both
+# databases sort alike.
 PROJECTIONS = (
     last_event,
     node,
@@ -60,16 +61,16 @@ PROJECTIONS = (
     kick,
     objection,
 )
-# A fold also writes these tables; they are compared, but are not projections.
+# A fold also writes these tables. They are compared, but they are not projections.
 _ALSO_COMPARED = (undo, dead_letter)
-# Compare rule sets by hash, because their numbers differ between databases.
+# Rule sets are compared by hash, because their numbers differ between databases.
 _COMPARED_QUERIES = {
     score.name: select(
         *(rule_set.c.sha256 if column.name == "rule_set" else column for column in score.columns)
     ).join_from(score, rule_set, score.c.rule_set == rule_set.c.id, isouter=True)
 }
 _PAGE_ROWS = 2_000
-# Writes bytes as base64.
+# This encoder writes bytes as base64.
 _JSON_ENCODER = Encoder()
 
 

@@ -65,8 +65,8 @@ class RoundRepository:
         insert_rows(
             self._connection, contract_setting, list(map(encode_setting_row, changes.settings))
         )
-        # Of two objections with the same number, the first counts. This project's contract never
-        # emits two.
+        # If two objections have the same number, the first counts. This project's contract never
+        # emits two of them.
         insert_missing_rows(
             self._connection, objection, list(map(encode_objection_row, changes.objections))
         )

@@ -35,8 +35,8 @@ from oracle.store.encoding import (
     parse_position,
 )
 
-# The name of each rules event in the table of settings. The stored value is the event's fields
-# after position and time, all texts and numbers.
+# Name of each rules event in the table of settings. The stored value contains the event's fields
+# after position and time, which are all texts and numbers.
 _NAME_BY_RULES_EVENT: Mapping[type[RulesEvent], str] = {
     RulesSet: "rules",
     RulesScheduled: "rules_scheduled",

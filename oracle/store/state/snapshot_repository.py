@@ -29,7 +29,8 @@ from oracle.store.state.round_rows import decode_kick_row, encode_kick_row
 from oracle.store.state.task_repository import decode_task_row, encode_task_row
 from oracle.store.tables.chain_tables import state_snapshot
 
-# The total size to which snapshots are limited, and how many of the newest are kept in any case.
+# Maximum total size of the snapshots, and number of the newest that are kept even if they exceed
+# it.
 MAX_TOTAL_BYTES = 256 * 2**20
 MIN_KEPT_SNAPSHOTS = 8
 
@@ -139,7 +140,7 @@ def choose_snapshots_to_delete(snapshots: Sequence[SnapshotInfo], max_bytes: int
     return surplus_blocks
 
 
-# The fastest level; it reduces the size to a third.
+# This is the fastest level. It reduces the size to a third.
 _COMPRESSION = 1
 
 

@@ -31,15 +31,15 @@ from oracle.store.encoding import (
 )
 from oracle.store.tables.state_tables import task
 
-# Must equal the condition of the index `waiting_task`, so that the index is used.
+# The condition must equal that of the index `waiting_task`. Otherwise, the index is not used.
 IS_WAITING = (
     task.c.created_at.is_not(None)
     & task.c.node.is_(None)
     & task.c.runs.is_(None)
     & task.c.ending.is_(None)
 )
-# These fields determine an answer's rank and payment. They are read alone, because the other
-# fields take most of the time of reading a task.
+# These fields determine the rank and the payment of an answer. Only they are read, because reading
+# the other fields of a task takes most of the time.
 ANSWER_COLUMNS = (
     task.c.key,
     task.c.fee,
@@ -69,7 +69,7 @@ class TaskRepository:
 
     def list_waiting(self) -> list[Task]:
         """Return the tasks that were created and have neither started nor ended, oldest first."""
-        # Positions are stored as text, so Python has to sort the tasks.
+        # Positions are stored as text, so the tasks have to be sorted in Python.
         return sorted(self._select_tasks(IS_WAITING), key=_get_creation_position)
 
     def count_waiting(self) -> int:
@@ -147,8 +147,8 @@ def decode_answer_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver
     key, fee, created_at, started_at, started_time, stopped_time, error_reported = row
     answered_task = create_task(TaskKey(encode_hex(key)))
     answered_task.fee = decode_optional_wei(fee)
-    # Of two equally fast tasks, the one created first (or, if that is unknown, started first)
-    # ranks higher.
+    # If two tasks are equally fast, the task that was created first ranks higher. If its creation
+    # is unknown, its start counts instead.
     if created_at is not None:
         answered_task.created_at = parse_position(created_at)
     else:
@@ -160,7 +160,7 @@ def decode_answer_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver
 
 def decode_task_row(row: Any) -> Task:  # noqa: ANN401  a row of any driver
     """Decode a task from a row's values in the table's column order."""
-    # Unpacked by position, because access by name would take most of the time.
+    # The values are unpacked by position, because access by name would take most of the time.
     (
         key,
         created_at,

@@ -44,7 +44,7 @@ Key = bytes | int
 Name = TypeVar("Name")
 Value = TypeVar("Value")
 
-# Rows of these tables are overwritten, so the journal keeps the old rows.
+# Rows of these tables are overwritten. The journal therefore keeps the old rows.
 _JOURNALED = {
     "node": node,
     "task": task,
@@ -54,7 +54,7 @@ _JOURNALED = {
     "end_minute": end_minute,
     "incident": incident,
 }
-# Rows of these tables are only appended; a rollback deletes them by position.
+# Rows of these tables are only appended. A rollback deletes them by position.
 _APPENDED = (
     score,
     reliability_change,

@@ -63,7 +63,7 @@ PartialIndex(
     where="canonical",
 )
 
-# Raw calls of watched functions, for profiles that read calls.
+# Raw calls of watched functions. Only profiles that read calls have them.
 call = Table(
     "call",
     metadata,
@@ -81,8 +81,8 @@ call = Table(
     sqlite_with_rowid=False,
 )
 
-# The first pre-image (the row before the change) of each row that a block above the final block
-# has changed. A rewind restores these rows.
+# For each row that a block above the final block has changed, the row before the first change (the
+# pre-image). A rewind restores these rows.
 undo = Table(
     "undo",
     metadata,
@@ -93,8 +93,8 @@ undo = Table(
     sqlite_with_rowid=False,
 )
 
-# The folded state after some final blocks, packed, so that earlier blocks need not be folded
-# again. Snapshots are made from the raw rows and deleted with the projections.
+# The folded state after some final blocks, in packed form. Because of it, earlier blocks need not
+# be folded again. Snapshots are made from the raw rows, and are deleted with the projections.
 state_snapshot = Table(
     "state_snapshot",
     metadata,

@@ -18,8 +18,8 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import metadata
 
-# Rows of the feed, kept permanently. The hash is part of the key, so that a row that later arrives
-# with different content is kept as evidence in addition to the first version.
+# Rows of the feed, which are kept permanently. The hash is part of the key. If a row arrives later
+# with different content, it is therefore kept as evidence in addition to the first version.
 feed_row = Table(
     "feed_row",
     metadata,
@@ -32,8 +32,8 @@ feed_row = Table(
     Column("args", Text, nullable=False),
     Column("seen_from", BigInteger, nullable=False),
     Column("seen_to", BigInteger, nullable=False),
-    # `time` is NULL until the row is settled, that is, can no longer change. `block` is the first
-    # block with a later time; NULL until the row is folded.
+    # `time` is NULL until the row is settled, so that it can no longer change. `block` is the
+    # first block with a later time. It is NULL until the row is folded.
     Column("time", BigInteger),
     Column("block", BigInteger),
     Column("canonical", Boolean, nullable=False),
@@ -52,15 +52,16 @@ feed_cursor = Table(
     Column("highest_id", BigInteger, nullable=False),
     # The id of the first row that ever existed; NULL if there was none.
     Column("first_id", BigInteger),
-    # The feed's clock at the last poll, at the last complete poll (0 if none), and at the last
-    # poll that returned new rows.
+    # The feed's clock at three polls: the last one, the last complete one (0 if there was none),
+    # and the last one that returned new rows.
     Column("polled_at", BigInteger, nullable=False),
     Column("fully_polled_at", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),
     # The time of the last settled row, and the time up to which all rows are settled.
     Column("row_time", BigInteger, nullable=False),
     Column("settled_to", BigInteger, nullable=False),
-    # The last row that was compared with the second feed, and when the first feed was last reread.
+    # The last row that was compared with the second feed, and the time when the first feed was
+    # last read again.
     Column("compared_id", BigInteger, nullable=False),
     Column("reread_at", BigInteger, nullable=False),
     Column("polls", BigInteger, nullable=False),
@@ -80,7 +81,7 @@ feed_fault = Table(
     sqlite_with_rowid=False,
 )
 
-# Times of rows that another reader has exported, so that both readers produce the same reports.
+# Times of rows that another reader has exported. With them, both readers produce the same reports.
 feed_witness = Table(
     "feed_witness",
     metadata,

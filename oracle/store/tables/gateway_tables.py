@@ -4,26 +4,26 @@ from sqlalchemy import BigInteger, Column, Double, LargeBinary, Table, Text
 
 from oracle.store.tables.metadata import metadata
 
-# Outcomes of relays in the order in which the gateway's reports arrived, and the checks that ended
-# a node's exclusion. Rows are kept as long as they can affect a ranking.
+# Outcomes of relays in the order in which the gateway's reports arrived, and checks that ended a
+# node's exclusion. Rows are kept as long as they can affect a ranking.
 relay_outcome = Table(
     "relay_outcome",
     metadata,
     Column("number", BigInteger, primary_key=True, autoincrement=False),
-    # Milliseconds since 1970: when the outcome was received, and when the relay ended.
+    # Milliseconds since 1970 at which the outcome was received, and at which the relay ended.
     Column("taken_ms", BigInteger, nullable=False, index=True),
     Column("t_ms", BigInteger, nullable=False),
     Column("chain", Text, nullable=False),
     Column("node", Text, nullable=False),
     Column("session", Text, nullable=False),
-    # NULL if the relay failed, or if no node is to blame.
+    # The latency is NULL if the relay failed, or if no node is to blame.
     Column("latency_ms", Double),
     Column("kind", Text, nullable=False),
     # Idempotency key; NULL if the same outcome counts every time it is reported.
     Column("outcome_id", Text),
 )
 
-# The seeds with which nodes were drawn; a seed is secret until its epoch is over.
+# Seeds with which nodes were drawn. A seed is secret until its epoch is over.
 draw_epoch = Table(
     "draw_epoch",
     metadata,
@@ -44,7 +44,8 @@ node_check = Table(
     Column("chain_id", BigInteger),
     Column("height", BigInteger),
     Column("best", BigInteger),
-    # Until when a passed check is valid, in milliseconds since 1970; 0 if the check failed.
+    # Time until which a passed check is valid, in milliseconds since 1970, or 0 if the check
+    # failed.
     Column("chain_until_ms", BigInteger, nullable=False),
     Column("sync_until_ms", BigInteger, nullable=False),
     # NULL if the check was passed.

@@ -28,8 +28,8 @@ scope = Table(
     Column("number", SmallInteger, nullable=False, unique=True),
 )
 
-# Blocks that were read for a scope, with level and endpoint. Intervals of one scope never overlap;
-# adjacent intervals with equal values are merged into one row.
+# Blocks that were read for a scope, with level and endpoint. Intervals of the same scope never
+# overlap. Adjacent intervals with equal values are merged into a single row.
 coverage = Table(
     "coverage",
     metadata,
@@ -54,8 +54,8 @@ verified_block = Table(
     sqlite_with_rowid=False,
 )
 
-# Checksum of the raw rows of one kind ('log', 'call', 'feed') in a span of blocks, updated with
-# every inserted or deleted row.
+# Checksum of the raw rows of one kind ('log', 'call', 'feed') in a span of blocks. Every inserted
+# or deleted row updates it.
 raw_checksum = Table(
     "raw_checksum",
     metadata,
@@ -66,7 +66,8 @@ raw_checksum = Table(
     sqlite_with_rowid=False,
 )
 
-# Raw rows of known kinds that could not be decoded. A reorg orphans them with their raw rows.
+# Raw rows of known kinds that could not be decoded. A reorg orphans them together with their raw
+# rows.
 dead_letter = Table(
     "dead_letter",
     metadata,
@@ -82,7 +83,7 @@ dead_letter = Table(
     sqlite_with_rowid=False,
 )
 
-# What the daemon has learned about endpoints, kept across restarts.
+# Facts that the daemon has learned about endpoints. They are kept across restarts.
 endpoint_fact = Table(
     "endpoint_fact",
     metadata,
@@ -93,7 +94,7 @@ endpoint_fact = Table(
     sqlite_with_rowid=False,
 )
 
-# Halts of outbound work; a cleared halt is kept as history.
+# Halts of outbound work. A cleared halt is kept as history.
 halt = Table(
     "halt",
     metadata,
@@ -126,7 +127,7 @@ reorg_log = Table(
     Column("ancestor_hash", LargeBinary, nullable=False),
     Column("old_tip", BigInteger, nullable=False),
     Column("old_hash", LargeBinary, nullable=False),
-    # The tip of the other fork when the reorg was found; NULL if no endpoint reported one.
+    # Tip of the other fork when the reorg was found. It is NULL if no endpoint reported a tip.
     Column("new_tip", BigInteger),
     Column("new_hash", LargeBinary),
     Column("time", BigInteger, nullable=False),  # of the old tip

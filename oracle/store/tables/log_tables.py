@@ -35,7 +35,7 @@ log_row = Table(
     Column("data", LargeBinary, nullable=False),  # packed (docs/explanation/storage.md#packed)
 )
 
-# The blocks that have rows in `log_row`, and no others.
+# The blocks that have rows in `log_row`. No other block is listed.
 log_block = Table(
     "log_block",
     metadata,
@@ -54,7 +54,7 @@ log_source = Table(
     UniqueConstraint("address", "topic0"),
 )
 
-# Logs that are not canonical, each with the hash and time of its block.
+# Logs that are not canonical. Each has the hash and time of its block.
 log_orphan = Table(
     "log_orphan",
     metadata,

@@ -11,9 +11,9 @@ from typing import Final
 from oracle.domain.logs import LOG_INDEX_BITS, MAX_LOG_INDEX
 
 _BITS: Final = LOG_INDEX_BITS
-# The view finds the rows of a block by their keys, so a query for a range of blocks reads no other
-# rows. Both halves of the union use expressions, because SQLite pushes conditions into a union
-# only if the columns of both halves are of the same kind.
+# The view finds the rows of a block by their keys. A query for a range of blocks therefore reads
+# no other rows. Both halves of the union use expressions, because SQLite pushes conditions into a
+# union only if the columns of both halves are of the same kind.
 _VIEW: Final = f"""
 CREATE VIEW log AS
 SELECT b.number AS block, r.id & {MAX_LOG_INDEX} AS log_index, b.hash AS block_hash, b.time,
@@ -29,8 +29,8 @@ FROM log_orphan AS r
 JOIN log_source AS s ON s.id = r.source
 """  # noqa: S608  only constants are inserted
 
-# The casts are needed because SQLite would concatenate bytes as text and treat empty bytes as
-# NULL. The recursion starts with an empty part.
+# The casts are needed, because SQLite would otherwise concatenate bytes as text and treat empty
+# bytes as NULL. The recursion starts with an empty part.
 _SQLITE_DATA: Final = """coalesce((
   WITH RECURSIVE part(at, code, size, made) AS (
     SELECT 0, 96, 0, x''
@@ -73,7 +73,7 @@ BEGIN
 END $body$
 """
 
-# By dialect, in order; the migration runs these after creating all tables.
+# Statements by dialect, in order. The migration runs them after it has created all tables.
 CREATE_STATEMENTS: Final = {
     "sqlite": (
         _VIEW.format(

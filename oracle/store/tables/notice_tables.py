@@ -4,13 +4,14 @@ from sqlalchemy import BigInteger, Column, Index, LargeBinary, Table, Text
 
 from oracle.store.tables.metadata import metadata
 
-# Notices, in order. Not a projection, because a delivered notice is kept even if its block is
-# removed.
+# Notices, in order. They are not a projection, because a delivered notice is kept even if its
+# block is removed.
 notice = Table(
     "notice",
     metadata,
     Column("seq", BigInteger, primary_key=True, autoincrement=False),  # from 1, without gaps
-    # If a fork removes this block, the notice is retracted; NULL if no fork retracts it.
+    # A notice is retracted if a fork removes this block. It is NULL if no fork retracts the
+    # notice.
     Column("block", BigInteger, index=True),
     Column("time", BigInteger, nullable=False),  # chain time
     Column("kind", Text, nullable=False),
@@ -18,7 +19,7 @@ notice = Table(
     # A subject other than a node: `halt:3`, `hold:30000104`.
     Column("subject", Text),
     Column("body", Text, nullable=False),  # JSON
-    # The notice of the fork that retracted it; NULL if not retracted.
+    # The notice of the fork that retracted this notice, or NULL if it was not retracted.
     Column("undone_by", BigInteger, index=True),
     sqlite_with_rowid=False,
 )
@@ -37,28 +38,29 @@ notify_place = Table(
     sqlite_with_rowid=False,
 )
 
-# Subscriptions of node owners. Delivery progress is in `notify_place`, as `subscription:ID`.
+# Subscriptions of node owners. Their delivery progress is in `notify_place`, as `subscription:ID`.
 subscription = Table(
     "subscription",
     metadata,
     Column("id", Text, primary_key=True),
     Column("node", LargeBinary, nullable=False, index=True),
     Column("channel", Text, nullable=False),  # webhook, mail
-    # A URL or a mail address, which is secret; empty once the subscription has ended.
+    # A URL or a mail address, which is secret. It is empty once the subscription has ended.
     Column("target", Text, nullable=False),
     Column("kinds", Text, nullable=False),  # comma-separated; empty for all
-    # Signs messages to webhooks; the tokens in links are derived from it.
+    # Key that signs messages to webhooks. The tokens in links are derived from it.
     Column("secret", LargeBinary, nullable=False),
     Column("state", Text, nullable=False),  # new, unconfirmed, active, ended
     Column("reason", Text),  # why it ended
     Column("created_at", BigInteger, nullable=False),  # unix seconds
     Column("changed_at", BigInteger, nullable=False),  # unix seconds of the last state change
-    # SHA-256 of the target, to limit how often a target is used even after it has been erased.
+    # SHA-256 of the target. With it, the use of a target is limited even after the target has been
+    # erased.
     Column("target_hash", LargeBinary, nullable=False, index=True),
     sqlite_with_rowid=False,
 )
 
-# The nonce of each node's last signed request about subscriptions, so that no request can be
+# Nonce of each node's last signed request about subscriptions. With it, no request can be
 # replayed.
 subscription_nonce = Table(
     "subscription_nonce",

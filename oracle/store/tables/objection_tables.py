@@ -5,7 +5,8 @@ from sqlalchemy import BigInteger, Boolean, Column, LargeBinary, SmallInteger, T
 from oracle.store.tables.metadata import metadata
 from oracle.store.tables.outbox_tables import RowId
 
-# Objections of nodes to their kickouts, folded from the events of the contract `Objections`.
+# Objections of nodes to their kickouts. They are folded from the events of the contract
+# `Objections`.
 objection = Table(
     "objection",
     metadata,
@@ -36,7 +37,7 @@ objection_answer = Table(
     sqlite_with_rowid=False,
 )
 
-# Signed objections that were posted to the read API, and that this reporter submits.
+# Signed objections that were posted to the read API. This reporter submits them.
 objection_inbox = Table(
     "objection_inbox",
     metadata,

@@ -26,8 +26,8 @@ from oracle.store.tables.metadata import Hex, PartialIndex, Wei, metadata
 # On SQLite, row ids are assigned only if the key is declared INTEGER.
 RowId = BigInteger().with_variant(Integer(), "sqlite")
 
-# One row: the process that may write. `epoch` increases with every holder and is checked by every
-# write, so that a former holder can no longer write.
+# One row: the process that may write. `epoch` increases with every holder. Every write checks it,
+# so that a former holder can no longer write.
 lease = Table(
     "lease",
     metadata,
@@ -51,7 +51,7 @@ daemon_health = Table(
     CheckConstraint("id = 1", name="one_row"),
 )
 
-# One row per sending account: the only counter of its next nonce.
+# One row per sending account. It is the only counter of the account's next nonce.
 pub_account = Table(
     "pub_account",
     metadata,
@@ -110,9 +110,9 @@ pub_intent = Table(
 )
 
 # At most one call per exclusive key is being prepared, for example one push, or one start of a
-# task. This index does not cover calls that were sent, because a reorg may make a mined call live
-# again beside its successor; the planner checks those. The index is per account, so that calls of
-# a lost key do not block a new key.
+# task. This index does not cover calls that were sent. A reorg may make a mined call live again
+# beside its successor, and the planner checks those calls. The index is per account, so that calls
+# of a lost key do not block a new key.
 _IN_PREPARATION = "exclusive_key IS NOT NULL AND state IN ('ready', 'assigned')"
 PartialIndex(
     "one_exclusive_call",
@@ -123,7 +123,8 @@ PartialIndex(
     unique=True,
     where=_IN_PREPARATION,
 )
-# Finds all intents of a nonce, to compare them and to add up the cost reserved for it.
+# The index finds all intents of a nonce, to compare them and to add up the cost reserved for the
+# nonce.
 Index("intent_nonce", pub_intent.c.chain_id, pub_intent.c.sender, pub_intent.c.nonce)
 _WORK = "state IN ('planned', 'ready', 'assigned', 'live', 'mined')"
 PartialIndex(
@@ -132,7 +133,7 @@ PartialIndex(
     where=_WORK,
 )
 
-# A nonce, and the intent that it currently serves.
+# A nonce, and the intent that the nonce currently serves.
 pub_nonce = Table(
     "pub_nonce",
     metadata,
@@ -150,8 +151,8 @@ pub_nonce = Table(
     Column("opened_at", BigInteger, nullable=False),
     Column("last_bump_at", BigInteger),
     Column("finalised_at", BigInteger),
-    # The chain's head when the slot was opened (0 if unknown) and last bumped; the time until a
-    # bump is counted in blocks.
+    # Head of the chain when the slot was opened (0 if unknown), and when it was last bumped. The
+    # time until a bump is counted in blocks.
     Column("opened_block", BigInteger, nullable=False, server_default="0"),
     Column("last_bump_block", BigInteger),
     Column("mined_at", BigInteger),
@@ -166,7 +167,7 @@ PartialIndex(
     pub_nonce.c.nonce,
     where=_NONCE_WORK,
 )
-# Finds the slots of the last hour and day, whose cost counts against the budgets.
+# The index finds the slots of the last hour and day. Their cost counts against the budgets.
 Index("nonce_opened", pub_nonce.c.chain_id, pub_nonce.c.sender, pub_nonce.c.opened_at)
 _BUMPED = "last_bump_at IS NOT NULL"
 PartialIndex(
@@ -177,7 +178,7 @@ PartialIndex(
     where=_BUMPED,
 )
 
-# Signed transactions, stored before they are sent and never changed or signed again.
+# Signed transactions. They are stored before they are sent, and are never changed or signed again.
 pub_attempt = Table(
     "pub_attempt",
     metadata,
@@ -210,7 +211,7 @@ pub_attempt = Table(
     UniqueConstraint("chain_id", "sender", "nonce", "seq"),
 )
 
-# One row for every change of the outbox, written in the same commit.
+# One row for every change of the outbox. It is written in the same commit.
 pub_journal = Table(
     "pub_journal",
     metadata,

@@ -12,7 +12,7 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import PartialIndex, metadata
 
-# The kickout of each node that was ever accused, allowed or expelled on-chain, by any account.
+# Kickouts of nodes that were ever accused, allowed or expelled on-chain, by any account.
 kick = Table(
     "kick",
     metadata,
@@ -37,10 +37,10 @@ kick = Table(
     Column("reason", LargeBinary),
 )
 
-# Settings of the contract ('limits', 'kick_limits', 'signers', 'config', 'paused_until', 'rules'),
-# each valid from its position on; the newest row of each name is in force. Also the timelock's
-# operations on rules ('rules_scheduled', 'operation_salted', 'operation_cancelled',
-# 'rules_executed').
+# Settings of the contract ('limits', 'kick_limits', 'signers', 'config', 'paused_until', 'rules').
+# Each is valid from its position on, and the newest row of each name is in force. The table also
+# contains the timelock's operations on rules ('rules_scheduled', 'operation_salted',
+# 'operation_cancelled', 'rules_executed').
 contract_setting = Table(
     "contract_setting",
     metadata,
@@ -53,7 +53,7 @@ contract_setting = Table(
     Column("value", Text, nullable=False),  # JSON list
 )
 
-# Rounds that the contract accepted; the newest round is the contract's head.
+# Rounds that the contract accepted. The newest round is the contract's head.
 accepted_round = Table(
     "accepted_round",
     metadata,
@@ -71,7 +71,7 @@ accepted_round = Table(
     Column("signer_bitmap", LargeBinary, nullable=False),
 )
 
-# Ranges of rounds whose roots were withdrawn, so that the contract rejects proofs against them.
+# Ranges of rounds whose roots were withdrawn. The contract rejects proofs against these roots.
 strike = Table(
     "strike",
     metadata,
@@ -97,7 +97,8 @@ report = Table(
     Column("prev", LargeBinary, nullable=False),
     Column("deadline", BigInteger, nullable=False),
     Column("root", LargeBinary, nullable=False),  # of all nodes, in round head_round + 1
-    # How the lanes of this round differ from those of round head_round (`ReportChange`).
+    # Number of nodes and of steps by which the lanes of this round differ from those of round
+    # head_round (`ReportChange`).
     Column("changed_nodes", BigInteger, nullable=False),
     Column("changed_steps", BigInteger, nullable=False),
     Column("max_changed_steps", BigInteger, nullable=False),
@@ -115,14 +116,14 @@ PartialIndex(
     where="state = 'due'",
 )
 
-# Leaves of the reports' Merkle trees, in pieces of 8,192 leaves. The leaves of the report as of
-# block B are, for each piece, the newest row up to B.
+# Leaves of the reports' Merkle trees, in pieces of 8,192 leaves. For the report as of block B, the
+# leaves of each piece are in the newest row up to B.
 leaf_piece = Table(
     "leaf_piece",
     metadata,
     Column("piece", BigInteger, primary_key=True, autoincrement=False),
     Column("as_of", BigInteger, primary_key=True, autoincrement=False),
-    # The digest of the piece comes before the leaves, so that it can be read without them.
+    # The digest of the piece comes before the leaves. It can therefore be read without them.
     Column("leaf_count", BigInteger, nullable=False),
     Column("nodes_hash", LargeBinary, nullable=False),
     Column("words_hash", LargeBinary, nullable=False),

@@ -4,7 +4,7 @@ from sqlalchemy import BigInteger, Column, Index, LargeBinary, SmallInteger, Tab
 
 from oracle.store.tables.metadata import PartialIndex, metadata
 
-# The node drawn for each task. Like reports, draws are not a projection: a rebuild keeps them.
+# The node drawn for each task. Like reports, draws are not a projection, so a rebuild keeps them.
 draw = Table(
     "draw",
     metadata,
@@ -16,13 +16,14 @@ draw = Table(
     # The time of the seed block. Repeating the draw needs it, because weights recover with time.
     Column("seed_time", BigInteger, nullable=False),
     Column("node", LargeBinary, nullable=False),
-    # The block at whose end the draw stopped being active; NULL while it is active.
+    # The block at whose end the draw stopped being active. It is NULL while the draw is active.
     Column("voided_block", BigInteger, index=True),
     # The sum of all candidates' weights (32 bytes), and the number of candidates. A node's weight
     # divided by this sum was its chance to be drawn.
     Column("total_weight", LargeBinary, nullable=False),
     Column("candidate_count", BigInteger, nullable=False),
-    # The index (from 0) among the block's draws; a drawn node is not a candidate in later ones.
+    # Index of the draw among the block's draws, from 0. A drawn node is not a candidate in later
+    # draws of the block.
     Column("place", BigInteger, nullable=False),
     Index(None, "node", "seed_block"),
     sqlite_with_rowid=False,
@@ -35,8 +36,8 @@ PartialIndex(
     where="voided_block IS NULL",
 )
 
-# A node that will be requested to download a model after a task started. Like draws, these rows
-# are not a projection. Requests that are already on-chain are in the node's row.
+# Nodes that will be requested to download a model after a task started. Like draws, these rows are
+# not a projection. Requests that are already on-chain are in the node's row.
 planned_download = Table(
     "planned_download",
     metadata,
@@ -50,7 +51,8 @@ planned_download = Table(
     sqlite_with_rowid=False,
 )
 
-# Every rule set ever used for scores. Not a projection, because numbers are never reassigned.
+# Every rule set that was ever used for scores. These rows are not a projection, because numbers
+# are never reassigned.
 rule_set = Table(
     "rule_set",
     metadata,

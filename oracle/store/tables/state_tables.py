@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from oracle.store.tables.metadata import PartialIndex, metadata
 
-# The default of new columns in existing rows during a migration; new rows set their own values.
+# Default of new columns in existing rows during a migration. New rows set their own values.
 _ZERO = text("0")
 
 
@@ -30,12 +30,13 @@ def _build_position_columns(*, is_key: bool) -> list[Column[int]]:
     ]
 
 
-# Folded state of each node; a projection.
+# Folded state of each node. This table is a projection.
 node = Table(
     "node",
     metadata,
     Column("address", LargeBinary, primary_key=True),
-    # The node's permanent number, from 0, in the order in which events first named nodes.
+    # The node's permanent number, from 0. Nodes are numbered in the order in which events first
+    # named them.
     Column("seat", BigInteger, nullable=False, index=True),
     Column("membership", Text, nullable=False),
     Column("paused", Boolean, nullable=False),
@@ -57,31 +58,33 @@ node = Table(
     Column("restarts", BigInteger, nullable=False),
     Column("kickout_due_since", Text),
     Column("kickout_due_time", BigInteger),
-    # Block time of the newest task score; NULL if there is none.
+    # Block time of the newest task score. It is NULL if there is no score.
     Column("last_scored_at", BigInteger),
-    # Whether the node was kicked out while its kickout was due and has not rejoined. If so, it
+    # True if the node was kicked out while its kickout was due, and has not rejoined. Such a node
     # rejoins with an empty pool and H = 1.
     Column("starts_anew", Boolean, nullable=False),
     Column("changed_at", BigInteger, nullable=False, index=True),
-    # When H will be 1 again; NULL if it is 1 already (docs/reference/scoring-rules.md#numbers).
+    # Time at which H will be 1 again. It is NULL if H is 1 already
+    # (docs/reference/scoring-rules.md#numbers).
     Column("recovers_until", BigInteger, index=True),
-    # Only used by the legacy rules; zero under other rules.
+    # These columns are used only by the legacy rules. Under other rules, they are zero.
     Column("window", BigInteger, nullable=False, server_default=_ZERO),
     Column("window_sum", BigInteger, nullable=False, server_default=_ZERO),
     Column("window_count", BigInteger, nullable=False, server_default=_ZERO),
     Column("online_since", BigInteger),
     Column("online_seconds", BigInteger, nullable=False, server_default=_ZERO),
-    # Transition to apply when the node's task ends: 'pause', 'quit', or NULL.
+    # Transition that is applied when the node's task ends: 'pause', 'quit', or NULL.
     Column("pending", Text),
-    # When the node last started a task; NULL if never.
+    # Time at which the node last started a task. It is NULL if the node has never started one.
     Column("last_start", BigInteger),
-    # JSON list of (model, requested_at, until), in seconds; NULL if no download was requested.
+    # JSON list of (model, requested_at, until), in seconds. It is NULL if no download was
+    # requested.
     Column("downloads", Text),
     sqlite_with_rowid=False,
 )
 
-# Folded state of each task; a projection. It has a rowid because its keys are random: a small
-# index of keys stays in memory, whole rows would not.
+# Folded state of each task. This table is a projection. It has a rowid, because its keys are
+# random. A small index of keys stays in memory, but whole rows would not.
 task = Table(
     "task",
     metadata,
@@ -115,10 +118,10 @@ task = Table(
     Column("abort_reason", Text),
     Column("scored_in", LargeBinary),
     Column("runs", Text),  # JSON list; NULL except in commit/disclose networks
-    # The node's part of a fee paid to the group as a whole; NULL if the fee was not reported as
-    # shared.
+    # The node's part of a fee that was paid to the group as a whole. It is NULL if the fee was not
+    # reported as shared.
     Column("paid", LargeBinary),
-    # The blocks of the first and the newest event that changed the row.
+    # Blocks of the first and of the newest event that changed the row.
     Column("seen_at", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),
 )
@@ -128,7 +131,8 @@ PartialIndex(
     task.c.created_at,
     where=_WAITING,
 )
-# Only unscored tasks, because an index of all tasks would cause writes at random places.
+# The index contains only unscored tasks, because an index of all tasks would cause writes at
+# random places.
 _UNSCORED = "task_group IS NOT NULL AND scored_in IS NULL"
 PartialIndex(
     "unscored_task",
@@ -136,7 +140,7 @@ PartialIndex(
     where=_UNSCORED,
 )
 
-# Groups that are not closed yet; only used by rules with `close = terminal`.
+# Groups that are not closed yet. Only rules with `close = terminal` use this table.
 open_group = Table(
     "open_group",
     metadata,
@@ -170,7 +174,7 @@ group_member = Table(
     sqlite_with_rowid=False,
 )
 
-# Every task score of a node, and the rules that produced it.
+# Every task score of a node, with the rules that produced it.
 score = Table(
     "score",
     metadata,
@@ -183,7 +187,7 @@ score = Table(
     Column("score", BigInteger, nullable=False),
     *_build_position_columns(is_key=False),
     Column("time", BigInteger, nullable=False),
-    # The number of the rule set; NULL if scored before rule sets were numbered.
+    # Number of the rule set. It is NULL if the score is from before rule sets were numbered.
     Column("rule_set", SmallInteger),
     Index(None, "block"),
     sqlite_with_rowid=False,
@@ -195,7 +199,8 @@ reliability_change = Table(
     metadata,
     Column("node", LargeBinary, primary_key=True),
     *_build_position_columns(is_key=True),
-    # Part of the key, because one event may end two parts of a task that run on the same node.
+    # `seq` is part of the key, because an event may end two parts of a task that run on the same
+    # node.
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("time", BigInteger, nullable=False),
     Column("cause", Text, nullable=False),
@@ -212,8 +217,8 @@ membership_change = Table(
     metadata,
     Column("node", LargeBinary, primary_key=True),
     *_build_position_columns(is_key=True),
-    # Part of the key, because one event may cause two changes: a join implies that a pending quit
-    # took effect just before.
+    # `seq` is part of the key, because an event may cause two changes. A join implies that a
+    # pending quit took effect just before.
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("time", BigInteger, nullable=False),
     Column("transition", Text, nullable=False),
@@ -258,15 +263,15 @@ end_minute = Table(
     Column("minute", BigInteger, primary_key=True, autoincrement=False),  # unix seconds / 60
     Column("ends", BigInteger, nullable=False),
     Column("timeouts", BigInteger, nullable=False),
-    # Creator, node, ends and timeouts of each pair; NULL after 15 minutes.
+    # Creator, node, ends and timeouts of each pair. It is NULL after 15 minutes.
     Column("ends_by_key", LargeBinary),
 )
 
-# Suspected incidents, whose timeouts are marked.
+# Suspected incidents. The timeouts during an incident are marked.
 incident = Table(
     "incident",
     metadata,
-    # From 1, in the order in which they were found.
+    # Number of the incident, from 1. Incidents are numbered in the order in which they were found.
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("creator", LargeBinary),  # NULL for a network outage
     *_build_position_columns(is_key=False),  # where it was found
@@ -274,10 +279,10 @@ incident = Table(
     # Timeouts between these block times, both included, are marked.
     Column("since", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=False),
-    # The highest counts within one window.
+    # Highest counts within a window.
     Column("nodes", BigInteger, nullable=False),
     Column("timeouts", BigInteger, nullable=False),
-    # NULL if the incident is open.
+    # Position of the incident's end. It is NULL if the incident is open.
     Column("over_block", BigInteger),
     Column("over_tx", BigInteger),
     Column("over_log", BigInteger),
@@ -286,7 +291,7 @@ incident = Table(
     Index(None, "until"),
 )
 
-# One row: the last event folded, and how many nodes events have named so far.
+# One row: the last event that was folded, and the number of nodes that events have named so far.
 last_event = Table(
     "last_event",
     metadata,

@@ -39,7 +39,8 @@ def _build_statement_columns() -> list[Column[Any]]:
     ]
 
 
-# Statements signed by this signer. Two live statements for one round would be equivocation.
+# Statements that this signer has signed. Two live statements for the same round would be
+# equivocation.
 pub_signature = Table(
     "pub_signature",
     metadata,
@@ -63,7 +64,7 @@ PartialIndex(
     where="expiry_reason IS NULL",
 )
 
-# Statements of other reporters, verified before being stored.
+# Statements of other reporters. Each is verified before it is stored.
 pub_peer_statement = Table(
     "pub_peer_statement",
     metadata,
@@ -78,8 +79,8 @@ Index(
     pub_peer_statement.c.round,
 )
 
-# Signers whose database was lost. They sign nothing until the contract can no longer accept the
-# statements in that database.
+# Signers whose database was lost. Such a signer signs nothing until the contract can no longer
+# accept the statements in the lost database.
 signing_embargo = Table(
     "signing_embargo",
     metadata,

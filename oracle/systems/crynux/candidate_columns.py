@@ -15,7 +15,7 @@ from oracle.domain.scoring.rules import Rules
 from oracle.systems.crynux.crynux_policy import Weighting, compute_stake_score
 
 _ONE_BITS = ONE.bit_length() - 1
-# The same elapsed times recur in later blocks for other nodes.
+# The results are cached, because the same elapsed times recur in later blocks for other nodes.
 _decay = lru_cache(maxsize=1 << 16)(compute_decay)
 
 
@@ -58,7 +58,8 @@ class CandidateColumns:
         self, rules: Rules, weighting: Weighting, rows: Sequence[IndexedCandidate]
     ) -> None:
         self._rules, self._weighting = rules, weighting
-        # The largest stake and the time at the last update of the weights; None before the first.
+        # Largest stake, and time, at the last update of the weights. Both are None before the
+        # first update.
         self._largest: int | None = None
         self._time: int | None = None
         self.stakes = [row.stake for row in rows]
@@ -69,8 +70,9 @@ class CandidateColumns:
         self.boosts = array("Q", [row.boost for row in rows])
         self.scores = array("Q", bytes(8 * len(rows)))
         self.weights = array("Q", bytes(8 * len(rows)))
-        # Flags, one byte per node: the node is free; its weight changes with time; its row changed
-        # since the last update of the weights; it is a candidate.
+        # Each of these columns has a flag for each node. The flags mean that the node is free,
+        # that its weight changes with time, that its row changed since the last update of the
+        # weights, and that it is a candidate.
         self.free = bytearray(row.is_free for row in rows)
         self.healing = bytearray(row.is_recovering for row in rows)
         self._changed = bytearray(len(rows))
@@ -145,7 +147,7 @@ class CandidateColumns:
         rows = zip(indexes, *(map(column.__getitem__, indexes) for column in columns), strict=True)
         for index, base, since, long_term, exclusion_threshold, boost, score in rows:
             # `heal_reliability`, `multiply_fixed_point` and `compute_weight` are inlined here,
-            # because a selection spends most of its time in this loop.
+            # because most of the time of a selection is spent in this loop.
             decay_factor = _decay(time - since, tau) if time > since else ONE
             reliability = base + ((UNIT - base) * (ONE - decay_factor) >> _ONE_BITS)
             if reliability < exclusion_threshold:

@@ -97,12 +97,12 @@ class CandidateIndex:
         return index < len(self._addresses) and self._addresses[index] == address
 
 
-# The maximum number of cached views, and of nodes in all of them (250 bytes each). Without these
-# limits, made-up requirements could exhaust the memory. The most recently used views are kept.
+# Maximum number of cached views, and of nodes in all of them (250 bytes each). Made-up
+# requirements could otherwise exhaust the memory. The most recently used views are kept.
 _MAX_VIEWS = 64
 _MAX_INDEXED_NODES = 1_000_000
-# Rebuilding a view is cheaper than updating it if more members changed than this number plus an
-# eighth of all members.
+# A view is rebuilt if more members changed than this number plus an eighth of all members. In that
+# case, rebuilding is cheaper than updating.
 _MIN_STALE_CHANGES = 64
 _STALE_DIVISOR = 8
 
@@ -114,7 +114,7 @@ class _RequirementView:
     counted_models: frozenset[str]
     with_models: CandidateIndex
     without_models: CandidateIndex
-    # The nodes that changed since the view was last updated.
+    # Nodes that changed since the view was last updated.
     changed_addresses: set[Address]
 
 
@@ -132,7 +132,7 @@ class CandidatePool:
         self.weighting = weighting
         self._members: dict[Address, Node] = {}
         self._views: dict[Requirement, _RequirementView] = {}
-        # The largest stake of any member, or None if it must be recomputed.
+        # Largest stake of any member, or None if it must be computed again.
         self._largest: int | None = 0
 
     def __len__(self) -> int:
@@ -228,7 +228,7 @@ class CandidatePool:
         for address in view.changed_addresses:
             self._refresh_node_in_view(address, requirement, view, time)
         view.changed_addresses.clear()
-        # Views are in order of use; the most recently used comes last.
+        # Views are in the order of their use. The most recently used view comes last.
         self._views[requirement] = view
         while len(self._views) > 1 and self._exceeds_view_limits():
             del self._views[next(iter(self._views))]

@@ -25,11 +25,12 @@ from oracle.systems.crynux.requirements import (
 )
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
-# Models with these prefixes modify a base model; all others are base models.
+# A model with one of these prefixes modifies a base model. All other models are base models.
 _AUXILIARY_PREFIXES = ("lora:", "controlnet:")
 
 
-# Keeps weights and their parts below 2^64, because the model boost M is then at most 9.
+# Maximum of a parameter. The model boost M is then at most 9, so that weights and their parts are
+# below 2^64.
 _MAX_PARAMETER = 4 * UNIT
 
 
@@ -41,17 +42,17 @@ class Weighting:
         ValueError: a parameter is below 0 or above 4; the message names the field.
     """
 
-    # The minimum weight W of a candidate. It lets a failing node complete its 50 scores and lets
-    # any eligible node be chosen (decision 0173). If it is 0, a node whose mean is 0 is never
-    # drawn again.
+    # Minimum weight W of a candidate. Because of it, a failing node can complete its 50 scores,
+    # and any eligible node may be chosen (decision 0173). If it were 0, a node whose mean is 0
+    # would never be drawn again.
     weight_floor: int = UNIT // 100
-    # What is added to the model boost M = 1 if all required models are on disk, and if all of them
-    # are in GPU memory.
+    # Additions to the model boost M = 1. The first applies if all required models are on disk, and
+    # the second if all of them are in GPU memory.
     disk_boost: int = 7 * UNIT // 10
     memory_boost: int = 3 * UNIT // 10
-    # Whether nodes that lack the models are candidates if no eligible node has all of them.
+    # True if nodes that lack the models are candidates when no eligible node has all of them.
     fallback: bool = True
-    # Whether only base models count, for eligibility and for the boosts (as in the relay).
+    # True if only base models count, for eligibility and for the boosts, as in the relay.
     base_models_only: bool = False
 
     def __post_init__(self) -> None:
@@ -68,11 +69,12 @@ class Weighting:
         return frozenset(models)
 
 
-# As documented (docs/reference/sources.md#crynux-dispatching), but with a minimum weight.
+# The documented weighting (docs/reference/sources.md#crynux-dispatching), but with a minimum
+# weight.
 CRYNUX_WEIGHTING = Weighting()
-# As documented, without a minimum weight.
+# The documented weighting, without a minimum weight.
 DOCS_WEIGHTING = Weighting(weight_floor=0)
-# The relay requires the base model to be on disk, but gives no boost for it
+# The relay requires the base model to be on disk, but it gives no boost for this
 # (docs/explanation/crynux.md#the-relays-selection).
 RELAY_WEIGHTING = Weighting(weight_floor=0, disk_boost=0, fallback=False, base_models_only=True)
 
@@ -247,8 +249,9 @@ def _build_weight_function(
     return compute_parts
 
 
-# Three variants of the policy: the documents (docs/reference/sources.md#crynux-dispatching) with a
-# minimum weight, the documents as written, and the production relay of 2026-08
+# There are three variants of the policy. The first follows the documents
+# (docs/reference/sources.md#crynux-dispatching), but has a minimum weight. The second follows the
+# documents as written. The third follows the production relay of 2026-08
 # (docs/explanation/crynux.md#the-relays-selection).
 CRYNUX_POLICY = CrynuxPolicy("crynux", CRYNUX.version, CRYNUX_WEIGHTING)
 CRYNUX_DOCS_POLICY = CrynuxPolicy("crynux-docs", CRYNUX_DOCS.version, DOCS_WEIGHTING)

@@ -3,12 +3,12 @@
 from oracle.domain.fixed_point import UNIT
 from oracle.domain.scoring.rules import Rules
 
-# Follows the documents (docs/reference/sources.md#crynux-qos), except where their text defeats
-# their purpose (decisions 0173, 0174), and except that wrong answers are not ranked. All other
-# values are the defaults of `Rules`.
+# This rule set follows the documents (docs/reference/sources.md#crynux-qos), except where their
+# text defeats their purpose (decisions 0173, 0174). In addition, wrong answers are not ranked. All
+# other values are the defaults of `Rules`.
 CRYNUX = Rules(name="crynux", version=3, ranked_answers="right")
 
-# Follows the documents as written, including their loopholes for nodes and creators
+# This rule set follows the documents as written, including their loopholes for nodes and creators
 # (docs/reference/scoring-rules.md#crynux-against-its-letter).
 CRYNUX_DOCS = Rules(
     name="crynux-docs",
@@ -19,7 +19,7 @@ CRYNUX_DOCS = Rules(
     kick_creator_share=UNIT,
 )
 
-# The rules of the production relay of 2026-08, at commit 24ffc26
+# This rule set follows the production relay of 2026-08, at commit 24ffc26
 # (docs/explanation/crynux.md#the-relays-rules).
 RELAY = Rules(
     name="relay",

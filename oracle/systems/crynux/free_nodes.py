@@ -19,11 +19,11 @@ from oracle.systems.crynux.requirements import (
     find_unavailability_reason,
 )
 
-# With more searches than this, all of them are dropped, so that made-up requirements cannot
-# exhaust the memory.
+# Maximum number of searches. If there are more, all of them are dropped, so that made-up
+# requirements cannot exhaust the memory.
 _MAX_SEARCHES = 4096
-# The list of freed nodes is rebuilt if it is longer than twice the number of free nodes plus this
-# many rows.
+# The list of freed nodes is rebuilt if its length exceeds twice the number of free nodes plus this
+# number.
 _MAX_STALE_ROWS = 64
 
 
@@ -61,9 +61,10 @@ class FreeNodes:
         self._weighting = weighting
         self._time = 0
         self._free: dict[Address, Node] = {}
-        # Nodes that are neither busy nor paused but are excluded for low reliability at `_time`.
+        # Nodes that are excluded for low reliability at `_time`, and are neither busy nor paused.
         self._excluded: dict[Address, Node] = {}
-        # In the order in which the nodes became free; some may no longer be free.
+        # Rows are in the order in which the nodes became free. Some of these nodes may no longer
+        # be free.
         self._freed_rows: list[Node] = []
         self._search_by_requirement: dict[Requirement, _SearchState] = {}
 

@@ -80,7 +80,7 @@ def plan_predownloads(
         for model in scarce_models
     }
     ranked_nodes: list[Node] = []
-    # Computing the weight of every node is expensive, so skip it if enough nodes have already
+    # Computing the weight of every node is expensive. It is skipped if enough nodes have already
     # received requests.
     if budget.remaining > 0 and max(missing_by_model.values()) > 0:
         weights = compute_downloader_weights(build_requirement(task), policy_input, weighting)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from oracle.domain.events.network_events import TaskKind
 from oracle.domain.state import Task
 
-# No task is estimated to take less (docs/reference/scoring-rules.md#queue).
+# Minimum estimate of the duration of a task (docs/reference/scoring-rules.md#queue).
 _MIN_SECONDS = Fraction(1)
 
 

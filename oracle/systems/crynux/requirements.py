@@ -15,11 +15,12 @@ class IneligibilityReason(StrEnum):
     NO_MEMBER = "no_member"
     PAUSED = "paused"
     BUSY = "busy"
-    # Reliability (H) is below the rules' threshold (docs/reference/scoring-rules.md#reliability).
+    # The node's reliability (H) is below the rules' threshold
+    # (docs/reference/scoring-rules.md#reliability).
     EXCLUDED = "excluded"
-    # The node was drawn for another task, or it already got another task of the same group.
+    # The node was drawn for another task, or already got another task of the same group.
     TAKEN = "taken"
-    # The task requires a particular GPU, and the node's GPU is unknown.
+    # The task requires a particular GPU, but the node's GPU is unknown.
     GPU_UNKNOWN = "gpu_unknown"
     GPU_NAME = "gpu_name"
     VRAM_UNKNOWN = "vram_unknown"

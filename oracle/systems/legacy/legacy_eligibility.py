@@ -66,7 +66,7 @@ class TooFewReason(StrEnum):
     """The reason why an eligible node is not a candidate although a task needs three nodes."""
 
     CANDIDATES = "too_few_candidates"
-    # For GPT tasks, which need three nodes with the same GPU.
+    # Reason for GPT tasks, which need three nodes with the same GPU.
     OF_ITS_GPU = "too_few_of_its_gpu"
 
 

@@ -23,22 +23,22 @@ from oracle.systems.legacy.trio_selection import (
 from oracle.systems.policy import CandidateVerdict, PolicyInput
 
 # The published values (docs/reference/sources.md#crynux-qos-of-2024 and its figure), in the JSON
-# form of `Rules`. Reliability (H) plays no role here: neither timeouts nor successes change it,
+# form of `Rules`. Reliability (H) plays no role here. Neither timeouts nor successes change it,
 # and no node is excluded.
 LEGACY_BASE_RULES: Mapping[str, Any] = MappingProxyType({
     "name": "legacy",
     "version": 2,
-    # Scores by rank in a round (figure "round score"); two rounds give at most 20.
+    # Scores by rank in a round (figure "round score"). Two rounds give at most 20.
     "rank_scores": [10, 5, 2],
     "absent_score": 0,
     "q_max": 20,
-    # Three nodes share a task.
+    # Each task runs on three nodes.
     "group_size": 3,
-    # Without a task in the window, a node has no speed score, which counts as 0.
+    # A node without a task in the window has no speed score. This counts as 0.
     "new_node_long_term": "0",
     "penalty": "1",
     "boost": "0",
-    # The user must give every value except `window_seconds` (default: the calendar month).
+    # The user must give every value except `window_seconds`, whose default is the calendar month.
     "legacy": {},
 })  # fmt: skip
 
@@ -115,7 +115,7 @@ def _iter_group_verdicts(
         }
     )
     for address, speed in speed_by_node.items():
-        # If all weights are zero, each candidate has weight 1, as in the draw.
+        # If all weights are zero, each candidate has the weight 1, as in the draw.
         node_chance = (
             group_chance * speed.weight // total_weight
             if total_weight
@@ -129,7 +129,7 @@ def _format_speed(speed: SubmissionSpeed) -> dict[str, str]:
     return {"B": share, "weight": format_decimal(speed.weight)}
 
 
-# Nodes are drawn by their speed B, or with equal chances as in the documents' section on groups
-# (docs/reference/sources.md#crynux-dispatching-of-2024).
+# The first policy draws nodes by their speed B. The second draws them with equal chances, as in
+# the documents' section on groups (docs/reference/sources.md#crynux-dispatching-of-2024).
 LEGACY_POLICY = LegacyPolicy("legacy", 2, equal=False)
 LEGACY_EQUAL_POLICY = LegacyPolicy("legacy-equal", 2, equal=True)

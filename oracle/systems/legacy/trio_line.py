@@ -112,7 +112,7 @@ class TrioPool:
     network: PolicyInput
     free: Mapping[Address, Node]
     explains: bool
-    # Worth caching, because many waiting groups have the same requirement.
+    # Results are cached, because many waiting groups have the same requirement.
     _has_candidates_cache: dict[tuple[Requirement, bool, AbstractSet[Address]], bool] = field(
         default_factory=dict, repr=False
     )

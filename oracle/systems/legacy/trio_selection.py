@@ -67,7 +67,7 @@ def _compute_node_score(node: Node, time: int, rules: Rules) -> int | None:
     )
 
 
-# The group of nodes with the same GPU is drawn with sha256(seed || suffix), so that this draw is
+# The group of nodes with the same GPU is drawn with sha256(seed || suffix). This draw is therefore
 # independent of the draws of the nodes.
 _GROUP_SUFFIX = b"card group"
 

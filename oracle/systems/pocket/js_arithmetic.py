@@ -9,8 +9,8 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 
 _FIVE_PLACES = Decimal("0.00001")
-# Precise enough for every double below 10^40. A context of its own, so that the thread's context
-# stays unchanged.
+# The precision is enough for every double below 10^40. This is a separate context, so that the
+# thread's context stays unchanged.
 _EXACT = Context(prec=60)
 
 

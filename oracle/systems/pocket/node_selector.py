@@ -29,7 +29,7 @@ class PortalRecord:
 
     successes: int = 0
     failures: int = 0
-    # Latencies as of the last success; `p90` is None before the first.
+    # Latencies as of the last success. `p90` is None before the first success.
     median: float = 0.0
     p90: float | None = None
     weighted: float = 0.0
@@ -115,7 +115,7 @@ class PortalRecord:
 
     def _reset_expired_samples(self, now: int, params: PortalParameters) -> None:
         if now >= self.samples_until:
-            # A failure, too, starts a new list of samples, which expires at its own time.
+            # A failure also starts a new list of samples, which expires at its own time.
             self.samples = []
             self.samples_until = now + params.samples_ttl_ms
 
@@ -131,7 +131,7 @@ class PortalMemory:
     def __init__(self, params: PortalParameters) -> None:
         self.records: dict[Address, PortalRecord] = {}
         self._params = params
-        # Nodes whose flag an evaluation might change; no other node needs one.
+        # Nodes whose flag an evaluation might change. No other node needs to be evaluated.
         self._suspects: set[Address] = set()
 
     def record_success(self, node: Address, latency: float, now: int) -> None:
@@ -192,7 +192,7 @@ class PortalMemory:
 _EMPTY_RECORD = PortalRecord()
 
 
-# The latency recorded for a failure.
+# Latency that is recorded for a failure.
 _NO_LATENCY = -1.0
 
 
@@ -207,9 +207,9 @@ class OutcomeWindow:
     def __init__(self) -> None:
         self.out_until = 0
         self._outcomes: deque[tuple[int, float]] = deque()
-        # The latencies of all outcomes, in ascending order.
+        # Latencies of all outcomes, in ascending order.
         self._ascending: list[float] = []
-        # Statistics over all outcomes, or None if they must be recomputed.
+        # Statistics over all outcomes, or None if they must be computed again.
         self._known: NodeStats | None = None
 
     def add_outcome(self, outcome_ms: int, latency: float | None, window: int) -> None:
@@ -268,7 +268,7 @@ class ArticleMemory:
         params = self._params
         window.add_outcome(now, None, params.window_ms)
         extended_until = max(window.out_until, now) + params.out_ms_per_failure
-        # A late outcome never shortens the time set by a newer one.
+        # A late outcome never shortens the exclusion that a newer outcome caused.
         window.out_until = max(window.out_until, min(now + params.out_cap_ms, extended_until))
 
     def record_passed_health_check(self, node: Address, now: int) -> None:

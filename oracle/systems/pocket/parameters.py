@@ -20,18 +20,18 @@ class Parameters:
             field.
     """
 
-    # The expected latency of a success; no benchmark is lower (35 per second is 5.25 / 0.15). Slow
-    # work needs a higher value (docs/explanation/pocket.md#units).
+    # Expected latency of a success. The published cost of 35 per second is 5.25 / 0.15, and no
+    # benchmark is lower. Slow work needs a higher value (docs/explanation/pocket.md#units).
     expected: float = 0.15
-    # Tickets lost for each additional `expected` of latency.
+    # Number of tickets lost for each additional `expected` of latency.
     cost_per_expected: float = 5.25
     max_tickets: int = 10
-    # Above this success rate, a node has its full weight.
+    # Success rate above which a node has its full weight.
     success_rate_full: float = 0.95
     p90_weight: float = 0.3
-    # The P90 latency counts only with more results than this.
+    # Number of results above which the P90 latency counts.
     p90_min_results: int = 20
-    # Whether to leave out nodes whose stake is zero or unknown.
+    # True if nodes are left out whose stake is zero or unknown.
     needs_stake: bool = False
 
     def __post_init__(self) -> None:
@@ -84,11 +84,12 @@ class ArticleParameters(Parameters):
     needs_stake: bool = True
     # An outcome at time t counts while now < t + window_ms.
     window_ms: int = 300_000
-    # For how long one failure keeps a node from getting tickets: 5 minutes divided by 50 failures.
+    # Time for which a failure keeps a node from getting tickets. It is 5 minutes divided by 50
+    # failures.
     out_ms_per_failure: int = 6_000
-    # The maximum of that time, counted from the failure ("for up to 5 minutes").
+    # Maximum of this time, counted from the failure ("for up to 5 minutes").
     out_cap_ms: int = 300_000
-    # Whether a passed health check lets the node get tickets again at once.
+    # True if a passed health check lets the node get tickets again at once.
     health_clears: bool = True
 
     @override
@@ -104,19 +105,19 @@ class PortalParameters(Parameters):
     See docs/explanation/pocket.md#portal-api.
     """
 
-    # How long the counts are kept after the last outcome.
+    # Time for which the counts are kept after the last outcome.
     counts_ttl_ms: int = 300_000
-    # How long all samples are kept after the first of them.
+    # Time for which all samples are kept after the first of them.
     samples_ttl_ms: int = 300_000
     max_samples: int = 500
-    # After this many attempts, a node without a success, or with a flag, gets no tickets.
+    # Number of attempts after which a node gets no tickets if it has no success, or has a flag.
     shelve_failures: int = 50
-    # With fewer attempts than this, a factor of 0 counts as 1.
+    # Number of attempts below which a factor of 0 counts as 1.
     zero_weight_attempts: int = 50
     flag_ttl_ms: int = 300_000
     cleared_ttl_ms: int = 7_200_000
-    # The success rate of a node that has only failed. Because of a bug, portal-api uses 1, while
-    # its comments describe 0 (docs/explanation/pocket.md#code-against-article, 1).
+    # Success rate of a node that has only failed. Because of a bug, portal-api uses 1, while its
+    # comments describe 0 (docs/explanation/pocket.md#code-against-article, 1).
     zero_success_rate: int = 1
 
     @override
@@ -131,7 +132,7 @@ class PortalParameters(Parameters):
         )
 
 
-# The selector as the article describes it (docs/reference/sources.md#pocket-node-selector).
+# The selector that the article describes (docs/reference/sources.md#pocket-node-selector).
 ARTICLE = ArticleParameters()
 # The selector of portal-api at commit a53c4952, including its bugs.
 PORTAL_API_HEAD = PortalParameters()

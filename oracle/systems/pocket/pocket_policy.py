@@ -37,13 +37,13 @@ Terminal = (
     | network_events.TaskTimedOut
     | network_events.TaskCancelled
 )
-# Events that stop the clock for a node's part of a task; a disclosure follows later.
+# Events that stop the clock for a node's part of a task. A disclosure follows later.
 Answer = (
     network_events.TaskSubmitted
     | network_events.TaskErrorReported
     | network_events.ResultCommitted
 )
-# This many ended tasks are remembered, so that later events about them are ignored.
+# Number of ended tasks that are remembered, so that later events about them are ignored.
 _MAX_ENDED_TASKS = 100_000
 
 
@@ -155,7 +155,7 @@ class TaskTracker:
         """End the parts that a terminal event ends, and return their outcomes."""
         task = self._open.get(event.task)
         if task is None or not task.parts:
-            # A task that was never started can only end legally by an abort.
+            # A task that was never started can legally end only by an abort.
             if _ends_unstarted_task(event) and event.task not in self._ended:
                 self._close_task(event.task)
             return []
@@ -206,7 +206,7 @@ def _build_outcome(task: OpenTask, part: Part, event: Terminal) -> RelayOutcome:
     has_succeeded = isinstance(event, network_events.TaskSucceeded | network_events.TaskRefunded)
     is_fault = isinstance(event, network_events.TaskInvalidated | network_events.TaskTimedOut)
     if isinstance(event, network_events.TaskCancelled):
-        # This part need not be marked as ended yet, because only answers are compared.
+        # This part does not have to be marked as ended yet, because only answers are compared.
         is_fault = task.is_waiting_for(part)
     kind = OutcomeKind.TIMEOUT if is_fault else OutcomeKind.CANCELLED
     latency_ms = 0

@@ -189,7 +189,7 @@ def _compute_benchmark_latency(
     stats: NodeStats, previous_latency: float, params: Parameters
 ) -> float | None:
     """Return the latency to compare the node with, or None if its median is as expected."""
-    # Not `<=`, so that a median of NaN counts as expected, too.
+    # The condition is not `<=`, so that a median of NaN counts as expected, too.
     if not stats.median > params.expected or previous_latency <= 0:
         return None
     return max(previous_latency, params.expected)
@@ -231,7 +231,7 @@ def add_draw_probabilities(rows: Iterable[RankedNode]) -> tuple[RankedNode, ...]
     rows = tuple(rows)
     total_tickets = sum(row.tickets for row in rows)
     ticket_count = total_tickets or len(rows)
-    # The chances are the last two fields. Rows are built by position, because `_replace` takes
+    # The chances are the last two fields. The row is built by position, because `_replace` takes
     # three times as long.
     return tuple(
         RankedNode(*row[:-2], chances, chances / ticket_count)

@@ -15,7 +15,7 @@ class OutcomeKind(StrEnum):
     """The outcome of a relay, by its name in `POST /v1/outcomes`."""
 
     OK = "ok"
-    # The node sent a valid response, which reports a mistake of the user.
+    # The node sent a valid response that reports a mistake of the user.
     USER_ERROR = "user_error"
     TIMEOUT = "timeout"
     CONNECT = "connect"
@@ -25,13 +25,14 @@ class OutcomeKind(StrEnum):
     BAD_SIGNATURE = "bad_signature"
     WRONG_CHAIN = "wrong_chain"
     MISCONFIGURED = "misconfigured"
-    # The session is at fault, not the node. The node is left out for the rest of this session.
+    # In these cases, the session is at fault, not the node. The node is left out for the rest of
+    # the session.
     SESSION_INVALID = "session_invalid"
     EXHAUSTED = "exhausted"
-    # The request is at fault.
+    # In these cases, the request is at fault.
     HTTP_4XX = "http_4xx"
     TOO_LARGE = "too_large"
-    # The gateway is at fault.
+    # In these cases, the gateway is at fault.
     CANCELLED = "cancelled"
     HEDGE_LOST = "hedge_lost"
     GATEWAY_ERROR = "gateway_error"

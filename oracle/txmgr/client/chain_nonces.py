@@ -11,7 +11,7 @@ from oracle.rpc.endpoints.providers import WitnessQuorum
 from oracle.rpc.fanout import EndpointCaller, PoolView, expect_response_format, parse_quantity
 from oracle.txmgr.client.l1_fees import decode_l1_fee
 
-# Blocks per batch request; with full transactions, blocks are large.
+# Number of blocks per batch request. It is low, because blocks with full transactions are large.
 _BLOCKS_PER_BATCH = 20
 
 
@@ -33,7 +33,7 @@ class MinedTransaction:
     nonce: int
     hash: Hash
     to: Address | None
-    # Four bytes in hex, or empty for a plain payment.
+    # Four bytes in hex. A plain payment has no selector, so this is empty.
     selector: str
     block_number: int
     block_hash: Hash
@@ -191,7 +191,7 @@ def _iter_blocks_from_head(endpoint: EndpointCaller, max_blocks: int) -> Iterato
     for top in range(head_number, lowest_number, -_BLOCKS_PER_BATCH):
         block_numbers = range(top, max(lowest_number, top - _BLOCKS_PER_BATCH), -1)
         requests = [("eth_getBlockByNumber", (hex(number), True)) for number in block_numbers]
-        # A reorg between two requests may lower the head, so a block may be missing.
+        # A reorg between two requests may lower the head. A block may therefore be missing.
         yield from (block for block in endpoint.request_all(requests) if block is not None)
 
 

@@ -16,24 +16,24 @@ from oracle.rpc.rpc_errors import CallRefusedError
 from oracle.signing.signer import Fees
 from oracle.telemetry.txmgr_metrics import BASE_FEE, FEE_CAP, TIP
 
-# An estimate is raised by 20 % and 10,000 gas, because the state may change before the transaction
-# is included.
+# An estimate is raised by 20 % and by 10,000 gas, because the state may change before the
+# transaction is included.
 _GAS_MARGIN_PERCENT = 120
 _GAS_MARGIN = 10_000
 # Transaction pools accept a replacement only if both of its fees are at least 10 % higher. Some
-# clients used to require 12.5 %, so `raise_fee` adds an eighth.
+# clients used to require 12.5 %. `raise_fee` therefore adds an eighth.
 _RAISE_PERCENT = 10
-# The gas of a plain transfer, and the minimum price of calldata (EIP-2028, EIP-7623); a nonzero
-# byte is four tokens.
+# Gas of a plain transfer, and minimum price of calldata per token (EIP-2028, EIP-7623). A nonzero
+# byte has four tokens.
 PLAIN_GAS = 21_000
 _FLOOR_PER_TOKEN = 10
 _TOKENS_PER_BYTE = 4
-# How go-ethereum and Nethermind state the required tip or base fee in an error message.
+# Forms in which go-ethereum and Nethermind state the required tip or base fee in an error message.
 _REQUIRED_TIP = re.compile(r"minimum needed:? (\d+)|too low \d+ < (\d+)", re.IGNORECASE)
 _REQUIRED_FEE = re.compile(r"base ?fee:? (\d+)|queued:? (\d+)", re.IGNORECASE)
-# How many blocks the fee history covers, and which percentile of their tips is used.
+# Number of blocks that the fee history covers, and percentile of their tips that is used.
 _HISTORY_BLOCKS, _TIP_PERCENTILE = 10, 50
-# One ether per gas; broken endpoints report even more.
+# The limit is one ether per gas. Broken endpoints report even more.
 _MAX_PLAUSIBLE_FEE = 10**18
 _NO_FEES = Fees(0, 0)
 
@@ -118,7 +118,7 @@ def bump_fees(
     if fee_market.base_fee + fee_market.tip > cap:
         return None
     min_tip = max(raise_fee(last.tip), fee_market.tip, pool_required.tip)
-    # Cover twice the base fee if the cap permits it, because the base fee may rise before the
+    # If the cap permits it, pay up to twice the base fee, because the base fee may rise before the
     # transaction is included.
     required_fee = fee_market.base_fee + max(fee_market.tip, pool_required.tip)
     market_fee = (
@@ -192,7 +192,7 @@ def _fetch_fee_market(endpoint: EndpointCaller, min_tip: int) -> FeeMarket:
             "eth_feeHistory", hex(_HISTORY_BLOCKS), "latest", [_TIP_PERCENTILE]
         )
     except CallRefusedError:
-        # Without eth_feeHistory, an endpoint still returns the newest block with its base fee.
+        # An endpoint without eth_feeHistory still returns the newest block with its base fee.
         block = endpoint.request("eth_getBlockByNumber", "latest", False)
         fee_history = {"baseFeePerGas": [_get_response_field(block, "baseFeePerGas")]}
     try:

@@ -25,15 +25,15 @@ class L1Fee(StrEnum):
     ARBITRUM = "arbitrum"
 
 
-# Predeployed contracts of OP stack chains and of Arbitrum.
+# Predeployed contracts, of OP stack chains and of Arbitrum.
 GAS_PRICE_ORACLE = "0x420000000000000000000000000000000000000f"
 ARB_GAS_INFO = "0x000000000000000000000000000000000000006c"
-# Stands for the signature and every field of a transaction except its calldata. Nonzero, because
-# nonzero bytes cost the most.
+# These bytes stand for the signature and for every field of a transaction except its calldata.
+# They are nonzero, because nonzero bytes cost the most.
 _ENVELOPE = b"\xff" * 180
-# No chain has more ether than this.
+# Maximum plausible amount, which is more ether than any chain has.
 _MAX_WEI = 10**28
-# The first results of Arbitrum's getPricesInWei, in order; three gas prices follow.
+# Names of the first results of Arbitrum's getPricesInWei, in order. Three gas prices follow them.
 _PRICES = ("transaction", "byte", "storage")
 
 

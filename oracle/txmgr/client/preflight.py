@@ -19,15 +19,15 @@ from oracle.txmgr.client.fee_quote import add_gas_margin, compute_floor_gas
 from oracle.txmgr.client.receipts import SimulatedCall
 from oracle.txmgr.client.refusal import Refusal, RefusalAction, RefusalDecoder
 
-# Gas estimates differ between clients. If the highest is more than this many times the lowest, the
-# lower one is verified.
+# Maximum ratio of the highest gas estimate to the lowest. If it is larger, the lower one is
+# verified, because estimates differ between clients.
 _MAX_ESTIMATE_RATIO = 2
 
 
 class PreflightOutcome(StrEnum):
     OK = "ok"
     REFUSED = "refused"
-    # No endpoint answered, or their answers contradict each other.
+    # No endpoint answered, or the answers contradict each other.
     UNKNOWN = "unknown"
 
 
@@ -238,7 +238,8 @@ def _simulate_call(
 ) -> PreflightResult:
     try:
         endpoint.request("eth_call", call.params, "latest")
-        # "latest" is explicit, because some endpoints otherwise estimate on the pending block.
+        # "latest" is stated explicitly, because some endpoints otherwise estimate on the pending
+        # block.
         estimate = endpoint.request("eth_estimateGas", call.params, "latest")
         return PreflightResult(PreflightOutcome.OK, gas=int(estimate, 16))
     except CallRefusedError as error:
@@ -285,7 +286,7 @@ def _build_error_result(
     error: CallRefusedError, decode_refusal: RefusalDecoder
 ) -> PreflightResult:
     if not isinstance(error, RevertError) or error.is_out_of_gas:
-        # The endpoint refused the request, for example because of a rate limit; the contract did
+        # The endpoint refused the request, for example because of a rate limit. The contract did
         # not revert.
         return PreflightResult(
             PreflightOutcome.UNKNOWN, reason=str(error), is_out_of_gas=error.is_out_of_gas

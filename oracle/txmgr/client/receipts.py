@@ -18,12 +18,12 @@ from oracle.rpc.rpc_errors import RevertError
 from oracle.txmgr.client.l1_fees import decode_l1_fee
 from oracle.txmgr.client.refusal import Refusal, RefusalDecoder
 
-# Higher values are rejected: no chain reaches them, and no database column can store them.
+# A higher value is rejected, because no chain reaches it, and no database column can store it.
 _MAX_COUNT = 2**63 - 1
 _MAX_WEI = 10**28
-# The error class of a call with too low a gas limit.
+# Error class of a call whose gas limit was too low.
 OUT_OF_GAS = "out_of_gas"
-# The error class of a reverted call if no simulation reveals the contract's error.
+# Error class of a reverted call if no simulation reveals the contract's error.
 _REVERTED = "reverted"
 
 
@@ -50,11 +50,12 @@ class Receipt:
     succeeded: bool
     gas_used: int
     gas_price: int
-    # The contract that the transaction created, or None.
+    # The contract that the transaction created, or None if it created none.
     contract: Address | None
     events: tuple[ReceiptLog, ...] = ()
     l1_fee: int = 0
-    # Whether enough witnesses agree on both prices; if not, each price is the lowest reported one.
+    # True if enough witnesses agree on both prices. Otherwise, each price is the lowest that was
+    # reported.
     has_agreed_price: bool = False
 
     def is_equivalent(self, other_receipt: "Receipt") -> bool:
@@ -390,8 +391,8 @@ def fetch_revert_reason(
     """
     call_refusal, own_block = None, receipt.block_number
     try:
-        # Simulate the call on its own block, too, because the transaction that made it fail may
-        # come earlier in that block.
+        # The call is also simulated on its own block, because the transaction that made it fail
+        # may come earlier in that block.
         call_refusal = fetch_refusal(pool_view, call, own_block - 1, decode_refusal)
         call_refusal = call_refusal or fetch_refusal(pool_view, call, own_block, decode_refusal)
         reason = str(

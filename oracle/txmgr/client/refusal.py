@@ -14,13 +14,13 @@ from typing_extensions import override
 class RefusalAction(StrEnum):
     """The action for the intent of a refused call."""
 
-    # Try again later, or from `Refusal.not_before` if the contract gives a time.
+    # The call is tried again later, or from `Refusal.not_before` if the contract gives a time.
     WAIT = "wait"
-    # The statement expired, or its block left the chain; the next period's report replaces it.
+    # The statement expired, or its block left the chain. The next period's report replaces it.
     RENEW = "renew"
-    # Another transmitter has sent the same call, or there is nothing left to do.
+    # Another transmitter has sent the same call, or nothing is left to do.
     DROP = "drop"
-    # The daemon is at fault or the case is unclear, so an operator must review the call.
+    # The daemon is at fault, or the case is unclear. An operator must therefore review the call.
     HOLD = "hold"
 
 
@@ -47,7 +47,7 @@ class Refusal:
         return f"{self.name}({', '.join(_format_value(argument) for argument in self.arguments)})"
 
 
-# Decodes the output of a revert (`0x` hex, or None without output).
+# A function that decodes the output of a revert (`0x` hex, or None without output).
 RefusalDecoder = Callable[[str | None], Refusal]
 
 

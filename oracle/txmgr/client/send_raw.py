@@ -33,7 +33,7 @@ class SendOutcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-# Error messages of the clients in lower case; specific patterns come first.
+# Error messages of the clients, in lower case. Specific patterns come first.
 _MESSAGE_PATTERNS: tuple[tuple[SendOutcome, tuple[str, ...]], ...] = (
     (
         SendOutcome.ALREADY,
@@ -134,8 +134,8 @@ _MESSAGE_PATTERNS: tuple[tuple[SendOutcome, tuple[str, ...]], ...] = (
         ),
     ),
     (
-        # Development nodes that mine at once return a transaction's revert as an error, although
-        # they have accepted the transaction.
+        # Some development nodes mine immediately. They return the revert of a transaction as an
+        # error, although they have accepted the transaction.
         SendOutcome.AMBIGUOUS,
         (
             r"time[d ]? ?out", r"too many requests", r"rate.?limit", r"deadline exceeded",
@@ -149,7 +149,7 @@ _PATTERNS = tuple(
 )
 # Ganache's message for a nonce that is too low or too high.
 _GANACHE_NONCES = re.compile(r"account has nonce of: (\d+) tx has nonce of: (\d+)", re.IGNORECASE)
-# Used if no pattern matches. Codes with several meanings are left out.
+# These codes are used if no pattern matches. Codes with several meanings are left out.
 _OUTCOME_BY_CODE: Mapping[int, SendOutcome] = {
     429: SendOutcome.AMBIGUOUS,
     -32006: SendOutcome.NONCE_TOO_HIGH,
@@ -192,9 +192,10 @@ __all__ = [
 ]
 
 _ACCEPTED = frozenset({SendOutcome.SENT, SendOutcome.ALREADY})
-# The transaction may be in the pool, or may be accepted at the next try.
+# After these outcomes, the transaction may be in the pool, or may be accepted at the next try.
 _OPEN = frozenset({SendOutcome.UNKNOWN, SendOutcome.AMBIGUOUS})
-# An operator must fix the cause, or the endpoint is a gateway that accepts no transactions.
+# After these outcomes, an operator must fix the cause, or the endpoint is a gateway that accepts
+# no transactions.
 _STOPPING = frozenset({SendOutcome.CAP, SendOutcome.CHAIN, SendOutcome.MALFORMED})
 
 

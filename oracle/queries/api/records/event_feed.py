@@ -29,14 +29,14 @@ from oracle.queries.api.history_points import find_exclusion_end_time
 from oracle.queries.api.source import ApiSnapshot, RequestError
 from oracle.queries.incident_models import describe_incident
 
-# The names of events in the stream.
+# Names of the events in the stream.
 EVENT_KINDS = (
     *(cause.value for cause in FALL_CAUSES), "recovered", "joined", "paused", "resumed", "left",
     "kickout_due", "kickout_accused", "kickout_executed",
     "incident_began", "incident_over", "rules_announced", "rules_cancelled", "rules_set",
     "report_accepted", "reorg", "halted", "halt_cleared",
 )  # fmt: skip
-# The event name and text of each membership transition. Requests to pause or quit are not in the
+# Event name and text of each membership transition. Requests to pause or quit are not in the
 # stream.
 _EVENT_BY_TRANSITION = {
     MembershipTransition.JOINED: ("joined", "joined"),
@@ -47,7 +47,8 @@ _EVENT_BY_TRANSITION = {
     MembershipTransition.KICKED_OUT: ("left", "was kicked out"),
 }
 ID_PATTERN = "^[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,15}-[0-9]{1,9}$"
-# A query reads at most this many rows; the limits are only raised if a single second has more.
+# Maximum number of rows that a query reads. These limits are raised only if a single second has
+# more rows.
 _MAX_CHANGES = 5_000
 _MAX_ROUNDS = 500
 
@@ -147,7 +148,7 @@ def load_events_since(
     reorg_count = snapshot.uow.reorgs.count()
     halt_count = snapshot.uow.halts.count_halt_changes()
     if reorg_count < cursor.reorgs or halt_count < cursor.halts:
-        # Another database issued this cursor, so the events since then are unknown.
+        # The cursor is from another database, so the events since then are unknown.
         cursor = get_newest_event_cursor(snapshot)
     for event in _list_halt_events(snapshot, cursor.halts, limit):
         cursor = cursor._replace(halts=cursor.halts + 1)
@@ -166,7 +167,7 @@ def _list_chain_events(
     """Return chain events after the subscriber's cursor: at least `limit`, or all if fewer."""
     numbered_events: list[NumberedEvent] = []
     page_time, passed_count = cursor.time, 0
-    # Continue even if a page has no events, because not every row gives one.
+    # Continue even if a page has no events, because some rows give none.
     while len(numbered_events) < limit and page_time <= snapshot.cursor.time:
         events, last_time = _read_event_page(snapshot, page_time)
         for event in events:
@@ -244,8 +245,8 @@ def _read_limited_event_page(
     rules = snapshot.source.archive.rules
     max_changes = factor * _MAX_CHANGES
     max_rounds = factor * _MAX_ROUNDS
-    # No recovery takes longer than the longest exclusion, so a node that recovers now was excluded
-    # after this time.
+    # A recovery takes at most as long as the longest exclusion. A node that recovers now was
+    # therefore excluded after this time.
     earliest_time = time - (find_exclusion_end_time(0, 0, rules) or 0)
     activity = snapshot.uow.activity
     first_block = activity.find_first_block_since(earliest_time, snapshot.cursor.number)
@@ -355,7 +356,7 @@ def _build_recovery_events(
             continue
         text = "recovered: the node can be given tasks again"
         yield (
-            # A recovery has no log, so it sorts before the other events of its second.
+            # A recovery has no log, so it comes before the other events of its second.
             BEFORE_EVERYTHING,
             FeedEvent(
                 kind="recovered", time=exclusion_end, block=None, node=change.node, text=text

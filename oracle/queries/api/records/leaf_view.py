@@ -14,7 +14,8 @@ from oracle.queries.api.source import ApiSnapshot, NotFoundError
 from oracle.queries.leaf_models import LeavesAnswer, build_piece_digests
 from oracle.queries.node_proof import load_accepted_round
 
-# CIDv1, raw bytes, SHA-256 (32 bytes). The base32 text of the identifier starts with "b".
+# The prefix means CIDv1, raw bytes, and SHA-256 (32 bytes). The base32 text of the identifier
+# starts with "b".
 _CID_PREFIX = bytes((0x01, 0x55, 0x12, 0x20))
 
 
@@ -31,7 +32,7 @@ class StoredLeaves(NamedTuple):
     is_final: bool
 
 
-# Finds leaves by the number of a round or by the period of a report.
+# A function that finds leaves by the number of a round or by the period of a report.
 FindLeaves = Callable[[ApiSnapshot, int], StoredLeaves]
 
 

@@ -130,8 +130,8 @@ def _iter_membership_events(snapshot: ApiSnapshot, address: Address) -> Iterator
     expulsion_positions = {kick.expulsion.at for kick in kicks if kick.expulsion is not None}
     expulsion_transactions = {(position.block, position.tx) for position in expulsion_positions}
     for change in snapshot.uow.memberships.list_for_node(address, _MAX_EVENTS):
-        # A kickout by the oracle contract also emits an event of the network's contract. That
-        # event is skipped, so that the kickout is listed once.
+        # For a kickout by the oracle contract, the network's contract emits an event, too. Skip
+        # this event, so that the kickout is listed once.
         if (
             change.transition is MembershipTransition.KICKED_OUT
             and change.at[:2] in expulsion_transactions
@@ -170,9 +170,10 @@ def _iter_reported_lane_changes(
     ]
     old_lanes = [lane for _, lane in rounds_with_lanes[1:]]
     if rounds_with_lanes and rounds_with_lanes[-1][0].round == 1:
-        # Before the first round, nothing had been reported about any node.
+        # Nothing had been reported about any node before the first round.
         old_lanes.append(NEVER_REPORTED)
-    # The lane before the oldest stored round is unknown, so `old_lanes` may be one shorter.
+    # The lane before the oldest stored round is unknown. `old_lanes` may therefore be shorter by
+    # one.
     for (accepted, new_lane), old_lane in zip(rounds_with_lanes, old_lanes, strict=False):
         if old_lane != new_lane:
             yield ReportedChange(

@@ -176,7 +176,7 @@ def _classify_signature(
     accepted: RoundAccepted,
     statements: list[SignedStatement],
 ) -> SignatureState:
-    # Statements about another block belong to another attempt and contradict nothing.
+    # A statement about another block belongs to another attempt, so it contradicts nothing.
     signed_roots = {
         statement.root
         for statement in statements
