@@ -122,7 +122,7 @@ LOG_EVENTS: Mapping[str, str] = {
     "systemd learns neither that the daemon is ready nor that it is alive. With `WatchdogSec`, "
     "systemd restarts the daemon.",
     "signer_equivocated": "A signer signed two statements for one round that could both be "
-    "accepted. Ask the signer's operator whether the key is used elsewhere.",
+    "accepted. Find out from the signer's operator whether the key is used elsewhere.",
     "simulation_outvoted": "Three times in a row, an endpoint reported a different outcome of "
     "simulated calls from most endpoints. The outcome of the majority is used, and the endpoint "
     "is deprioritised.",
