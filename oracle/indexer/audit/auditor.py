@@ -226,7 +226,7 @@ def _compare_with_further_endpoint(
         with context.store.read_transaction() as uow:
             is_same_chain = find_conflicting_block(uow, window) is None
             row_diff = compare_window_with_database(uow, window) if is_same_chain else RowDiff()
-        # An endpoint on another chain is handled where forks are detected.
+        # If a block has another hash, the rows belong to another chain and are not compared.
         audit = replace(audit, blocks=window.range, auditor=window.endpoint, difference=row_diff)
     if audit.difference:
         with context.rebuild_options.transaction(context.store) as uow:
