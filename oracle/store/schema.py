@@ -15,7 +15,21 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, column, func, inspect, select, table
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    column,
+    func,
+    insert,
+    inspect,
+    select,
+    table,
+)
 from sqlalchemy.engine import URL
 
 from oracle.errors import FatalError, InputError
@@ -31,13 +45,14 @@ from oracle.store.lease_repository import LeaseRepository, LeaseState
 from oracle.store.tables.chain_tables import block, call
 from oracle.store.tables.feed_tables import feed_row
 from oracle.store.tables.log_tables import log_block, log_row
+from oracle.store.tables.log_view import CREATE_STATEMENTS
 from oracle.store.tables.metadata import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 # Name of the newest file in migrations/versions, which a test verifies. It is also here, because
-# Alembic is slow to import and only `migrate` needs it.
+# Alembic is slow to import and only the migration of an older database needs it.
 REVISION = "0001_initial"
 # A revision consists of four digits and a name. The five revisions before the first release had
 # only digits, and their databases cannot be upgraded.
@@ -45,7 +60,13 @@ _REVISION_PATTERN = re.compile(r"\d{4}_[a-z0-9_]+")
 _UNRELEASED_PATTERN = re.compile(r"\d{4}")
 
 _COUNTED_TABLES = {raw_table.name for raw_table in (block, call, feed_row, log_block, log_row)}
-_REVISION_TABLE = "alembic_version"
+# Alembic's table, which contains the revision of the schema.
+_REVISION_TABLE = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
 _PAGE_ROWS = 2_000
 _CHECKSUM_BITS = 256
 
@@ -128,7 +149,7 @@ def migrate(url: str, check_lease: Callable[[LeaseState], None] | None = None) -
                 check_lease(LeaseRepository(connection).get_state())
             _upgrade_and_compare(connection, parsed_url, previous_state)
         elif previous_state.age is SchemaAge.EMPTY:
-            _upgrade_to_head(_build_alembic_config(connection))
+            _create_tables(connection)
         return previous_state
 
 
@@ -176,15 +197,15 @@ def _check_schema_age(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...])
 
 def _read_schema_state(connection: Connection) -> SchemaState:
     tables = inspect(connection).get_table_names()
-    if "alembic_version" not in tables:
+    if _REVISION_TABLE.name not in tables:
         return _classify_schema(tables, None)
-    revision = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    revision = connection.scalar(select(_REVISION_TABLE.c.version_num))
     return _classify_schema(tables, revision)
 
 
 def _classify_schema(tables: list[str], revision: str | None) -> SchemaState:
     if revision is None:
-        other_tables = set(tables) - {"alembic_version"}
+        other_tables = set(tables) - {_REVISION_TABLE.name}
         age = SchemaAge.FOREIGN if other_tables else SchemaAge.EMPTY
     elif revision == REVISION:
         # Until the first release, new tables are added to the only migration, whose name does not
@@ -198,6 +219,19 @@ def _classify_schema(tables: list[str], revision: str | None) -> SchemaState:
     else:
         age = SchemaAge.OLDER if revision < REVISION else SchemaAge.NEWER
     return SchemaState(age, revision)
+
+
+def _create_tables(connection: Connection) -> None:
+    """Create all tables and views in an empty database, and store the newest revision.
+
+    A test checks that the migrations create the same schema. They are not run, because importing
+    Alembic takes longer than creating the tables.
+    """
+    metadata.create_all(connection, checkfirst=False)
+    for statement in CREATE_STATEMENTS[connection.dialect.name]:
+        connection.exec_driver_sql(statement)
+    _REVISION_TABLE.create(connection, checkfirst=True)
+    connection.execute(insert(_REVISION_TABLE).values(version_num=REVISION))
 
 
 def _upgrade_and_compare(connection: Connection, url: URL, previous: SchemaState) -> None:
@@ -279,7 +313,7 @@ def list_compared_columns(
             if f"{name}.{info['name']}" not in rewritten
         ]
         for name in inspector.get_table_names()
-        if name != _REVISION_TABLE and name not in rewritten
+        if name != _REVISION_TABLE.name and name not in rewritten
     }
 
 

@@ -3,10 +3,12 @@
 The column types convert between hex text or wei in Python and bytes in the database.
 """
 
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Column, Dialect, Index, LargeBinary, MetaData, text
 from sqlalchemy.types import TypeDecorator
+from sqlalchemy.util import PopulateDict
 from typing_extensions import override
 
 # Alembic can drop only named constraints. The names are the same on both databases.
@@ -24,22 +26,26 @@ metadata = MetaData(
 class PartialIndex(Index):
     """An index of the rows that satisfy `where`, an SQL condition valid in both databases.
 
-    SQLAlchemy imports a dialect as soon as an index gets an option of this dialect. Therefore the
-    options are set only when the index is created in a database, so that a command on SQLite does
-    not import the PostgreSQL dialect.
+    SQLAlchemy imports a dialect as soon as an index gets an option of this dialect. Therefore an
+    option is set only when the index is created in a database of its dialect, so that a process
+    with SQLite does not import the PostgreSQL dialect.
     """
 
     def __init__(self, name: str, *columns: Column[Any], where: str, unique: bool = False) -> None:
         super().__init__(name, *columns, unique=unique)
         self.where = where
 
-    @property
+    @cached_property
     @override
     def dialect_options(self) -> Any:
-        options = super().dialect_options
-        for dialect in ("sqlite", "postgresql"):
-            options[dialect]["where"] = text(self.where)
-        return options
+        options_by_dialect = super().dialect_options
+
+        def load_options(dialect: str) -> object:
+            options = options_by_dialect[dialect]
+            options["where"] = text(self.where)
+            return options
+
+        return PopulateDict(load_options)
 
 
 _WEI_BYTES = 32
