@@ -33,7 +33,7 @@ def test_watched_node_is_listed_until_it_is_no_longer_watched(page):
     assert listed.get_attribute("href") == f"/nodes/{addresses[1]}"
 
 
-def test_time_is_shown_in_local_zone_with_utc_title(page):
+def test_time_is_shown_in_the_local_zone_with_utc_in_its_tooltip(page):
     page.goto("/rounds")
     time = page.locator("main time").first
     assert time.inner_text().endswith("GMT+5:30")

@@ -15,7 +15,7 @@ VIEWS = [*_CI, *(pytest.param(view, marks=pytest.mark.nightly) for view in _NIGH
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=str)
-def test_every_page_passes_accessibility_policy_and_console_checks(browser, url, view: View):
+def test_every_page_passes_accessibility_csp_and_console_checks(browser, url, view: View):
     walk = walk_pages(browser, url, view)
     assert set(PAGES) - walk.kinds == NO_PAGES
     assert walk.faults == []

@@ -48,7 +48,7 @@ def test_tab_key_reaches_every_control_with_visible_focus(page, path):
     assert [element["name"] for element in focused_elements if not element["isSeen"]] == []
 
 
-def test_skip_link_leads_past_navigation(page):
+def test_skip_link_jumps_past_the_navigation(page):
     page.goto("/nodes")
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")

@@ -8,7 +8,7 @@ _WIDTH = 360
 
 
 @pytest.mark.parametrize("path", ["/", "/nodes"])
-def test_score_column_and_navigation_fit_narrow_screen(browser, url, path):
+def test_score_column_and_navigation_fit_a_narrow_screen(browser, url, path):
     context = browser.new_context(viewport={"width": _WIDTH, "height": 800})
     page = context.new_page()
     page.goto(url + path, wait_until="load")

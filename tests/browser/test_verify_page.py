@@ -70,7 +70,7 @@ def read_results(page: Page) -> dict[str, str]:
     return {item.locator("b").inner_text(): item.locator("span").inner_text() for item in items}
 
 
-def test_server_bundle_is_consistent_on_phone_and_desktop(page, url, bundle):
+def test_verify_page_reports_the_served_bundle_as_consistent(page, url, bundle):
     messages: list[str] = []
     requested: list[str] = []
     page.on("console", lambda message: messages.append(message.text))
@@ -214,7 +214,7 @@ def choose_evidence(page: Page, folder: Path, evidence: ReaderEvidence) -> None:
     page.locator("#files").set_input_files(files)
 
 
-def test_headline_is_green_after_all_checks(anchored_page, evidence, tmp_path):
+def test_headline_is_green_if_every_check_passes(anchored_page, evidence, tmp_path):
     choose_evidence(anchored_page, tmp_path, evidence)
     assert read_headline(anchored_page).startswith(_CONFIRMED)
     assert anchored_page.locator("#verdict p.calm").count() == 1
@@ -223,7 +223,7 @@ def test_headline_is_green_after_all_checks(anchored_page, evidence, tmp_path):
     assert axe_findings(anchored_page) == []
 
 
-def test_headline_is_not_green_without_all_events(anchored_page, evidence, tmp_path):
+def test_headline_is_not_green_if_the_events_are_missing(anchored_page, evidence, tmp_path):
     choose_evidence(anchored_page, tmp_path, replace(evidence, events=None))
     assert _PARTIAL in read_headline(anchored_page)
     assert anchored_page.locator("#verdict p.calm").count() == 0
@@ -238,7 +238,7 @@ def test_bundle_of_another_contract_is_reported(anchored_page, evidence, tmp_pat
     assert read_results(anchored_page)["Oracle contract"] == "✗"
 
 
-def test_round_in_a_link_is_not_treated_as_chosen_by_the_reader(browser, url, bundle):
+def test_round_from_the_link_does_not_count_as_entered_by_the_reader(browser, url, bundle):
     """Only a round that the reader entered may be older than the newest."""
     page = browser.new_page()
     page.goto(f"{url}/verify?node={bundle['node']}&round=1")

@@ -36,7 +36,7 @@ def test_random_histories_give_equal_scores_and_roots(seed: str, count: int):
 
 @needs_node
 @pytest.mark.slow
-def test_incidents_hold_the_same_kickouts_in_both_implementations():
+def test_both_implementations_hold_the_same_kickouts_after_incidents():
     """In some of these cases, a kickout is held for an incident alone."""
     number = RULE_SETS.index(INCIDENT_RULES)
     cases = [draw_case(random.Random(f"incident {seed}"), number) for seed in range(12, 24)]  # noqa: S311

@@ -85,7 +85,7 @@ def test_oracle_storage_layout_matches_recorded_layout():
         ("KickoutsByProof.NodeKick", 240),
     ],
 )
-def test_struct_fields_share_one_storage_slot(name: str, bits: int):
+def test_packed_struct_fits_in_one_storage_slot(name: str, bits: int):
     structs = json.loads(LAYOUT.read_text("utf-8"))["structs"]
     (fields,) = (
         held

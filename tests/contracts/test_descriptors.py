@@ -140,7 +140,7 @@ def test_descriptor_states_purpose_of_call(call: Call):
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_descriptor_has_one_field_per_call_value(call: Call):
+def test_descriptor_has_one_labelled_field_per_call_argument(call: Call):
     paths = [field["path"] for field in call.fields]
     assert sorted(paths) == sorted(call.types)
     labels = [field["label"] for field in call.fields]

@@ -31,7 +31,7 @@ def test_consumer_project_compiles_against_package(project: Path):
 
 
 @pytest.mark.slow
-def test_consumer_of_proofs_compiles_against_package(project: Path):
+def test_proof_consumer_compiles_against_the_package(project: Path):
     compiled = compile_files(project, "RootConsumer.sol")
 
     assert {"RootConsumer", "IQoSRoots", "QoSProof"} <= set(compiled.split())

@@ -59,7 +59,7 @@ def test_kickout_gas_grows_with_the_number_of_models(
     assert gas[25] < GAS["VssTaskAdapter"] < gas[100]
 
 
-def test_kickout_above_the_gas_limit_is_refused_without_effect(chain: Chain):
+def test_kickout_above_the_gas_limit_is_refused_and_changes_nothing(chain: Chain):
     nodes = vss_nodes(chain)
     account = join_with_models(nodes, 4, 100)
     receipt = nodes.kick(account)

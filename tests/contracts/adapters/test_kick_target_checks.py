@@ -74,7 +74,7 @@ def _any_task(nodes: NodeNetwork) -> dict[str, str]:
     return dict.fromkeys(("VSSTask", "Task"), nodes.caller.address)
 
 
-def test_only_a_task_contract_is_accepted_as_task_contract(nodes: NodeNetwork):
+def test_other_addresses_are_rejected_as_the_task_contract(nodes: NodeNetwork):
     lines = lines_to(nodes)
     node = lower(nodes.node.address)
     assert find_task_contract_mismatch(lines, node, lower(nodes.task.address)) is None

@@ -92,7 +92,7 @@ def test_node_with_successful_tasks_is_kicked_out(nodes: NodeNetwork):
     assert nodes.status(nodes.first) == QUIT
 
 
-def test_kickout_works_if_the_network_threshold_is_zero(nodes: NodeNetwork):
+def test_node_is_kicked_out_even_if_the_network_threshold_is_zero(nodes: NodeNetwork):
     nodes.send(nodes.qos.functions.updateKickoutThreshold(0))
     assert nodes.kick(nodes.first).names[-1] == "Kicked"
     assert nodes.status(nodes.first) == QUIT

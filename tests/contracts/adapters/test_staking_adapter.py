@@ -128,7 +128,9 @@ def test_kickout_is_refused_after_the_adapter_loses_its_admin_role(network: Stak
 
 
 @pytest.mark.parametrize("code", [BOMB, LOOP])
-def test_kick_of_a_malicious_beneficiary_is_refused_within_gas_limit(network: Staking, code: str):
+def test_kick_with_a_malicious_beneficiary_is_refused_within_the_gas_limit(
+    network: Staking, code: str
+):
     there = "0x" + 36 * "0" + "7777"
     network.chain.rpc("anvil_setCode", there, code)
     call = network.staking.functions.setBenefitAddress(there)
@@ -139,7 +141,7 @@ def test_kick_of_a_malicious_beneficiary_is_refused_within_gas_limit(network: St
     assert receipt.gas < 700_000
 
 
-def test_refused_kick_of_node_that_rejects_payment_states_why(network: Staking):
+def test_failed_stake_payment_is_reported_with_its_revert_reason(network: Staking):
     stubborn = network.chain.deploy("testing/StubbornNode")
     say = stubborn.functions.say(
         network.staking.address, encode_calldata(network.staking.functions.stake(STAKE))

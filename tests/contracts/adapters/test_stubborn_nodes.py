@@ -40,7 +40,7 @@ def test_node_that_rejects_its_stake_payment_stays_a_member(
     assert nodes.kick(other_members[0]).names[-1] == "Kicked"
 
 
-def test_node_that_accepts_its_stake_again_can_be_kicked_out(
+def test_node_that_stops_rejecting_its_stake_can_be_kicked_out(
     nodes: NodeNetwork, stubborn: Contract
 ):
     nodes.kick(stubborn.address)

@@ -81,7 +81,7 @@ def test_source_line_is_mapped_to_its_contract_and_function(tmp_path):
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_every_check_contract_has_proven_and_refuted_checks(name):
+def test_every_check_contract_has_checks_expected_to_hold_and_to_fail(name):
     text = (ROOT / f"tests/contracts/audit/checks/{name}.sol").read_text("utf-8")
     checks = re.findall(r"function (check_\w+)", text)
     assert {expected_exit_code(check) for check in checks} == {HOLDS, REFUTED}
@@ -97,7 +97,7 @@ def test_every_check_contract_has_proven_and_refuted_checks(name):
         "tests/contracts/audit/tools.py",
     ],
 )
-def test_change_of_a_proven_file_changes_the_digest(tmp_path: Path, path: str):
+def test_digest_changes_if_a_proven_file_changes(tmp_path: Path, path: str):
     file = tmp_path / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("first", "utf-8")

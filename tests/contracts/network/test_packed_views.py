@@ -57,7 +57,7 @@ def laid_out(struct: str) -> bytes:
         ("Floors.Floor", "floorOf"),
     ],
 )
-def test_view_unpacks_structs_with_the_layout_of_the_compiler(struct: str, view: str):
+def test_view_field_widths_match_the_storage_layout_of_the_compiler(struct: str, view: str):
     fields = widths(struct.rsplit(".", maxsplit=1)[-1].upper())
     abi = load_artifact("TaskNetwork")["abi"]
     (components,) = (part["outputs"][0]["components"] for part in abi if part.get("name") == view)

@@ -82,7 +82,7 @@ def test_unanimous_group_does_not_open_a_contest(network: Network, first: Group)
         first.settle()
 
 
-def test_contested_node_may_take_tasks(network: Network, first: Group):
+def test_contested_node_can_still_start_tasks(network: Network, first: Group):
     first.play("AAB")
     task = network.create_started_task(first.nodes[2])
     assert network.read_task(task)["node"] == first.nodes[2]

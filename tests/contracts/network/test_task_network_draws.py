@@ -73,7 +73,7 @@ def test_only_dispatcher_may_start_drawn_task(network: Network):
         start(network, task, block(network.chain), network.creator)
 
 
-def test_start_of_a_drawn_task_has_the_same_requirements(network: Network):
+def test_start_of_a_drawn_task_rejects_a_wrong_status_or_a_busy_node(network: Network):
     first = network.create()
     second = network.create()
     start(network, first, block(network.chain))

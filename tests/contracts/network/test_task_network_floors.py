@@ -159,7 +159,7 @@ def test_incomplete_group_cannot_start(network: Network):
     network.start(task, network.nodes[0])
 
 
-def test_node_that_committed_can_start_a_task_while_group_is_open(network: Network):
+def test_node_that_committed_can_start_a_task_before_its_group_closes(network: Network):
     tasks = create_member_tasks(network)
     network.start(tasks[0], network.nodes[0])
     network.commit(tasks[0], network.nodes[0], encode_word(1))

@@ -104,7 +104,7 @@ def test_group_start_reverts_if_its_last_task_cannot_start(
 
 
 @pytest.mark.parametrize("spoil", ["pause", "quit", "updateVersion"])
-def test_group_start_reverts_early_if_node_is_unsuitable(network: Network, spoil: str):
+def test_group_start_with_an_unsuitable_node_reverts_with_little_gas(network: Network, spoil: str):
     """Without the check it cost the dispatcher 245,670 gas, for 28,614 of the node's own."""
     tasks = order_group(network)
     node = network.nodes[2]

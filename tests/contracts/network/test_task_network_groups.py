@@ -116,7 +116,7 @@ def test_abort_event_contains_reason(
     assert [event.args["reason"] for event in events if event.event == "TaskAborted"] == reasons
 
 
-def test_fastest_member_has_the_shortest_time_since_its_own_start(network: Network):
+def test_member_with_the_shortest_time_since_its_own_start_is_fastest(network: Network):
     tasks = create_member_tasks(network)
     nodes = network.nodes[:3]
     network.start(tasks[0], nodes[0])

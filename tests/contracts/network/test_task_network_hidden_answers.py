@@ -146,7 +146,7 @@ def test_late_reveal_must_match_commitment(network: Network, wrong: str):
         network.by(node, call)
 
 
-def test_garbage_answer_is_slashed_after_a_late_reveal_by_another(network: Network):
+def test_node_with_a_garbage_answer_is_slashed_after_a_late_reveal(network: Network):
     """The reveal of an honest node was delayed: the wrong answer is paid at first,
     and slashed later.
     """

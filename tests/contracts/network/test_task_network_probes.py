@@ -46,7 +46,7 @@ def test_probe_starts_immediately_and_is_paid_from_dispatcher_credit(network: Ne
     assert network.owed(network.dispatcher) == ETHER - size * FEE
 
 
-def test_probe_with_a_busy_node_reverts_entirely(network: Network):
+def test_probe_with_a_busy_node_reverts_and_starts_no_task(network: Network):
     network.create_started_task(network.nodes[2])
     with pytest.raises(RevertedError, match="NodeBusy"):
         probe(network, network.nodes[:3])
@@ -55,7 +55,7 @@ def test_probe_with_a_busy_node_reverts_entirely(network: Network):
     assert network.node(network.nodes[0])["task"] == NOTHING
 
 
-def test_probe_with_a_paused_node_reverts_early(network: Network):
+def test_probe_with_a_paused_node_reverts_with_little_gas(network: Network):
     network.by(network.nodes[2], network.does.pause())
     with pytest.raises(RevertedError, match="NodeIsPaused"):
         probe(network, network.nodes[:3])

@@ -102,7 +102,7 @@ def test_creating_a_task_with_invalid_parameters_is_rejected(
         network.create(**requirement)
 
 
-def test_task_passes_through_queue_start_and_result(network: Network, alice: str):
+def test_task_is_queued_started_submitted_and_validated(network: Network, alice: str):
     task = network.create(fee=FEE)
     queued = network.by(network.dispatcher, network.does.queueTask(task))
     started = network.start(task, alice)

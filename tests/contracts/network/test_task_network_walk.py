@@ -341,7 +341,7 @@ class Walk:
             assert self.step(creator, self.does.cancelTask(task))
 
 
-def test_random_operations_keep_balances_and_end_every_task(
+def test_every_task_ends_and_balances_match_after_random_operations(
     pair: tuple[Network, Contract], fresh_chain: Chain, *, bounded: bool
 ):
     event_counts = Counter[str]()

@@ -219,7 +219,7 @@ def test_group_deadline_starts_at_the_latest_time_limit_of_its_tasks(network: Ne
     assert network.owed(network.creator) == 3 * ETHER - 2 * TOLL
 
 
-def test_result_in_an_expired_group_is_paid_only_the_toll(network: Network):
+def test_results_of_an_abandoned_group_are_paid_only_the_toll(network: Network):
     tasks = create_member_tasks(network)
     for task, node in zip(tasks[:2], network.nodes, strict=False):
         network.start(task, node)

@@ -23,7 +23,7 @@ def report(oracle: RootsOracle, back: int, **changes: bytes) -> RootReport:
 
 
 @pytest.mark.parametrize("back", [1, 255, 256, 257, 500])
-def test_report_with_an_old_block_is_accepted(chain: Chain, back: int):
+def test_report_based_on_an_old_block_is_accepted(chain: Chain, back: int):
     oracle = deploy_roots(chain)
     chain.mine(back)
     oracle.push(report(oracle, back))

@@ -58,7 +58,9 @@ def challenge(roots: RootsOracle) -> Challenge:
 
 
 @pytest.mark.parametrize("change", ["node", "seat"])
-def test_round_with_two_leaves_of_one_node_is_wrong(challenge: Challenge, change: str) -> None:
+def test_challenge_of_a_round_with_two_leaves_of_one_node_succeeds(
+    challenge: Challenge, change: str
+) -> None:
     leaves = make_leaves(COUNT)
     tree_of = list(leaves)
     if change == "node":
@@ -112,7 +114,9 @@ class PlacedLeaves(RootRound):
         return [*self.hashes.build_proof(seat), *self.sound.proof(0)[-2:]]
 
 
-def test_round_with_a_leaf_in_the_gap_of_another_is_wrong(challenge: Challenge) -> None:
+def test_challenge_of_a_round_with_a_leaf_in_the_gap_of_another_succeeds(
+    challenge: Challenge,
+) -> None:
     leaves = make_leaves(COUNT)
     ascending = sorted(leaves, key=lambda leaf: leaf.node)
     for place in (4, COUNT - 1):  # in the middle, and around the highest address
@@ -174,7 +178,9 @@ def make_random_leaves(count: int) -> list[NodeLeaf]:
     return make_leaves(count, by_seat)
 
 
-def test_round_with_a_lane_that_differs_from_its_leaf_is_wrong(challenge: Challenge) -> None:
+def test_lane_challenge_succeeds_only_if_the_lane_differs_from_its_leaf(
+    challenge: Challenge,
+) -> None:
     leaves = make_random_leaves(64)
     source = challenge.push(leaves)
     for seat in range(64):
@@ -207,7 +213,7 @@ def test_challenge_of_pool_without_positive_score_is_rejected(
 
 
 @pytest.mark.parametrize(("count_error", "sum_error"), [(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)])
-def test_round_with_wrong_pool_sum_or_count_is_wrong(
+def test_pool_challenge_succeeds_only_if_the_sum_or_count_is_wrong(
     challenge: Challenge, count_error: int, sum_error: int
 ) -> None:
     pool = bytes(place % 11 for place in range(50))

@@ -323,7 +323,9 @@ def push_graded(dispatcher: Consumer) -> RootRound:
     return push_lagged(dispatcher, {seat: {"lane": lane} for seat, lane in enumerate(lanes)})
 
 
-def test_dispatcher_starts_task_by_hot_set_score(dispatcher: Consumer, hot_set: HotSet) -> None:
+def test_dispatcher_checks_the_hot_set_score_before_starting_a_task(
+    dispatcher: Consumer, hot_set: HotSet
+) -> None:
     source = push_graded(dispatcher)
     hot_set.bring(source, 0, 2)
     hot_set.bind(source, *range(4))
@@ -340,7 +342,7 @@ def test_dispatcher_starts_task_by_hot_set_score(dispatcher: Consumer, hot_set: 
     assert dispatcher.send("start", stranger).only("TaskStarted")["weight"] == 5_000
 
 
-def test_dispatcher_starts_task_by_proof(dispatcher: Consumer) -> None:
+def test_dispatcher_checks_a_score_proof_before_starting_a_task(dispatcher: Consumer) -> None:
     source = push_graded(dispatcher)
 
     def start(seat: int) -> Receipt:

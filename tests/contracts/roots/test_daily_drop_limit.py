@@ -161,7 +161,7 @@ def test_lane_drops_are_counted_per_day(hot_set: HotSet) -> None:
         (1, 0, 0),
     ],
 )
-def test_closed_or_sharply_lower_lane_counts_as_drop(
+def test_lane_that_closes_or_falls_sharply_counts_as_a_drop(
     roots: RootsOracle, before: int, after: int, falls: int
 ) -> None:
     hot_set = deploy_words(roots)
@@ -228,7 +228,7 @@ class WordsModel:
         return (before > 1 and after == 1) or before - after > BIG_FALL
 
 
-def test_random_word_updates_match_model(roots: RootsOracle) -> None:
+def test_random_word_updates_match_the_model(roots: RootsOracle) -> None:
     chooser = random.Random(4)  # noqa: S311 -- the same steps in each run
     hot_set = deploy_words(roots)
     model = WordsModel(8)

@@ -148,7 +148,7 @@ def test_accusation_of_a_new_interval_replaces_the_old_one(roots: RootsOracle):
         roots.execute(4)
 
 
-def test_held_kickout_requires_permission_of_vetoer(
+def test_held_kickout_requires_the_vetoers_permission(
     roots: RootsOracle,
 ):
     held = make_leaves(NODES, {4: HELD})
@@ -242,7 +242,7 @@ def test_recovered_node_cannot_be_kicked_with_an_old_root(roots: RootsOracle):
         roots.execute(4)
 
 
-def test_struck_root_cannot_accuse_or_execute(roots: RootsOracle):
+def test_struck_root_cannot_be_used_for_kickouts(roots: RootsOracle):
     make_ready(roots, 4)
     roots.do("pauseFor", 60, sender=roots.pauser)
     roots.do("strike", 2, sender=roots.pauser)
@@ -255,7 +255,9 @@ def test_struck_root_cannot_accuse_or_execute(roots: RootsOracle):
 
 
 @pytest.mark.parametrize("rotated_by", ["setSigners", "dropSigner", "setRules"])
-def test_root_of_old_configuration_cannot_accuse_or_execute(roots: RootsOracle, rotated_by: str):
+def test_root_of_an_old_configuration_cannot_be_used_for_kickouts(
+    roots: RootsOracle, rotated_by: str
+):
     make_ready(roots, 4)
     if rotated_by == "setSigners":
         addresses = [signer.address for signer in SIGNERS]
@@ -307,7 +309,7 @@ def test_summary_of_another_round_is_rejected(roots: RootsOracle, changes: dict[
         roots.do("executeKick", *proven.proven(4), forged)
 
 
-def test_token_bucket_limits_executions_and_refills(roots: RootsOracle):
+def test_token_bucket_limits_kickout_executions_and_refills_over_time(roots: RootsOracle):
     most = KICK_LIMITS["bucketMost"]
     frame = KICK_LIMITS["bucketFrame"]
     make_ready(roots, 4, 5, 6)
@@ -376,7 +378,7 @@ def test_veto_ends_kickout_only_for_its_interval(roots: RootsOracle):
     assert roots.accuse(4).names == ["KickAccused"]
 
 
-def test_veto_differs_from_a_clearing_by_the_vetoer(
+def test_veto_and_clearing_by_the_vetoer_emit_different_events(
     roots: RootsOracle,
 ):
     """Only the events show which of the two protects the interval."""
@@ -412,7 +414,7 @@ def test_only_vetoer_can_veto_and_allow(roots: RootsOracle):
         roots.veto(5)
 
 
-def test_readmission_ends_the_expulsion_and_covers_past_intervals(roots: RootsOracle):
+def test_readmission_ends_the_expulsion_and_protects_past_intervals(roots: RootsOracle):
     make_ready(roots, 4)
     roots.execute(4)
     with pytest.raises(RevertedError, match="NotAllowed"):
@@ -430,7 +432,7 @@ def test_readmission_ends_the_expulsion_and_covers_past_intervals(roots: RootsOr
         roots.do("readmit", roots.node(5), sender=roots.admin)
 
 
-def test_executed_interval_stays_closed_after_expulsion(chain: Chain):
+def test_node_cannot_be_accused_again_for_an_executed_interval(chain: Chain):
     oracle = deploy_roots(chain, kickLimits=KICK_LIMITS | {"kickCooldown": 5_000})
     oracle.push_leaves(BAD)
     make_ready(oracle, 4)

@@ -199,7 +199,7 @@ def test_pauser_cannot_change_anchor_window(roots: RootsOracle, window: int):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_limit_beyond_its_bound_does_not_block_the_pauser(roots: RootsOracle, name: str):
+def test_pauser_can_tighten_other_limits_if_one_is_beyond_its_bound(roots: RootsOracle, name: str):
     beyond = {name: tighten_by_one(name, TIGHTEST[name])}
     roots.set_limits(**beyond)
     other_name = "kickRounds" if name != "kickRounds" else "minOpen"

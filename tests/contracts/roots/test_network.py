@@ -204,7 +204,7 @@ def test_quit_of_an_accused_node_becomes_a_kickout(town: Town):
     assert town.weight(town.ann) == 0
 
 
-def test_quit_and_execution_in_the_same_block_both_succeed(town: Town):
+def test_quit_and_kickout_execution_in_the_same_block_both_succeed(town: Town):
     town.prepare(ANN)
     chain = town.network.chain
     leaving = chain.request(town.network.does.quit(), sender=town.ann)

@@ -85,7 +85,9 @@ def test_packaged_dispatcher_starts_tasks_by_words_and_proof(
     assert [receipt.only("TaskStarted")["weight"] for receipt in receipts] == [9_001, 9_001]
 
 
-def test_packaged_bridge_gives_feedback_to_registry(roots: RootsOracle, deploy: Deployer) -> None:
+def test_packaged_bridge_sends_feedback_to_the_registry(
+    roots: RootsOracle, deploy: Deployer
+) -> None:
     # Its event has too many strings for a compiler that does not use Yul.
     registry = roots.chain.deploy("roots/consumers/ReputationRegistryDouble")
     arguments = roots.contract.address, registry.address, registry.address

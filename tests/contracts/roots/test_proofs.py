@@ -282,7 +282,9 @@ def test_absence_proof_requires_a_leaf_of_the_root(call: Call) -> None:
 
 @given(numbers=st.tuples(*[st.integers(0, 2**160 - 1)] * 3))
 @examples(60)
-def test_leaf_gap_excludes_its_own_addresses(call: Call, numbers: tuple[int, int, int]) -> None:
+def test_leaf_proves_absence_of_exactly_the_addresses_in_its_gap(
+    call: Call, numbers: tuple[int, int, int]
+) -> None:
     node, next_node, who = numbers
     first = make_leaves(1)[0]
     leaf = leaf_tuple(

@@ -72,7 +72,7 @@ def push_forged(roots: RootsOracle, *words: int) -> ForgedWords:
 # --- reading ---
 
 
-def test_written_words_are_readable_by_score_oracle_interface(hot_set: HotSet) -> None:
+def test_written_scores_are_readable_through_the_score_oracle_interface(hot_set: HotSet) -> None:
     lanes = {0: {"lane": 2}, 1: {"lane": 10_002}, 2: {"lane": 1}, 3: {"lane": 5_002}}
     last = push(hot_set, lanes)
     hot_set.bring(last, 0, 2)
@@ -165,7 +165,7 @@ def test_stopped_oracle_excludes_no_node(hot_set: HotSet) -> None:
 # --- which words are written ---
 
 
-def test_words_of_last_and_lagged_round_are_accepted(hot_set: HotSet) -> None:
+def test_words_of_the_last_and_the_lagged_round_are_accepted(hot_set: HotSet) -> None:
     rounds = [push(hot_set, {seat: {"lane": 6_000 + seat}}) for seat in range(4)]
     assert get_error_name(lambda: hot_set.bring(rounds[0], 0, 2)) == "WrongRound"
     assert get_error_name(lambda: hot_set.bring(rounds[2], 0, 2)) == "WrongRound"
@@ -187,7 +187,7 @@ def test_older_round_does_not_replace_a_newer_word(hot_set: HotSet) -> None:
     assert get_error_name(lambda: hot_set.bring(good, 0, 2)) == "NothingWritten"
 
 
-def test_run_with_already_written_word_is_accepted(hot_set: HotSet) -> None:
+def test_word_run_that_contains_a_written_word_is_accepted(hot_set: HotSet) -> None:
     last = push(hot_set, {})
     assert hot_set.bring(last, 1, 1).only("WordsBrought")["written"] == 1
     brought = hot_set.bring(last, 0, 2).only("WordsBrought")
@@ -318,7 +318,7 @@ def test_case_f53_lane_above_best_score_is_rejected(
 # --- seats ---
 
 
-def test_only_a_lagged_round_can_bind_a_seat(hot_set: HotSet) -> None:
+def test_seat_can_be_bound_only_with_a_lagged_round(hot_set: HotSet) -> None:
     older = push(hot_set, {}, count=24)
     last = push(hot_set, {}, count=24)
     node = Web3.to_checksum_address(last.leaves[22].node)
@@ -357,7 +357,7 @@ def test_stolen_quorum_cannot_move_a_node_within_the_lag(hot_set: HotSet) -> Non
     assert get_error_name(lambda: hot_set.bind(stolen, 0)) == "NoRoot"
 
 
-def test_later_leaf_corrects_a_wrong_seat(hot_set: HotSet) -> None:
+def test_later_leaf_corrects_a_wrong_seat_binding(hot_set: HotSet) -> None:
     honest = make_leaves(NODES)
     swapped = {0: {"node": honest[1].node}, 1: {"node": honest[0].node}}
     wrong = push(hot_set, swapped)

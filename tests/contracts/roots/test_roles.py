@@ -222,7 +222,7 @@ def test_pauser_with_vetoer_role_cannot_withdraw_offer(locked: LockedRoots):
         oracle.do("withdrawVetoerOffer", sender=oracle.vetoer)
 
 
-def test_admin_can_withdraw_or_supersede_vetoer_offer(locked: LockedRoots):
+def test_admin_can_withdraw_or_override_a_vetoer_offer(locked: LockedRoots):
     oracle, chain = locked.oracle, locked.oracle.chain
     does = oracle.contract.functions
     for call in (does.withdrawVetoerOffer(), does.setVetoer(STRANGER.address)):
@@ -236,7 +236,7 @@ def test_admin_can_withdraw_or_supersede_vetoer_offer(locked: LockedRoots):
                 oracle.do("acceptVetoer", sender=locked.new_vetoer)
 
 
-def test_only_proposer_offers_and_only_pending_vetoer_accepts(locked: LockedRoots):
+def test_only_proposer_can_offer_and_only_pending_vetoer_can_accept(locked: LockedRoots):
     oracle, chain = locked.oracle, locked.oracle.chain
     for sender in (oracle.pauser, oracle.vetoer, oracle.transmitter):
         with pytest.raises(RevertedError, match="NotAllowed"):

@@ -190,7 +190,7 @@ def test_case_f60_deadline_is_exact_and_at_most_one_hour_ahead(roots: RootsOracl
     roots.push(report)
 
 
-def test_as_of_block_must_be_between_last_one_and_current_block(roots: RootsOracle):
+def test_as_of_block_must_lie_between_last_report_and_current_block(roots: RootsOracle):
     wait_for_turn(roots)
     _, last, _ = roots.read("last")
     with pytest.raises(RevertedError, match=rf"StaleAsOf\({last}\)"):
@@ -261,7 +261,7 @@ def pause(oracle: RootsOracle, seconds: int = 600) -> int:
     return oracle.head("pausedUntil")
 
 
-def test_struck_rounds_have_no_root_and_next_report_names_none(roots: RootsOracle):
+def test_striking_rounds_removes_their_roots_and_the_last_root(roots: RootsOracle):
     kept_root = roots.last_round.root
     roots.push_leaves(LEAVES)
     roots.push_leaves(LEAVES)

@@ -51,7 +51,7 @@ def test_proposer_cannot_bypass_timelock_delay(locked: LockedRoots):
         locked.schedule(*plan_takeover(locked), delay=DELAY - 1)
 
 
-def test_signer_takeover_and_kickout_need_several_blocks(locked: LockedRoots):
+def test_signer_takeover_cannot_kick_out_a_node_within_one_block(locked: LockedRoots):
     """After the delay, with every transaction of the attack in one block."""
     oracle, chain = locked.oracle, locked.oracle.chain
     calls = plan_takeover(locked)

@@ -43,7 +43,7 @@ def test_false_data_is_repaired_rejected_or_reported_as_unproven(
     assert play_and_judge(cell, tmp_path, sqlite_template) in RIGHT
 
 
-def test_false_data_is_rejected_after_a_failed_run_calibrated(
+def test_false_data_is_rejected_after_calibration_by_a_failed_run(
     tmp_path: Path, sqlite_template: Path
 ):
     """Its windows are below the block at which it gained trust, so the next run accepted them."""

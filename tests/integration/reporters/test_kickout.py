@@ -14,7 +14,7 @@ _WAVES, _MOST_ROUNDS = 52, 14
 
 # Three daemons read fifty waves; in CI, the daemon of the demo executes a kickout.
 @pytest.mark.nightly
-def test_kickout_is_accused_and_executed_once(three: ReporterGroup):
+def test_node_is_accused_and_kicked_out_once(three: ReporterGroup):
     three.network.play(_WAVES)
     three.start()
     for _ in range(_MOST_ROUNDS):

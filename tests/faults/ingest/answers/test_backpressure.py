@@ -47,7 +47,7 @@ def test_case_71_slow_fold_limits_the_number_of_prefetched_windows(
     assert fake_chain.provider.count_requests("eth_getLogs") <= before + 2
 
 
-def test_case_71_locked_database_increases_lag_and_makes_it_unready(
+def test_case_71_daemon_with_a_locked_database_lags_and_is_not_ready(
     fake_chain: FakeChain, tmp_path: Path
 ):
     with run_daemon(write_daemon_config(fake_chain, tmp_path), program=IMPATIENT) as running:

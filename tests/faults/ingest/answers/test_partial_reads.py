@@ -34,7 +34,7 @@ class OfLength:
         return cast("BlockWindow", self.chain.fetch_window(prefix, with_headers=with_headers))
 
 
-def test_case_67_blocks_read_for_only_some_topics_stay_a_gap(
+def test_case_67_blocks_read_for_only_some_topics_remain_a_gap(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     fake_chain.mine_empty(FINALITY)

@@ -132,7 +132,7 @@ def test_logs_are_requested_if_range_has_few_blocks(
     assert has_requested_logs(dense_chain, blocks)
 
 
-def test_logs_are_requested_if_the_operator_accepted_a_block(
+def test_logs_are_requested_if_a_block_was_accepted_without_proof(
     dense_chain: FakeChain, open_indexer: OpenIndexer
 ):
     source = open_indexer(dense_chain.urls[0]).source

@@ -139,7 +139,7 @@ def test_case_26_logs_of_other_fork_are_rejected_without_proofs(
     assert indexer.canonical_logs() == fake_chain.logs()
 
 
-def test_audit_at_the_head_waits_for_full_windows(
+def test_audit_at_the_head_waits_until_a_window_is_full(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     add_busy_blocks(fake_chain)

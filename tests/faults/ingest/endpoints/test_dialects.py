@@ -89,7 +89,7 @@ def test_refused_range_is_split_until_accepted(
 
 
 @parametrize_rows(RefusedFeature.TIME)
-def test_run_once_succeeds_although_an_endpoint_times_out_ranges(
+def test_run_once_succeeds_even_if_an_endpoint_times_out_on_ranges(
     fake_chain: FakeChain, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: ProviderMessage
 ):
     fake_chain.mine_empty(FINALITY)

@@ -247,7 +247,7 @@ TIMES = {
 
 @pytest.mark.parametrize("history", [True, False], ids=["history", "head"])
 @pytest.mark.parametrize("written", TIMES)
-def test_log_time_comes_from_the_header_if_they_differ(
+def test_header_time_replaces_a_different_log_time(
     fake_chain: FakeChain, open_indexer: OpenIndexer, written: str, *, history: bool
 ):
     if history:

@@ -101,7 +101,7 @@ def test_hanging_endpoints_are_reported_by_every_interface(fake_chain: FakeChain
     assert status_report["conditions"][0] == "no_endpoint"
 
 
-def test_status_reports_a_damaged_state_row(fake_chain: FakeChain, config: Path, tmp_path: Path):
+def test_status_reports_damaged_state_rows(fake_chain: FakeChain, config: Path, tmp_path: Path):
     fake_chain.live(30)
     run_once = [sys.executable, "-m", "oracle", "run", "--once", "--config", str(config)]
     subprocess.run(run_once, capture_output=True, check=True)
@@ -151,7 +151,7 @@ def test_status_shows_the_last_health_of_a_killed_daemon(fake_chain: FakeChain, 
     assert any("ended without a reason" in reason for reason in status_report["reasons"])
 
 
-def test_clean_stop_is_not_reported_as_a_condition(fake_chain: FakeChain, config: Path):
+def test_status_shows_no_exit_reason_after_a_clean_stop(fake_chain: FakeChain, config: Path):
     with run_daemon(config) as running:
         running.wait_until_ready()
         running.stop()

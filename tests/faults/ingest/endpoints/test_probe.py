@@ -75,7 +75,9 @@ def test_probe_reports_missing_capabilities(fake_chain: FakeChain, indexer: Inde
     assert (facts.max_batch_size, facts.oldest_log_block) == (20, 17)
 
 
-def test_probe_reports_logs_by_hash_unsupported_if_empty(fake_chain: FakeChain, indexer: Indexer):
+def test_probe_detects_empty_logs_for_an_unknown_block_hash(
+    fake_chain: FakeChain, indexer: Indexer
+):
     """Ganache returns an empty list for an unknown block."""
     invented = block_faults.build_fixed_result_fault(
         [], methods="eth_getLogs", when=lambda request: "1234abcd" in str(request.params)

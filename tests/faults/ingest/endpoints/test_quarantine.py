@@ -114,7 +114,7 @@ def test_case_52_endpoint_with_another_genesis_is_quarantined(
     assert read_metric("oracle_endpoints_usable") == 0
 
 
-def test_case_52_correct_endpoint_is_used_during_quarantine(
+def test_case_52_correct_endpoint_is_used_while_the_other_is_quarantined(
     fake_chain: FakeChain, two_endpoint_indexer: Indexer, clock: VirtualClock
 ):
     add_genesis_checkpoint(two_endpoint_indexer, fake_chain)

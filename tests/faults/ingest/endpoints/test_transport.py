@@ -106,7 +106,7 @@ def test_case_37_retry_after_is_respected_exactly(
 
 
 @IN_SECONDS_OR_AS_DATE
-def test_case_37_retry_after_is_capped_at_one_minute_if_no_other(
+def test_case_37_only_endpoint_is_retried_after_at_most_one_minute(
     single_endpoint_indexer: Indexer,
     fake_chain: FakeChain,
     clock: VirtualClock,
@@ -228,7 +228,7 @@ def test_case_41_truncated_response_splits_range(
 @pytest.mark.parametrize(
     "fault", [faults.build_html_fault, faults.build_empty_body_fault], ids=["HTML", "nothing"]
 )
-def test_case_42_non_json_response_is_an_invalid_response(
+def test_case_42_non_json_response_raises_a_transient_error(
     single_endpoint_indexer: Indexer, fake_chain: FakeChain, fault: Callable[..., InjectedFault]
 ):
     fake_chain.provider.faults.append(fault())

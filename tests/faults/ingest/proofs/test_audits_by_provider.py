@@ -59,7 +59,7 @@ def audited_blocks(indexer: Indexer) -> int:
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
-def test_second_provider_detects_omission_by_both_urls_of_first(
+def test_second_provider_detects_an_omission_by_both_urls_of_the_first(
     busy_chain: FakeChain, open_indexer: OpenIndexer, *, is_restarted: bool
 ):
     omit_log(busy_chain)

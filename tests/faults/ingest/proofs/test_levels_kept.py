@@ -79,7 +79,7 @@ def double_receipt_logs(receipts: list[Json]) -> list[Json]:
     ("what", "depth"),
     [("invented", Depth.RECEIPTS), ("omitted", Depth.RECEIPTS), ("time", Depth.HEADERS)],
 )
-def test_case_49_two_of_three_lying_endpoints_do_not_lower_level(
+def test_case_49_two_lying_endpoints_out_of_three_do_not_lower_the_level(
     fake_chain: FakeChain, site: Site, what: str, depth: Depth, order: tuple[int, ...]
 ):
     """The third endpoint is silent at first, and then responds again."""
@@ -175,7 +175,7 @@ def mine_block_of_kind(chain: FakeChain, kind: type[MinedBlock], number: int) ->
 
 
 @pytest.mark.parametrize(("kind", "feature"), [(Unfilled, "receipts_root"), (Bloomless, "bloom")])
-def test_case_49_header_that_contradicts_its_block_lowers_level(
+def test_case_49_header_that_contradicts_its_block_lowers_the_level(
     busy_chain: FakeChain,
     open_indexer: OpenIndexer,
     clock: VirtualClock,
@@ -230,7 +230,7 @@ def test_case_49_two_lying_endpoints_do_not_disable_headers(
     assert (honest, site.rows()) == ((0, ""), site.truth())
 
 
-def test_case_49_headers_are_unsupported_if_every_endpoint_says_so(
+def test_case_49_receipts_root_is_unsupported_if_wrong_at_every_endpoint(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     for place in ALL:

@@ -24,7 +24,7 @@ def change_log_data(log: Json) -> None:
     log["data"] = LIE + log["data"][66:]
 
 
-def test_history_reaches_verification_level_allowed_by_headers(fake_chain: FakeChain, site: Site):
+def test_history_is_bloom_checked_if_the_headers_allow_it(fake_chain: FakeChain, site: Site):
     add_provable_blocks(fake_chain)
 
     outcome = site.once(0)

@@ -63,7 +63,7 @@ def test_case_48_invalid_blooms_are_distrusted_and_skip_no_block(
     assert indexer.cursor[1] == busy_chain.head.hash
 
 
-def test_case_48_valid_bloom_is_trusted_and_raises_level(
+def test_case_48_valid_bloom_is_trusted_and_raises_the_level(
     busy_chain: FakeChain, open_indexer: OpenIndexer
 ):
     indexer = open_indexer(busy_chain.urls[0])
@@ -136,7 +136,7 @@ def test_case_49_receipts_contradicting_root_are_rejected(
     assert indexer.source.get_max_allowed_level() == VerificationLevel.PROVEN
 
 
-def test_case_49_false_receipts_of_one_endpoint_do_not_lower_level(
+def test_case_49_false_receipts_of_one_endpoint_do_not_lower_the_level(
     busy_chain: FakeChain, open_indexer: OpenIndexer, clock: VirtualClock
 ):
     indexer = open_indexer(*busy_chain.urls, clock=clock)

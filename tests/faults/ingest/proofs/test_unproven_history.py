@@ -32,7 +32,7 @@ def unprovable_chain(fake_chain: FakeChain) -> FakeChain:
     return fake_chain
 
 
-def test_run_once_fails_if_one_endpoint_cannot_reach_the_level(
+def test_run_once_fails_if_history_is_unproven_at_a_single_endpoint(
     unprovable_chain: FakeChain, site: Site
 ):
     outcomes = [site.once(0) for _ in range(2)]
@@ -51,7 +51,7 @@ def test_run_once_fails_if_one_endpoint_cannot_reach_the_level(
     assert "UNPROVEN" not in site.tell("status")[1]
 
 
-def test_agreement_of_a_second_endpoint_satisfies_the_level(
+def test_agreement_of_a_second_endpoint_satisfies_the_required_level(
     unprovable_chain: FakeChain, site: Site
 ):
     assert site.once(0)[0] == 1
@@ -61,7 +61,7 @@ def test_agreement_of_a_second_endpoint_satisfies_the_level(
     assert site.once(0) == (0, "")
 
 
-def test_silent_second_endpoint_does_not_satisfy_the_level(
+def test_silent_second_endpoint_does_not_satisfy_the_required_level(
     unprovable_chain: FakeChain, site: Site
 ):
     methods = log_faults.LOG_AND_RECEIPT_METHODS
@@ -90,7 +90,7 @@ def omit_last_network_log(chain: FakeChain) -> InjectedFault:
     return log_faults.build_omitted_logs_fault(build_log_matcher(chain.back(FINALITY + 4)))
 
 
-def test_third_provider_disputes_an_omission_by_two(third_endpoint: FakeChain, site: Site):
+def test_third_provider_disputes_an_omission_by_two_others(third_endpoint: FakeChain, site: Site):
     for place in (0, 1):
         add_fault(third_endpoint, omit_last_network_log(third_endpoint), place)
 
@@ -102,7 +102,9 @@ def test_third_provider_disputes_an_omission_by_two(third_endpoint: FakeChain, s
     assert third_endpoint.urls[2] in output
 
 
-def test_third_provider_cannot_overrule_two_that_agree(third_endpoint: FakeChain, site: Site):
+def test_third_provider_cannot_overrule_two_agreeing_providers(
+    third_endpoint: FakeChain, site: Site
+):
     add_fault(third_endpoint, omit_last_network_log(third_endpoint), 2)
 
     code, output = site.once(0, 1, 2)
@@ -111,7 +113,9 @@ def test_third_provider_cannot_overrule_two_that_agree(third_endpoint: FakeChain
     assert site.rows() == site.truth()
 
 
-def test_two_agreeing_providers_suffice_if_third_is_silent(third_endpoint: FakeChain, site: Site):
+def test_two_agreeing_providers_suffice_if_a_third_is_silent(
+    third_endpoint: FakeChain, site: Site
+):
     # Calibration waits for every provider, so it comes first.
     assert site.once(0)[0] == 1
     methods = log_faults.LOG_AND_RECEIPT_METHODS

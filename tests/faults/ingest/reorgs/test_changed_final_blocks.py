@@ -49,7 +49,7 @@ def test_case_04_rewind_removes_every_block_of_the_old_chain(
     assert indexer.gaps() == []
 
 
-def test_case_04_rewind_on_unchanged_chain_needs_no_stored_hash(
+def test_case_04_rewind_to_a_block_without_a_stored_hash_succeeds(
     indexer: Indexer, fake_chain: FakeChain
 ):
     fake_chain.mine_empty(QUIET)

@@ -5,7 +5,7 @@ from tests.faults.ingest.conftest import OpenIndexer
 from tests.support.ingest.fake_chain import FakeChain
 
 
-def test_endpoint_without_counter_support_still_serves_logs(
+def test_endpoint_without_contract_counters_still_serves_logs(
     fake_chain: FakeChain, open_indexer: OpenIndexer
 ):
     first = fake_chain.providers[0]

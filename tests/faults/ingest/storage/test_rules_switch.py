@@ -119,7 +119,7 @@ def list_report_bytes(indexer: Indexer, after_block: int) -> list[tuple[int, str
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_reporter_after_rules_switch_equals_a_rebuilt_one(
+def test_rules_switch_gives_the_same_rows_and_reports_as_a_rebuild(
     following: Following, open_indexer: OpenIndexer, seed: int
 ):
     random = Random(seed)  # noqa: S311  # repeatable, no secret

@@ -202,7 +202,7 @@ def test_damaged_snapshot_is_ignored(
     assert check_every_block(synced_indexer.store, source, fake_chain.head.number) == {None}
 
 
-def test_sample_check_reports_a_damaged_node(
+def test_sample_check_reports_a_damaged_node_row(
     synced_indexer: Indexer, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
@@ -220,7 +220,7 @@ def test_sample_check_reports_a_damaged_node(
     assert sample_check.differing == (f"node {address}",)
 
 
-def test_fold_too_far_from_a_snapshot_is_rejected(
+def test_fold_without_a_nearby_snapshot_is_rejected(
     synced_indexer: Indexer, fake_chain: FakeChain, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(snapshots, "SNAPSHOT_LOGS", 5)
@@ -239,7 +239,7 @@ def test_fold_too_far_from_a_snapshot_is_rejected(
         )
 
 
-def test_snapshots_thin_out_with_age_within_the_size_limit():
+def test_older_snapshots_are_thinned_out_within_the_size_limit():
     chance = random.Random(1)  # noqa: S311  places to be drawn again
     places = [
         SnapshotInfo(number, 5_000 * number, chance.randint(900, 1_100))

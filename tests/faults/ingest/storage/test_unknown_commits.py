@@ -77,7 +77,7 @@ def test_lost_commit_response_is_reported_and_resolved(
 
 
 @LOSS
-def test_failure_before_the_commit_is_not_an_unknown_commit(
+def test_error_before_a_commit_is_not_reported_as_an_unknown_commit(
     lossy_proxy_and_url: tuple[LossyProxy, str], loss: CommitLoss
 ):
     proxy, url = lossy_proxy_and_url

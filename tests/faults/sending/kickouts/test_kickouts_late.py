@@ -66,7 +66,7 @@ def test_accusation_is_executed_after_an_outage_and_a_new_round(
     assert standing(harness) is Standing.KICKED_OUT
 
 
-def test_node_that_is_due_again_is_accused_of_the_new_interval(sqlite_harness: Harness):
+def test_node_that_is_due_again_is_accused_for_the_new_interval(sqlite_harness: Harness):
     harness = sqlite_harness
     accuse_node_two(harness)
     first = kick(harness)

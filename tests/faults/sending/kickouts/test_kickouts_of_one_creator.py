@@ -44,7 +44,7 @@ def held_harness(
         harness.close()
 
 
-def test_kickout_from_one_creators_scores_waits_for_the_vetoer(held_harness: Harness):
+def test_kickout_caused_by_one_creator_waits_for_the_vetoer(held_harness: Harness):
     harness = held_harness
     kickouts = harness.kickouts
     with harness.store.read_transaction() as uow:

@@ -96,7 +96,7 @@ def test_case_f73_requests_are_served_while_the_database_blocks(
     assert not all(future.done() for future in crowded_servers.responses)
 
 
-def test_board_returns_404_for_a_missing_report(crowded_servers: CrowdedServers):
+def test_statement_board_returns_404_for_a_missing_report(crowded_servers: CrowdedServers):
     assert crowded_servers.rejects_crowd()
     body = requests.get(f"{crowded_servers.statements_url}/v1/report/7", timeout=PATIENCE).content
 

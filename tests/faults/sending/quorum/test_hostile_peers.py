@@ -237,7 +237,7 @@ def test_own_statement_echoed_by_a_peer_is_not_counted_twice(
     assert peer_exchange.harness.intents() == []
 
 
-def test_board_shows_only_own_statements(peer_exchange: PeerExchange):
+def test_statement_board_lists_only_own_statements(peer_exchange: PeerExchange):
     peer_exchange.hears(_sign_good_message(peer_exchange))
     assert peer_exchange.turns() == ["push planned"]
     published = peer_exchange.board.get_statements(1)

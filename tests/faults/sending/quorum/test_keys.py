@@ -254,7 +254,7 @@ def test_case_f70_transaction_that_signer_rejects_is_not_sent(guarded: Guarded):
     assert guarded.pause() is None
 
 
-def test_refusal_of_the_signer_is_no_reason_once_no_report_is_due(harness: Harness):
+def test_signer_refusal_is_not_reported_if_no_report_is_due(harness: Harness):
     harness.pushed()
     harness.reporting.quorum.missing.refusal_reason = "nothing is signed: the signer refused"
     harness.tick()

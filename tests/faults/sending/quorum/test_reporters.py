@@ -154,7 +154,7 @@ def build_contradicting_statement(reporter: Reporter) -> ReportStatement:
     )
 
 
-def test_use_of_own_key_elsewhere_stops_signing(
+def test_reporter_stops_signing_if_its_key_is_used_elsewhere(
     reporter_trio: ReporterGroup,
 ):
     first = reporter_trio.first
@@ -180,7 +180,9 @@ def test_use_of_own_key_elsewhere_stops_signing(
     assert read_equivocation_count(first) == before + 1
 
 
-def test_reporter_without_stored_period_reports_no_disagreement(reporter_trio: ReporterGroup):
+def test_reporter_without_a_report_of_the_period_reports_no_disagreement(
+    reporter_trio: ReporterGroup,
+):
     late = reporter_trio.others[1]
     late.is_down = True
     before = [read_disagreement_count(reporter) for reporter in reporter_trio.reporters]
@@ -358,7 +360,7 @@ def read_quorum_gauges() -> tuple[float, float]:
     return quorum_metrics.HELD._value.get(), quorum_metrics.DISPUTED._value.get()
 
 
-def test_kickout_signed_by_two_reporters_is_accused_once(reporter_trio: ReporterGroup):
+def test_node_is_accused_once_if_two_reporters_sign_its_kickout(reporter_trio: ReporterGroup):
     fill_bad_pool(reporter_trio.first.harness)
     while not get_stated_due_since(reporter_trio.first.harness):
         reporter_trio.round()

@@ -95,7 +95,7 @@ def change_time(seconds: int) -> Fault:
 
 
 @pytest.mark.parametrize("seconds", [3600, -3600])
-def test_rounds_continue_despite_false_time_of_newest_block(
+def test_rounds_continue_despite_a_wrong_newest_block_timestamp(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], seconds: int
 ):
     harness = proxied_harness
@@ -106,7 +106,7 @@ def test_rounds_continue_despite_false_time_of_newest_block(
 
 
 @pytest.mark.parametrize("seconds", [3600, -3600])
-def test_false_time_of_only_endpoint_is_reported(
+def test_wrong_block_timestamp_from_the_only_endpoint_is_reported(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], seconds: int
 ):
     harness, liar = proxied_harness, proxies[0]
@@ -122,7 +122,7 @@ def test_false_time_of_only_endpoint_is_reported(
     harness.pushed()
 
 
-def test_newest_block_may_be_much_later_than_the_index_of_a_feed(harness: Harness):
+def test_index_of_a_feed_network_may_lag_far_behind_the_newest_block(harness: Harness):
     harness.pushed()
     status = harness.quorum.fetch_contract_status()
     much_later_block = status.block._replace(time=status.block.time + 600)
@@ -144,7 +144,7 @@ def find_held_reason(harness: Harness) -> str | None:
 
 
 @pytest.mark.parametrize("falsehood", FALSE_STATUSES)
-def test_false_status_of_the_only_endpoint_is_reported(
+def test_false_contract_status_from_the_only_endpoint_is_reported(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy], falsehood: str
 ):
     harness, liar = proxied_harness, proxies[0]

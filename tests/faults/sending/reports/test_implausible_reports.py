@@ -131,7 +131,7 @@ def let_held_report_expire(harness: Harness) -> None:
     harness.tick()
 
 
-def test_case_f51_report_after_a_released_one_is_checked_again(
+def test_case_f51_report_that_follows_a_released_report_is_checked(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -182,7 +182,7 @@ def test_later_reports_are_compared_with_the_last_round(sqlite_harness: Harness)
     assert {step.detail for step in harness.steps if step.action == "report held"} == held_before
 
 
-def test_later_reports_are_compared_with_one_released_before_outage(
+def test_reports_after_an_outage_are_compared_with_the_released_report(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness

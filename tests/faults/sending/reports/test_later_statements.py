@@ -42,7 +42,7 @@ either_loss = pytest.mark.parametrize("is_replaced", [False, True], ids=["expire
 
 
 @either_loss
-def test_mass_drop_after_lost_report_is_held(sqlite_harness: Harness, *, is_replaced: bool):
+def test_mass_drop_after_a_lost_report_is_held(sqlite_harness: Harness, *, is_replaced: bool):
     harness, network = sqlite_harness, sqlite_harness.testbed.network
     restart_after_lost_report(harness, is_replaced=is_replaced)
     harness.reporting = replace(harness.reporting, sanity=STRICT)
@@ -56,7 +56,7 @@ def test_mass_drop_after_lost_report_is_held(sqlite_harness: Harness, *, is_repl
 
 
 @either_loss
-def test_false_report_after_lost_report_is_never_signed(
+def test_false_report_after_a_lost_report_is_never_signed(
     sqlite_harness: Harness, *, is_replaced: bool
 ):
     harness = sqlite_harness

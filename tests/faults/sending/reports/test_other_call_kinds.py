@@ -100,7 +100,7 @@ def test_call_of_a_registered_kind_is_finalized_at_any_batch_size(
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_call_that_its_kind_drops_leaves_no_nonce_gap(sqlite_harness: Harness, size: int):
+def test_call_that_is_no_longer_wanted_leaves_no_nonce_gap(sqlite_harness: Harness, size: int):
     harness = sqlite_harness
     kind = register_batched_pings(harness, size)
     names = plan_pings(harness)
@@ -120,7 +120,9 @@ def test_call_that_its_kind_drops_leaves_no_nonce_gap(sqlite_harness: Harness, s
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_calls_with_one_exclusive_key_are_sent_sequentially(sqlite_harness: Harness, size: int):
+def test_calls_with_the_same_exclusive_key_are_sent_sequentially(
+    sqlite_harness: Harness, size: int
+):
     """An operator who releases a held call makes it planned next to its successor."""
     harness = sqlite_harness
     register_batched_pings(harness, size)

@@ -51,7 +51,7 @@ def test_case_f35_report_beyond_the_anchor_window_is_missed(
     assert (signed, harness.intents()) == ([], [])
 
 
-def test_case_f39_call_is_not_simulated_at_its_as_of_block(
+def test_case_f39_report_block_is_at_least_two_below_the_head(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

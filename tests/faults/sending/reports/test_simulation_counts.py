@@ -14,7 +14,7 @@ def read_simulation_count(result: str) -> float:
     return float(SIMULATIONS.labels("push", result)._value.get())
 
 
-def test_push_simulations_are_counted_at_admission_and_signing(
+def test_each_push_is_simulated_at_admission_and_at_signing(
     harness: Harness,
 ):
     before = read_simulation_count("ok")
@@ -23,7 +23,7 @@ def test_push_simulations_are_counted_at_admission_and_signing(
     assert read_simulation_count("ok") == before + 2
 
 
-def test_undecided_simulations_are_counted_per_account(
+def test_undecided_nonces_are_counted_per_account(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     """The reports' account has no undecided calls; those of the other account must remain."""

@@ -55,7 +55,7 @@ def test_push_that_can_be_mined_before_its_deadline_is_sent(sqlite_harness: Harn
     assert (harness.states()[0], harness.testbed.round) == ("mined", 1)
 
 
-def test_deadline_margin_comes_from_inclusion_times_of_own_pushes(sqlite_harness: Harness):
+def test_deadline_margin_is_based_on_past_inclusion_times(sqlite_harness: Harness):
     harness = sqlite_harness
     for blocks in (5, 6, 5, 30):
         land_push_after_blocks(harness, blocks)

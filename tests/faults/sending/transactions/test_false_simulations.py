@@ -132,7 +132,7 @@ def test_revert_without_a_majority_delays_the_push(
 
 
 @pytest.mark.parametrize("honest_count", [1, 2])
-def test_reverting_call_is_not_sent_if_one_simulation_lies(
+def test_reverting_call_is_not_sent_if_one_endpoint_simulates_success(
     sqlite_harness: Harness, open_proxy: OpenProxy, honest_count: int
 ):
     harness = sqlite_harness

@@ -23,7 +23,7 @@ from tests.support.sending.proxy import Proxy
 from tests.support.txmgr.operator_actions import bump_fee_now, cancel_intent
 
 
-def test_bump_above_the_cap_is_rejected_but_one_at_market_is_sent(
+def test_operator_bump_is_rejected_until_the_market_fee_is_below_the_cap(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

@@ -106,7 +106,7 @@ def test_receipts_hidden_by_the_only_endpoint_do_not_pause_sender(
     )
 
 
-def test_sender_is_not_paused_if_block_has_its_own_transaction(
+def test_sender_is_not_paused_if_its_own_transaction_is_in_a_block(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

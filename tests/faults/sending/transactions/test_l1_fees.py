@@ -55,7 +55,7 @@ def compute_gas_cost(harness: Harness) -> int:
     return (slot.gas_used or 0) * (slot.gas_price_wei or 0)
 
 
-def test_l1_fee_counts_in_budget_and_metrics(
+def test_l1_fee_is_included_in_the_budget_and_the_metrics(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness
@@ -72,7 +72,9 @@ def test_l1_fee_counts_in_budget_and_metrics(
     assert stats.wei["push"] == compute_gas_cost(harness) + L1_FEE
 
 
-def test_l1_fee_counts_towards_daily_cap(proxied_harness: Harness, proxies: tuple[Proxy, Proxy]):
+def test_l1_fee_counts_towards_the_daily_cap(
+    proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
+):
     harness = proxied_harness
     harness.restart(caps=replace(CAPS, cost_per_day=L1_FEE - 1))
     add_rollup_receipt_fields(proxies, l1Fee=hex(L1_FEE))
@@ -194,7 +196,7 @@ def test_l1_fee_is_corrected_once_two_endpoints_agree(
     assert get_booked_fee(harness) == L1_FEE
 
 
-def test_gas_price_above_signed_max_fee_is_not_booked(
+def test_booked_gas_price_is_capped_at_the_signed_max_fee(
     proxied_harness: Harness, proxies: tuple[Proxy, Proxy]
 ):
     harness = proxied_harness

@@ -251,7 +251,7 @@ def test_case_f26_backoff_without_retry_after_doubles_up_to_one_minute(
     assert line.endpoint.health.backoff.get_remaining_seconds() == 0
 
 
-def test_case_f27_transaction_that_a_relay_fails_keeps_its_nonce(
+def test_case_f27_transaction_reported_as_failed_by_a_relay_keeps_its_nonce(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

@@ -121,7 +121,7 @@ def claim(lie: str, harness: Harness, liar: Proxy, honest: Proxy) -> None:
 
 @pytest.mark.parametrize("lie", ["reverted", "mined"])
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["one process", "restarted"])
-def test_false_receipt_from_one_provider_twice_is_not_final(
+def test_false_receipt_from_two_urls_of_one_provider_is_not_final(
     outnumbered_harness: Harness, liar: Proxy, honest: Proxy, lie: str, *, is_restarted: bool
 ):
     harness = outnumbered_harness
@@ -147,7 +147,9 @@ def test_false_receipt_from_one_provider_twice_is_not_final(
     assert read_undecided_nonces() == 0
 
 
-def test_false_receipt_from_the_only_provider_twice_is_final(sqlite_harness: Harness, liar: Proxy):
+def test_false_receipt_from_two_urls_of_the_only_provider_is_final(
+    sqlite_harness: Harness, liar: Proxy
+):
     harness = sqlite_harness
     harness.restart(urls=build_two_urls(liar))
     claim_reverted(harness, liar)
@@ -180,7 +182,7 @@ def test_nothing_is_final_while_endpoints_of_one_provider_disagree(
     assert harness.states() == ["final"]
 
 
-def test_hosts_of_one_provider_do_not_outvote_honest_endpoint(
+def test_hosts_of_one_provider_do_not_outvote_an_honest_endpoint(
     sqlite_harness: Harness, open_proxy: OpenProxy, liar: Proxy
 ):
     harness = sqlite_harness
@@ -224,7 +226,7 @@ def is_latest(question: Question) -> bool:
     return bool(question["params"][1] == "latest")
 
 
-def test_nonce_reported_used_by_one_of_two_providers_is_bumped(
+def test_bump_is_allowed_if_one_of_two_providers_reports_the_nonce_used(
     outnumbered_harness: Harness, liar: Proxy
 ):
     harness = outnumbered_harness
@@ -237,7 +239,7 @@ def test_nonce_reported_used_by_one_of_two_providers_is_bumped(
     assert (harness.states(), len(list_attempts(harness))) == (["live"], 2)
 
 
-def test_nonce_reported_used_by_the_only_provider_is_not_bumped(
+def test_bump_is_rejected_if_the_only_provider_reports_the_nonce_used(
     sqlite_harness: Harness, liar: Proxy
 ):
     harness = sqlite_harness
@@ -312,7 +314,7 @@ def test_higher_nonce_count_at_one_provider_prevents_startup(
     harness.pushed()
 
 
-def test_higher_nonce_count_at_only_provider_rejects_the_database(
+def test_database_is_rejected_if_the_only_provider_reports_a_higher_nonce(
     sqlite_harness: Harness, liar: Proxy
 ):
     harness = sqlite_harness
@@ -327,7 +329,7 @@ def test_higher_nonce_count_at_only_provider_rejects_the_database(
     )
 
 
-def test_account_is_not_enrolled_by_one_of_two_providers(
+def test_new_account_is_not_enrolled_until_two_providers_agree(
     outnumbered_harness: Harness, liar: Proxy, honest: Proxy, new_sqlite_store: NewStore
 ):
     harness = outnumbered_harness
@@ -345,7 +347,7 @@ def test_account_is_not_enrolled_by_one_of_two_providers(
         assert get_next_nonce(context) is None
 
 
-def test_account_is_enrolled_by_two_endpoints_of_only_provider(
+def test_new_account_is_enrolled_by_two_endpoints_of_the_only_provider(
     sqlite_harness: Harness, liar: Proxy, new_sqlite_store: NewStore
 ):
     harness = sqlite_harness
@@ -357,7 +359,7 @@ def test_account_is_enrolled_by_two_endpoints_of_only_provider(
         assert get_next_nonce(context) == 0
 
 
-def test_rebuild_rejects_nonce_count_of_one_of_two_providers(
+def test_rebuild_rejects_a_nonce_count_from_one_of_two_providers(
     outnumbered_harness: Harness, liar: Proxy
 ):
     harness = outnumbered_harness
@@ -369,7 +371,9 @@ def test_rebuild_rejects_nonce_count_of_one_of_two_providers(
     assert plan_outbox_rebuild(harness.context, 1000).is_empty
 
 
-def test_rebuild_accepts_nonce_count_of_only_provider(sqlite_harness: Harness, liar: Proxy):
+def test_rebuild_accepts_a_nonce_count_from_the_only_provider(
+    sqlite_harness: Harness, liar: Proxy
+):
     harness = sqlite_harness
     harness.restart(urls=build_two_urls(liar))
     liar.rule(COUNT, shift_number(3))

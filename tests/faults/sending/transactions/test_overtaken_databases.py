@@ -77,7 +77,7 @@ def test_foreign_transaction_pause_replaces_a_pause_for_funds(
     assert reason.endswith("the sender was already paused for funds: no ether")
 
 
-def test_daemon_paused_for_key_use_elsewhere_signs_nothing(
+def test_daemon_signs_nothing_while_paused_for_key_use_elsewhere(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -187,7 +187,7 @@ def test_use_of_open_and_next_nonce_elsewhere_is_reported(
     assert get_next_nonce(harness.context) == 3
 
 
-def test_nothing_is_signed_for_nonces_of_a_key_used_elsewhere(sqlite_harness: Harness):
+def test_nothing_is_signed_if_the_assigned_nonce_was_used_elsewhere(sqlite_harness: Harness):
     harness = sqlite_harness
     jobs = create_reconciled_sending_jobs(harness)
     harness.period()

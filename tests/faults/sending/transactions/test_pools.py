@@ -146,7 +146,7 @@ def test_case_f15_nonce_too_low_is_ignored_if_own_hash_is_mined(
     assert (harness.states(), harness.testbed.round, harness.testbed.nonce) == (["final"], 1, 2)
 
 
-def test_case_f18_nonce_that_an_endpoint_undercounts_is_not_reused(
+def test_case_f18_nonce_is_not_reused_if_endpoints_return_a_low_count(
     proxied_harness: Harness, proxies: Proxies
 ):
     harness = proxied_harness

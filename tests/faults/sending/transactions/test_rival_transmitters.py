@@ -12,7 +12,7 @@ from tests.support.sending.in_flight import (
 )
 
 
-def test_push_delivered_by_another_passes_its_nonce_to_the_next(
+def test_nonce_of_a_push_delivered_by_another_transmitter_is_reused(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness
@@ -33,7 +33,7 @@ def test_push_delivered_by_another_passes_its_nonce_to_the_next(
     assert [state for state, _ in harness.reports()].count("landed") == 2
 
 
-def test_push_delivered_by_another_gets_no_fee_bump(sqlite_harness: Harness):
+def test_push_delivered_by_another_transmitter_gets_no_fee_bump(sqlite_harness: Harness):
     harness = sqlite_harness
     send_unmined_push(harness)
     _land_rival_report(harness)

@@ -51,7 +51,7 @@ def two_transmitters(
         yield first, second
 
 
-def test_two_transmitters_on_fast_chain_never_pay_for_one_round(
+def test_two_transmitters_on_a_fast_chain_never_both_pay_for_a_round(
     two_transmitters: tuple[Harness, Harness],
 ):
     testbed, chance = two_transmitters[0].testbed, random.Random(1)  # noqa: S311  the same luck each time
@@ -66,7 +66,7 @@ def test_two_transmitters_on_fast_chain_never_pay_for_one_round(
     assert list_reverted_calls(two_transmitters, began) == []
 
 
-def test_push_after_a_delay_waits_for_the_head_start(
+def test_second_transmitter_waits_for_a_late_push_of_the_first(
     two_transmitters: tuple[Harness, Harness],
 ):
     first, second = two_transmitters
