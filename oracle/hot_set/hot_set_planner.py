@@ -147,26 +147,30 @@ def _plan_word_calls(
     if context.progress.words_root == due_round.root:
         return
     configuration = context.get_configuration(block)
-    source, due_source = _load_hot_set_rounds(context, last_round.round, due_round.round)
-    if source is None or due_source is None:
+    hot_set_round, due_hot_set_round = _load_hot_set_rounds(
+        context, last_round.round, due_round.round
+    )
+    if hot_set_round is None or due_hot_set_round is None:
         return
     contract = context.get_contract()
-    stored_words = contract.fetch_words(0, len(source.lane_words), block)
+    stored_words = contract.fetch_words(0, len(hot_set_round.lane_words), block)
     # A word is rewritten `lag_rounds` rounds before the contract considers it stale.
-    renewed_rounds = configuration.max_rounds - configuration.lag_rounds - 1
-    min_round = last_round.round - renewed_rounds
-    outdated_indexes = source.find_outdated_indexes(stored_words, min_round)
-    due_indexes = due_source.find_outdated_indexes(stored_words, due_round.round - renewed_rounds)
-    falls, max_falls = contract.fetch_falls(block)
+    max_word_age = configuration.max_rounds - configuration.lag_rounds - 1
+    min_round = last_round.round - max_word_age
+    outdated_indexes = hot_set_round.find_outdated_indexes(stored_words, min_round)
+    due_indexes = due_hot_set_round.find_outdated_indexes(
+        stored_words, due_round.round - max_word_age
+    )
+    fall_count, max_falls = contract.fetch_falls(block)
     allowed_indexes, excess_indexes = split_by_fall_limit(
         sorted(set(outdated_indexes).intersection(due_indexes)),
         stored_words,
-        source.lane_words,
-        max_falls - falls,
+        hot_set_round.lane_words,
+        max_falls - fall_count,
         configuration.big_fall,
     )
     is_complete = not allowed_indexes
-    yield from _plan_word_run_calls(source, allowed_indexes, "")
+    yield from _plan_word_run_calls(hot_set_round, allowed_indexes, "")
     lagged_round = (
         _load_round(context, last_round.round - configuration.lag_rounds)
         if excess_indexes
@@ -177,22 +181,22 @@ def _plan_word_calls(
         lagged_indexes = sorted(set(excess_indexes).intersection(outdated_lagged_indexes))
         is_complete = is_complete and not lagged_indexes
         yield from _plan_word_run_calls(
-            lagged_round, lagged_indexes, f" of round {lagged_round.accepted.round}"
+            lagged_round, lagged_indexes, f" of round {lagged_round.accepted_round.round}"
         )
     if is_complete:
         context.progress.words_root = due_round.root
 
 
 def _plan_word_run_calls(
-    source: HotSetRound, indexes: Iterable[int], suffix: str
+    hot_set_round: HotSetRound, indexes: Iterable[int], suffix: str
 ) -> Iterator[_PlannedCall]:
     runs = group_words_into_runs(indexes, _MAX_RUN_WORDS)
-    proofs = source.pieced_round.prove_word_runs(source.lane_words, runs)
+    proofs = hot_set_round.pieced_round.prove_word_runs(hot_set_round.lane_words, runs)
     for (first_index, count), hashes in zip(runs, proofs, strict=True):
-        run_words = source.lane_words[first_index : first_index + count]
+        run_words = hot_set_round.lane_words[first_index : first_index + count]
         zero_padding = (0,) * (count - len(run_words))
         calldata = encode_write_words_call(
-            source.accepted.round, first_index, (*run_words, *zero_padding), hashes
+            hot_set_round.accepted_round.round, first_index, (*run_words, *zero_padding), hashes
         )
         subject = f"words {first_index} to {first_index + count - 1}{suffix}"
         yield _PlannedCall(UPDATE_WORDS, subject, calldata)
@@ -211,18 +215,20 @@ def _plan_seat_calls(
     if progress.seats_root == due_round.root:
         return
     lag_rounds = context.get_configuration(block).lag_rounds
-    source, due_source = _load_hot_set_rounds(
+    hot_set_round, due_hot_set_round = _load_hot_set_rounds(
         context, last_round.round - lag_rounds, due_round.round - lag_rounds
     )
-    node_count = 0 if due_source is None else due_source.pieced_round.summary.node_count
-    if source is None or progress.bound_seats >= node_count:
+    node_count = (
+        0 if due_hot_set_round is None else due_hot_set_round.pieced_round.summary.node_count
+    )
+    if hot_set_round is None or progress.bound_seats >= node_count:
         progress.seats_root = due_round.root
         return
     step_end = min(node_count, progress.bound_seats + _SEATS_PER_STEP)
     for first_seat in range(progress.bound_seats, step_end, _SEATS_PER_BATCH):
         seats = range(first_seat, min(first_seat + _SEATS_PER_BATCH, step_end))
         with context.account_context.store.read_transaction() as uow:
-            seat_proofs = prove_seats(uow, context.leaf_cache, source.pieced_round, seats)
+            seat_proofs = prove_seats(uow, context.leaf_cache, hot_set_round.pieced_round, seats)
         bound_seats = context.get_contract().fetch_seats(
             [proof.address for proof in seat_proofs], block
         )
@@ -232,9 +238,9 @@ def _plan_seat_calls(
             if bound_seat != proof.leaf.seat
         ]
         for start in range(0, len(unbound_proofs), _MAX_NODES_PER_CALL):
-            bind_proofs = unbound_proofs[start : start + _MAX_NODES_PER_CALL]
-            subject = f"seats {bind_proofs[0].leaf.seat} to {bind_proofs[-1].leaf.seat}"
-            yield _PlannedCall(BIND_NODES, subject, encode_bind_seats_call(bind_proofs))
+            call_proofs = unbound_proofs[start : start + _MAX_NODES_PER_CALL]
+            subject = f"seats {call_proofs[0].leaf.seat} to {call_proofs[-1].leaf.seat}"
+            yield _PlannedCall(BIND_NODES, subject, encode_bind_seats_call(call_proofs))
         if unbound_proofs or len(seat_proofs) < len(seats):
             return
         progress.bound_seats = seats.stop
@@ -244,9 +250,9 @@ def _load_hot_set_rounds(
     context: HotSetContext, round_number: int, due_number: int
 ) -> tuple[HotSetRound | None, HotSetRound | None]:
     """Return the rounds with these numbers; equal numbers return the same object twice."""
-    due_source = _load_round(context, due_number)
+    due_hot_set_round = _load_round(context, due_number)
     is_due = round_number == due_number
-    return due_source if is_due else _load_round(context, round_number), due_source
+    return due_hot_set_round if is_due else _load_round(context, round_number), due_hot_set_round
 
 
 def _load_round(context: HotSetContext, round_number: int) -> HotSetRound | None:
@@ -261,10 +267,10 @@ def _enqueue_calls(
     steps: list[StepResult] = []
     with context.account_context.write_transaction() as uow:
         intents = uow.outbox.intents
-        held = find_held_subjects(uow, account)
+        held_subjects = find_held_subjects(uow, account)
         # Mined calls are skipped, because the contract may have been read at a block before
         # theirs.
-        mined = {
+        mined_subjects = {
             (intent.request.kind, intent.request.subject, intent.request.round)
             for intent in intents.list_in_states(account, [IntentState.MINED])
         }
@@ -281,8 +287,12 @@ def _enqueue_calls(
                 as_of_block=last_round.at.block,
                 priority=PRIORITY,
             )
-            is_done = (kind, subject, last_round.round) in mined
-            if is_done or (kind, subject) in held or intents.count_tries(request) >= _MAX_TRIES:
+            is_done = (kind, subject, last_round.round) in mined_subjects
+            if (
+                is_done
+                or (kind, subject) in held_subjects
+                or intents.count_tries(request) >= _MAX_TRIES
+            ):
                 continue
             intent_id = intents.add_next_try(request, stamp)
             steps.append(StepResult(f"{kind} planned", intent_id, subject))
@@ -297,8 +307,8 @@ def count_falls(previous_word: int, new_word: int, big_fall: int) -> int:
     (docs/reference/contract-interface.md#qoswords).
     """
     return sum(
-        previous - lane > big_fall or previous >= LOWEST_SCORE > lane
-        for previous, lane in zip(
+        previous_lane - new_lane > big_fall or previous_lane >= LOWEST_SCORE > new_lane
+        for previous_lane, new_lane in zip(
             _unpack_comparable_lanes(previous_word),
             _unpack_comparable_lanes(new_word),
             strict=True,

@@ -18,7 +18,7 @@ from oracle.telemetry.outbox_counts import MAX_LAG_ROUNDS, HotSetLag
 class HotSetRound:
     """An accepted round whose leaves are stored."""
 
-    accepted: RoundAccepted
+    accepted_round: RoundAccepted
     pieced_round: PiecedRound
     lane_words: Sequence[int]
 
@@ -31,7 +31,7 @@ class HotSetRound:
         """
         lane_words = self.lane_words[: len(stored_words)]
         return find_outdated_words(
-            stored_words[: len(lane_words)], lane_words, self.accepted.round, min_round
+            stored_words[: len(lane_words)], lane_words, self.accepted_round.round, min_round
         )
 
 
@@ -40,14 +40,14 @@ def load_hot_set_round(
 ) -> HotSetRound | None:
     """Return an accepted round, or None if its root was withdrawn or its leaves are not stored."""
     with store.read_transaction() as uow:
-        accepted = uow.rounds.find_accepted_round(round_number)
-        if accepted is None or uow.rounds.is_struck(round_number):
+        accepted_round = uow.rounds.find_accepted_round(round_number)
+        if accepted_round is None or uow.rounds.is_struck(round_number):
             return None
-        pieced_round = load_pieced_round(uow, leaf_cache, accepted)
+        pieced_round = load_pieced_round(uow, leaf_cache, accepted_round)
         if pieced_round is None:
             return None
-        lanes = load_round_lanes(uow, leaf_cache, accepted)
-    return HotSetRound(accepted, pieced_round, pack_lane_words(lanes))
+        lanes = load_round_lanes(uow, leaf_cache, accepted_round)
+    return HotSetRound(accepted_round, pieced_round, pack_lane_words(lanes))
 
 
 def measure_hot_set_lag(
@@ -71,7 +71,7 @@ def measure_hot_set_lag(
         stored_words = contract.fetch_words(0, len(last_round.lane_words), block)
     except TransientError:
         return None
-    words_left = len(last_round.find_outdated_indexes(stored_words))
+    outdated_word_count = len(last_round.find_outdated_indexes(stored_words))
     rounds_behind = 0
     checked_round: HotSetRound | None = last_round
     while (
@@ -81,6 +81,6 @@ def measure_hot_set_lag(
     ):
         rounds_behind += 1
         checked_round = load_hot_set_round(
-            store, leaf_cache, last_round.accepted.round - rounds_behind
+            store, leaf_cache, last_round.accepted_round.round - rounds_behind
         )
-    return HotSetLag(rounds_behind, words_left)
+    return HotSetLag(rounds_behind, outdated_word_count)

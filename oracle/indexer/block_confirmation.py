@@ -106,8 +106,8 @@ def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Conf
     with fork_context.store.read_transaction() as uow:
         was_waiting = get_confirmation_obstacle(uow) is not None
         refusal = get_refusal(uow)
-    ends_dispute = not is_waiting and _is_hash_dispute_up_to_block(refusal, block.number)
-    if is_waiting == was_waiting and not ends_dispute:
+    is_dispute_over = not is_waiting and _is_hash_dispute_up_to_block(refusal, block.number)
+    if is_waiting == was_waiting and not is_dispute_over:
         return
     with fork_context.store.transaction() as uow:
         if is_waiting:
@@ -118,7 +118,7 @@ def record_confirmation(fork_context: ForkContext, block: BlockRef, result: Conf
             uow.facts.set(CHAIN_FACTS_KEY, {_UNCONFIRMED_FACT: unconfirmed_reason}, None)
         else:
             uow.facts.delete(CHAIN_FACTS_KEY, _UNCONFIRMED_FACT)
-        if ends_dispute and refusal is not None:
+        if is_dispute_over and refusal is not None:
             clear_block_refusal(uow, BlockRange(refusal.number, refusal.number))
 
 

@@ -107,8 +107,8 @@ def select_newer_final_block(final_block: BlockRef, cursor: Cursor | None) -> Bl
 
     The final block of the cursor must never go back.
     """
-    known_final = None if cursor is None else cursor.final_number
-    return final_block if known_final is None or final_block.number > known_final else None
+    final_number = None if cursor is None else cursor.final_number
+    return final_block if final_number is None or final_block.number > final_number else None
 
 
 def select_final_block_to_store(
@@ -203,10 +203,10 @@ def _move_cursor(
 ) -> Cursor | None:
     """Prune the undo journal and the headers, then move the cursor; return the new cursor."""
     last = window.last
-    journaled_above = min(get_highest_final_block_number(heads, cursor), last.number)
-    uow.undo.prune_journal_to(journaled_above)
-    near_head = heads.latest.number - get_max_header_depth(folder.hooks)
-    uow.blocks.prune_below(min(journaled_above, near_head))
+    last_unjournaled_block = min(get_highest_final_block_number(heads, cursor), last.number)
+    uow.undo.prune_journal_to(last_unjournaled_block)
+    first_header_block = heads.latest.number - get_max_header_depth(folder.hooks)
+    uow.blocks.prune_below(min(last_unjournaled_block, first_header_block))
     lease_epoch = 0 if cursor is None else cursor.epoch
     uow.cursor.move_to(last, select_final_block_to_store(window, heads, cursor), lease_epoch)
     return uow.cursor.get()
@@ -216,6 +216,6 @@ def _count_events(decoded: DecodedEvents) -> Mapping[str, int]:
     """Return the number of events by type; types are named as in the JSON lines."""
     event_type_counts = Counter(map(type, [*decoded.events, *decoded.contract_events]))
     return {
-        _BEFORE_CAPITAL.sub("_", kind.__name__).lower(): event_type_counts[kind]
-        for kind in event_type_counts
+        _BEFORE_CAPITAL.sub("_", event_type.__name__).lower(): event_type_counts[event_type]
+        for event_type in event_type_counts
     }

@@ -45,8 +45,8 @@ def merge_feed_events(
     if reader.feed is None:
         return decoded
     feed_events: list[DomainEvent] = []
-    placed_rows = uow.feed.list_rows_of_blocks(blocks.first, blocks.last)
-    for stream, rows in groupby(placed_rows, key=attrgetter("stream")):
+    feed_rows = uow.feed.list_rows_of_blocks(blocks.first, blocks.last)
+    for stream, rows in groupby(feed_rows, key=attrgetter("stream")):
         feed_events += reader.feed.decode_span(
             _build_feed_span(uow, stream, list(rows), reader.feed)
         )
@@ -64,24 +64,24 @@ def _build_feed_span(
 
     If a group has fewer rows than members, many more of the earlier rows are added to the span.
     """
-    near_span = _build_feed_span_from_row(uow, stream, rows, rows[0].id - CONTEXT_IDS)
-    if not reader.has_silent_members(near_span):
-        return near_span
-    far_span = _build_feed_span_from_row(uow, stream, rows, rows[0].id - 2 * SEARCH_IDS)
-    starts = uow.feed.list_rows_for_tasks(
-        stream, _list_scored_tasks(far_span.context_rows), "TaskStarted"
+    narrow_span = _build_feed_span_from_row(uow, stream, rows, rows[0].id - CONTEXT_IDS)
+    if not reader.has_silent_members(narrow_span):
+        return narrow_span
+    wide_span = _build_feed_span_from_row(uow, stream, rows, rows[0].id - 2 * SEARCH_IDS)
+    start_rows = uow.feed.list_rows_for_tasks(
+        stream, _list_scored_tasks(wide_span.context_rows), "TaskStarted"
     )
-    return replace(far_span, start_id_by_task=collect_start_row_ids(starts))
+    return replace(wide_span, start_id_by_task=collect_start_row_ids(start_rows))
 
 
 def _build_feed_span_from_row(
     uow: UnitOfWork, stream: int, rows: Sequence[FeedRow], first_row: int
 ) -> FeedSpan:
     context_rows = uow.feed.list_canonical_rows(stream, first_row, rows[-1].id + CONTEXT_IDS)
-    scores = uow.feed.list_rows_for_tasks(
+    score_rows = uow.feed.list_rows_for_tasks(
         stream, _list_scored_tasks(context_rows), "TaskScoreReady"
     )
-    return FeedSpan(rows, context_rows, collect_submitted_results(scores))
+    return FeedSpan(rows, context_rows, collect_submitted_results(score_rows))
 
 
 def _list_scored_tasks(rows: Sequence[FeedRow]) -> list[str]:
@@ -124,7 +124,7 @@ class FeedHeadLimit:
     """Limits the heads of the chain to the time until which the feed is settled."""
 
     store: Store
-    _last_newest: BlockRef | None = None
+    _last_newest_block: BlockRef | None = None
 
     def get_heads(self, chain: "ChainSource") -> "Heads":
         """Return the chain's heads, limited to the time until which the feed is settled.
@@ -147,25 +147,25 @@ class FeedHeadLimit:
         newest_block = self._find_highest_block(
             chain, lowest_number, heads.latest, feed_cursor.settled_to
         )
-        self._last_newest = newest_block
-        safe = (
+        self._last_newest_block = newest_block
+        safe_block = (
             heads.safe
             if heads.safe is None or heads.safe.number <= newest_block.number
             else newest_block
         )
-        final = heads.final if heads.final.number <= newest_block.number else newest_block
-        return replace(heads, latest=newest_block, safe=safe, final=final)
+        final_block = heads.final if heads.final.number <= newest_block.number else newest_block
+        return replace(heads, latest=newest_block, safe=safe_block, final=final_block)
 
     def _find_highest_block(
         self, chain: "ChainSource", low_number: int, upper_block: BlockRef, max_time: int
     ) -> BlockRef:
         """Return the highest block at or above `low_number` with a time of at most `max_time`."""
-        previous_newest = self._last_newest
+        previous_newest_block = self._last_newest_block
         if (
-            previous_newest is not None
-            and low_number < previous_newest.number < upper_block.number
+            previous_newest_block is not None
+            and low_number < previous_newest_block.number < upper_block.number
         ):
-            low_number = previous_newest.number
+            low_number = previous_newest_block.number
         highest_block = chain.fetch_header_at_or_below(low_number)
         high_number = upper_block.number
         if highest_block.time > max_time:

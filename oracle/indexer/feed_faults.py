@@ -98,19 +98,21 @@ def compare_feed_rows(
     Returns the pairs (stored, served) of rows that differ, the rows that are only stored, and the
     rows that are only served.
     """
-    stored_by_id = {row.id: row for row in stored_rows}
-    served_by_id = {row.id: row for row in served_rows}
-    shared_ids = sorted(stored_by_id.keys() & served_by_id.keys())
+    stored_row_by_id = {row.id: row for row in stored_rows}
+    served_row_by_id = {row.id: row for row in served_rows}
+    shared_ids = sorted(stored_row_by_id.keys() & served_row_by_id.keys())
     changed_rows = [
-        (stored_by_id[row_id], served_by_id[row_id])
+        (stored_row_by_id[row_id], served_row_by_id[row_id])
         for row_id in shared_ids
-        if stored_by_id[row_id].hash != served_by_id[row_id].hash
+        if stored_row_by_id[row_id].hash != served_row_by_id[row_id].hash
     ]
     missing_rows = [
-        stored_by_id[row_id] for row_id in sorted(stored_by_id.keys() - served_by_id.keys())
+        stored_row_by_id[row_id]
+        for row_id in sorted(stored_row_by_id.keys() - served_row_by_id.keys())
     ]
     added_rows = [
-        served_by_id[row_id] for row_id in sorted(served_by_id.keys() - stored_by_id.keys())
+        served_row_by_id[row_id]
+        for row_id in sorted(served_row_by_id.keys() - stored_row_by_id.keys())
     ]
     return changed_rows, missing_rows, added_rows
 

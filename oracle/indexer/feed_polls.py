@@ -96,8 +96,11 @@ def ingest_poll_response(
         )
     with store.transaction() as uow:
         cursor = _get_feed_cursor(uow, settings)
-        expected_starts = (_get_poll_start_id(uow, cursor), cursor.highest_id)
-        if find_fault_blocking_reads(uow) is not None or response.start_id not in expected_starts:
+        expected_start_ids = (_get_poll_start_id(uow, cursor), cursor.highest_id)
+        if (
+            find_fault_blocking_reads(uow) is not None
+            or response.start_id not in expected_start_ids
+        ):
             return None
         return _ingest_page(uow, cursor, response, settings)
 
@@ -197,11 +200,13 @@ def _build_row_fault(kind: str, row: FeedRow, now: int, detail: str) -> FeedFaul
     return FeedFault(kind, row.stream, row.id, now, detail)
 
 
-def _advance_feed_cursor(cursor: FeedCursor, added: Sequence[FeedRow], now: int) -> FeedCursor:
-    if not added:
+def _advance_feed_cursor(
+    cursor: FeedCursor, added_rows: Sequence[FeedRow], now: int
+) -> FeedCursor:
+    if not added_rows:
         return replace(cursor, polled_at=now, changed_at=cursor.changed_at or now)
-    first_id = added[0].id if cursor.first_id is None else cursor.first_id
-    highest_id = max(cursor.highest_id, added[-1].id)
+    first_id = added_rows[0].id if cursor.first_id is None else cursor.first_id
+    highest_id = max(cursor.highest_id, added_rows[-1].id)
     return replace(cursor, polled_at=now, changed_at=now, highest_id=highest_id, first_id=first_id)
 
 
@@ -214,12 +219,12 @@ def _settle_rows(
     """
     unsettled_rows = uow.feed.list_unsettled_rows(cursor.stream)
     last_id = unsettled_rows[-1].id if unsettled_rows else cursor.highest_id
-    witnessed_by_id = uow.feed.get_witness_time_by_row_id(cursor.settled_id, last_id)
+    witness_by_row_id = uow.feed.get_witness_time_by_row_id(cursor.settled_id, last_id)
     time_by_id: dict[int, int] = {}
     row_time = cursor.row_time
     settled_time = cursor.polled_at if is_complete else cursor.settled_to
     for row in unsettled_rows:
-        time = max(_get_row_time(row, witnessed_by_id), row_time)
+        time = max(_get_row_time(row, witness_by_row_id), row_time)
         if (
             cursor.polled_at - row.seen_to < settings.settle_seconds
             or len(time_by_id) == MAX_SETTLED_ROWS
@@ -238,9 +243,9 @@ def _settle_rows(
     return len(time_by_id), new_cursor
 
 
-def _get_row_time(row: FeedRow, witnessed_by_id: Mapping[int, tuple[Hash, int]]) -> int:
+def _get_row_time(row: FeedRow, witness_by_row_id: Mapping[int, tuple[Hash, int]]) -> int:
     """Return the time of a row from an imported witness file, or else from the local clock."""
-    witnessed_hash, witnessed_time = witnessed_by_id.get(row.id, (None, 0))
+    witnessed_hash, witnessed_time = witness_by_row_id.get(row.id, (None, 0))
     return witnessed_time if witnessed_hash == row.hash else row.seen_to
 
 

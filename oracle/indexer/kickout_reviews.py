@@ -280,15 +280,17 @@ def _prepend_scores_before_snapshot(
     counted_seqs = {
         entry.seq for entry in select_counted_entries(all_entries, node, opened_at, rules)
     }
-    counted_earlier = [entry for entry in earlier_entries if entry.seq in counted_seqs]
-    return [*load_counted_scores(uow, counted_earlier), *scores]
+    counted_earlier_entries = [entry for entry in earlier_entries if entry.seq in counted_seqs]
+    return [*load_counted_scores(uow, counted_earlier_entries), *scores]
 
 
 def _has_dead_letter(uow: UnitOfWork, state: FoldedState, blocks: BlockRange) -> bool:
     if any(blocks.first <= number <= blocks.last for number in state.dead_letter_blocks):
         return True
-    last_stored = min(blocks.last, -1 if state.snapshot_block is None else state.snapshot_block)
-    return uow.dead_letters.has_open(blocks.first, last_stored)
+    last_stored_block = min(
+        blocks.last, -1 if state.snapshot_block is None else state.snapshot_block
+    )
+    return uow.dead_letters.has_open(blocks.first, last_stored_block)
 
 
 def _get_kickout_opening(node: Node) -> Position:

@@ -108,10 +108,14 @@ class IngestState:
         if claimed_heads is None:
             return
         confirmed_block = min(final_block, claimed_heads.final, key=lambda block: block.number)
-        safe = self._confirmed_safe if self._confirmed_safe is not None else confirmed_block
-        is_claimed = claimed_heads.safe is not None and safe.number <= claimed_heads.safe.number
+        safe_block = self._confirmed_safe if self._confirmed_safe is not None else confirmed_block
+        is_safe_block_claimed = (
+            claimed_heads.safe is not None and safe_block.number <= claimed_heads.safe.number
+        )
         new_heads = replace(
-            claimed_heads, final=confirmed_block, safe=safe if is_claimed else None
+            claimed_heads,
+            final=confirmed_block,
+            safe=safe_block if is_safe_block_claimed else None,
         )
         if claimed_heads is not self._last_claimed_heads or new_heads != self.heads:
             self.heads, self._last_claimed_heads = new_heads, claimed_heads
@@ -168,7 +172,7 @@ def _ingest_or_rewind_once(
         next_block = _get_next_block_number(uow)
     started_at = ingest.clock()
     head_depth = get_max_header_depth(folder.hooks)
-    headers_from = find_first_block_needing_headers(folder.hooks)
+    first_header_block = find_first_block_needing_headers(folder.hooks)
     heads = ingest.get_heads(chain, next_block, head_depth)
     ingest.update_heads(_load_confirmed_final_block(store))
     fork_context = ForkContext(chain, store, ingest.fork_watch, ingest.clock())
@@ -178,21 +182,21 @@ def _ingest_or_rewind_once(
     if heads.latest.number < next_block:
         return _handle_no_new_block(fork_context, folder, ingest, heads)
     history_end = _compute_history_end(heads, head_depth)
-    if headers_from is not None:
-        history_end = min(history_end, headers_from - 1)
+    if first_header_block is not None:
+        history_end = min(history_end, first_header_block - 1)
     if ingest.max_final_number is not None:
         history_end = min(history_end, ingest.max_final_number)
     if ingest.unconfirmed_since is not None:
         history_end = next_block - 1
     # Headers are needed above the final block, where forks can happen, and where a hook needs
     # them.
-    with_headers = next_block > history_end
-    blocks = BlockRange(next_block, heads.latest.number if with_headers else history_end)
+    needs_headers = next_block > history_end
+    blocks = BlockRange(next_block, heads.latest.number if needs_headers else history_end)
     window = _read_window(
         fork_context,
         heads,
         blocks,
-        with_headers=with_headers,
+        with_headers=needs_headers,
         max_blocks=ingest.max_blocks,
     )
     if cursor is not None and window.first_parent != cursor.hash:
@@ -260,8 +264,8 @@ def _load_confirmed_final_block(store: Store) -> BlockRef:
         identity = uow.identity.get()
         if cursor is not None and cursor.final_number is not None and cursor.final_hash:
             stored_block = uow.blocks.find_canonical(cursor.final_number)
-            final = BlockRef(cursor.final_number, cursor.final_hash, cursor.final_hash, 0)
-            return final if stored_block is None else stored_block
+            final_block = BlockRef(cursor.final_number, cursor.final_hash, cursor.final_hash, 0)
+            return final_block if stored_block is None else stored_block
     if identity is None:
         raise FatalError("the database is not bound to a chain yet (it has no identity)")
     return BlockRef(0, identity.genesis_hash, identity.genesis_hash, 0)
@@ -280,13 +284,13 @@ def _confirm_heads(
         OutvotedError: the endpoint that returned the block was found wrong.
         TransientError: two providers return different blocks, and neither can be accepted.
     """
-    known_final = _load_confirmed_final_block(fork_context.store)
+    confirmed_final_block = _load_confirmed_final_block(fork_context.store)
     if window is not None and window.last.number <= heads.final.number:
         block, source_endpoint, blocks = window.last, window.endpoint, window.range
     else:
         block, source_endpoint = heads.final, heads.endpoint
         blocks = BlockRange(block.number, block.number)
-    if block.number <= known_final.number:
+    if block.number <= confirmed_final_block.number:
         return heads
     confirmation, second_head = confirm_block(fork_context, block, source_endpoint, blocks)
     record_confirmation(fork_context, block, confirmation)
@@ -294,16 +298,16 @@ def _confirm_heads(
     if ingest.confirms_safe:
         ingest.set_confirmed_safe_block(_confirm_safe_block(fork_context, heads, window))
     if confirmation is Confirmation.UNANSWERED:
-        return replace(heads, final=known_final)
+        return replace(heads, final=confirmed_final_block)
     if second_head is None or fork_context.chain.is_deep_enough(block, second_head):
         ingest.max_final_number = None
         return heads
     headers = [] if window is None else window.headers
-    final = _find_highest_final_block(
-        fork_context, headers, BlockRange(known_final.number, block.number), second_head
+    final_block = _find_highest_final_block(
+        fork_context, headers, BlockRange(confirmed_final_block.number, block.number), second_head
     )
-    ingest.max_final_number = (final or known_final).number
-    return replace(heads, final=final or known_final)
+    ingest.max_final_number = (final_block or confirmed_final_block).number
+    return replace(heads, final=final_block or confirmed_final_block)
 
 
 def _find_highest_final_block(
@@ -379,18 +383,18 @@ def _handle_no_new_block(
     if heads.latest.hash != cursor.hash:
         return rewind_if_forked(fork_context, folder, heads)
     fork_context.fork_watch.tip.reset()
-    final = select_newer_final_block(
+    final_block = select_newer_final_block(
         _confirm_heads(fork_context, ingest, heads, None).final, cursor
     )
-    if final is not None:
+    if final_block is not None:
         with folder.keep_cached_rows_if_current(cursor):
             with store.transaction() as uow:
-                check_final_block(uow, final)
-                uow.undo.prune_journal_to(min(final.number, cursor.number))
-                uow.cursor.move_to(heads.latest, final, cursor.epoch)
+                check_final_block(uow, final_block)
+                uow.undo.prune_journal_to(min(final_block.number, cursor.number))
+                uow.cursor.move_to(heads.latest, final_block, cursor.epoch)
                 new_cursor = uow.cursor.get()
             folder.set_cached_rows_cursor(new_cursor)
-        ingest.update_heads(final)
+        ingest.update_heads(final_block)
     return None
 
 

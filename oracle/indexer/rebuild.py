@@ -238,12 +238,18 @@ def rebuild_state_up_to(
     old_digest = uow.projections.compute_digest()
     uow.projections.clear()
     bind_rules(uow, folder.rules, block=last_block)
-    check = _HookCheck(folder.hooks)
-    logs_folded = fold_stored_rows(uow, folder, BlockRange(0, last_block), rebuild_options, check)
+    hook_check = _HookCheck(folder.hooks)
+    logs_folded = fold_stored_rows(
+        uow, folder, BlockRange(0, last_block), rebuild_options, hook_check
+    )
     record_fold_version(uow, folder.reader)
     is_state_unchanged = uow.projections.compute_digest() == old_digest
     return RebuildResult(
-        last_block, logs_folded, is_state_unchanged, check.checked_count, tuple(check.differing)
+        last_block,
+        logs_folded,
+        is_state_unchanged,
+        hook_check.checked_count,
+        tuple(hook_check.differing),
     )
 
 
@@ -252,7 +258,7 @@ def fold_stored_rows(
     folder: EventFolder,
     blocks: BlockRange,
     rebuild_options: RebuildOptions,
-    check: _HookCheck | None = None,
+    hook_check: _HookCheck | None = None,
 ) -> int:
     """Fold the canonical rows of these blocks onto the current state; return the number of logs.
 
@@ -266,13 +272,17 @@ def fold_stored_rows(
         hook.on_rebuild()
     cursor = uow.cursor.get()
     final_number = -1 if cursor is None or cursor.final_number is None else cursor.final_number
-    check = check or _HookCheck(())
+    hook_check = hook_check or _HookCheck(())
     log_count = 0
     for chunk, chunk_log_count, decoded in iterate_decoded_chunks(uow, folder.reader, blocks):
         uow.dead_letters.append(decoded.dead_letters)
-        stops = check.collect_stop_blocks(uow, chunk)
+        stop_blocks = hook_check.collect_stop_blocks(uow, chunk)
         folder.fold_events(
-            uow, decoded, final_number=final_number, stops=stops, on_stop=check.compare_at_block
+            uow,
+            decoded,
+            final_number=final_number,
+            stops=stop_blocks,
+            on_stop=hook_check.compare_at_block,
         )
         log_count += chunk_log_count
         rebuild_options.progress(chunk.last, blocks.last)
@@ -313,28 +323,30 @@ def retry_dead_letters(
     Raises:
         InputError: nothing is indexed yet.
     """
-    open_before = list_open_dead_letters(store)
-    unreadable = list(_iter_unreadable_dead_letters(store, folder, open_before))
-    unreadable_positions = {_get_position(letter) for letter in unreadable}
+    open_dead_letters = list_open_dead_letters(store)
+    unreadable_dead_letters = list(_iter_unreadable_dead_letters(store, folder, open_dead_letters))
+    unreadable_positions = {_get_position(dead_letter) for dead_letter in unreadable_dead_letters}
     readable_dead_letters = tuple(
-        letter for letter in open_before if _get_position(letter) not in unreadable_positions
+        dead_letter
+        for dead_letter in open_dead_letters
+        if _get_position(dead_letter) not in unreadable_positions
     )
     rebuild_result = (
         rebuild_state(store, folder, rebuild_options) if readable_dead_letters else None
     )
-    return RetryResult(readable_dead_letters, tuple(unreadable), rebuild_result)
+    return RetryResult(readable_dead_letters, tuple(unreadable_dead_letters), rebuild_result)
 
 
 def _iter_unreadable_dead_letters(
-    store: Store, folder: EventFolder, letters: list[DeadLetter]
+    store: Store, folder: EventFolder, dead_letters: list[DeadLetter]
 ) -> Iterator[DeadLetter]:
     """Decode the blocks of these dead letters again, and yield the dead letters that remain."""
     with store.read_transaction() as uow:
-        for block in sorted({letter.block for letter in letters}):
+        for block in sorted({dead_letter.block for dead_letter in dead_letters}):
             logs = list(uow.logs.iterate_between(block, block))
             calls = list(uow.calls.iterate_between(block, block))
             yield from folder.reader.decode_rows(logs, calls).dead_letters
 
 
-def _get_position(letter: DeadLetter) -> tuple[int, int, int]:
-    return letter.block, letter.tx, letter.index
+def _get_position(dead_letter: DeadLetter) -> tuple[int, int, int]:
+    return dead_letter.block, dead_letter.tx, dead_letter.index

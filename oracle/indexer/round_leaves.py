@@ -103,10 +103,10 @@ def load_domain(uow: UnitOfWork) -> Domain:
 
 
 def load_pieced_round(
-    uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted
+    uow: UnitOfWork, cache: LeafCache, accepted_round: RoundAccepted
 ) -> PiecedRound | None:
     """Return an accepted round with its tree in pieces, or None if its leaves are not stored."""
-    return _load_round(uow, cache, accepted.round, accepted.as_of, accepted.root)
+    return _load_round(uow, cache, accepted_round.round, accepted_round.as_of, accepted_round.root)
 
 
 def load_pieced_round_of_report(
@@ -136,15 +136,15 @@ def _load_round(
     return cache.rounds.get_or_make(root, load)
 
 
-def load_round_lanes(uow: UnitOfWork, cache: LeafCache, accepted: RoundAccepted) -> Lanes:
+def load_round_lanes(uow: UnitOfWork, cache: LeafCache, accepted_round: RoundAccepted) -> Lanes:
     """Return an accepted round's scores (lanes) by seat, or none if its leaves are not stored."""
 
     def load() -> Lanes:
-        pieced_round = load_pieced_round(uow, cache, accepted)
+        pieced_round = load_pieced_round(uow, cache, accepted_round)
         lanes = None if pieced_round is None else load_lanes_of_round(uow, pieced_round)
         return array("H") if lanes is None else lanes
 
-    return cache.lanes.get_or_make(accepted.root, load)
+    return cache.lanes.get_or_make(accepted_round.root, load)
 
 
 def load_lanes_of_round(uow: UnitOfWork, pieced_round: PiecedRound) -> Lanes | None:
@@ -229,11 +229,11 @@ def prove_address_from_pieces(
             return _build_proof(address, pieced_round, piece, piece_tree, leaf_index)
     for piece in range(len(pieced_round.digests)):
         piece_tree = load_piece(uow, cache, pieced_round, piece)
-        index_or_none = (
+        covering_index = (
             None if piece_tree is None else piece_tree.find_covering_leaf(address_bytes)
         )
-        if piece_tree is not None and index_or_none is not None:
-            return _build_proof(address, pieced_round, piece, piece_tree, index_or_none)
+        if piece_tree is not None and covering_index is not None:
+            return _build_proof(address, pieced_round, piece, piece_tree, covering_index)
     return None
 
 

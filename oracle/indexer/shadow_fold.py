@@ -114,13 +114,13 @@ def _advance_shadow_to_block(
     while shadow.block < last_block:
         with store.read_transaction() as uow:
             first_block = shadow.block + 1
-            step_end = uow.logs.find_block_of_nth_log(first_block, LOGS_PER_STEP)
-            end = last_block if step_end is None else min(step_end, last_block)
+            step_end_block = uow.logs.find_block_of_nth_log(first_block, LOGS_PER_STEP)
+            end_block = last_block if step_end_block is None else min(step_end_block, last_block)
             for blocks, _, decoded in iterate_decoded_chunks(
-                uow, reader, BlockRange(first_block, end)
+                uow, reader, BlockRange(first_block, end_block)
             ):
                 shadow.fold_chunk(uow, blocks, decoded)
-            shadow.drop_ended_tasks(uow.logs.find_block_of_nth_last_log(end, KEPT_LOGS) or 0)
+            shadow.drop_ended_tasks(uow.logs.find_block_of_nth_last_log(end_block, KEPT_LOGS) or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,21 +137,21 @@ class ShadowStage:
         to its block may have changed since.
         """
         version = compute_snapshot_version(self.reader, rules)
-        stored = _read_stored_shadow(self._build_path(version))
+        stored_shadow = _read_stored_shadow(self._build_path(version))
         if (
-            stored is None
-            or stored.version != version
-            or stored.rebuilds != get_refold_count(uow)
-            or stored.block > last_block
+            stored_shadow is None
+            or stored_shadow.version != version
+            or stored_shadow.rebuilds != get_refold_count(uow)
+            or stored_shadow.block > last_block
         ):
             return ShadowFold.start(rules)
-        packed_state = decode_state(stored.state)
+        packed_state = decode_state(stored_shadow.state)
         fold = Fold(rules)
         fold.last, fold.ledger.detector = packed_state.last, packed_state.detector
         fold.ledger.nodes.update((node.address, node) for node in packed_state.nodes)
         fold.ledger.tasks.update((task.key, task) for task in packed_state.tasks)
         fold.ledger.groups.update((group.group, group) for group in packed_state.groups)
-        return ShadowFold(fold, stored.block, stored.keeps_all)
+        return ShadowFold(fold, stored_shadow.block, stored_shadow.keeps_all)
 
     def save(self, shadow: ShadowFold, refold_count: int) -> None:
         """Store a shadow fold.

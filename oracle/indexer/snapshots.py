@@ -113,8 +113,8 @@ def _compare_sample(
 ) -> SampleCheck:
     snapshot_block = -1 if state.snapshot_block is None else state.snapshot_block
     ledger = state.fold.ledger
-    folded_rounds = state.contract_state
-    stored_rounds = uow.rounds.load_contract_state()
+    folded_contract_state = state.contract_state
+    stored_contract_state = uow.rounds.load_contract_state()
     nodes = {
         address: node
         for address, node in ledger.nodes.items()
@@ -141,8 +141,8 @@ def _compare_sample(
         ),
         (
             "kick",
-            _index_rows(folded_rounds.kicks, encode_kick_row),
-            _index_rows(stored_rounds.kicks, encode_kick_row),
+            _index_rows(folded_contract_state.kicks, encode_kick_row),
+            _index_rows(stored_contract_state.kicks, encode_kick_row),
         ),
         ("end_minute", folded_minutes, stored_minutes),
         ("incident", folded_incidents, stored_incidents),
@@ -157,7 +157,7 @@ def _compare_sample(
     differing_rows += [
         f"node {node.address}" for node in changed_nodes if node.address not in nodes
     ]
-    if state.contract_state.head != stored_rounds.head:
+    if state.contract_state.head != stored_contract_state.head:
         differing_rows.append("accepted_round")
     row_count = sum(len(folded_rows) for _, folded_rows, _ in table_pairs)
     return SampleCheck(cursor.number, row_count, tuple(differing_rows))
@@ -173,9 +173,9 @@ def _index_detector_rows(
 
 
 def _index_rows(
-    value_by_key: Mapping[Key, Value], to_row: Callable[[Value], Row]
+    value_by_key: Mapping[Key, Value], encode_row: Callable[[Value], Row]
 ) -> dict[Key, Row]:
-    return {key: to_row(value) for key, value in value_by_key.items()}
+    return {key: encode_row(value) for key, value in value_by_key.items()}
 
 
 def refold_from_snapshot(

@@ -128,8 +128,10 @@ def _store_peer_statements(
         context,
         [(host, message) for host, message in new_messages if message.signer not in signers],
     )
-    from_signers = [(host, message) for host, message in new_messages if message.signer in signers]
-    return _store_signatures(context, from_signers, contract_status, own_digest)
+    signer_messages = [
+        (host, message) for host, message in new_messages if message.signer in signers
+    ]
+    return _store_signatures(context, signer_messages, contract_status, own_digest)
 
 
 def _warn_about_unknown_signers(
@@ -213,7 +215,9 @@ def build_signed_statement(message: ReportMessage) -> SignedStatement:
     )
 
 
-def refetch_recent_statements(context: QuorumContext, cuts: list[StoredReportHeader]) -> None:
+def refetch_recent_statements(
+    context: QuorumContext, report_headers: list[StoredReportHeader]
+) -> None:
     """Fetch the statements of the newest signed or accepted rounds from the other reporters.
 
     Raises:
@@ -223,9 +227,9 @@ def refetch_recent_statements(context: QuorumContext, cuts: list[StoredReportHea
     if context.peers is None:
         return
     rounds = {
-        stored_cut.cut.head_round + 1
-        for stored_cut in cuts
-        if stored_cut.digest is not None or stored_cut.state is ReportState.LANDED
+        report_header.cut.head_round + 1
+        for report_header in report_headers
+        if report_header.digest is not None or report_header.state is ReportState.LANDED
     }
     for round_number in sorted(rounds)[-_MAX_REVIEWED_ROUNDS:]:
         refetch_peer_statements(context, round_number)

@@ -39,10 +39,12 @@ def check_for_foreign_signatures(context: QuorumContext, heads: Heads) -> StepRe
         first_bookmark = (
             _format_initial_bookmark(context, uow, heads) if bookmark is None else None
         )
-        since, _, last_root = (bookmark or "").partition(" ")
+        since_block, _, last_root = (bookmark or "").partition(" ")
         has_new_rounds = bookmark is not None and last_root != newest_root
         foreign_rounds = (
-            _list_foreign_rounds(context, uow, int(since), last_root) if has_new_rounds else []
+            _list_foreign_rounds(context, uow, int(since_block), last_root)
+            if has_new_rounds
+            else []
         )
     if first_bookmark is not None:
         with context.account_context.write_transaction() as uow:
@@ -51,11 +53,11 @@ def check_for_foreign_signatures(context: QuorumContext, heads: Heads) -> StepRe
         return None
     with context.account_context.write_transaction() as uow:
         embargoing_rounds = [
-            accepted
-            for accepted in foreign_rounds
-            if _extend_signing_embargo(context, uow, accepted.time)
+            accepted_round
+            for accepted_round in foreign_rounds
+            if _extend_signing_embargo(context, uow, accepted_round.time)
         ]
-        uow.bookmarks.set(_BOOKMARK, f"{since} {newest_root}")
+        uow.bookmarks.set(_BOOKMARK, f"{since_block} {newest_root}")
     return _log_foreign_signatures(context, embargoing_rounds) if embargoing_rounds else None
 
 
@@ -67,25 +69,25 @@ def _format_initial_bookmark(context: QuorumContext, uow: UnitOfWork, heads: Hea
 
 
 def _list_foreign_rounds(
-    context: QuorumContext, uow: UnitOfWork, since: int, last_root: str
+    context: QuorumContext, uow: UnitOfWork, since_block: int, last_root: str
 ) -> list[RoundAccepted]:
     """Return the rounds after `last_root` that the key signed outside this database.
 
     If a reorg removed the round of `last_root`, all rounds since the first check are checked.
     """
     rounds = [
-        accepted
-        for accepted in uow.rounds.list_accepted(_MAX_SCANNED_ROUNDS)
-        if accepted.at.block > since
+        accepted_round
+        for accepted_round in uow.rounds.list_accepted(_MAX_SCANNED_ROUNDS)
+        if accepted_round.at.block > since_block
     ]
-    roots = [accepted.root for accepted in rounds]
+    roots = [accepted_round.root for accepted_round in rounds]
     new_rounds = rounds[roots.index(Hash(last_root)) + 1 :] if last_root in roots else rounds
     signer = context.account_context.sender_account.signer.address
     return [
-        accepted
-        for accepted in new_rounds
-        if signer in uow.rounds.list_round_signers(accepted)
-        and not _was_signed_locally(context, uow, accepted)
+        accepted_round
+        for accepted_round in new_rounds
+        if signer in uow.rounds.list_round_signers(accepted_round)
+        and not _was_signed_locally(context, uow, accepted_round)
     ]
 
 
@@ -135,10 +137,11 @@ def _log_foreign_signatures(
             " that the database was lost, let the pauser pause the oracle and strike the round,"
             " and the admin replace the signer (`setSigners`)",
         )
-    rounds = ", ".join(
-        f"round {accepted.round}, root {accepted.root}" for accepted in foreign_rounds
+    rounds_text = ", ".join(
+        f"round {accepted_round.round}, root {accepted_round.root}"
+        for accepted_round in foreign_rounds
     )
-    return StepResult("signs nothing", None, f"{signer} signed elsewhere: {rounds}")
+    return StepResult("signs nothing", None, f"{signer} signed elsewhere: {rounds_text}")
 
 
 @dataclass(frozen=True, slots=True)

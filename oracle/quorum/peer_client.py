@@ -106,9 +106,11 @@ class Peer:
             return PeerResult.NO_RESPONSE, []
         except ValueError:
             return PeerResult.MALFORMED, []
-        genuine = [statement for statement in statements if is_genuine_message(statement)]
-        is_genuine_response = len(genuine) == len(statements)
-        return PeerResult.GENUINE if is_genuine_response else PeerResult.FORGED, genuine
+        genuine_statements = [
+            statement for statement in statements if is_genuine_message(statement)
+        ]
+        is_genuine_response = len(genuine_statements) == len(statements)
+        return PeerResult.GENUINE if is_genuine_response else PeerResult.FORGED, genuine_statements
 
     def _fetch_body(self, round_number: int) -> bytes | None:
         """Return the response body, or None if the peer has no statement about the round.
@@ -214,14 +216,14 @@ class PeerClients:
 
     def _fetch_from_all_peers(self, round_number: int) -> list[tuple[str, ReportMessage]]:
         fetch_requests = [(peer, peer.start_fetch(round_number)) for peer in self.all]
-        pending_futures = [answer for _, answer in fetch_requests if answer is not None]
+        pending_futures = [future for _, future in fetch_requests if future is not None]
         wait(pending_futures, self._timeout_seconds)
         statements: list[tuple[str, ReportMessage]] = []
-        for peer, answer in fetch_requests:
-            if answer is None or not answer.done():
+        for peer, future in fetch_requests:
+            if future is None or not future.done():
                 quorum_metrics.PEER_ANSWERS.labels(peer.name, PeerResult.NO_RESPONSE).inc()
             else:
-                statements += [(peer.name, statement) for statement in answer.result()]
+                statements += [(peer.name, statement) for statement in future.result()]
         return statements
 
     def close(self) -> None:

@@ -35,10 +35,10 @@ class MissingSignatures:
     status_reason: str | None = None
     # Number of the newest block, and time of the indexed block, at which the contract's state
     # first contradicted the indexed events.
-    _contradicted_since: tuple[int, int] | None = field(default=None, repr=False)
+    _first_contradiction: tuple[int, int] | None = field(default=None, repr=False)
     # Digest of the statement that is waiting for signatures, and chain time since which it has
     # been waiting.
-    _waiting_since: tuple[Hash, int] | None = field(default=None, repr=False)
+    _waiting_statement: tuple[Hash, int] | None = field(default=None, repr=False)
 
     @property
     def reason(self) -> str | None:
@@ -61,26 +61,26 @@ class MissingSignatures:
         time is that of indexed blocks, because the endpoint's newest block may be false as well.
         """
         if mismatch is None:
-            self.status_reason = self._contradicted_since = None
+            self.status_reason = self._first_contradiction = None
             return
-        self._contradicted_since = self._contradicted_since or (
+        self._first_contradiction = self._first_contradiction or (
             newest_block.number,
             indexed_block.time,
         )
-        since_block, since_time = self._contradicted_since
+        since_block, since_time = self._first_contradiction
         is_blocked_too_long = indexed_block.time - since_time >= MAX_BLOCKED_SECONDS
         if is_blocked_too_long and indexed_block.number >= since_block:
             self.status_reason = mismatch
 
     def record_statement_without_quorum(self, digest: Hash, block_time: int) -> int:
         """Record that a statement lacks signatures; return the block time of the first record."""
-        if self._waiting_since is None or self._waiting_since[0] != digest:
-            self._waiting_since = (digest, block_time)
-        return self._waiting_since[1]
+        if self._waiting_statement is None or self._waiting_statement[0] != digest:
+            self._waiting_statement = (digest, block_time)
+        return self._waiting_statement[1]
 
     def clear(self) -> None:
         """Reset the reasons of the scheduled report, because it lacks no signature any more."""
-        self.missing_reason = self.evidence_reason = self._waiting_since = None
+        self.missing_reason = self.evidence_reason = self._waiting_statement = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,9 @@ class QuorumContext:
                 continue
             with self.account_context.store.read_transaction() as uow:
                 mismatch = find_status_mismatch(uow, status)
-            newest_number = max((earlier.block.number for earlier in statuses.values()), default=0)
+            newest_number = max(
+                (earlier_status.block.number for earlier_status in statuses.values()), default=0
+            )
             if mismatch is None and status.block.number >= newest_number:
                 for endpoint in statuses:
                     INCONSISTENT.labels(endpoint, "contract").inc()
@@ -179,7 +181,7 @@ def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
                 f"block {cursor.number} is at {cursor.time}"
             )
     last_round, last_root = uow.rounds.get_last_round_and_root()
-    accepted = uow.rounds.find_accepted_round(last_round)
+    accepted_round = uow.rounds.find_accepted_round(last_round)
     settings = uow.rounds.get_contract_settings()
     rules = get_rules_in_force(settings.rules_changes)
     config, signers, pause = settings.config, settings.signers, settings.pause
@@ -188,7 +190,11 @@ def find_status_mismatch(uow: UnitOfWork, status: RootsStatus) -> str | None:
     comparisons: tuple[tuple[str, object, object], ...] = (
         ("last round", last_round, status.head.round),
         ("last root", last_root, status.last_root),
-        ("time of the last round", accepted.time if accepted else 0, status.head.pushed_at),
+        (
+            "time of the last round",
+            accepted_round.time if accepted_round else 0,
+            status.head.pushed_at,
+        ),
         (
             "end of the pause",
             max(now, pause.until if pause else 0),

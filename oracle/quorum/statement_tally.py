@@ -78,7 +78,7 @@ def tally_signatures(
     """Compare the stored statements with the record, and return which signers agree."""
     signers = contract_status.signers
     agreeing_signers: set[Address] = set()
-    conflicting: dict[Hash, set[Address]] = {}
+    conflicting_signers_by_digest: dict[Hash, set[Address]] = {}
     dissenting_signers: set[Address] = set()
     with context.account_context.store.read_transaction() as uow:
         for statement in list_round_statements(uow, record.contract, record.round):
@@ -89,19 +89,21 @@ def tally_signatures(
                 continue
             dissenting_signers.add(statement.signer)
             if conflicts_with_own_report(context, uow, statement, contract_status):
-                conflicting.setdefault(statement.digest, set()).add(statement.signer)
+                conflicting_signers_by_digest.setdefault(statement.digest, set()).add(
+                    statement.signer
+                )
     quorum_metrics.init_signer_metrics(signers)
     for signer in signers:
         quorum_metrics.SIGNATURES.labels(signer).set(signer in agreeing_signers)
-    frozen_conflicting = {
+    frozen_signers_by_digest = {
         digest: frozenset(conflicting_signers)
-        for digest, conflicting_signers in conflicting.items()
+        for digest, conflicting_signers in conflicting_signers_by_digest.items()
     }
     return SignerTally(
         signers,
         contract_status.head.quorum,
         frozenset(agreeing_signers),
-        frozen_conflicting,
+        frozen_signers_by_digest,
         frozenset(dissenting_signers),
     )
 
@@ -120,9 +122,9 @@ def conflicts_with_own_report(
     """
     if find_unproven_expiry_reason(uow, statement, contract_status) is not None:
         return False
-    as_of = statement.as_of_block
+    as_of_block = statement.as_of_block
     period = _compute_statement_period(context, uow, statement)
-    own_reports = uow.reports.list_between(as_of, as_of)
+    own_reports = uow.reports.list_between(as_of_block, as_of_block)
     if not own_reports and period < uow.reports.get_first_complete_period():
         return False
     return all(
@@ -138,12 +140,12 @@ def differs_from_own_report(
     Reports as of the same block are compared. If the statement is about another round, or its
     block is on another fork, it cannot be compared, and the result is False.
     """
-    as_of = statement.as_of_block
-    for own_report in uow.reports.list_between(as_of, as_of):
-        own_place = own_report.report.as_of.hash, own_report.report.head_round + 1
+    as_of_block = statement.as_of_block
+    for own_report in uow.reports.list_between(as_of_block, as_of_block):
+        own_block_and_round = own_report.report.as_of.hash, own_report.report.head_round + 1
         # If the contract's configuration differs, the roots may differ for this reason alone.
         has_same_config = statement.config == contract_status.config
-        if own_place == (statement.as_of_hash, statement.round) and has_same_config:
+        if own_block_and_round == (statement.as_of_hash, statement.round) and has_same_config:
             return own_report.report.root != statement.root
     return False
 

@@ -122,18 +122,18 @@ def may_both_land(
     reason = find_expiry_reason(uow, earlier_statement, contract_status)
     final_block = find_final_block(uow)
     final_number = -1 if final_block is None else final_block.number
-    accepted = uow.rounds.find_accepted_round(earlier_statement.round)
+    accepted_round = uow.rounds.find_accepted_round(earlier_statement.round)
     config = uow.rounds.get_contract_settings().config
-    excludes_by_reason = {
+    is_excluded_by_reason = {
         None: False,
         "expired": True,
         "config_replaced": config is not None and new_statement.config == config.digest,
-        "round_taken": accepted is not None and accepted.at.block <= final_number,
+        "round_taken": accepted_round is not None and accepted_round.at.block <= final_number,
         "prev_reorged": new_statement.prev == contract_status.last_root,
         "as_of_reorged": earlier_statement.as_of_block
         <= max(final_number, new_statement.as_of_block),
     }
-    return not excludes_by_reason[reason]
+    return not is_excluded_by_reason[reason]
 
 
 def find_unproven_expiry_reason(
@@ -174,7 +174,9 @@ def _find_expiry_reason(
         "prev_reorged": is_next_round and contract_status.last_root != record.prev,
         "as_of_reorged": own_block is not None and own_block.hash != record.as_of_hash,
     }
-    return next((reason for reason, applies in is_expired_by_reason.items() if applies), None)
+    return next(
+        (reason for reason, is_expired in is_expired_by_reason.items() if is_expired), None
+    )
 
 
 def publish_statement(context: QuorumContext, record: SignedStatement) -> None:
@@ -205,10 +207,10 @@ def _build_message(context: QuorumContext, record: SignedStatement) -> ReportMes
 def build_retry_with_more_gas(failed_call: Intent, heads: Heads) -> CallRequest | None:
     """Return a call with the same statement if the failed call ran out of gas, else None."""
     request = failed_call.request
-    is_over = request.deadline is not None and heads.latest.time > request.deadline
+    is_past_deadline = request.deadline is not None and heads.latest.time > request.deadline
     if (
         failed_call.error_class != OUT_OF_GAS
-        or is_over
+        or is_past_deadline
         or request.dedup_key.count(_RETRY_SUFFIX) >= _MAX_RETRIES
     ):
         return None
@@ -228,7 +230,7 @@ def load_pushed_statement(
         return statement
     # The calldata contains neither the configuration nor the previous root. Assume that both are
     # the current ones.
-    pushed = decode_push_report_call(
+    pushed_statement = decode_push_report_call(
         request.calldata, contract_status.config, contract_status.last_root
     )
-    return build_statement_record(context, pushed)
+    return build_statement_record(context, pushed_statement)

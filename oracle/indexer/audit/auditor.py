@@ -88,7 +88,7 @@ class Auditor:
     _tick_count: int = 0
     _last_sampled_final: int = -1
     _wrong_rows_by_endpoint: dict[str, int] = field(default_factory=dict)
-    _proven_wrong: frozenset[str] = frozenset()
+    _wrong_endpoints: frozenset[str] = frozenset()
 
     def should_run(self, *, is_caught_up: bool) -> bool:
         """Return whether this tick audits blocks: always at the head, seldom during catch-up."""
@@ -136,8 +136,8 @@ class Auditor:
     def set_endpoints_proven_wrong(self, endpoints: Iterable[str]) -> None:
         """Set the endpoints proven wrong; if they changed, search again from the oldest block."""
         endpoint_names = frozenset(endpoints)
-        if endpoint_names != self._proven_wrong:
-            self._proven_wrong, self.next_block, self.next_suspect_block = endpoint_names, 0, 0
+        if endpoint_names != self._wrong_endpoints:
+            self._wrong_endpoints, self.next_block, self.next_suspect_block = endpoint_names, 0, 0
 
     def add_to_wrong_row_count(self, endpoint: str, row_count: int) -> int:
         """Add to an endpoint's count of wrong rows, and return the total in this process."""
@@ -359,10 +359,10 @@ def _find_next_audit_target(
         # Every block below is audited, so the next search starts here.
         auditor.next_block = final_number + 1 if interval is None else interval.first
         # A range that can still grow is audited later, so that one request covers more blocks.
-        is_enough = interval is not None and len(interval.blocks) >= min(
+        is_large_enough = interval is not None and len(interval.blocks) >= min(
             auditor.min_blocks, auditor.window_blocks
         )
-        if interval is not None and (is_enough or interval.last < final_number):
+        if interval is not None and (is_large_enough or interval.last < final_number):
             return AuditTarget(interval.blocks, interval.endpoint)
     sampled_range = auditor.sample_old_window(
         replace(cursor, final_number=final_number), identity.start_block

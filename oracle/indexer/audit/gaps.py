@@ -100,8 +100,8 @@ def _find_conflicting_blocks(uow: UnitOfWork, blocks: BlockRange) -> list[int]:
     }
     conflicting_blocks = set()
     if hash_by_number:
-        for rows in (uow.logs, uow.calls):
-            for row in rows.iterate_between(min(hash_by_number), blocks.last):
+        for repository in (uow.logs, uow.calls):
+            for row in repository.iterate_between(min(hash_by_number), blocks.last):
                 if hash_by_number.get(row.block, row.block_hash) != row.block_hash:
                     conflicting_blocks.add(row.block)
     return sorted(conflicting_blocks)

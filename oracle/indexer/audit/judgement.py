@@ -154,7 +154,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
     ):
         cursor = require_cursor(uow)
         # Keep rows of blocks that were proven earlier, unless a newer proof contradicts them.
-        proven = find_proven_blocks(uow, folder.scope, audit.blocks)
+        proven_blocks = find_proven_blocks(uow, folder.scope, audit.blocks)
         for number, window in window_by_block.items():
             check_endpoint_on_same_chain(chain, uow, cursor, window)
             if is_stored_data_wrong(uow, folder, number, window):
@@ -164,7 +164,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
                 [(number, window.last.hash)], VerificationLevel.PROVEN, window.endpoint
             )
         repair_diff.merge(
-            select_rows_to_repair(audit.difference, (), proven | window_by_block.keys())
+            select_rows_to_repair(audit.difference, (), proven_blocks | window_by_block.keys())
         )
         if repair_diff:
             rebuild_result = repair_blocks(uow, folder, cursor, repair_diff, rebuild_options)
@@ -181,7 +181,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
     unmatched_blocks = {
         row.block for row in [*audit.difference.extra_rows, *audit.difference.changed_rows]
     }
-    unsettled_blocks = tuple(sorted(unmatched_blocks - proven - window_by_block.keys()))
+    unsettled_blocks = tuple(sorted(unmatched_blocks - proven_blocks - window_by_block.keys()))
     audit = replace(audit, unsettled_blocks=unsettled_blocks)
     if rebuild_result is not None:
         audit = replace(
@@ -191,7 +191,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
             proven_wrong=wrong_blocks_text,
         )
         return replace(audit, repaired=rebuild_result)
-    if not proven | window_by_block.keys() >= set(audit.difference.block_numbers):
+    if not proven_blocks | window_by_block.keys() >= set(audit.difference.block_numbers):
         return audit
     return replace(
         audit,
@@ -201,7 +201,7 @@ def resolve_disputed_blocks(context: RepairContext, audit: AuditResult) -> Audit
 
 
 def _recheck_auditor(
-    context: RepairContext, audit: AuditResult, proofs: Mapping[int, BlockWindow]
+    context: RepairContext, audit: AuditResult, window_by_block: Mapping[int, BlockWindow]
 ) -> str:
     """Request a proven block from the auditing endpoint again, and describe any wrong data.
 
@@ -212,9 +212,9 @@ def _recheck_auditor(
     chain, selectors = context.chain, context.folder.reader.selectors
     with context.store.read_transaction() as uow:
         final_number = require_cursor(uow).final_number
-    lowest_block = min(proofs, default=0)
+    lowest_block = min(window_by_block, default=0)
     if (
-        lowest_block not in proofs
+        lowest_block not in window_by_block
         or final_number is None
         or lowest_block > final_number
         or not chain.are_receipts_provable()
@@ -229,7 +229,7 @@ def _recheck_auditor(
     if window.last.number != lowest_block:
         # The endpoint lacks this block, so its response cannot show that the endpoint is wrong.
         return ""
-    if is_served_data_wrong(proofs[lowest_block], window.logs, window.calls, selectors):
+    if is_served_data_wrong(window_by_block[lowest_block], window.logs, window.calls, selectors):
         return describe_wrong_blocks([lowest_block])
     return ""
 
@@ -250,16 +250,16 @@ def _fetch_block_proofs(chain: ChainSource, audit: AuditResult) -> dict[int, Blo
     """Return the differing blocks, each proven by receipts from any endpoint that can prove it."""
     if chain.get_max_allowed_level() < VerificationLevel.PROVEN:
         return {}
-    proofs = {
+    window_by_block = {
         number: _fetch_block_proof(chain, number, audit)
         for number in audit.difference.block_numbers
     }
-    return {number: window for number, window in proofs.items() if window is not None}
+    return {number: window for number, window in window_by_block.items() if window is not None}
 
 
 def _fetch_block_proof(chain: ChainSource, number: int, audit: AuditResult) -> BlockWindow | None:
-    proven_wrong = chain.get_proven_wrong_endpoints()
-    endpoints = [name for name in chain.list_endpoint_names() if name not in proven_wrong]
+    wrong_endpoints = chain.get_proven_wrong_endpoints()
+    endpoints = [name for name in chain.list_endpoint_names() if name not in wrong_endpoints]
     # The source endpoint may no longer be configured, but any endpoint can prove the block.
     disputing_endpoints = [
         name for name in (audit.auditor, audit.source_endpoint) if name in endpoints

@@ -122,7 +122,7 @@ def reread_next_window(
     with store.read_transaction() as uow:
         check_endpoint_on_same_chain(chain, uow, require_cursor(uow), window)
         row_diff = compare_window_with_database(uow, window)
-    repaired = _repair_rows(context, row_diff) if row_diff else None
+    repair_result = _repair_rows(context, row_diff) if row_diff else None
     with rebuild_options.transaction(store) as uow:
         is_equal = not compare_window_with_database(uow, window)
         if is_equal:
@@ -134,7 +134,7 @@ def reread_next_window(
         blocks_left = rereader.count_blocks_to_reread(uow, folder)
     BELOW_LEVEL.set(blocks_left)
     return RereadResult(
-        window.range, window.level, window.endpoint, row_diff.row_count, blocks_left, repaired
+        window.range, window.level, window.endpoint, row_diff.row_count, blocks_left, repair_result
     )
 
 

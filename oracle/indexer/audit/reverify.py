@@ -217,7 +217,7 @@ class _ReverifyRun:
         Return the result of the refold, or None if no row was repaired, and the number of rows
         that still differ.
         """
-        served_proven = {
+        served_proven_blocks = {
             number for window in unequal_windows for number in _get_proven_block_numbers(window)
         }
         rebuild_result = None
@@ -227,10 +227,12 @@ class _ReverifyRun:
             rebuild_options.transaction(self.context.store) as uow,
         ):
             cursor = require_indexed_blocks("verify", uow, self.blocks)
-            stored_proven = find_proven_blocks(uow, folder.scope, self.blocks)
+            stored_proven_blocks = find_proven_blocks(uow, folder.scope, self.blocks)
             for window in unequal_windows if self.context.chain.are_receipts_provable() else ():
                 self._quarantine_wrong_endpoints(uow, window, cursor.final_number or 0)
-            row_diff = select_rows_to_repair(difference, served_proven, stored_proven)
+            row_diff = select_rows_to_repair(
+                difference, served_proven_blocks, stored_proven_blocks
+            )
             if row_diff:
                 # If only some of the rows are repaired, the blocks do not count as verified.
                 verified_blocks = (

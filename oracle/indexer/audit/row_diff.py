@@ -259,26 +259,32 @@ class RepairContext:
 
 
 def select_rows_to_repair(
-    difference: RowDiff, served_proven: Collection[int], stored_proven: Collection[int]
+    difference: RowDiff,
+    served_proven_blocks: Collection[int],
+    stored_proven_blocks: Collection[int],
 ) -> RowDiff:
     """Return the differing rows that are to be repaired.
 
-    `served_proven` are blocks for which the endpoint's rows are proven; they are repaired
-    completely. `stored_proven` are blocks for which the stored rows are proven; they are left as
-    they are. In all other blocks missing rows are inserted, because endpoints often omit logs but
-    hardly ever invent them. No stored row of these blocks is removed or replaced.
+    `served_proven_blocks` are blocks for which the endpoint's rows are proven; they are repaired
+    completely. `stored_proven_blocks` are blocks for which the stored rows are proven; they are
+    left as they are. In all other blocks missing rows are inserted, because endpoints often omit
+    logs but hardly ever invent them. No stored row of these blocks is removed or replaced.
     """
 
     def should_insert(block_number: int) -> bool:
-        return block_number in served_proven or block_number not in stored_proven
+        return block_number in served_proven_blocks or block_number not in stored_proven_blocks
 
     return RowDiff(
         missing_logs=[log for log in difference.missing_logs if should_insert(log.block)],
         missing_calls=[call for call in difference.missing_calls if should_insert(call.block)],
-        extra_logs=[log for log in difference.extra_logs if log.block in served_proven],
-        extra_calls=[call for call in difference.extra_calls if call.block in served_proven],
-        changed_logs=[log for log in difference.changed_logs if log.block in served_proven],
-        changed_calls=[call for call in difference.changed_calls if call.block in served_proven],
+        extra_logs=[log for log in difference.extra_logs if log.block in served_proven_blocks],
+        extra_calls=[
+            call for call in difference.extra_calls if call.block in served_proven_blocks
+        ],
+        changed_logs=[log for log in difference.changed_logs if log.block in served_proven_blocks],
+        changed_calls=[
+            call for call in difference.changed_calls if call.block in served_proven_blocks
+        ],
     )
 
 
@@ -316,10 +322,10 @@ def repair_blocks(
 def find_proven_blocks(uow: UnitOfWork, scope: IngestScope, blocks: BlockRange) -> set[int]:
     """Return the blocks of a range that were recorded as proven by their receipts."""
     level_by_block = uow.verified_blocks.get_level_by_number(blocks.first, blocks.last)
-    proven = {
+    proven_blocks = {
         number for number, level in level_by_block.items() if level >= VerificationLevel.PROVEN
     }
     for span in uow.coverage.list_intervals(scope.id, blocks.first, blocks.last):
         if span.level >= VerificationLevel.PROVEN:
-            proven.update(range(span.first, span.last + 1))
-    return proven
+            proven_blocks.update(range(span.first, span.last + 1))
+    return proven_blocks

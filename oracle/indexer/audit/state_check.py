@@ -68,8 +68,8 @@ def compare_state_with_refold(
         refolded_uow,
         log_count,
     ):
-        differing = tuple(iter_differing_rows(uow, refolded_uow))
-    return StateComparison(cursor.number, log_count, differing)
+        differing_rows = tuple(iter_differing_rows(uow, refolded_uow))
+    return StateComparison(cursor.number, log_count, differing_rows)
 
 
 @contextmanager
@@ -200,9 +200,9 @@ def compare_contract_counters(
 
 def _count_stored_rows(uow: UnitOfWork) -> dict[str, int]:
     """Return the index's counts, under the counter names of oracle/chain/contract_checks.py."""
-    members = sum(
+    member_count = sum(
         count
         for (membership, _, _), count in uow.nodes.count_by_state().items()
         if membership is Membership.MEMBER
     )
-    return {"members": members, "rounds": uow.rounds.get_last_round_and_root()[0]}
+    return {"members": member_count, "rounds": uow.rounds.get_last_round_and_root()[0]}

@@ -53,11 +53,11 @@ def describe_unproven_history(
     advice = (
         "wait for the audit" if has_second_endpoint else "add a second one to [chain] endpoints"
     )
-    unsupported = ", ".join(shortfall.unsupported_features)
+    unsupported_features = ", ".join(shortfall.unsupported_features)
     return (
         f"data of {format_block_count(unaudited_blocks)} is unproven and rests on a single "
         "endpoint, because "
-        f"{explanation} and the chain's headers ({unsupported}) do not "
+        f"{explanation} and the chain's headers ({unsupported_features}) do not "
         f'allow the proof that verify.history = "{shortfall.wanted_level.name.lower()}" '
         f"requires; {advice}, or lower the requirement with "
         f'verify.history = "{shortfall.reachable_level.name.lower()}"'

@@ -169,9 +169,9 @@ def recheck_finality_halt(fork_context: ForkContext, now: int) -> HaltChanged | 
     return HaltChanged(FINALITY_VIOLATION, is_active=False, reason=cleared_reason)
 
 
-def clear_stored_halt(uow: UnitOfWork, name: str, cleared: HaltClearRecord) -> bool:
+def clear_stored_halt(uow: UnitOfWork, name: str, clear_record: HaltClearRecord) -> bool:
     """Clear a halt; return False if it was not active."""
-    was_active = uow.halts.clear(name, cleared)
+    was_active = uow.halts.clear(name, clear_record)
     if name == FINALITY_VIOLATION:
         indexer_metrics.FINALITY_VIOLATION.set(0)
     return was_active
