@@ -144,7 +144,7 @@ class _MeasurementRun:
             self._measure_after_fold(event)
 
     def _measure_before_fold(self, event: DomainEvent) -> None:
-        if self.fold.ledger.closing and self.last_event is not None:
+        if self.fold.ledger.closing_groups and self.last_event is not None:
             self.fold.score_groups_closed_in_transaction(event.at)
             self._record_changes(self.last_event)
         if not self.is_counting and event.at.block >= self.history.first_block:

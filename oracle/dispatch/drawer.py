@@ -231,7 +231,7 @@ class BlockDrawer:
             self._waiting_tasks.update(view.get_waiting_tasks(), view.get_group_tasks)
         else:
             self._waiting_tasks.update(view.pop_changed_tasks(), view.get_group_tasks)
-        return self._waiting_tasks.line
+        return self._waiting_tasks.queue
 
     def _update_pool(self, view: NetworkView, block: BlockRef) -> Pool:
         self._free_nodes.advance_to(block.time)
@@ -307,4 +307,4 @@ def load_queue_view(view: NetworkView, settings: DispatchSettings) -> QueueView:
 
 def _select_queue_builder(settings: DispatchSettings) -> QueueBuilder:
     build_queue_items = build_queue if settings.legacy_policy is None else build_trio_queue
-    return partial(build_queue_items, value_of=settings.pricing.compute_value)
+    return partial(build_queue_items, get_value=settings.pricing.compute_value)

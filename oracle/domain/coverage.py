@@ -106,14 +106,14 @@ class CoverageInterval:
 
 
 def subtract_coverage(
-    intervals: Iterable[CoverageInterval], removed: CoverageInterval
+    intervals: Iterable[CoverageInterval], removed_interval: CoverageInterval
 ) -> Iterator[CoverageInterval]:
-    """Yield the parts of the intervals that `removed` does not overlap."""
+    """Yield the parts of the intervals that `removed_interval` does not overlap."""
     for interval in intervals:
-        if interval.first < removed.first:
-            yield replace(interval, last=min(interval.last, removed.first - 1))
-        if interval.last > removed.last:
-            yield replace(interval, first=max(interval.first, removed.last + 1))
+        if interval.first < removed_interval.first:
+            yield replace(interval, last=min(interval.last, removed_interval.first - 1))
+        if interval.last > removed_interval.last:
+            yield replace(interval, first=max(interval.first, removed_interval.last + 1))
 
 
 def merge_adjacent_intervals(

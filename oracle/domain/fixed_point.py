@@ -25,8 +25,8 @@ def compute_decay_table(tau_seconds: int) -> tuple[int, ...]:
     # The function has a context of its own, because the current context may round differently.
     context = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     decay_factors = []
-    for k in range(DECAY_BITS):
-        exponent = context.divide(Decimal(-(1 << k)), Decimal(tau_seconds))
+    for bit in range(DECAY_BITS):
+        exponent = context.divide(Decimal(-(1 << bit)), Decimal(tau_seconds))
         factor = context.multiply(Decimal(ONE), context.exp(exponent))
         decay_factors.append(int(factor))
     return tuple(decay_factors)
@@ -47,9 +47,9 @@ def compute_decay(seconds: int, tau_seconds: int) -> int:
     decay_factor = _compute_decays_by_second(tau_seconds)[seconds & (1 << _SHORT_BITS) - 1]
     if seconds >> _SHORT_BITS:
         decay_table = compute_decay_table(tau_seconds)
-        for k in range(_SHORT_BITS, seconds.bit_length()):
-            if seconds >> k & 1:
-                decay_factor = decay_factor * decay_table[k] >> _ONE_BITS
+        for bit in range(_SHORT_BITS, seconds.bit_length()):
+            if seconds >> bit & 1:
+                decay_factor = decay_factor * decay_table[bit] >> _ONE_BITS
     return decay_factor
 
 

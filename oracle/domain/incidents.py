@@ -93,23 +93,23 @@ def find_incident_marking_timeout(
 class EndTotals:
     """The number of task ends of one creator, or of all creators together.
 
-    `pair_by_node` maps a node to the numbers of its ends and timeouts. `failed_nodes` is the
+    `end_counts_by_node` maps a node to the numbers of its ends and timeouts. `failed_nodes` is the
     number of nodes with a timeout. `healthy_nodes` is the number of those that answered a task of
     another creator; it is not counted for all creators together.
     """
 
     __slots__ = (
         "_max_ends",
+        "end_counts_by_node",
         "ends",
         "failed_nodes",
         "healthy_nodes",
-        "pair_by_node",
         "timeouts",
     )
 
     def __init__(self) -> None:
         self.ends = self.timeouts = self.failed_nodes = self.healthy_nodes = 0
-        self.pair_by_node: dict[Address, list[int]] = {}
+        self.end_counts_by_node: dict[Address, list[int]] = {}
         # The maximum is None if it must be recomputed, because a node that had it lost an end.
         self._max_ends: int | None = 0
 
@@ -117,14 +117,14 @@ class EndTotals:
     def max_ends(self) -> int:
         """The maximum number of ends of a single node."""
         if self._max_ends is None:
-            self._max_ends = max((ends for ends, _ in self.pair_by_node.values()), default=0)
+            self._max_ends = max((ends for ends, _ in self.end_counts_by_node.values()), default=0)
         return self._max_ends
 
     def add(self, node: Address, ends: int, timeouts: int) -> None:
         """Add ended tasks of a node, or remove them if the numbers are negative."""
-        end_counts = self.pair_by_node.get(node)
+        end_counts = self.end_counts_by_node.get(node)
         if end_counts is None:
-            end_counts = self.pair_by_node[node] = [0, 0]
+            end_counts = self.end_counts_by_node[node] = [0, 0]
         ends_before, timeouts_before = end_counts
         ends_after = ends_before + ends
         timeouts_after = timeouts_before + timeouts
@@ -132,7 +132,7 @@ class EndTotals:
         if ends_after:
             end_counts[0], end_counts[1] = ends_after, timeouts_after
         else:
-            del self.pair_by_node[node]
+            del self.end_counts_by_node[node]
         if timeouts:
             self.timeouts += timeouts
             self.failed_nodes += (timeouts_after > 0) - (timeouts_before > 0)
@@ -144,8 +144,8 @@ class EndTotals:
 
     def has_answered(self, node: Address) -> bool:
         """Return whether the node answered a task."""
-        pair = self.pair_by_node.get(node)
-        return pair is not None and pair[0] > pair[1]
+        end_counts = self.end_counts_by_node.get(node)
+        return end_counts is not None and end_counts[0] > end_counts[1]
 
 
 class EndWindow:
@@ -156,13 +156,13 @@ class EndWindow:
         self.ends_by_creator: dict[Address | None, EndTotals] = {}
         # For each node, the creators with a timeout there, and the number of creators with an
         # answer.
-        self._failed_creators: dict[Address, set[Address | None]] = {}
-        self._answered_creators: dict[Address, int] = {}
+        self._failed_creators_by_node: dict[Address, set[Address | None]] = {}
+        self._answered_creator_count_by_node: dict[Address, int] = {}
 
     def add(self, key: EndKey, ends: int, timeouts: int) -> None:
         """Add task ends of a node to the window; negative numbers remove them."""
         creator, node = key
-        failed_creators = self._failed_creators.get(node)
+        failed_creators = self._failed_creators_by_node.get(node)
         if failed_creators is not None:
             self._adjust_healthy_node_counts(node, failed_creators, -1)
         totals = self.ends_by_creator.get(creator)
@@ -173,13 +173,15 @@ class EndWindow:
         self.all_ends.add(node, ends, timeouts)
         has_answered = totals.has_answered(node)
         if has_answered is not had_answered:
-            answered_count = self._answered_creators.get(node, 0) + (1 if has_answered else -1)
-            self._answered_creators[node] = answered_count
+            answered_count = self._answered_creator_count_by_node.get(node, 0) + (
+                1 if has_answered else -1
+            )
+            self._answered_creator_count_by_node[node] = answered_count
             if not answered_count:
-                del self._answered_creators[node]
+                del self._answered_creator_count_by_node[node]
         if timeouts:
             self._update_failed_creators(creator, node, totals)
-        failed_creators = self._failed_creators.get(node)
+        failed_creators = self._failed_creators_by_node.get(node)
         if failed_creators is not None:
             self._adjust_healthy_node_counts(node, failed_creators, 1)
         if not totals.ends:
@@ -188,14 +190,14 @@ class EndWindow:
     def _update_failed_creators(
         self, creator: Address | None, node: Address, totals: EndTotals
     ) -> None:
-        failed_creators = self._failed_creators.setdefault(node, set())
-        pair = totals.pair_by_node.get(node)
-        if pair is not None and pair[1]:
+        failed_creators = self._failed_creators_by_node.setdefault(node, set())
+        end_counts = totals.end_counts_by_node.get(node)
+        if end_counts is not None and end_counts[1]:
             failed_creators.add(creator)
         else:
             failed_creators.discard(creator)
         if not failed_creators:
-            del self._failed_creators[node]
+            del self._failed_creators_by_node[node]
 
     def _adjust_healthy_node_counts(
         self, node: Address, failed_creators: set[Address | None], step: int
@@ -204,10 +206,10 @@ class EndWindow:
 
         A node counts as healthy for a creator if the node answered a task of another creator.
         """
-        answered = self._answered_creators.get(node, 0)
+        answered_count = self._answered_creator_count_by_node.get(node, 0)
         for creator in failed_creators:
             totals = self.ends_by_creator[creator]
-            if answered > totals.has_answered(node):
+            if answered_count > totals.has_answered(node):
                 totals.healthy_nodes += step
 
     def count_failed_outside_worst_creator(self) -> int:
@@ -218,12 +220,14 @@ class EndWindow:
         worst_creator = max(
             self.ends_by_creator, key=lambda key: (self.ends_by_creator[key].timeouts, key or "")
         )
-        pair_by_node = self.all_ends.pair_by_node
-        only_largest = sum(
-            0 < timeouts == pair_by_node[node][1]
-            for node, (_, timeouts) in self.ends_by_creator[worst_creator].pair_by_node.items()
+        end_counts_by_node = self.all_ends.end_counts_by_node
+        worst_creator_only_count = sum(
+            0 < timeouts == end_counts_by_node[node][1]
+            for node, (_, timeouts) in self.ends_by_creator[
+                worst_creator
+            ].end_counts_by_node.items()
         )
-        return self.all_ends.failed_nodes - only_largest
+        return self.all_ends.failed_nodes - worst_creator_only_count
 
     def count_failing_creators(self) -> int:
         """Count the creators with a timeout."""
@@ -267,8 +271,8 @@ class IncidentDetector:
     """Follows the ends of tasks, and finds incidents.
 
     The size of the state is bounded, because it only has the ends of 15 minutes, two numbers for
-    each minute of a day, and the open incidents. `images` collects rows as they were before the
-    current block, or is None.
+    each minute of a day, and the open incidents. `pre_images` collects rows as they were before
+    the current block, or is None.
     """
 
     def __init__(
@@ -283,9 +287,11 @@ class IncidentDetector:
         `incident_count` is the number of all incidents so far.
         """
         self.changes = IncidentRows()
-        self.images: IncidentRows | None = None
+        self.pre_images: IncidentRows | None = None
         self.incident_count = incident_count
-        self._open = {incident.creator: incident for incident in open_incidents}
+        self._open_incident_by_creator = {
+            incident.creator: incident for incident in open_incidents
+        }
         self._counts = EndWindow()
         # The minutes of the window and of the day before it, oldest first.
         self._window = deque[EndMinute]()
@@ -307,7 +313,7 @@ class IncidentDetector:
     @property
     def open_incidents(self) -> list[Incident]:
         """The open incidents, in the order in which they were found."""
-        return sorted(self._open.values())
+        return sorted(self._open_incident_by_creator.values())
 
     def drain_changes(self) -> IncidentRows:
         """Return the changed rows since the last call, and start a new collection."""
@@ -369,9 +375,9 @@ class IncidentDetector:
         self, minute: int, row: EndMinute | None, *, is_removed: bool = False
     ) -> None:
         """Record a minute before it changes; `row` is None if the minute is new."""
-        images = self.images
-        if images is not None and minute not in images.minutes:
-            images.minutes[minute] = None if row is None else _copy_minute(row)
+        pre_images = self.pre_images
+        if pre_images is not None and minute not in pre_images.minutes:
+            pre_images.minutes[minute] = None if row is None else _copy_minute(row)
         self.changes.minutes[minute] = None if is_removed else row or self._window[-1]
 
     def _check_creator_for_incident(self, creator: Address, at: Position, time: int) -> None:
@@ -388,12 +394,12 @@ class IncidentDetector:
     def _check_network_for_incident(self, at: Position, time: int) -> None:
         totals = self._counts.all_ends
         if self._update_confirmed_incident(None, totals) or 4 * totals.failed_nodes < len(
-            totals.pair_by_node
+            totals.end_counts_by_node
         ):
             return
         failed_nodes = self._counts.count_failed_outside_worst_creator()
         if (
-            4 * failed_nodes >= len(totals.pair_by_node)
+            4 * failed_nodes >= len(totals.end_counts_by_node)
             and self._counts.count_failing_creators() >= _MIN_FAILED_NODES
             and self._is_unlikely_by_chance(failed_nodes, totals)
         ):
@@ -409,7 +415,7 @@ class IncidentDetector:
         ends = self._baseline_ends + missing_ends
         timeouts = self._baseline_timeouts + missing_ends // _ASSUMED_TIMEOUTS
         chance_numerator = totals.max_ends * max(timeouts, ends // _MIN_BASELINE_ENDS)
-        node_count = len(totals.pair_by_node)
+        node_count = len(totals.end_counts_by_node)
         if (
             failed_nodes < _MIN_FAILED_NODES
             or node_count * chance_numerator >= failed_nodes * ends
@@ -427,7 +433,7 @@ class IncidentDetector:
 
         Return False if there is no such incident; the caller then runs the statistical test.
         """
-        open_incident = self._open.get(creator)
+        open_incident = self._open_incident_by_creator.get(creator)
         minute = self._window[-1].minute
         if open_incident is None or open_incident.until // _MINUTE_SECONDS != minute:
             return False
@@ -440,23 +446,29 @@ class IncidentDetector:
     ) -> None:
         """Begin an incident, or extend the open one to the end of the current minute."""
         minute = self._window[-1].minute
-        until = (minute + 1) * _MINUTE_SECONDS - 1
-        open_incident = self._open.get(creator)
+        end_time = (minute + 1) * _MINUTE_SECONDS - 1
+        open_incident = self._open_incident_by_creator.get(creator)
         if open_incident is None:
             self.incident_count += 1
-            since = (minute + 1 - WINDOW_MINUTES) * _MINUTE_SECONDS
-            open_incident = Incident(self.incident_count, creator, at, time, since, until, 0, 0)
-        self._save_incident(_raise_incident_figures(open_incident, totals)._replace(until=until))
+            start_time = (minute + 1 - WINDOW_MINUTES) * _MINUTE_SECONDS
+            open_incident = Incident(
+                self.incident_count, creator, at, time, start_time, end_time, 0, 0
+            )
+        self._save_incident(
+            _raise_incident_figures(open_incident, totals)._replace(until=end_time)
+        )
 
     def _save_incident(self, incident: Incident) -> None:
-        images = self.images
-        if images is not None:
-            images.incidents.setdefault(incident.number, self._open.get(incident.creator))
+        pre_images = self.pre_images
+        if pre_images is not None:
+            pre_images.incidents.setdefault(
+                incident.number, self._open_incident_by_creator.get(incident.creator)
+            )
         self.changes.incidents[incident.number] = incident
         if incident.over_at is None:
-            self._open[incident.creator] = incident
+            self._open_incident_by_creator[incident.creator] = incident
         else:
-            del self._open[incident.creator]
+            del self._open_incident_by_creator[incident.creator]
 
 
 def _raise_incident_figures(incident: Incident, totals: EndTotals) -> Incident:

@@ -88,8 +88,8 @@ class _PackedWords(dict[str, bytes]):
     def __missing__(self, digits: str) -> bytes:
         if len(self) >= _MAX_CACHED_WORDS:
             self.clear()
-        packed = self[digits] = _pack_word(bytes.fromhex(digits))
-        return packed
+        packed_word = self[digits] = _pack_word(bytes.fromhex(digits))
+        return packed_word
 
 
 class _UnpackedWords(dict[bytes, str]):

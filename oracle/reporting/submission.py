@@ -93,6 +93,6 @@ def _decide_submission_by_change(
         report.change,
         now - pushed_at,
         context.submission_policy,
-        heartbeat=context.report_settings.heartbeat_seconds,
-        cap=context.account_context.sender_account.caps.fee_per_gas,
+        heartbeat_seconds=context.report_settings.heartbeat_seconds,
+        fee_cap=context.account_context.sender_account.caps.fee_per_gas,
     )

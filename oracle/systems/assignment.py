@@ -93,7 +93,7 @@ EMPTY_PLAN = AssignmentPlan({}, frozenset())
 
 
 def compute_next_plan(
-    before: AssignmentPlan, block: BlockRef, queue: TaskQueue, pool: Pool
+    previous_plan: AssignmentPlan, block: BlockRef, queue: TaskQueue, pool: Pool
 ) -> PlanStep:
     """Return the plan at the end of `block`, given the plan of the previous block.
 
@@ -102,10 +102,10 @@ def compute_next_plan(
     checked for candidates again, including the tasks whose draw ended in this block.
     """
     active_draws: dict[TaskKey, Address] = {}
-    for item in queue.find_items_of_tasks(before.active_draws):
-        active_draws |= _find_remaining_draws(item, before.active_draws, pool)
-    ended_draws = tuple(key for key in before.active_draws if key not in active_draws)
-    new_draws = tuple(_draw_ready_tasks(before, active_draws, block, queue, pool))
+    for item in queue.find_items_of_tasks(previous_plan.active_draws):
+        active_draws |= _find_remaining_draws(item, previous_plan.active_draws, pool)
+    ended_draws = tuple(key for key in previous_plan.active_draws if key not in active_draws)
+    new_draws = tuple(_draw_ready_tasks(previous_plan, active_draws, block, queue, pool))
     return PlanStep(
         AssignmentPlan(active_draws, find_ready_tasks(queue, active_draws, pool)),
         new_draws,
@@ -150,10 +150,12 @@ def filter_queued_items(
 
 
 def _find_remaining_draws(
-    item: QueueItem, before: Mapping[TaskKey, Address], pool: Pool
+    item: QueueItem, previous_draws: Mapping[TaskKey, Address], pool: Pool
 ) -> Mapping[TaskKey, Address]:
     """Return the draws of the item if all of them stay active, else an empty mapping."""
-    node_by_task = {task.key: before[task.key] for task in item.tasks if task.key in before}
+    node_by_task = {
+        task.key: previous_draws[task.key] for task in item.tasks if task.key in previous_draws
+    }
     remaining_eligibility = (
         node_by_task[task.key] not in item.sibling_nodes
         and pool.is_eligible(task, node_by_task[task.key])
@@ -166,7 +168,7 @@ def _find_remaining_draws(
 
 
 def _draw_ready_tasks(
-    before: AssignmentPlan,
+    previous_plan: AssignmentPlan,
     active_draws: dict[TaskKey, Address],
     block: BlockRef,
     queue: TaskQueue,
@@ -178,7 +180,7 @@ def _draw_ready_tasks(
     def iter_armed(equivalence_class: EquivalenceClass) -> Iterator[OrderedItem]:
         """Yield the armed items of a class in order, while there are candidates."""
         for ordered_item in equivalence_class:
-            if ordered_item.item.task.key in before.armed_tasks:
+            if ordered_item.item.task.key in previous_plan.armed_tasks:
                 # Many items may be armed although only one node is available. Check whether this
                 # item has candidates.
                 if not _has_candidates(pool, ordered_item.item, reserved_nodes):
@@ -186,7 +188,9 @@ def _draw_ready_tasks(
                 yield ordered_item
 
     for *_, item in (
-        merge(*map(iter_armed, queue.get_equivalence_classes())) if before.armed_tasks else ()
+        merge(*map(iter_armed, queue.get_equivalence_classes()))
+        if previous_plan.armed_tasks
+        else ()
     ):
         # Draws made since that check may have taken the item's last candidates.
         if not _has_candidates(pool, item, reserved_nodes):

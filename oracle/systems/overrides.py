@@ -261,8 +261,8 @@ def _get_parameter_object(policy: SelectionPolicy) -> Any:  # noqa: ANN401 - eac
     return None if field_name is None else getattr(policy, field_name)
 
 
-def _get_parameter_fields(value: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401 - as above
-    return () if value is None else fields(value)
+def _get_parameter_fields(parameters: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401 - as above
+    return () if parameters is None else fields(parameters)
 
 
 def _format_parameter(parameters: object, field: Field[Any]) -> str:

@@ -165,8 +165,8 @@ def list_unpublished_rules(name: str) -> tuple[str, ...]:
     Raises:
         ValueError: there is no rule set of that name.
     """
-    published = get_published_rules(name)
-    return tuple(rule for rule in list_changeable_rules(name) if rule not in published)
+    published_rules = get_published_rules(name)
+    return tuple(rule for rule in list_changeable_rules(name) if rule not in published_rules)
 
 
 def list_changeable_rules(name: str) -> tuple[str, ...]:
@@ -186,9 +186,9 @@ def compute_rule_changes(rules: Rules) -> dict[str, str]:
     Raises:
         ValueError: there is no rule set of that name.
     """
-    published = get_published_rules(rules.name)
+    published_rules = get_published_rules(rules.name)
     text_by_rule = format_rule_values(json.loads(rules.to_json()))
-    return {name: text for name, text in text_by_rule.items() if published.get(name) != text}
+    return {name: text for name, text in text_by_rule.items() if published_rules.get(name) != text}
 
 
 def get_rules(name: str) -> Rules:

@@ -124,56 +124,58 @@ class OrderedItem(NamedTuple):
 class EquivalenceClass:
     """Queue items with the same criteria, in order; it contains at least one item."""
 
-    __slots__ = ("_places", "keys")
+    __slots__ = ("_ordered_items", "keys")
 
     def __init__(self) -> None:
         # Tasks that start together are listed under the key of the first.
         self.keys: set[TaskKey] = set()
-        self._places: list[OrderedItem] = []
+        self._ordered_items: list[OrderedItem] = []
 
     def __iter__(self) -> Iterator[OrderedItem]:
-        return iter(self._places)
+        return iter(self._ordered_items)
 
     @property
     def first(self) -> QueueItem:
         """Return the item that is served first."""
-        return self._places[0].item
+        return self._ordered_items[0].item
 
     def add(self, ordered_item: OrderedItem) -> None:
         """Add an item that is not in the class."""
-        insort(self._places, ordered_item)
+        insort(self._ordered_items, ordered_item)
         self.keys.add(ordered_item.item.task.key)
 
     def remove(self, ordered_item: OrderedItem) -> None:
         """Remove an item that is in the class."""
-        del self._places[bisect_left(self._places, ordered_item)]
+        del self._ordered_items[bisect_left(self._ordered_items, ordered_item)]
         self.keys.remove(ordered_item.item.task.key)
 
 
 class TaskQueue:
     """All queue items by their criteria; an item never changes after it was added."""
 
-    __slots__ = ("_classes", "_places")
+    __slots__ = ("_classes", "_ordered_item_by_task")
 
     def __init__(self, items: Iterable[QueueItem] = ()) -> None:
         self._classes: dict[NodeCriteria, EquivalenceClass] = {}
         # The item of each task.
-        self._places: dict[TaskKey, OrderedItem] = {}
+        self._ordered_item_by_task: dict[TaskKey, OrderedItem] = {}
         for item in items:
             self.add(item)
 
     def __bool__(self) -> bool:
-        return bool(self._places)
+        return bool(self._ordered_item_by_task)
 
     def add(self, item: QueueItem) -> None:
         """Add an item; none of its tasks may be queued yet."""
         ordered_item = OrderedItem(_get_sort_key(item), item.criteria, item)
         self._classes.setdefault(ordered_item.criteria, EquivalenceClass()).add(ordered_item)
-        self._places |= dict.fromkeys((task.key for task in item.tasks), ordered_item)
+        self._ordered_item_by_task |= dict.fromkeys(
+            (task.key for task in item.tasks), ordered_item
+        )
 
     def discard(self, key: TaskKey) -> None:
         """Remove the item of a task, if the task is queued."""
-        ordered_item = self._places.get(key)
+        ordered_item = self._ordered_item_by_task.get(key)
         if ordered_item is None:
             return
         equivalence_class = self._classes[ordered_item.criteria]
@@ -181,14 +183,16 @@ class TaskQueue:
         if not equivalence_class.keys:
             del self._classes[ordered_item.criteria]
         for task in ordered_item.item.tasks:
-            del self._places[task.key]
+            del self._ordered_item_by_task[task.key]
 
     def get_equivalence_classes(self) -> Collection[EquivalenceClass]:
         return self._classes.values()
 
     def find_items_of_tasks(self, keys: Iterable[TaskKey]) -> list[QueueItem]:
         """Return the items of these tasks, in order."""
-        ordered_items = (self._places[key] for key in keys if key in self._places)
+        ordered_items = (
+            self._ordered_item_by_task[key] for key in keys if key in self._ordered_item_by_task
+        )
         item_by_key = {ordered_item.item.task.key: ordered_item for ordered_item in ordered_items}
         return [ordered_item.item for ordered_item in sorted(item_by_key.values())]
 
@@ -196,11 +200,11 @@ class TaskQueue:
 class WaitingTasks:
     """Keeps the queue up to date when tasks change; a group is always updated as a whole."""
 
-    __slots__ = ("_groups", "_line_up", "line")
+    __slots__ = ("_build_items", "_groups", "queue")
 
     def __init__(self, build_items: QueueBuilder) -> None:
-        self.line = TaskQueue()
-        self._line_up = build_items
+        self.queue = TaskQueue()
+        self._build_items = build_items
         # For each group with a waiting task, all tasks of the group.
         self._groups: dict[GroupKey, dict[TaskKey, Task]] = {}
 
@@ -238,18 +242,18 @@ class WaitingTasks:
     def _requeue(self, task_by_key: dict[TaskKey, Task]) -> bool:
         """Queue a task or a group's tasks again, and return whether any of them is waiting."""
         for key in task_by_key:
-            self.line.discard(key)
-        waiting = [task for task in task_by_key.values() if is_waiting(task)]
+            self.queue.discard(key)
+        waiting_tasks = [task for task in task_by_key.values() if is_waiting(task)]
         unscored_tasks = [task for task in task_by_key.values() if task.scored_in is None]
-        for item in self._line_up(waiting, unscored_tasks) if waiting else ():
-            self.line.add(item)
-        return bool(waiting)
+        for item in self._build_items(waiting_tasks, unscored_tasks) if waiting_tasks else ():
+            self.queue.add(item)
+        return bool(waiting_tasks)
 
 
 def build_queue(
-    waiting: Iterable[Task],
+    waiting_tasks: Iterable[Task],
     group_tasks: Iterable[Task],
-    value_of: Callable[[Task], Fraction],
+    get_value: Callable[[Task], Fraction],
 ) -> list[QueueItem]:
     """Return the waiting tasks as queue items, by descending value and then by age.
 
@@ -265,11 +269,11 @@ def build_queue(
         and not is_group_unstartable(tasks)
     }
     queue_items = []
-    for task in waiting:
+    for task in waiting_tasks:
         if task.group is None:
-            queue_items.append(QueueItem(task, value_of(task), frozenset()))
+            queue_items.append(QueueItem(task, get_value(task), frozenset()))
         elif task.group in nodes_by_group:
-            queue_items.append(QueueItem(task, value_of(task), nodes_by_group[task.group]))
+            queue_items.append(QueueItem(task, get_value(task), nodes_by_group[task.group]))
     return sort_items_by_value(queue_items)
 
 

@@ -54,4 +54,4 @@ def build_acceptance(report: Report, block: int, time: int) -> RoundAccepted:
 
 def build_contract_state(*accepted_rounds: RoundAccepted) -> ContractState:
     """Return the state of a contract that accepted these rounds, oldest first."""
-    return ContractState(KEPT_ROUNDS, accepted=accepted_rounds)
+    return ContractState(KEPT_ROUNDS, accepted_rounds=accepted_rounds)

@@ -175,11 +175,11 @@ def iter_ordered_events(lines: Iterable[str]) -> Iterator[DomainEvent]:
         yield event
 
 
-def _is_in_order(event: DomainEvent, last: DomainEvent) -> bool:
-    is_same_block = event.at.block == last.at.block and not is_feed_position(last.at)
-    if is_same_block and event.time != last.time:
+def _is_in_order(event: DomainEvent, last_event: DomainEvent) -> bool:
+    is_same_block = event.at.block == last_event.at.block and not is_feed_position(last_event.at)
+    if is_same_block and event.time != last_event.time:
         return False
-    return event.at > last.at
+    return event.at > last_event.at
 
 
 class _LineIndex(NamedTuple):
@@ -261,10 +261,10 @@ def parse_task_request(text: str) -> TaskCreated:
 
 
 def _check_milliseconds(values: Mapping[str, Any]) -> None:
-    ms = values.get("time_ms")
-    if ms is not None and ms // 1000 != values["time"]:
+    milliseconds = values.get("time_ms")
+    if milliseconds is not None and milliseconds // 1000 != values["time"]:
         raise ValueError(
-            f"time_ms: {ms} is not within the second given by `time` ({values['time']})"
+            f"time_ms: {milliseconds} is not within the second given by `time` ({values['time']})"
         )
 
 

@@ -85,12 +85,12 @@ class Fold:
             self.fold_events(events)
             return
         pre_images = PreImages(number, {}, {}, {}, (self.last,))
-        self.ledger.images = pre_images
-        self.ledger.detector.images = pre_images.incidents
+        self.ledger.pre_images = pre_images
+        self.ledger.detector.pre_images = pre_images.incidents
         try:
             self.fold_events(events)
         finally:
-            self.ledger.images = self.ledger.detector.images = None
+            self.ledger.pre_images = self.ledger.detector.pre_images = None
         self.ledger.changes.pre_images.append(pre_images)
 
     def fold_events(self, events: Iterable[DomainEvent], *, is_complete: bool = True) -> None:
@@ -115,7 +115,7 @@ class Fold:
                 )
             if event.time < last_time:
                 ledger.record_anomaly(event, Violation.TIME_FELL)
-            if ledger.closing:
+            if ledger.closing_groups:
                 self.score_groups_closed_in_transaction(event.at)
             last_position, last_time = event.at, event.time
             ledger.at = last_position

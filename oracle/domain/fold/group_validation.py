@@ -61,15 +61,15 @@ def _close_group(
     ledger: WorkingSet, event: DomainEvent, group: GroupKey, keys: Sequence[TaskKey]
 ) -> None:
     """Close a group, and score its members now or at the end of the transaction."""
-    if any(not closing.tasks.isdisjoint(keys) for closing in ledger.closing):
+    if any(not closing_group.tasks.isdisjoint(keys) for closing_group in ledger.closing_groups):
         # A task is scored only once, by the group that closed first, so the earlier groups are
         # scored before this group.
         score_closed_groups(ledger)
     is_ranked = isinstance(event, GroupValidated) and event.ranked is True
-    invalid = (event.invalid or ()) if isinstance(event, GroupValidated) else ()
+    invalid_tasks = (event.invalid or ()) if isinstance(event, GroupValidated) else ()
     present_keys, known_tasks = _find_unscored_tasks(ledger, event, keys)
     task_by_key = {task.key: task for task in known_tasks}
-    closing = ClosingGroup(
+    closing_group = ClosingGroup(
         group=group,
         at=event.at,
         time=event.time,
@@ -79,40 +79,50 @@ def _close_group(
             task.key
             for task in rank_tasks_by_speed(known_tasks, ledger.rules, is_ordered=is_ranked)
         ),
-        invalid=frozenset(invalid),
+        invalid=frozenset(invalid_tasks),
         possible=(event.possible or ()) if isinstance(event, GroupValidated) else (),
     )
-    ledger.closing.append(closing)
+    ledger.closing_groups.append(closing_group)
     if ledger.rules.close == "terminal" or ledger.rules.ranked_answers == "all":
         score_closed_groups(ledger)
 
 
 def score_closed_groups(ledger: WorkingSet) -> None:
     """Score the closed groups by the verdicts that have been folded so far."""
-    closing_groups, ledger.closing = ledger.closing, []
-    for closing in closing_groups:
-        answered = [ledger.tasks[key] for key in closing.answered]
+    closing_groups, ledger.closing_groups = ledger.closing_groups, []
+    for closing_group in closing_groups:
+        answered_tasks = [ledger.tasks[key] for key in closing_group.answered]
         if ledger.rules.ranked_answers == "right":
-            answered = select_confirmed_answers(answered, closing.size, closing.invalid)
+            answered_tasks = select_confirmed_answers(
+                answered_tasks, closing_group.size, closing_group.invalid
+            )
         members = rank_closing_members(
-            closing.members, [task.key for task in answered], ledger.rules
+            closing_group.members, [task.key for task in answered_tasks], ledger.rules
         )
         members = legacy_round_scores.score_group_members(members, ledger.tasks, ledger.rules)
-        if answered:
-            members = (*members, *_iter_possible_members(ledger, closing))
-        result = GroupResult(closing.group, closing.at, closing.time, members, bool(answered))
+        if answered_tasks:
+            members = (*members, *_iter_possible_members(ledger, closing_group))
+        result = GroupResult(
+            closing_group.group,
+            closing_group.at,
+            closing_group.time,
+            members,
+            bool(answered_tasks),
+        )
         ledger.changes.results.append(result)
         for member in members if result.scored else ():
             spares_aborted_tasks = ledger.rules.pool_zero_only_on_timeout
-            if not (spares_aborted_tasks and member.task in closing.invalid):
+            if not (spares_aborted_tasks and member.task in closing_group.invalid):
                 _score_member(ledger, result, member)
 
 
-def _iter_possible_members(ledger: WorkingSet, closing: ClosingGroup) -> Iterator[GroupMember]:
+def _iter_possible_members(
+    ledger: WorkingSet, closing_group: ClosingGroup
+) -> Iterator[GroupMember]:
     """Yield the tasks that may be members of the group; they get no rank and no score."""
-    for key in closing.possible:
+    for key in closing_group.possible:
         task = ledger.tasks.get(key)
-        if task is not None and key not in closing.tasks and task.scored_in is None:
+        if task is not None and key not in closing_group.tasks and task.scored_in is None:
             yield GroupMember(key, task.node, None, None, None)
 
 

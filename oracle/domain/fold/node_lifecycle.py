@@ -61,7 +61,7 @@ def apply_node_joined(ledger: WorkingSet, event: NodeJoined) -> None:
     if existing_node is not None and existing_node.membership is Membership.MEMBER:
         ledger.record_anomaly(event, Violation.JOINED_WHILE_MEMBER)
         return
-    ledger.just_quit.pop(event.node, None)
+    ledger.quit_transactions.pop(event.node, None)
     node = ledger.get_node_for_update(event.node, event.time)
     was_known = node.membership is not Membership.UNKNOWN
     resets_reliability = not was_known or node.starts_anew or ledger.rules.rejoin_heals
@@ -205,19 +205,19 @@ def apply_pending_leave(
         node.paused = True
         _record_membership_change(ledger, node, MembershipTransition.PAUSED, (position, time))
     elif pending_leave is PendingLeave.QUIT:
-        ledger.just_quit = {
-            **_select_quits_in_transaction(ledger.just_quit, position),
+        ledger.quit_transactions = {
+            **_select_quits_in_transaction(ledger.quit_transactions, position),
             address: (position.block, position.tx),
         }
         _end_membership(ledger, node, Membership.QUIT, (position, time))
 
 
 def _select_quits_in_transaction(
-    just_quit: dict[Address, tuple[int, int]], at: Position
+    quit_transactions: dict[Address, tuple[int, int]], at: Position
 ) -> dict[Address, tuple[int, int]]:
     return {
         node: transaction
-        for node, transaction in just_quit.items()
+        for node, transaction in quit_transactions.items()
         if transaction == (at.block, at.tx)
     }
 
@@ -242,20 +242,22 @@ def apply_node_left(ledger: WorkingSet, event: NodeQuit | NodeSlashed | NodeKick
 
 def _has_just_quit(ledger: WorkingSet, event: NodeSlashed | NodeKickedOut) -> bool:
     """Return whether the node's pending quit took effect in the event's transaction."""
-    return ledger.just_quit.get(event.node) == (event.at.block, event.at.tx)
+    return ledger.quit_transactions.get(event.node) == (event.at.block, event.at.tx)
 
 
 def _end_membership(
-    ledger: WorkingSet, node: Node, membership: Membership, moment: tuple[Position, int]
+    ledger: WorkingSet, node: Node, membership: Membership, position_and_time: tuple[Position, int]
 ) -> None:
-    position, time = moment
+    position, time = position_and_time
     rules = ledger.rules
     if membership is Membership.KICKED_OUT:
         node.starts_anew = rules.kickout_starts_anew and is_kickout_due(node, rules, time)
     node.membership, node.paused, node.pending = membership, False, None
-    _record_membership_change(ledger, node, MembershipTransition(membership.value), moment)
+    _record_membership_change(
+        ledger, node, MembershipTransition(membership.value), position_and_time
+    )
     if membership is not Membership.QUIT:
-        ledger.just_quit.pop(node.address, None)
+        ledger.quit_transactions.pop(node.address, None)
     if rules.legacy is not None:
         legacy_tally.update_online_clock(node, time, rules.legacy)
     working_set.update_kickout_interval(ledger, node, position, time)

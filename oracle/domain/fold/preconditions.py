@@ -75,8 +75,8 @@ def find_leave_request_violation(node: Node | None, request: PendingLeave) -> Vi
         return Violation.NOT_A_MEMBER
     if node.pending is PendingLeave.QUIT:
         return Violation.PENDING_ALREADY
-    paused = node.paused or node.pending is PendingLeave.PAUSE
-    return Violation.PAUSED_TWICE if paused and request is PendingLeave.PAUSE else None
+    is_paused = node.paused or node.pending is PendingLeave.PAUSE
+    return Violation.PAUSED_TWICE if is_paused and request is PendingLeave.PAUSE else None
 
 
 def find_creation_violation(task: Task) -> Violation | None:

@@ -189,21 +189,22 @@ class WorkingSet:
 
     A missing key means that there is no such row, so the caller must load rows first. `at` is the
     position of the newest folded event. `node_count` is the number of all nodes, including those
-    that are not loaded. `images` holds the changed rows as they were before the current block, or
-    is None if old rows are not kept. `closing` holds the groups that closed in the current
-    transaction and have no scores yet. `detector` follows the ends of tasks to find incidents.
+    that are not loaded. `pre_images` holds the changed rows as they were before the current block,
+    or is None if old rows are not kept. `closing_groups` holds the groups that closed in the
+    current transaction and have no scores yet. `detector` follows the ends of tasks to find
+    incidents.
     """
 
     __slots__ = (
         "at",
         "changes",
-        "closing",
+        "closing_groups",
         "detector",
         "groups",
-        "images",
-        "just_quit",
         "node_count",
         "nodes",
+        "pre_images",
+        "quit_transactions",
         "rules",
         "tasks",
     )
@@ -215,18 +216,18 @@ class WorkingSet:
         self.tasks: dict[TaskKey, Task] = {}
         self.groups: dict[GroupKey, OpenGroup] = {}
         self.changes = Changes()
-        self.images: PreImages | None = None
+        self.pre_images: PreImages | None = None
         self.at = Position(0, 0, 0)
-        self.closing: list[ClosingGroup] = []
+        self.closing_groups: list[ClosingGroup] = []
         self.detector = IncidentDetector()
         # For each node whose pending quit took effect, the (block, transaction) in which this
         # happened.
-        self.just_quit: dict[Address, tuple[int, int]] = {}
+        self.quit_transactions: dict[Address, tuple[int, int]] = {}
 
     def get_node_for_update(self, address: Address, time: int) -> Node:
         """Return a node for an update; a new node is created as first seen at `time`."""
         node = self.nodes.get(address)
-        pre_images = self.images
+        pre_images = self.pre_images
         if pre_images is not None and address not in pre_images.nodes:
             pre_images.nodes[address] = None if node is None else copy_node(node)
         if node is None:
@@ -241,7 +242,7 @@ class WorkingSet:
     def get_task_for_update(self, key: TaskKey) -> Task:
         """Return a task for an update, and create it if it is missing."""
         task = self.tasks.get(key)
-        pre_images = self.images
+        pre_images = self.pre_images
         if pre_images is not None and key not in pre_images.tasks:
             pre_images.tasks[key] = None if task is None else copy_task(task)
         if task is None:
@@ -254,7 +255,7 @@ class WorkingSet:
     def get_group_for_update(self, key: GroupKey) -> OpenGroup:
         """Return an open group for an update, and create it if it is missing."""
         group = self.groups.get(key)
-        pre_images = self.images
+        pre_images = self.pre_images
         if pre_images is not None and key not in pre_images.groups:
             pre_images.groups[key] = None if group is None else replace(group)
         if group is None:

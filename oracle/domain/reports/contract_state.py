@@ -69,25 +69,27 @@ class ContractSettings:
                 return replace(self, pause=event)
             case _:
                 changes = apply_rules_event(self.rules_changes, event)
-                is_same = changes is self.rules_changes
-                return self if is_same else replace(self, rules_changes=changes)
+                is_unchanged = changes is self.rules_changes
+                return self if is_unchanged else replace(self, rules_changes=changes)
 
-    def find_round_signers(self, accepted: RoundAccepted) -> tuple[Address, ...] | None:
+    def find_round_signers(self, accepted_round: RoundAccepted) -> tuple[Address, ...] | None:
         """Return the signers of a round, or None if no block read so far set its configuration.
 
         Raises:
             ValueError: the round's bitmap has a bit without a signer in its configuration.
         """
-        signers = self.signers_by_config.get(accepted.config)
+        signers = self.signers_by_config.get(accepted_round.config)
         if signers is None:
             return None
-        if accepted.signer_bitmap >> len(signers):
+        if accepted_round.signer_bitmap >> len(signers):
             raise ValueError(
-                f"round {accepted.round}: the bitmap {accepted.signer_bitmap:#x} has a bit beyond "
-                f"the {len(signers)} signers of its configuration"
+                f"round {accepted_round.round}: the bitmap {accepted_round.signer_bitmap:#x} has "
+                f"a bit beyond the {len(signers)} signers of its configuration"
             )
         return tuple(
-            signer for index, signer in enumerate(signers) if accepted.signer_bitmap >> index & 1
+            signer
+            for index, signer in enumerate(signers)
+            if accepted_round.signer_bitmap >> index & 1
         )
 
 
@@ -126,15 +128,15 @@ class ContractState:
         self,
         kept_rounds: int,
         *,
-        accepted: Iterable[RoundAccepted] = (),
+        accepted_rounds: Iterable[RoundAccepted] = (),
         strikes: Iterable[RoundsStruck] = (),
         kicks: Iterable[NodeKick] = (),
         settings: ContractSettings | None = None,
     ) -> None:
         """Create the state of a contract that keeps the roots of `kept_rounds` rounds (KEPT).
 
-        `accepted` has at least the last `kept_rounds` rounds, oldest first, and `strikes` has
-        every strike of these rounds.
+        `accepted_rounds` has at least the last `kept_rounds` rounds, oldest first, and `strikes`
+        has every strike of these rounds.
         """
         self.kept_rounds = kept_rounds
         self.head: RoundAccepted | None = None
@@ -144,7 +146,7 @@ class ContractState:
         self._roots: dict[int, Hash] = {}
         self._changes = ContractChanges()
         self._pre_images: ContractPreImages | None = None
-        for accepted_round in accepted:
+        for accepted_round in accepted_rounds:
             self._record_accepted_root(accepted_round)
         for strike in strikes:
             self._strike_roots(strike)

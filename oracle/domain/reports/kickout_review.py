@@ -127,7 +127,7 @@ def find_unanswered_scores(
     """
     scored_tasks = [tasks[entry.task] for entry in entries if entry.task in tasks]
     creators = collect_task_creators(scored_tasks, opened_at)
-    times = {
+    ended_time_by_task = {
         task.key: task.ended_time
         for task in scored_tasks
         if task.ending is Ending.TIMED_OUT
@@ -135,7 +135,7 @@ def find_unanswered_scores(
         and task.ended_at <= opened_at
     }
     return [
-        UnansweredScore(times.get(entry.task) or entry.time, creators.get(entry.task))
+        UnansweredScore(ended_time_by_task.get(entry.task) or entry.time, creators.get(entry.task))
         for entry in entries
         if entry.score == 0 and entry.elapsed is None
     ]
@@ -205,8 +205,8 @@ class ScoreHistory:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._newest: dict[Address, list[CountedScore]] = {}
-        self._due: dict[Address, tuple[Position, list[CountedScore]]] = {}
+        self._newest_scores_by_node: dict[Address, list[CountedScore]] = {}
+        self._due_scores_by_node: dict[Address, tuple[Position, list[CountedScore]]] = {}
 
     def record_changes(self, changes: Changes, tasks: Mapping[TaskKey, Task]) -> None:
         """Record the changes of whole blocks that were folded since the last call.
@@ -219,29 +219,32 @@ class ScoreHistory:
         for entry in changes.scores:
             results = results_by_position.get(entry.at, ())
             score = CountedScore(entry, find_first_block_of_score(entry, results, tasks))
-            self._newest.setdefault(entry.node, []).append(score)
+            self._newest_scores_by_node.setdefault(entry.node, []).append(score)
         for node in changes.nodes.values():
             self._update_scores_behind_kickout(node)
             self._drop_old_scores(node)
 
     def get_scores_behind_kickout(self, node: Node) -> Sequence[CountedScore]:
         """Return the recorded scores that made the node's kickout due, oldest first."""
-        opened_at, scores = self._due.get(node.address, (None, ()))
+        opened_at, scores = self._due_scores_by_node.get(node.address, (None, ()))
         return scores if opened_at == node.kickout_due_since else ()
 
     def _update_scores_behind_kickout(self, node: Node) -> None:
         due_since = node.kickout_due_since
         if due_since is None:
-            self._due.pop(node.address, None)
-        elif self._due.get(node.address, (None,))[0] != due_since:
-            score_by_seq = {score.entry.seq: score for score in self._newest.get(node.address, ())}
+            self._due_scores_by_node.pop(node.address, None)
+        elif self._due_scores_by_node.get(node.address, (None,))[0] != due_since:
+            score_by_seq = {
+                score.entry.seq: score
+                for score in self._newest_scores_by_node.get(node.address, ())
+            }
             newest_entries = (score.entry for score in score_by_seq.values())
             counted_entries = select_counted_entries(newest_entries, node, due_since, self._rules)
             counted_scores = [score_by_seq[entry.seq] for entry in counted_entries]
-            self._due[node.address] = due_since, counted_scores
+            self._due_scores_by_node[node.address] = due_since, counted_scores
 
     def _drop_old_scores(self, node: Node) -> None:
-        newest = self._newest.get(node.address)
-        if newest is not None:
+        newest_scores = self._newest_scores_by_node.get(node.address)
+        if newest_scores is not None:
             max_score_count = get_max_score_count(node, self._rules)
-            del newest[: max(0, len(newest) - max_score_count)]
+            del newest_scores[: max(0, len(newest_scores) - max_score_count)]

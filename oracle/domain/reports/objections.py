@@ -110,17 +110,17 @@ def _check_incidents(reason: ObjectionReason, scores: KickoutScores) -> Objectio
     incidents = [
         incident for incident in scores.incidents if incident.is_network_outage == is_outage
     ]
-    marked = sum(
+    marked_count = sum(
         find_incident_marking_timeout(incidents, score.time, score.creator) is not None
         for score in scores.unanswered
     )
-    count = len(scores.entries)
+    score_count = len(scores.entries)
     kind = "network outages" if is_outage else "incidents of an application"
     finding = (
-        f"{marked} of the {count} scores behind the kickout are timeouts in {kind}; "
-        f"{-(-count // _MIN_MARKED_PART)} would support the objection"
+        f"{marked_count} of the {score_count} scores behind the kickout are timeouts in {kind}; "
+        f"{-(-score_count // _MIN_MARKED_PART)} would support the objection"
     )
-    is_supported = marked > 0 and marked * _MIN_MARKED_PART >= count
+    is_supported = marked_count > 0 and marked_count * _MIN_MARKED_PART >= score_count
     verdict = ObjectionVerdict.SUPPORTED if is_supported else ObjectionVerdict.OPEN
     return ObjectionCheck(verdict, finding)
 
@@ -151,9 +151,9 @@ def select_effective_objection(
 
     It is the first objection to this kickout that was made within the time to object.
     """
-    in_time = (
+    timely_objections = (
         objection
         for objection in objections
         if objection.due_since == due_since and objection.time <= due_since + terms.window
     )
-    return min(in_time, key=lambda objection: objection.seq, default=None)
+    return min(timely_objections, key=lambda objection: objection.seq, default=None)

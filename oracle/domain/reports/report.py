@@ -84,15 +84,17 @@ def measure_lane_changes(old_lanes: Lanes, new_lanes: Lanes, kick_line: int) -> 
         new_run = new_lanes[first : first + _LANES_PER_RUN]
         if old_run == new_run:
             continue
-        for old, new in zip_longest(old_run, new_run, fillvalue=DO_NOT_SELECT):
-            if old == new:
+        for old_lane, new_lane in zip_longest(old_run, new_run, fillvalue=DO_NOT_SELECT):
+            if old_lane == new_lane:
                 continue
-            difference = abs(new - old)
+            lane_difference = abs(new_lane - old_lane)
             node_count += 1
-            steps += difference
-            max_steps = max(max_steps, difference)
+            steps += lane_difference
+            max_steps = max(max_steps, lane_difference)
             if not crosses_band:
-                crosses_band = get_lane_band(old, kick_line) != get_lane_band(new, kick_line)
+                crosses_band = get_lane_band(old_lane, kick_line) != get_lane_band(
+                    new_lane, kick_line
+                )
     return ReportChange(node_count, steps, max_steps, crosses_band)
 
 
@@ -128,12 +130,12 @@ class Report:
         return Hash("0x" + hashlib.sha256(fingerprint_text.encode()).hexdigest())
 
 
-def compute_period_number(time: int, length: int) -> int:
+def compute_period_number(time: int, period_seconds: int) -> int:
     """Return the number of the period that contains `time`; both arguments are in seconds.
 
     See docs/explanation/reports.md#cut-at-period-end.
     """
-    return time // length
+    return time // period_seconds
 
 
 def format_rules_id(rules: Rules, profile: str, settings: ReportSettings) -> str:
@@ -177,7 +179,7 @@ def cut_report(
         settings: the settings that are part of the rules id.
     """
     lane_changes = measure_lane_changes(last_round.lanes, lanes, settings.kick_line)
-    is_old = as_of.time - last_round.time >= settings.heartbeat_seconds
+    is_heartbeat_due = as_of.time - last_round.time >= settings.heartbeat_seconds
     return Report(
         period=compute_period_number(as_of.time, settings.period_seconds),
         as_of=as_of,
@@ -187,7 +189,11 @@ def cut_report(
         root=root,
         change=lane_changes,
         is_due=bool(lanes)
-        and (is_old or lane_changes.crosses_band or lane_changes.max_steps >= settings.deviation),
+        and (
+            is_heartbeat_due
+            or lane_changes.crosses_band
+            or lane_changes.max_steps >= settings.deviation
+        ),
     )
 
 

@@ -40,10 +40,10 @@ class ScheduleMoment:
 
     def is_report_expired(self, header: ReportHeader) -> bool:
         """Return whether a report cannot land, because its deadline, block or round has passed."""
-        is_late = self.time > header.deadline
-        is_deep = self.number + 1 - header.as_of > self.anchor_window
-        is_on_top = (header.head_round, header.prev) == (self.head_round, self.last_root)
-        return is_late or is_deep or not is_on_top
+        is_past_deadline = self.time > header.deadline
+        is_outside_anchor_window = self.number + 1 - header.as_of > self.anchor_window
+        is_on_last_round = (header.head_round, header.prev) == (self.head_round, self.last_root)
+        return is_past_deadline or is_outside_anchor_window or not is_on_last_round
 
 
 def compute_submission_window(settings: ReportSettings) -> int:
@@ -80,10 +80,10 @@ def find_scheduled_report(
         settings: the settings that are part of the rules id.
     """
     window_seconds = compute_submission_window(settings)
-    for window_number, group in groupby(
+    for window_number, headers_in_window in groupby(
         headers, key=lambda header: header.period // window_seconds
     ):
-        window_headers = list(group)
+        window_headers = list(headers_in_window)
         due_headers = [
             header
             for header in window_headers

@@ -50,8 +50,8 @@ class Activity(NamedTuple):
 def count_large_lane_changes(lane_changes: Sequence[tuple[int, int]], limits: SanityLimits) -> int:
     """Count the lanes of known nodes that change by more than `changed_by`."""
     return sum(
-        before != NEVER_REPORTED and abs(after - before) > limits.changed_by
-        for before, after in lane_changes
+        old_lane != NEVER_REPORTED and abs(new_lane - old_lane) > limits.changed_by
+        for old_lane, new_lane in lane_changes
     )
 
 
@@ -86,11 +86,11 @@ def find_excessive_change_reason(
             f"{changed_count} of {member_count} members would change by more than "
             f"{limits.changed_by} steps, above sanity_changed_share {limits.changed_share}"
         )
-    low_count = count_newly_low_lanes(lane_changes, kick_line)
-    if low_count > limits.kick_share * member_count:
+    newly_low_count = count_newly_low_lanes(lane_changes, kick_line)
+    if newly_low_count > limits.kick_share * member_count:
         return (
-            f"{low_count} of {member_count} members would drop below the kickout line or become "
-            f"unselectable, above sanity_kick_share {limits.kick_share}"
+            f"{newly_low_count} of {member_count} members would drop below the kickout line or "
+            f"become unselectable, above sanity_kick_share {limits.kick_share}"
         )
     return None
 
@@ -108,20 +108,21 @@ def find_quiet_period_reason(
     """
     if member_count < limits.min_members or len(previous_periods) < _MIN_PERIODS:
         return None
-    tasks = statistics.median(period.tasks for period in previous_periods)
-    if tasks < _MIN_TASKS:
+    usual_task_count = statistics.median(period.tasks for period in previous_periods)
+    if usual_task_count < _MIN_TASKS:
         return None
-    tasks = min(tasks, previous_periods[-1].tasks)
-    nodes = min(
+    usual_task_count = min(usual_task_count, previous_periods[-1].tasks)
+    usual_node_count = min(
         statistics.median(period.nodes for period in previous_periods), previous_periods[-1].nodes
     )
-    is_usual = (
-        activity.tasks >= limits.events_share * tasks
-        or activity.nodes >= limits.events_share * nodes
+    is_active_enough = (
+        activity.tasks >= limits.events_share * usual_task_count
+        or activity.nodes >= limits.events_share * usual_node_count
     )
-    if is_usual:
+    if is_active_enough:
         return None
     return (
-        f"only {activity.tasks} tasks of {activity.nodes} nodes ended (usually {tasks:g} tasks of "
-        f"{nodes:g} nodes), below sanity_events_share {limits.events_share}"
+        f"only {activity.tasks} tasks of {activity.nodes} nodes ended (usually "
+        f"{usual_task_count:g} tasks of {usual_node_count:g} nodes), below sanity_events_share "
+        f"{limits.events_share}"
     )

@@ -34,20 +34,20 @@ class SubmissionDecision:
 
 
 def compute_max_fee(
-    age_seconds: int, submission_policy: SubmissionPolicy, *, heartbeat: int, cap: int
+    age_seconds: int, submission_policy: SubmissionPolicy, *, heartbeat_seconds: int, fee_cap: int
 ) -> int:
     """Return the maximum fee for ordinary changes of this age, in wei per gas.
 
-    The fee rises with the age. It reaches `cap` (wei per gas) when the age reaches `heartbeat`
-    (seconds), so that no report waits longer for a cheaper block.
+    The fee rises with the age. It reaches `fee_cap` (wei per gas) when the age reaches
+    `heartbeat_seconds`, so that no report waits longer for a cheaper block.
     """
     cheap_fee = (
-        cap
+        fee_cap
         if submission_policy.cheap_fee_wei is None
-        else min(submission_policy.cheap_fee_wei, cap)
+        else min(submission_policy.cheap_fee_wei, fee_cap)
     )
-    waited_seconds = min(max(age_seconds, 0), heartbeat)
-    return cheap_fee + (cap - cheap_fee) * waited_seconds // heartbeat
+    waited_seconds = min(max(age_seconds, 0), heartbeat_seconds)
+    return cheap_fee + (fee_cap - cheap_fee) * waited_seconds // heartbeat_seconds
 
 
 def decide_submission(
@@ -55,8 +55,8 @@ def decide_submission(
     age_seconds: int,
     submission_policy: SubmissionPolicy,
     *,
-    heartbeat: int,
-    cap: int,
+    heartbeat_seconds: int,
+    fee_cap: int,
 ) -> SubmissionDecision:
     """Decide whether to send a report now, and the maximum fee for it.
 
@@ -64,17 +64,19 @@ def decide_submission(
     """
     if change.crosses_band:
         return SubmissionDecision(
-            should_send=True, reason="a node crosses a band", max_fee_per_gas=cap
+            should_send=True, reason="a node crosses a band", max_fee_per_gas=fee_cap
         )
-    if age_seconds >= heartbeat:
+    if age_seconds >= heartbeat_seconds:
         return SubmissionDecision(
-            should_send=True, reason="the heartbeat is reached", max_fee_per_gas=cap
+            should_send=True, reason="the heartbeat is reached", max_fee_per_gas=fee_cap
         )
-    max_fee = compute_max_fee(age_seconds, submission_policy, heartbeat=heartbeat, cap=cap)
-    is_enough = change.node_count >= submission_policy.min_nodes or (
+    max_fee = compute_max_fee(
+        age_seconds, submission_policy, heartbeat_seconds=heartbeat_seconds, fee_cap=fee_cap
+    )
+    is_change_large_enough = change.node_count >= submission_policy.min_nodes or (
         submission_policy.min_change is not None and change.steps >= submission_policy.min_change
     )
-    if not is_enough:
+    if not is_change_large_enough:
         reason = f"{change.node_count} nodes, {change.steps} steps: too few before the heartbeat"
         return SubmissionDecision(should_send=False, reason=reason, max_fee_per_gas=max_fee)
     return SubmissionDecision(

@@ -15,7 +15,7 @@ from oracle.domain.roots.leaves import HASH_BYTES, Keccak
 _EMPTY = bytes(HASH_BYTES)
 _PAIR_BYTES = 2 * HASH_BYTES
 # This is a power of two, like the widths of all levels.
-_FILLED_HASHES = 1 << 15
+_MAX_COPIES_PER_CHUNK = 1 << 15
 
 
 class MerkleTree:
@@ -138,10 +138,10 @@ class MerkleTree:
         self._hashes = bytearray()
         self._hashes = bytearray(_PAIR_BYTES << depth)
         self._depth = depth
-        empty = _EMPTY
+        empty_hash = _EMPTY
         for level in range(depth - 1, -1, -1):
-            empty = self._keccak(empty + empty)
-            _fill(self._hashes, HASH_BYTES << level, empty, 1 << level)
+            empty_hash = self._keccak(empty_hash + empty_hash)
+            _fill(self._hashes, HASH_BYTES << level, empty_hash, 1 << level)
         byte_offset = HASH_BYTES << depth
         self._hashes[byte_offset : byte_offset + len(leaf_bytes)] = leaf_bytes
         old_width = len(self._changed)
@@ -182,11 +182,11 @@ class MerkleTree:
 
 def _fill(hashes: bytearray, first: int, content: bytes, count: int) -> None:
     """Write `count` copies of `content` from the offset `first` on, in parts of up to 1 MiB."""
-    part_count = min(count, _FILLED_HASHES)
-    part = content * part_count
-    for offset in range(0, count, part_count):
+    chunk_copies = min(count, _MAX_COPIES_PER_CHUNK)
+    chunk = content * chunk_copies
+    for offset in range(0, count, chunk_copies):
         write_offset = first + len(content) * offset
-        hashes[write_offset : write_offset + len(part)] = part
+        hashes[write_offset : write_offset + len(chunk)] = chunk
 
 
 def compute_empty_root(depth: int, keccak: Keccak) -> bytes:

@@ -184,7 +184,9 @@ def sort_leaves(leaves: bytes) -> bytes:
     """Sort encoded leaves by seat number."""
     seats = extract_seats(leaves)
     seat_order = sorted(range(len(seats)), key=seats.__getitem__)
-    return b"".join([leaves[LEAF_BYTES * at : LEAF_BYTES * (at + 1)] for at in seat_order])
+    return b"".join(
+        [leaves[LEAF_BYTES * index : LEAF_BYTES * (index + 1)] for index in seat_order]
+    )
 
 
 class PieceTree:
@@ -270,8 +272,8 @@ class PiecedRound:
             total_weight=sum(digest.total_weight for digest in digests),
         )
         self._summary_hash = hash_leaf(self.summary.encode(), keccak)
-        trees = hash_pair(self._nodes.root, self._words.root, keccak)
-        self.root = hash_pair(self._summary_hash, trees, keccak)
+        trees_hash = hash_pair(self._nodes.root, self._words.root, keccak)
+        self.root = hash_pair(self._summary_hash, trees_hash, keccak)
 
     def build_path(self, piece: int) -> tuple[bytes, ...]:
         """Return the sibling hashes from the root of a piece's leaves to the round's root.
@@ -356,10 +358,10 @@ def _check_piece_size(leaves: bytes) -> None:
 
 
 def _build_subtree(
-    hashes: bytes, place_count: int, keccak: Keccak, *, is_only_piece: bool
+    hashes: bytes, leaf_capacity: int, keccak: Keccak, *, is_only_piece: bool
 ) -> MerkleTree:
     return MerkleTree(
-        hashes if is_only_piece else hashes.ljust(HASH_BYTES * place_count, b"\0"), keccak
+        hashes if is_only_piece else hashes.ljust(HASH_BYTES * leaf_capacity, b"\0"), keccak
     )
 
 

@@ -179,8 +179,8 @@ class RoundTree:
 
     def compute_root(self, summary: RoundSummary) -> bytes:
         """Return the root of the round with the summary `summary`."""
-        trees = hash_pair(self._nodes.root, self._words.root, self._keccak)
-        return hash_pair(hash_leaf(summary.encode(), self._keccak), trees, self._keccak)
+        trees_hash = hash_pair(self._nodes.root, self._words.root, self._keccak)
+        return hash_pair(hash_leaf(summary.encode(), self._keccak), trees_hash, self._keccak)
 
     def compute_round_root(
         self, chain_id: int, oracle: Address, round_number: int, as_of: int

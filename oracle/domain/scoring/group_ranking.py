@@ -79,13 +79,17 @@ def select_confirmed_answers(
     """
     if 2 * len(answered_tasks) <= size:
         return []
-    errors = [task for task in answered_tasks if task.abort_reason is AbortReason.ERROR_REPORTED]
-    is_error_right = 2 * len(errors) > size
+    error_tasks = [
+        task for task in answered_tasks if task.abort_reason is AbortReason.ERROR_REPORTED
+    ]
+    is_error_majority = 2 * len(error_tasks) > size
     return [
         task
         for task in answered_tasks
         if task.key not in invalid_tasks
-        and (task.ending not in _UNCONFIRMED_ENDINGS or (is_error_right and task in errors))
+        and (
+            task.ending not in _UNCONFIRMED_ENDINGS or (is_error_majority and task in error_tasks)
+        )
     ]
 
 

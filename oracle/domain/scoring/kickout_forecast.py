@@ -47,15 +47,15 @@ def forecast_kickout(node: Node, time: int, rules: Rules) -> KickoutForecast | N
     if node.membership is not Membership.MEMBER or rules.legacy is not None or not pool:
         return None
     course = _PoolCourse(pool, pool[-RECENT_SCORES:], rules)
-    due_in = course.count_scores_until_due()
-    if due_in is None:
+    scores_until_due = course.count_scores_until_due()
+    if scores_until_due is None:
         return None
     best_score, second_score = (*sorted(rules.rank_scores, reverse=True), None)[:2]
     return KickoutForecast(
-        due_in,
+        scores_until_due,
         len(course.recent),
-        course.count_scores_to_avoid_kickout(due_in, best_score),
-        course.count_scores_to_avoid_kickout(due_in, second_score),
+        course.count_scores_to_avoid_kickout(scores_until_due, best_score),
+        course.count_scores_to_avoid_kickout(scores_until_due, second_score),
     )
 
 
@@ -72,8 +72,10 @@ def is_kickout_near(node: Node, time: int, rules: Rules) -> bool:
     # displaced score would only decide whether a kickout was already due, so this estimate ignores
     # it.
     pool = get_pool_before_score(node, time, rules)[:-1]
-    due_in_before = _PoolCourse(pool, pool[-RECENT_SCORES:], rules).count_scores_until_due()
-    return due_in_before is not None and due_in_before <= NEAR_SCORES
+    scores_until_due_before = _PoolCourse(
+        pool, pool[-RECENT_SCORES:], rules
+    ).count_scores_until_due()
+    return scores_until_due_before is not None and scores_until_due_before <= NEAR_SCORES
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +95,18 @@ class _PoolCourse:
         score_counts = range(self.rules.pool_size + 1)
         return next((count for count in score_counts if self.is_kickout_due_after(count)), None)
 
-    def count_scores_to_avoid_kickout(self, due_in: int, points: int | None) -> int | None:
-        """Return how many of the next `due_in` scores must be `points` to avoid the kickout."""
+    def count_scores_to_avoid_kickout(
+        self, scores_until_due: int, points: int | None
+    ) -> int | None:
+        """Return how many scores until the kickout is due must be `points` to avoid it."""
         if points is None:
             return None
-        score_counts = range(1, due_in + 1)
+        score_counts = range(1, scores_until_due + 1)
         return next(
             (
                 count
                 for count in score_counts
-                if not self.is_kickout_due_after(due_in, count, points)
+                if not self.is_kickout_due_after(scores_until_due, count, points)
             ),
             None,
         )

@@ -23,15 +23,15 @@ def compute_window_number(time: int, legacy_rules: LegacyRules) -> int:
     """Return the number of the window that contains a block time in seconds."""
     if legacy_rules.window_seconds is not None:
         return time // legacy_rules.window_seconds
-    days = time // _DAY_SECONDS
+    day_number = time // _DAY_SECONDS
     # The estimate is off by at most one month, because months differ in length by at most three
     # days.
-    month = days * _CYCLE_MONTHS // _CYCLE_DAYS
-    while _compute_first_day_of_month(month) > days:
-        month -= 1
-    while _compute_first_day_of_month(month + 1) <= days:
-        month += 1
-    return month
+    month_number = day_number * _CYCLE_MONTHS // _CYCLE_DAYS
+    while _compute_first_day_of_month(month_number) > day_number:
+        month_number -= 1
+    while _compute_first_day_of_month(month_number + 1) <= day_number:
+        month_number += 1
+    return month_number
 
 
 def compute_window_start(window: int, legacy_rules: LegacyRules) -> int:

@@ -30,17 +30,22 @@ def heal_reliability(base: int, since: int, time: int, rules: Rules) -> int:
 
 
 def is_excluded_after_change(
-    before: int, after: int, rules: Rules, *, was_excluded: bool, is_penalty: bool
+    reliability_before: int,
+    reliability_after: int,
+    rules: Rules,
+    *,
+    was_excluded: bool,
+    is_penalty: bool,
 ) -> bool:
-    """Return whether a node is excluded after its reliability goes from `before` to `after`.
+    """Return whether a node is excluded after its reliability has changed.
 
     This function is for rules with two thresholds (docs/reference/scoring-rules.md#relay). Only a
     penalty starts an exclusion. The exclusion ends as soon as reliability reaches the exit
     threshold, whether by a success or by recovery alone.
     """
-    if is_penalty and after < rules.exclude_enter:
+    if is_penalty and reliability_after < rules.exclude_enter:
         return True
-    has_exited = max(before, after) >= rules.exclude_exit
+    has_exited = max(reliability_before, reliability_after) >= rules.exclude_exit
     return was_excluded and not has_exited
 
 

@@ -39,17 +39,19 @@ def compute_rank_correlation(
         pair_count * sum(first_rank * second_rank for first_rank, second_rank in rank_pairs)
         - rank_sum * rank_sum
     )
-    first_spread = (
+    first_variance = (
         pair_count * sum(first_rank * first_rank for first_rank, _ in rank_pairs)
         - rank_sum * rank_sum
     )
-    second_spread = (
+    second_variance = (
         pair_count * sum(second_rank * second_rank for _, second_rank in rank_pairs)
         - rank_sum * rank_sum
     )
-    if not first_spread or not second_spread:
+    if not first_variance or not second_variance:
         return None
-    correlation = isqrt(covariance * covariance * UNIT * UNIT // (first_spread * second_spread))
+    correlation = isqrt(
+        covariance * covariance * UNIT * UNIT // (first_variance * second_variance)
+    )
     return correlation if covariance >= 0 else -correlation
 
 

@@ -47,7 +47,7 @@ class RoundRepository:
         accepted = self.list_accepted(KEPT_ROUNDS, up_to_block=up_to_block)
         return ContractState(
             KEPT_ROUNDS,
-            accepted=accepted,
+            accepted_rounds=accepted,
             strikes=self.list_strikes(accepted[0].round, up_to_block) if accepted else (),
             kicks=self.list_kicks() if up_to_block is None else (),
             settings=self.get_contract_settings(up_to_block=up_to_block),

@@ -50,8 +50,22 @@ class CandidateColumns:
     """
 
     __slots__ = (
-        "_changed", "_largest", "_rules", "_time", "_weighting", "barred", "bases", "boosts",
-        "free", "healing", "long_terms", "offered", "scores", "sinces", "stakes", "weights",
+        "_changed",
+        "_max_stake",
+        "_rules",
+        "_time",
+        "_weighting",
+        "base_reliabilities",
+        "boosts",
+        "exclusion_thresholds",
+        "free",
+        "long_term_scores",
+        "offered",
+        "recovering_flags",
+        "reliability_times",
+        "scores",
+        "stakes",
+        "weights",
     )  # fmt: skip
 
     def __init__(
@@ -60,13 +74,13 @@ class CandidateColumns:
         self._rules, self._weighting = rules, weighting
         # Largest stake, and time, at the last update of the weights. Both are None before the
         # first update.
-        self._largest: int | None = None
+        self._max_stake: int | None = None
         self._time: int | None = None
         self.stakes = [row.stake for row in rows]
-        self.bases = array("Q", [row.base for row in rows])
-        self.sinces = array("q", [row.since for row in rows])
-        self.long_terms = array("Q", [row.long_term for row in rows])
-        self.barred = array("Q", [row.exclusion_threshold for row in rows])
+        self.base_reliabilities = array("Q", [row.base for row in rows])
+        self.reliability_times = array("q", [row.since for row in rows])
+        self.long_term_scores = array("Q", [row.long_term for row in rows])
+        self.exclusion_thresholds = array("Q", [row.exclusion_threshold for row in rows])
         self.boosts = array("Q", [row.boost for row in rows])
         self.scores = array("Q", bytes(8 * len(rows)))
         self.weights = array("Q", bytes(8 * len(rows)))
@@ -74,7 +88,7 @@ class CandidateColumns:
         # that its weight changes with time, that its row changed since the last update of the
         # weights, and that it is a candidate.
         self.free = bytearray(row.is_free for row in rows)
-        self.healing = bytearray(row.is_recovering for row in rows)
+        self.recovering_flags = bytearray(row.is_recovering for row in rows)
         self._changed = bytearray(len(rows))
         self.offered = bytearray(len(rows))
 
@@ -86,9 +100,12 @@ class CandidateColumns:
     def set_row(self, index: int, row: IndexedCandidate) -> None:
         """Replace the row at an index."""
         self.stakes[index], self.boosts[index] = row.stake, row.boost
-        self.bases[index], self.sinces[index] = row.base, row.since
-        self.long_terms[index], self.barred[index] = row.long_term, row.exclusion_threshold
-        self.free[index], self.healing[index] = row.is_free, row.is_recovering
+        self.base_reliabilities[index], self.reliability_times[index] = row.base, row.since
+        self.long_term_scores[index], self.exclusion_thresholds[index] = (
+            row.long_term,
+            row.exclusion_threshold,
+        )
+        self.free[index], self.recovering_flags[index] = row.is_free, row.is_recovering
         self.weights[index] = self.offered[index] = 0
         self._changed[index] = 1
 
@@ -96,35 +113,49 @@ class CandidateColumns:
         for column in self._get_columns():
             del column[index]
 
-    def update_weights(self, time: int, largest_stake: int) -> None:
+    def update_weights(self, time: int, max_stake: int) -> None:
         """Update the weights for a block time and the network's largest stake."""
-        if largest_stake != self._largest:
-            self._compute_stake_scores(largest_stake)
+        if max_stake != self._max_stake:
+            self._compute_stake_scores(max_stake)
             flags = self.free
         else:
-            flags = bytearray(len(self.free)) if time == self._time else self.healing.copy()
+            flags = (
+                bytearray(len(self.free)) if time == self._time else self.recovering_flags.copy()
+            )
             for index in _iter_flagged_indexes(self._changed):
-                self.scores[index] = compute_stake_score(self.stakes[index], largest_stake)
+                self.scores[index] = compute_stake_score(self.stakes[index], max_stake)
                 flags[index] = self.free[index]
         self._changed = bytearray(len(self.free))
-        self._largest, self._time = largest_stake, time
+        self._max_stake, self._time = max_stake, time
         if 1 in flags:
             self._compute_weights(flags, time)
 
     def _get_columns(self) -> "tuple[list[int] | array[int] | bytearray, ...]":
         return (
-            *(self.stakes, self.bases, self.sinces, self.long_terms, self.barred, self.boosts),
-            *(self.scores, self.weights, self.free, self.healing, self._changed, self.offered),
+            *(
+                self.stakes,
+                self.base_reliabilities,
+                self.reliability_times,
+                self.long_term_scores,
+                self.exclusion_thresholds,
+                self.boosts,
+            ),
+            *(
+                self.scores,
+                self.weights,
+                self.free,
+                self.recovering_flags,
+                self._changed,
+                self.offered,
+            ),
         )
 
-    def _compute_stake_scores(self, largest_stake: int) -> None:
+    def _compute_stake_scores(self, max_stake: int) -> None:
         """Compute the stake score S of every node, once for each distinct stake."""
-        if native is not None and native.compute_stake_scores(
-            self.stakes, largest_stake, self.scores
-        ):
+        if native is not None and native.compute_stake_scores(self.stakes, max_stake, self.scores):
             return
         score_by_stake = {
-            stake: compute_stake_score(stake, largest_stake) for stake in set(self.stakes)
+            stake: compute_stake_score(stake, max_stake) for stake in set(self.stakes)
         }
         self.scores = array("Q", [score_by_stake[stake] for stake in self.stakes])
 
@@ -133,7 +164,14 @@ class CandidateColumns:
             self._compute_weights_in_python(flags, time)
             return
         columns = (
-            *(self.bases, self.sinces, self.long_terms, self.barred, self.boosts, self.scores),
+            *(
+                self.base_reliabilities,
+                self.reliability_times,
+                self.long_term_scores,
+                self.exclusion_thresholds,
+                self.boosts,
+                self.scores,
+            ),
             *(flags, self.weights, self.offered),
         )
         table = encode_decay_table(self._rules.tau_seconds)
@@ -142,7 +180,14 @@ class CandidateColumns:
     def _compute_weights_in_python(self, flags: bytearray, time: int) -> None:
         weights, offered_flags = self.weights, self.offered
         min_weight, tau = self._weighting.weight_floor, self._rules.tau_seconds
-        columns = self.bases, self.sinces, self.long_terms, self.barred, self.boosts, self.scores
+        columns = (
+            self.base_reliabilities,
+            self.reliability_times,
+            self.long_term_scores,
+            self.exclusion_thresholds,
+            self.boosts,
+            self.scores,
+        )
         indexes = list(_iter_flagged_indexes(flags))
         rows = zip(indexes, *(map(column.__getitem__, indexes) for column in columns), strict=True)
         for index, base, since, long_term, exclusion_threshold, boost, score in rows:

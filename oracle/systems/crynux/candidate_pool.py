@@ -125,7 +125,7 @@ class CandidatePool:
     depends on all other scores, so nothing is cached and every selection evaluates every member.
     """
 
-    __slots__ = ("_largest", "_members", "_views", "rules", "weighting")
+    __slots__ = ("_max_stake", "_members", "_views", "rules", "weighting")
 
     def __init__(self, rules: Rules, weighting: Weighting) -> None:
         self.rules = rules
@@ -133,7 +133,7 @@ class CandidatePool:
         self._members: dict[Address, Node] = {}
         self._views: dict[Requirement, _RequirementView] = {}
         # Largest stake of any member, or None if it must be computed again.
-        self._largest: int | None = 0
+        self._max_stake: int | None = 0
 
     def __len__(self) -> int:
         return len(self._members)
@@ -195,13 +195,13 @@ class CandidatePool:
         """Return the nodes with all models, or if there are none, the nodes that lack some."""
         if self.rules.legacy is not None:
             return self._compute_available_candidates(task, time, reserved)
-        if self._largest is None:
-            self._largest = compute_max_stake(self._members.values())
+        if self._max_stake is None:
+            self._max_stake = compute_max_stake(self._members.values())
         view = self._get_view(build_requirement(task), time)
-        view.with_models.update_weights(time, self._largest)
+        view.with_models.update_weights(time, self._max_stake)
         available = view.with_models.list_available(reserved)
         if available is None and self.weighting.fallback:
-            view.without_models.update_weights(time, self._largest)
+            view.without_models.update_weights(time, self._max_stake)
             available = view.without_models.list_available(reserved)
         return available
 
@@ -302,12 +302,12 @@ class CandidatePool:
     def _update_max_stake(self, address: Address, stake: int) -> None:
         """Update the largest stake, or clear it if its only owner may have lowered its stake."""
         previous_node = self._members.get(address)
-        if self._largest is None:
+        if self._max_stake is None:
             return
-        if stake >= self._largest:
-            self._largest = stake
-        elif previous_node is not None and (previous_node.stake or 0) == self._largest:
-            self._largest = None
+        if stake >= self._max_stake:
+            self._max_stake = stake
+        elif previous_node is not None and (previous_node.stake or 0) == self._max_stake:
+            self._max_stake = None
 
     def _mark_node_changed(self, address: Address) -> None:
         for view in self._views.values():

@@ -233,10 +233,10 @@ def _build_weight_function(
     """
     time, rules = policy_input.time, policy_input.rules
     population_maxima = compute_population_maxima(members, time, rules)
-    largest_stake = compute_max_stake(members)
+    max_stake = compute_max_stake(members)
 
     def compute_parts(node: Node) -> dict[str, int]:
-        stake = compute_stake_score(node.stake, largest_stake)
+        stake = compute_stake_score(node.stake, max_stake)
         qos = compute_node_qos(node, time, rules, population_maxima) or 0
         boost = compute_locality_boost(node, counted_models, weighting)
         return {

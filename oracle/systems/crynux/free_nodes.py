@@ -47,8 +47,8 @@ class FreeNodes:
     """
 
     __slots__ = (
-        "_excluded",
-        "_free",
+        "_excluded_nodes",
+        "_free_nodes",
         "_freed_rows",
         "_rules",
         "_search_by_requirement",
@@ -60,9 +60,9 @@ class FreeNodes:
         self._rules = rules
         self._weighting = weighting
         self._time = 0
-        self._free: dict[Address, Node] = {}
+        self._free_nodes: dict[Address, Node] = {}
         # Nodes that are excluded for low reliability at `_time`, and are neither busy nor paused.
-        self._excluded: dict[Address, Node] = {}
+        self._excluded_nodes: dict[Address, Node] = {}
         # Rows are in the order in which the nodes became free. Some of these nodes may no longer
         # be free.
         self._freed_rows: list[Node] = []
@@ -71,40 +71,40 @@ class FreeNodes:
     @property
     def nodes(self) -> Mapping[Address, Node]:
         """Return the free nodes, as of the last `advance_to`."""
-        return self._free
+        return self._free_nodes
 
     def iter_idle_nodes(self) -> Iterator[Node]:
         """Yield the nodes that are neither busy nor paused, regardless of their reliability."""
-        yield from self._free.values()
-        yield from self._excluded.values()
+        yield from self._free_nodes.values()
+        yield from self._excluded_nodes.values()
 
     def update_node(self, node: Node) -> None:
         """Store a node's current row."""
         self.remove_node(node.address)
         reason = find_unavailability_reason(node, self._time, self._rules)
         if reason is None:
-            self._free[node.address] = node
+            self._free_nodes[node.address] = node
             self._freed_rows.append(node)
         elif reason is IneligibilityReason.EXCLUDED:
-            self._excluded[node.address] = node
+            self._excluded_nodes[node.address] = node
 
     def remove_node(self, address: Address) -> None:
         """Remove a node, if it is known."""
-        self._free.pop(address, None)
-        self._excluded.pop(address, None)
+        self._free_nodes.pop(address, None)
+        self._excluded_nodes.pop(address, None)
 
     def advance_to(self, time: int) -> None:
         """Update the set of excluded nodes to a block time, even one earlier than before."""
         is_earlier = time < self._time
         self._time = time
-        for node in [*self.iter_idle_nodes()] if is_earlier else [*self._excluded.values()]:
+        for node in [*self.iter_idle_nodes()] if is_earlier else [*self._excluded_nodes.values()]:
             if is_earlier or not is_excluded(node, time, self._rules):
                 self.update_node(node)
         if (
-            len(self._freed_rows) > 2 * len(self._free) + _MAX_STALE_ROWS
+            len(self._freed_rows) > 2 * len(self._free_nodes) + _MAX_STALE_ROWS
             or len(self._search_by_requirement) > _MAX_SEARCHES
         ):
-            self._freed_rows = [*self._free.values()]
+            self._freed_rows = [*self._free_nodes.values()]
             self._search_by_requirement.clear()
 
     def has_matching_node(self, requirement: Requirement, reserved: AbstractSet[Address]) -> bool:
@@ -122,7 +122,7 @@ class FreeNodes:
         """Return whether an earlier match is still free and unreserved; drop outdated matches."""
         stale_addresses, has_match = [], False
         for address, node in search.matches.items():
-            if self._free.get(address) is not node:
+            if self._free_nodes.get(address) is not node:
                 stale_addresses.append(address)
             elif address not in reserved:
                 has_match = True
@@ -142,7 +142,7 @@ class FreeNodes:
             node = self._freed_rows[index]
             search.seen_count = index + 1
             address = node.address
-            if self._free.get(address) is node and self._meets_requirement(
+            if self._free_nodes.get(address) is node and self._meets_requirement(
                 node, requirement, search.counted_models
             ):
                 search.matches[address] = node

@@ -72,25 +72,25 @@ def plan_predownloads(
     if not scarce_models:
         return []
     budget = _RequestBudget.from_nodes(nodes.values(), time, spread)
-    pending_by_model = {
+    pending_count_by_model = {
         model: _count_pending_requests(nodes.values(), model, time) for model in scarce_models
     }
-    missing_by_model = {
-        model: spread.target_nodes - holder_count_by_model[model] - pending_by_model[model]
+    missing_count_by_model = {
+        model: spread.target_nodes - holder_count_by_model[model] - pending_count_by_model[model]
         for model in scarce_models
     }
     ranked_nodes: list[Node] = []
     # Computing the weight of every node is expensive. It is skipped if enough nodes have already
     # received requests.
-    if budget.remaining > 0 and max(missing_by_model.values()) > 0:
+    if budget.remaining > 0 and max(missing_count_by_model.values()) > 0:
         weights = compute_downloader_weights(build_requirement(task), policy_input, weighting)
         ranked_nodes = [nodes[address] for address in sort_nodes_by_weight(weights)]
     return [
         Predownload(
             model,
             holder_count_by_model[model],
-            pending_by_model[model],
-            budget.reserve_requests(model, ranked_nodes, missing_by_model[model]),
+            pending_count_by_model[model],
+            budget.reserve_requests(model, ranked_nodes, missing_count_by_model[model]),
         )
         for model in scarce_models
     ]
@@ -103,15 +103,15 @@ def has_scarce_model(
 
     The search stops as soon as all models have enough holders.
     """
-    missing_by_model = dict.fromkeys(models, min_holders)
+    missing_count_by_model = dict.fromkeys(models, min_holders)
     for node in available_nodes:
-        for model in [model for model in missing_by_model if model in node.models]:
-            missing_by_model[model] -= 1
-            if missing_by_model[model] <= 0:
-                del missing_by_model[model]
-        if not missing_by_model:
+        for model in [model for model in missing_count_by_model if model in node.models]:
+            missing_count_by_model[model] -= 1
+            if missing_count_by_model[model] <= 0:
+                del missing_count_by_model[model]
+        if not missing_count_by_model:
             return False
-    return bool(missing_by_model)
+    return bool(missing_count_by_model)
 
 
 def sort_nodes_by_weight(weights: Iterable[tuple[Address, int]]) -> list[Address]:

@@ -94,20 +94,22 @@ def find_candidate_groups(task: Task, policy_input: PolicyInput) -> CandidateGro
     members = [node for node in policy_input.nodes.values() if node.membership is member_status]
     members.sort(key=lambda node: node.address)
     requirement = build_requirement(task)
-    gpt = is_gpt_task(task)
+    is_gpt = is_gpt_task(task)
     eligible_nodes: list[Node] = []
     reason_by_node: dict[Address, str] = {}
     for node in members:
-        reason = find_part_ineligibility_reason(node, requirement, policy_input, is_gpt_part=gpt)
+        reason = find_part_ineligibility_reason(
+            node, requirement, policy_input, is_gpt_part=is_gpt
+        )
         if reason is None:
             eligible_nodes.append(node)
         else:
             reason_by_node[node.address] = reason
     groups: Iterable[tuple[GpuGroup | None, list[Node]]] = (
-        group_nodes_by_gpu(eligible_nodes).items() if gpt else [(None, eligible_nodes)]
+        group_nodes_by_gpu(eligible_nodes).items() if is_gpt else [(None, eligible_nodes)]
     )
     full_groups = {group: nodes for group, nodes in groups if len(nodes) >= TRIO_SIZE}
-    too_few_reason = TooFewReason.OF_ITS_GPU if gpt else TooFewReason.CANDIDATES
+    too_few_reason = TooFewReason.OF_ITS_GPU if is_gpt else TooFewReason.CANDIDATES
     candidates = {node.address for nodes in full_groups.values() for node in nodes}
     reason_by_node |= {
         node.address: too_few_reason for node in eligible_nodes if node.address not in candidates

@@ -50,7 +50,9 @@ def get_legacy_queue_group(task: Task) -> TaskGroup:
 
 
 def build_trio_queue(
-    waiting: Iterable[Task], group_tasks: Iterable[Task], value_of: Callable[[Task], Fraction]
+    waiting_tasks: Iterable[Task],
+    group_tasks: Iterable[Task],
+    get_value: Callable[[Task], Fraction],
 ) -> list[QueueItem]:
     """Return complete groups of three waiting tasks as queue items, by value and then by age.
 
@@ -59,19 +61,21 @@ def build_trio_queue(
     start without that task.
     """
     groups = collect_tasks_by_group(sorted(group_tasks, key=get_age_sort_key))
-    waiting_groups = {task.group for task in waiting if task.group is not None}
+    waiting_groups = {task.group for task in waiting_tasks if task.group is not None}
     complete_groups = [
         tasks
         for group, tasks in groups.items()
         if group in waiting_groups and _is_group_complete(tasks)
     ]
     return sort_items_by_value(
-        QueueItem(tasks[0], sum(map(value_of, tasks), Fraction(0)), frozenset(), tuple(tasks[1:]))
+        QueueItem(tasks[0], sum(map(get_value, tasks), Fraction(0)), frozenset(), tuple(tasks[1:]))
         for tasks in complete_groups
     )
 
 
-def find_unstartable_tasks(waiting: Iterable[Task], group_tasks: Iterable[Task]) -> list[Task]:
+def find_unstartable_tasks(
+    waiting_tasks: Iterable[Task], group_tasks: Iterable[Task]
+) -> list[Task]:
     """Return the waiting tasks that can never start in a group of three, oldest first.
 
     Such a task has no group, or its group has another size, or a task of the group has ended or
@@ -80,7 +84,7 @@ def find_unstartable_tasks(waiting: Iterable[Task], group_tasks: Iterable[Task])
     groups = collect_tasks_by_group(group_tasks)
     unstartable_tasks = [
         task
-        for task in waiting
+        for task in waiting_tasks
         if task.group is None or _is_group_broken(groups.get(task.group, [task]))
     ]
     return sorted(unstartable_tasks, key=get_age_sort_key)

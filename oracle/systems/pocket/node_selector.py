@@ -132,7 +132,7 @@ class PortalMemory:
         self.records: dict[Address, PortalRecord] = {}
         self._params = params
         # Nodes whose flag an evaluation might change. No other node needs to be evaluated.
-        self._suspects: set[Address] = set()
+        self._suspect_nodes: set[Address] = set()
 
     def record_success(self, node: Address, latency: float, now: int) -> None:
         record = self._get_record(node)
@@ -152,11 +152,11 @@ class PortalMemory:
         """Set or clear a node's failure flag until a time in milliseconds."""
         self._get_record(node).set_failure_flag(until, flag=flag)
         if flag:
-            self._suspects.add(node)
+            self._suspect_nodes.add(node)
 
     def reset_node(self, node: Address) -> None:
         self.records.pop(node, None)
-        self._suspects.discard(node)
+        self._suspect_nodes.discard(node)
 
     def compute_stats(self, node: Address, now: int) -> NodeStats:
         record = self.records.get(node)
@@ -164,12 +164,12 @@ class PortalMemory:
 
     def update_failure_flags(self, nodes: Container[Address], now: int) -> None:
         """Update the flags of these nodes; the cost grows only with the failing nodes."""
-        for node in sorted(self._suspects):
+        for node in sorted(self._suspect_nodes):
             record = self.records[node]
             if node in nodes:
                 record.update_failure_flag(now, self._params)
             if not self._is_suspect(record, now):
-                self._suspects.discard(node)
+                self._suspect_nodes.discard(node)
 
     def _get_record(self, node: Address) -> PortalRecord:
         if node not in self.records:
@@ -178,7 +178,7 @@ class PortalMemory:
 
     def _add_if_suspect(self, node: Address, record: PortalRecord, now: int) -> None:
         if self._is_suspect(record, now):
-            self._suspects.add(node)
+            self._suspect_nodes.add(node)
 
     def _is_suspect(self, record: PortalRecord, now: int) -> bool:
         """Return whether a flag may have to be set or cleared, now or when a value expires."""
@@ -202,15 +202,15 @@ class OutcomeWindow:
     `out_until` is the time, in milliseconds, until which the node gets no tickets.
     """
 
-    __slots__ = ("_ascending", "_known", "_outcomes", "out_until")
+    __slots__ = ("_cached_stats", "_outcomes", "_sorted_latencies", "out_until")
 
     def __init__(self) -> None:
         self.out_until = 0
         self._outcomes: deque[tuple[int, float]] = deque()
         # Latencies of all outcomes, in ascending order.
-        self._ascending: list[float] = []
+        self._sorted_latencies: list[float] = []
         # Statistics over all outcomes, or None if they must be computed again.
-        self._known: NodeStats | None = None
+        self._cached_stats: NodeStats | None = None
 
     def add_outcome(self, outcome_ms: int, latency: float | None, window: int) -> None:
         """Add an outcome and remove expired ones; `latency` is None for a failure."""
@@ -218,14 +218,14 @@ class OutcomeWindow:
         while outcomes and outcomes[0][0] <= outcome_ms - window:
             _, dropped_latency = outcomes.popleft()
             if dropped_latency != _NO_LATENCY:
-                del self._ascending[bisect_left(self._ascending, dropped_latency)]
+                del self._sorted_latencies[bisect_left(self._sorted_latencies, dropped_latency)]
         insert_index = len(outcomes)
         while insert_index and outcomes[insert_index - 1][0] > outcome_ms:
             insert_index -= 1
         outcomes.insert(insert_index, (outcome_ms, _NO_LATENCY if latency is None else latency))
         if latency is not None:
-            insort(self._ascending, latency)
-        self._known = None
+            insort(self._sorted_latencies, latency)
+        self._cached_stats = None
 
     def compute_stats(self, node: Address, now: int, params: ArticleParameters) -> NodeStats:
         """Return the statistics of the outcomes in the time (now - window, now]."""
@@ -233,9 +233,11 @@ class OutcomeWindow:
         if not outcomes:
             node_stats = NodeStats(node, 0, 1.0, 0.0, 0.0, failing=False)
         elif outcomes[0][0] + params.window_ms > now >= outcomes[-1][0]:
-            if self._known is None:
-                self._known = _build_stats(node, len(outcomes), self._ascending, params)
-            node_stats = self._known
+            if self._cached_stats is None:
+                self._cached_stats = _build_stats(
+                    node, len(outcomes), self._sorted_latencies, params
+                )
+            node_stats = self._cached_stats
         else:
             counted_latencies = [
                 latency

@@ -44,19 +44,27 @@ class Parameters:
         numeric_values = [
             (name, value) for name, value in values if isinstance(value, int | float)
         ]
-        positive = ("expected", "cost_per_expected")
-        counts = ("max_tickets", "max_samples", "shelve_failures", "zero_weight_attempts")
-        not_negative = ("p90_weight", "p90_min_results")
+        positive_fields = ("expected", "cost_per_expected")
+        count_fields = ("max_tickets", "max_samples", "shelve_failures", "zero_weight_attempts")
+        non_negative_fields = ("p90_weight", "p90_min_results")
         is_strict = 0 <= self.success_rate_full < 1
         return [
             *((name, math.isfinite(value), "must be a number") for name, value in numeric_values),
             *(
-                (n, v > 0, "must be above 0")
-                for n, v in numeric_values
-                if n in positive or "_ms" in n
+                (name, value > 0, "must be above 0")
+                for name, value in numeric_values
+                if name in positive_fields or "_ms" in name
             ),
-            *((n, v >= 1, "must be 1 or more") for n, v in numeric_values if n in counts),
-            *((n, v >= 0, "must be 0 or more") for n, v in numeric_values if n in not_negative),
+            *(
+                (name, value >= 1, "must be 1 or more")
+                for name, value in numeric_values
+                if name in count_fields
+            ),
+            *(
+                (name, value >= 0, "must be 0 or more")
+                for name, value in numeric_values
+                if name in non_negative_fields
+            ),
             (
                 "success_rate_full",
                 is_strict,

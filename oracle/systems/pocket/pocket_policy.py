@@ -99,15 +99,15 @@ class TaskTracker:
     """
 
     def __init__(self) -> None:
-        self._open: dict[TaskKey, OpenTask] = {}
-        self._ended: set[TaskKey] = set()
-        self._ended_in_order: deque[TaskKey] = deque()
+        self._open_tasks: dict[TaskKey, OpenTask] = {}
+        self._ended_tasks: set[TaskKey] = set()
+        self._ended_task_queue: deque[TaskKey] = deque()
 
     def record_creation(self, event: network_events.TaskCreated) -> None:
         """Record the kind of a task."""
-        if event.task in self._ended:
+        if event.task in self._ended_tasks:
             return
-        task = self._open.setdefault(event.task, OpenTask())
+        task = self._open_tasks.setdefault(event.task, OpenTask())
         if task.created:
             return
         task.created, task.kind = True, event.kind
@@ -117,9 +117,9 @@ class TaskTracker:
 
         The result is None if the start is invalid.
         """
-        if event.task in self._ended:
+        if event.task in self._ended_tasks:
             return None
-        task = self._open.setdefault(event.task, OpenTask())
+        task = self._open_tasks.setdefault(event.task, OpenTask())
         if not _can_start(task, event):
             return None
         scope = get_latency_scope(task.kind)
@@ -128,7 +128,7 @@ class TaskTracker:
 
     def record_answer(self, event: Answer) -> None:
         """Stop the clock of a part at its submission, commitment or error report."""
-        task = self._open.get(event.task)
+        task = self._open_tasks.get(event.task)
         part = None if task is None else task.find_part(event.node)
         if part is None or part.ended or part.answered_ms is not None:
             return
@@ -140,23 +140,23 @@ class TaskTracker:
 
     def record_disclosure(self, event: network_events.ResultDisclosed) -> None:
         """Record that a part has disclosed its committed result."""
-        task = self._open.get(event.task)
+        task = self._open_tasks.get(event.task)
         part = None if task is None else task.find_part(event.node)
         if part is not None and not part.ended and part.answered_ms is not None:
             part.disclosed = True
 
     def record_acceptance(self, event: network_events.TaskValidated) -> None:
         """Record that a result was accepted; its node has to upload the result next."""
-        task = self._open.get(event.task)
+        task = self._open_tasks.get(event.task)
         if task is not None and any(part.disclosed for part in task.parts):
             task.accepted = True
 
     def record_ending(self, event: Terminal) -> list[RelayOutcome]:
         """End the parts that a terminal event ends, and return their outcomes."""
-        task = self._open.get(event.task)
+        task = self._open_tasks.get(event.task)
         if task is None or not task.parts:
             # A task that was never started can legally end only by an abort.
-            if _ends_unstarted_task(event) and event.task not in self._ended:
+            if _ends_unstarted_task(event) and event.task not in self._ended_tasks:
                 self._close_task(event.task)
             return []
         ending_parts = [
@@ -169,11 +169,11 @@ class TaskTracker:
         return [_build_outcome(task, part, event) for part in ending_parts]
 
     def _close_task(self, key: TaskKey) -> None:
-        self._open.pop(key, None)
-        self._ended.add(key)
-        self._ended_in_order.append(key)
-        if len(self._ended_in_order) > _MAX_ENDED_TASKS:
-            self._ended.discard(self._ended_in_order.popleft())
+        self._open_tasks.pop(key, None)
+        self._ended_tasks.add(key)
+        self._ended_task_queue.append(key)
+        if len(self._ended_task_queue) > _MAX_ENDED_TASKS:
+            self._ended_tasks.discard(self._ended_task_queue.popleft())
 
 
 def _can_start(task: OpenTask, event: network_events.TaskStarted) -> bool:
@@ -290,15 +290,17 @@ class PocketFollower:
             for address, node in policy_input.nodes.items()
             if node.membership is Membership.MEMBER
         )
-        left_out = {}
+        reason_by_omitted_node = {}
         for address in members:
             reason = self.find_ineligibility_reason(
                 policy_input.nodes[address], task, policy_input
             )
             if reason is not None:
-                left_out[address] = reason.value
+                reason_by_omitted_node[address] = reason.value
         now = policy_input.time * 1000
-        return self.selector.rank_nodes(get_latency_scope(task.kind), members, now, left_out)
+        return self.selector.rank_nodes(
+            get_latency_scope(task.kind), members, now, reason_by_omitted_node
+        )
 
     def find_ineligibility_reason(
         self, node: Node, task: Task, policy_input: PolicyInput

@@ -144,7 +144,7 @@ def rank_nodes(
     all_stats = list(all_stats)
     rows: list[RankedNode] = []
     remaining_factor, previous_latency = params.max_tickets, 0.0
-    for stats in sorted(all_stats, key=lambda s: s.weighted):
+    for stats in sorted(all_stats, key=lambda node_stats: node_stats.weighted):
         rows.append(_rank_node(stats, remaining_factor, previous_latency, params))
         remaining_factor = rows[-1].factor_after
         previous_latency = stats.weighted

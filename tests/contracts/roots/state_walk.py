@@ -111,7 +111,7 @@ class StateWalk:
             accepted = uow.rounds.list_accepted(KEPT)
             return ContractState(
                 KEPT,
-                accepted=accepted,
+                accepted_rounds=accepted,
                 strikes=uow.rounds.list_strikes(accepted[0].round, None) if accepted else (),
                 kicks=uow.rounds.list_kicks(),
                 settings=uow.rounds.get_contract_settings(),

@@ -93,9 +93,9 @@ def times_at_the_ends_of_64_bits() -> None:
         for code in (native, None):
             candidate_columns.native = code  # type: ignore[attr-defined]
             columns = CandidateColumns(CRYNUX, CRYNUX_WEIGHTING, rows)
-            columns.bases = array("Q", [10**17] * len(rows))
-            columns.barred = array("Q", [0] * len(rows))
-            columns.sinces = array("q", ends)
+            columns.base_reliabilities = array("Q", [10**17] * len(rows))
+            columns.exclusion_thresholds = array("Q", [0] * len(rows))
+            columns.reliability_times = array("q", ends)
             columns._compute_weights(bytearray([1] * len(rows)), time)
             computed_weights.append([*columns.weights])
         assert computed_weights[0] == computed_weights[1], (time, computed_weights)

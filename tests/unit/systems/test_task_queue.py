@@ -32,7 +32,7 @@ def worth(waiting_task: Task) -> Fraction:
     return Fraction(waiting_task.fee or 0)
 
 
-LINE_UPS = [partial(build_queue, value_of=worth), partial(build_trio_queue, value_of=worth)]
+LINE_UPS = [partial(build_queue, get_value=worth), partial(build_trio_queue, get_value=worth)]
 # Rows of a task in sequence; the database omits groups that were scored.
 CHANGES = st.fixed_dictionaries({
     "fee": st.integers(0, 2),
@@ -79,7 +79,7 @@ class Rows:
 
 
 def kept(tasks: WaitingTasks) -> list[QueueItem]:
-    places = merge(*tasks.line.get_equivalence_classes())
+    places = merge(*tasks.queue.get_equivalence_classes())
     return [place.item for place in places]
 
 
@@ -101,7 +101,7 @@ def test_incrementally_updated_queue_equals_rebuilt_queue(
             for queue_item in line
             if some & {item_task.key for item_task in queue_item.tasks}
         ]
-        assert tasks.line.find_items_of_tasks(some) == with_some
+        assert tasks.queue.find_items_of_tasks(some) == with_some
 
 
 @given(blocks=BLOCKS)
@@ -114,6 +114,6 @@ def test_task_classes_have_equal_requirements_and_are_never_empty(
         tasks.update(
             [rows.change(*name_and_values) for name_and_values in block.items()], rows.of_groups
         )
-        for alike in tasks.line.get_equivalence_classes():
+        for alike in tasks.queue.get_equivalence_classes():
             assert {place.item.criteria for place in alike} == {alike.first.criteria}
             assert alike.keys == {place.item.task.key for place in alike}

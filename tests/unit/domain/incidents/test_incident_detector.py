@@ -195,7 +195,7 @@ def test_pre_images_restore_minutes_and_incidents(seed, data):
     record(detector, ends[:cut])
     before = copy_rows(detector)
     count = detector.incident_count
-    detector.images = images = IncidentRows()
+    detector.pre_images = images = IncidentRows()
     record(detector, ends[cut:])
     minutes = {row.minute: row for row in detector.minutes}
     incidents = {incident.number: incident for incident in detector.open_incidents}

@@ -87,7 +87,9 @@ def test_next_report_refers_to_the_round_after_the_struck_ones():
 
 def test_struck_round_stays_struck_after_loading():
     strike = RoundsStruck(AT, TIME, 5, 5)
-    state = ContractState(KEPT, accepted=map(build_accepted_round, range(1, 6)), strikes=[strike])
+    state = ContractState(
+        KEPT, accepted_rounds=map(build_accepted_round, range(1, 6)), strikes=[strike]
+    )
 
     assert state.previous_root == ZERO_HASH
     assert [get_root(state, number) for number in (1, 4)] == [None, make_root(4)]
