@@ -20,11 +20,11 @@ REACHED = Outcome("selection", 4.0, "ms", 5.0, 40.0, "judging every node anew")
         ({"target_size": "100,000 nodes", "value": 5.5}, "counts at 100,000 nodes"),
     ],
 )
-def test_benchmark_target_counts_only_at_its_own_size(changes, verdict):
+def test_benchmark_target_is_checked_only_at_its_own_size(changes, verdict):
     assert REACHED._replace(**changes).verdict == verdict
 
 
-def test_missed_target_determines_the_exit_code(capsys):
+def test_missed_benchmark_target_sets_the_exit_code(capsys):
     outcome.begin_benchmark("nothing")
 
     assert outcome.finish_benchmark([REACHED]) == 0

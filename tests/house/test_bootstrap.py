@@ -203,7 +203,7 @@ def test_changed_pins_are_installed_into_a_new_environment(monkeypatch, checkout
     assert first != second == (checkout / ".venv").resolve()
 
 
-def test_settings_of_other_tools_do_not_trigger_an_install(monkeypatch, checkout):
+def test_changed_settings_of_other_tools_do_not_trigger_an_install(monkeypatch, checkout):
     commands = commands_run(monkeypatch)
     bootstrap.prepare_environment("check")
     once = len(commands)
@@ -233,7 +233,7 @@ def test_only_wheels_with_pinned_hashes_are_fetched(monkeypatch, purpose, has_np
     assert ("constraints/node.txt" in locks) == needs_npm
 
 
-def test_npm_of_environment_is_not_used_as_machine_npm(monkeypatch, checkout):
+def test_npm_of_the_virtual_environment_is_not_used_as_system_npm(monkeypatch, checkout):
     """`make` puts .venv/bin on the PATH, which must not change what is installed."""
     npm = checkout / ".venvs/some/bin/npm"
     npm.parent.mkdir(parents=True)
@@ -267,7 +267,7 @@ def test_wheel_with_different_bytes_is_not_installed(monkeypatch, checkout, envi
 
 
 @pytest.mark.parametrize("arguments", [[], ["test"], ["demo", "check"]])
-def test_error_for_missing_purpose_lists_choices(arguments, capsys):
+def test_missing_purpose_argument_is_rejected_with_the_choices(arguments, capsys):
     assert bootstrap.main(arguments) == 2
     assert capsys.readouterr().err == (
         "bootstrap.py: name one purpose; expected demo, check, docs, audit\n"

@@ -17,7 +17,7 @@ def read_function(name: str) -> str:
 
 
 @pytest.mark.parametrize("codes", [(0, 0), (3, 0), (0, 4), (3, 4), (0, 5, 0), (3, 0, 4)])
-def test_failure_of_any_step_fails_and_hides_no_output(tmp_path, codes: tuple[int, ...]):
+def test_failed_ci_step_fails_the_run_and_all_output_is_shown(tmp_path, codes: tuple[int, ...]):
     names = [f"step_{number}" for number in range(len(codes))]
     steps = "".join(
         f"{name}() {{ echo {name}; (exit {code}); echo {name} is complete; }}\n"

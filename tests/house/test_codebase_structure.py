@@ -32,7 +32,7 @@ def test_public_class_names_are_unique():
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
-def test_no_text_is_executed_as_code():
+def test_no_module_calls_exec_eval_or_compile():
     called = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path, tree in parse_sources().items()
@@ -63,7 +63,7 @@ ROOMS = {path.parent.name for path in ORACLE.glob("*/__init__.py")} | set(PACKAG
         ("sql-has-one-room", {"store"}),
     ],
 )
-def test_every_package_has_an_import_contract(contract: str, allowed: set[str]):
+def test_every_package_is_covered_by_each_import_contract(contract: str, allowed: set[str]):
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = {entry["id"]: entry for entry in pyproject["tool"]["importlinter"]["contracts"]}
     named = {
@@ -149,7 +149,7 @@ def test_class_or_function_named_in_the_architecture_exists():
             body = getattr(named[0], "body", [])
 
 
-def test_log_and_transaction_paths_have_at_most_twelve_steps():
+def test_documented_log_and_transaction_paths_have_at_most_12_steps():
     paths = re.split(r"^## The path of ", ARCHITECTURE, flags=re.MULTILINE)[1:3]
     steps = [len(re.findall(r"^\| \d+ \|", path, re.MULTILINE)) for path in paths]
     assert len(steps) == 2

@@ -53,7 +53,7 @@ def test_tests_and_mutants_name_only_existing_cases():
     assert named | list_tests_by_case().keys() <= numbers
 
 
-def test_every_mutant_lists_a_test_for_each_case():
+def test_every_mutant_names_a_test_for_each_of_its_cases():
     blind = [
         mutant.name
         for mutant in list_mutants()
@@ -62,7 +62,7 @@ def test_every_mutant_lists_a_test_for_each_case():
     assert blind == []
 
 
-def test_every_mutant_lists_the_cases_of_its_tests():
+def test_every_mutant_names_the_cases_of_its_tests():
     silent = [
         mutant.name
         for mutant in list_mutants()

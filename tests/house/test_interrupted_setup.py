@@ -127,7 +127,7 @@ def test_environment_folder_of_an_earlier_version_becomes_a_link(monkeypatch, ch
     assert environments(checkout) == {environment.name}
 
 
-def test_set_up_killed_between_renames_is_completed(monkeypatch, checkout):
+def test_interrupted_switch_of_environments_is_completed(monkeypatch, checkout):
     monkeypatch.setattr(bootstrap, "_run", install_nothing)
     environment = bootstrap.prepare_environment("demo")
     (checkout / ".venv").rename(checkout / ".venv.new")
@@ -195,7 +195,7 @@ def test_interrupted_npm_install_keeps_previous_packages(monkeypatch, checkout):
     assert environments(checkout) == set()
 
 
-def test_interrupt_message_announces_a_repeated_set_up(monkeypatch, capsys):
+def test_interrupted_set_up_suggests_running_the_command_again(monkeypatch, capsys):
     def interrupt(_):
         raise KeyboardInterrupt
 

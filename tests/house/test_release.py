@@ -82,7 +82,7 @@ def test_sbom_of_wheel_is_reproducible(wheel):
     assert json.loads(build_sbom(wheel, 1_760_000_000))["serialNumber"] != before
 
 
-def test_only_external_images_are_listed(checkout):
+def test_only_images_from_other_registries_are_listed(checkout):
     assert [image for _, image in iter_image_references(checkout)] == [
         "python:3.11-slim",
         "node:22",
@@ -210,7 +210,7 @@ def write_layers(folder: Path, count: int) -> list[Path]:
 
 
 @pytest.mark.slow
-def test_image_commands_succeed_outside_images(monkeypatch, tmp_path):
+def test_container_image_programs_also_start_outside_a_container(monkeypatch, tmp_path):
     """`make oci` runs the same commands in the images, which takes too long for CI."""
 
     def build_command(_root: Path, volume: Path, program: str, *arguments: str) -> list[str]:

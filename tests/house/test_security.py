@@ -61,7 +61,7 @@ def points(page: Path) -> Iterator[tuple[str, str]]:
             yield f"{page.stem}: {cells[0]}", cells[-1]
 
 
-def test_every_security_point_has_test_check_or_operator_duty():
+def test_every_security_point_has_a_test_a_check_or_an_operator_duty():
     for point, seen_to in [row for page in PAGES for row in points(page)]:
         tests = _TEST.findall(seen_to)
         proofs = _PROOF.findall(seen_to)

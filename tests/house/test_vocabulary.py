@@ -96,13 +96,13 @@ def numbers(**local: int) -> dict[str, dict[str, int]]:
     }
 
 
-def test_increase_is_rejected_despite_a_decrease_in_another_package():
+def test_increase_is_rejected_even_if_another_package_decreases():
     assert vocabulary.raised_numbers(numbers(oracle=5, lab=5), numbers(oracle=6, lab=1)) == [
         "oracle.local: 6 names, 5 allowed"
     ]
 
 
-def test_allowance_can_move_between_packages():
+def test_allowed_name_count_can_move_between_packages():
     assert vocabulary.raised_numbers(numbers(oracle=5), numbers(oracle=3, lab=2)) == []
     assert vocabulary.raised_numbers(numbers(oracle=5), numbers(oracle=3, lab=3)) == [
         "local of all packages: 6 names, 5 allowed"

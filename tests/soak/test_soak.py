@@ -38,7 +38,9 @@ def test_long_run_with_failing_endpoints_keeps_all_logs_and_bounded_memory():
 
 
 @pytest.mark.parametrize(("rounds", "is_agreement"), [(0, False), (1, True)])
-def test_run_without_rounds_does_not_count_as_agreement(rounds: int, is_agreement: bool):  # noqa: FBT001
+def test_soak_run_counts_as_agreement_only_if_rounds_were_accepted(
+    rounds: int, *, is_agreement: bool
+):
     result = Result(
         rounds=rounds,
         reports_are_equal=True,

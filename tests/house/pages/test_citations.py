@@ -104,7 +104,7 @@ def citations(text: str) -> Iterator[tuple[str, str | None]]:
         yield match[1], match[2]
 
 
-def test_every_cited_page_and_checkpoint_exists():
+def test_every_cited_page_and_heading_exists():
     dangling = [
         f"{name}: {path}#{anchor}"
         for name, text in texts().items()
@@ -131,7 +131,7 @@ def test_every_page_link_has_a_target():
     assert broken == []
 
 
-def test_no_page_outside_the_repository_is_named():
+def test_every_page_named_in_a_text_exists_in_the_repository():
     names = {Path(name).name for name in texts()} | {"AGENTS.md", "CHANGELOG.md"} | GENERATED
     names |= {path.name for path in (ROOT / ARCHIVED).rglob("*.md")}
     strange = [
@@ -180,7 +180,7 @@ def test_every_decision_is_in_the_index_once():
     assert sorted(named) == sorted(pages)
 
 
-def test_every_named_case_is_listed():
+def test_every_fault_case_named_in_a_text_is_listed():
     lists = [checkpoints(name) for name in texts() if name.endswith("/cases.toml")]
     listed = frozenset[str]().union(*lists)
     named = {
@@ -198,7 +198,7 @@ def _in_list(case: str) -> str:
     return f"f{int(case[1:]):02}" if case.startswith("F") else case
 
 
-def test_every_named_outbox_rule_has_a_heading():
+def test_every_outbox_rule_named_in_a_text_has_a_heading():
     headings = checkpoints("docs/explanation/transactions.md")
     named = {
         (name, number)

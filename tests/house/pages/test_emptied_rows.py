@@ -29,7 +29,7 @@ EMPTIED = [
 @pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_emptying_a_cited_function_fails_the_tests_of_its_row(
+def test_cited_tests_fail_if_the_body_of_a_cited_function_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     # Only functions of this process: subprocesses would run emptied code while they load
@@ -41,13 +41,13 @@ def test_emptying_a_cited_function_fails_the_tests_of_its_row(
 
 
 @pytest.mark.parametrize(("path", "name"), EMPTIED)
-def test_patch_that_empties_a_function_can_be_applied(tmp_path: Path, path: str, name: str):
+def test_patch_that_removes_a_function_body_can_be_applied(tmp_path: Path, path: str, name: str):
     mutant = write_emptying_patch((path, name), (), tmp_path)
     assert try_apply(mutant, ROOT, only_check=True) is None
     assert mutant.patched
 
 
-def test_every_cited_function_can_be_emptied(tmp_path: Path):
+def test_body_of_every_cited_function_can_be_removed(tmp_path: Path):
     places = {place for row in list_cited_rows() for place in (*row.ours, *row.contracts)}
     assert [
         place for place in places if not write_emptying_patch(place, (), tmp_path).patched
@@ -57,7 +57,7 @@ def test_every_cited_function_can_be_emptied(tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "why"), [("Rules", "a function"), ("NAMES", "a function"), ("no_such", "a function")]
 )
-def test_class_or_constant_cannot_be_emptied(tmp_path: Path, name: str, why: str):
+def test_removing_the_body_of_a_class_or_constant_is_rejected(tmp_path: Path, name: str, why: str):
     with pytest.raises(ValueError, match=why):
         write_emptying_patch(("oracle/domain/scoring/rules.py", name), (), tmp_path)
 

@@ -46,14 +46,14 @@ def test_statements_are_numbered_consecutively(source):
     assert len(numbers) > 40
 
 
-def test_every_row_has_all_fields():
+def test_every_fidelity_row_has_all_fields():
     empty = [row.name for row in ROWS if not all((row.says, row.where, row.test))]
     assert empty == []
     assert sorted(LETTERS) == ["D", "L", "P", "Q", "T"]
 
 
 @pytest.mark.parametrize("source", LETTERS)
-def test_every_row_has_an_implementation_or_a_reason(source):
+def test_every_fidelity_row_has_an_implementation_or_a_reason(source):
     silent = [
         row.name
         for row in ROWS
@@ -73,7 +73,7 @@ def has_reason(cell: str, *openings: str) -> bool:
 
 
 @pytest.mark.parametrize("source", LETTERS)
-def test_every_row_has_a_test_or_a_reason(source):
+def test_every_fidelity_row_has_a_test_or_a_reason(source):
     silent = [
         row.name
         for row in ROWS
@@ -82,7 +82,7 @@ def test_every_row_has_a_test_or_a_reason(source):
     assert silent == []
 
 
-def test_no_row_is_marked_open():
+def test_no_fidelity_row_is_marked_open():
     assert [row.name for row in ROWS if "OPEN" in row.words] == []
 
 
@@ -103,7 +103,7 @@ def test_every_named_file_function_and_test_exists(source):
     assert absent == {}
 
 
-def test_every_decided_row_names_the_page_of_its_decision():
+def test_every_decided_fidelity_row_names_the_page_of_its_decision():
     nowhere = [row.name for row in ROWS if row.decided and not PLACES.search(row.decided)]
     assert nowhere == []
 

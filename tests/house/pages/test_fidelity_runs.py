@@ -58,7 +58,7 @@ def test_fidelity_row_that_cites_code_states_where_it_runs(letter: str):
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_cited_function_ran_at_stated_location_or_has_reason(letter: str):
+def test_cited_function_runs_where_its_row_says_or_has_a_reason(letter: str):
     mismatches = {
         row.name: lines
         for row in ROWS
@@ -79,7 +79,7 @@ def test_cited_contract_parts_are_callable_or_emitted(letter: str):
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_every_row_states_where_its_contract_and_own_code_run(letter: str):
+def test_row_that_cites_a_contract_or_a_function_states_where_it_runs(letter: str):
     silent = [
         row.name
         for row in ROWS
@@ -92,7 +92,7 @@ def test_every_row_states_where_its_contract_and_own_code_run(letter: str):
     assert silent == []
 
 
-def test_functions_run_in_daemon_are_attributed_to_daemon():
+def test_row_whose_functions_run_in_the_daemon_names_the_daemon():
     in_daemon = functions_run(load_recording(), DAEMON)
     modest = [
         row.name
@@ -102,7 +102,7 @@ def test_functions_run_in_daemon_are_attributed_to_daemon():
     assert modest == []
 
 
-def test_row_that_only_a_library_runs_has_a_reason():
+def test_row_whose_code_runs_only_in_a_library_has_a_reason():
     silent = [row.name for row in ROWS if LIBRARY in row.places and not row.decided]
     assert silent == []
 
@@ -120,7 +120,7 @@ def test_recording_contains_every_scenario_and_only_cited_functions():
     assert [functions for functions in stale if functions] == []
 
 
-def test_daemon_entry_is_the_function_of_the_run_command():
+def test_run_command_is_the_entry_function_of_the_daemon():
     assert entry_function(DAEMON) == ("oracle/cli/run_commands.py", "run")
     assert all(bodies(path).get(name) for path, name in command_functions().values())
 
@@ -164,7 +164,7 @@ def test_reason_for_not_running_is_part_of_the_row():
     assert "oracle/no_such.py" in row.words
 
 
-def test_function_is_run_only_if_a_line_of_its_body_is_executed():
+def test_function_counts_as_run_only_if_a_body_line_is_executed():
     path = "tests/house/reach/record.py"
     lines = bodies(path)
     assert ran((path, "main"), {path: {max(lines["main"])}})

@@ -16,7 +16,7 @@ def texts():
                 yield file
 
 
-def test_no_text_installs_qos_oracle_from_the_package_index():
+def test_no_text_suggests_installing_from_the_package_index():
     named = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in texts()

@@ -45,7 +45,7 @@ def test_parts_of_a_page_equal_the_generated_parts(path: str):
 
 
 @pytest.mark.parametrize("functions", ["nothing", "request, nothing"])
-def test_missing_function_is_not_included(functions: str):
+def test_including_a_missing_function_is_rejected(functions: str):
     name = f"code of contracts/roots/consumers/SeatDraw.sol {functions}"
     part = f"<!-- {name}: made by `make reference` -->\n<!-- end of {name} -->"
     with pytest.raises(ValueError, match="there is no function nothing"):

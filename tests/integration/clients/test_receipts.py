@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.evm]
 
 
 @pytest.mark.parametrize("kind", NODES)
-def test_every_log_has_its_index_within_the_block(kind: str, tmp_path: Path):
+def test_log_indexes_from_receipts_match_those_of_the_node(kind: str, tmp_path: Path):
     """Ganache counts the logs of each receipt from 0."""
     install()
     keys = tmp_path / "keys"

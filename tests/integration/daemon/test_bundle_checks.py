@@ -310,7 +310,9 @@ def change_value(value: Any, rng: random.Random) -> Any:
     return value[:position] + digit + value[position + 1 :]
 
 
-def test_kickout_that_depends_on_incidents_needs_all_events(sqlite_template, tmp_path):
+def test_kickout_that_depends_on_incidents_is_confirmed_only_with_all_events(
+    sqlite_template, tmp_path
+):
     """The rule is known; its effect stays open without the file of all events."""
     rules = replace(BUNDLE_RULES, kick_creator_share=UNIT, kick_incident_share=UNIT // 5)
     bundled = make_bundle(sqlite_template, tmp_path, rules=rules)
@@ -329,7 +331,7 @@ def test_kickout_that_depends_on_incidents_needs_all_events(sqlite_template, tmp
     assert wrong["All events"] is False
 
 
-def test_absence_of_an_address_is_proven_from_all_events(sqlite_template, tmp_path):
+def test_absence_of_an_address_is_proven_from_the_full_event_history(sqlite_template, tmp_path):
     bundled = make_bundle(sqlite_template, tmp_path, address=Address("0x" + 40 * "7"))
     named = {**bundled.events[0], "node": bundled.bundle["node"]}
     cases = [
@@ -345,7 +347,7 @@ def test_absence_of_an_address_is_proven_from_all_events(sqlite_template, tmp_pa
     assert wrong["All events"] is False
 
 
-def test_score_checks_stay_open_for_an_unknown_rule(bundled: BundledNode):
+def test_scores_remain_unchecked_if_a_rule_is_unknown(bundled: BundledNode):
     forged = copy.deepcopy(bundled.bundle)
     change_rules("a_new_rule", 1)(forged)
     (checks,) = run_checks([(forged, None)])
@@ -353,7 +355,7 @@ def test_score_checks_stay_open_for_an_unknown_rule(bundled: BundledNode):
     assert "Bundle" not in {check["name"] for check in checks if check["is_true"] is False}
 
 
-def test_held_flag_check_stays_open_without_the_profile(bundled: BundledNode):
+def test_held_flag_remains_unchecked_without_the_profile(bundled: BundledNode):
     """A server could state that the profile holds all kickouts, to explain any flag."""
     forged = copy.deepcopy(bundled.bundle)
     change_rules("kick_creator_share", "1")(forged)

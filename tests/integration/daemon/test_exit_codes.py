@@ -138,13 +138,13 @@ def run_with_config(config: Path, *command: str) -> int:
     return run([*command, "--config", str(config)])
 
 
-def test_every_command_is_classified_as_using_endpoint_or_not():
+def test_every_command_is_listed_as_using_an_endpoint_or_not():
     assert set(ASKING) | SILENT == set(COMMANDS)
     assert not set(ASKING) & SILENT
 
 
 @pytest.mark.parametrize("fault", in_ci(NO_ANSWERS, "null", "away"))
-def test_run_without_an_endpoint_repeats_the_same_error(
+def test_run_without_an_endpoint_fails_with_the_same_error_each_time(
     endpoint_proxy: Proxy, settings: Settings, tmp_path: Path, capsys: Capture, fault: str
 ):
     path = at(settings, tmp_path, endpoint_proxy.url)

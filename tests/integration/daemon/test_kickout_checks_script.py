@@ -37,5 +37,5 @@ def test_pool_above_the_threshold_ends_the_kickout_interval():
     ) == [False, False, False, True, True]
 
 
-def test_pools_are_unknown_if_scores_of_the_interval_are_missing():
+def test_missing_scores_do_not_end_the_kickout_interval():
     assert find_high_pools((list_scores(1, 0, 0), list_scores(7, 5, 0))) == [False]

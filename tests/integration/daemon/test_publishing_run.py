@@ -71,7 +71,7 @@ def test_run_once_sends_and_confirms_the_due_report(published, capsys):
 
 
 @pytest.mark.slow
-def test_explain_returns_the_lane_proven_by_the_onchain_root(published, network, capsys):
+def test_explained_lane_is_proven_by_the_onchain_root(published, network, capsys):
     nodes = run_json(capsys, "nodes", "--config", published)["nodes"]
     assert len(nodes) == 12
     root = fetch_root(network, 1)

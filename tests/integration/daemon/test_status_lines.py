@@ -98,7 +98,7 @@ def lines(
     return dict(format_progress_lines(status, SETTINGS.heartbeat_seconds, now))
 
 
-def test_status_of_a_healthy_daemon_shows_no_condition():
+def test_status_of_a_healthy_daemon_reports_no_problem():
     text_by_label = lines()
     assert list(text_by_label) == [
         *("index", "last report", "contract", "sender", "kickouts", "leader")
@@ -142,7 +142,7 @@ def find_conditions(chain: ChainView = SEEN, now: int = 5_060) -> dict[Condition
         ),
     ],
 )
-def test_onchain_condition_is_reported_without_a_running_daemon(
+def test_problem_seen_on_chain_is_reported_without_a_running_daemon(
     chain: ChainView, condition: Condition, detail: str
 ):
     findings = find_conditions(chain=chain)
@@ -151,7 +151,7 @@ def test_onchain_condition_is_reported_without_a_running_daemon(
 
 
 @pytest.mark.parametrize("chain", [ChainView(block(100), OPEN), ChainView(block(91, 5_050), OPEN)])
-def test_values_within_bounds_cause_no_condition(chain: ChainView):
+def test_contract_values_within_bounds_are_not_reported(chain: ChainView):
     assert find_conditions(chain=chain) == {}
 
 

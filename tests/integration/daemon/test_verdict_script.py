@@ -31,19 +31,19 @@ def find_states(*cases: list[Check]) -> list[str]:
     return [verdict["state"] for verdict in verdicts]
 
 
-def test_verdict_is_confirmed_if_only_optional_checks_are_open():
+def test_verdict_is_confirmed_if_only_optional_checks_are_missing():
     open_cases = [change_check(name, is_true=None) for name in OPTIONAL]
     assert set(find_states(make_checks(), *open_cases)) == {"confirmed"}
 
 
-def test_verdict_with_an_open_check_is_not_confirmed():
+def test_verdict_with_an_unfinished_required_check_is_not_confirmed():
     states = find_states(*(change_check(name, is_true=None) for name in REQUIRED))
     by_name = dict(zip(REQUIRED, states, strict=True))
     assert {name for name, state in by_name.items() if state == "consistent"} == set(ANCHORS)
     assert {state for name, state in by_name.items() if name not in ANCHORS} == {"partial"}
 
 
-def test_verdict_without_required_check_is_not_confirmed():
+def test_verdict_without_a_required_check_is_not_confirmed():
     """A bundle for which a check is missing, for example without an endpoint."""
     needed = (*ANCHORS, "All events")
     cases = ([check for check in make_checks() if check["name"] != name] for name in needed)

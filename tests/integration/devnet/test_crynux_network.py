@@ -142,7 +142,7 @@ def test_every_member_of_a_compared_group_gets_a_score(vss: Played):
     assert score_counts == {demo_node.name: scored[demo_node.name] for demo_node in DEMO_NODES}
 
 
-def test_node_that_rarely_answers_is_kicked_out_by_the_network(vss: Played):
+def test_node_with_a_low_score_is_kicked_out_by_the_network(vss: Played):
     assert vss_traffic(vss).kicked_out_names == {MOODY.name}
     assert vss.row(MOODY.name)["status"] == "kicked_out"
 

@@ -69,7 +69,7 @@ def test_logs_omitted_from_range_queries_are_returned_by_block_hash(ask, provide
     assert len(ask("eth_getLogs", {"blockHash": provider.head.hash})) == 2
 
 
-def test_empty_for_unknown_fault_returns_no_logs(ask, provider):
+def test_unknown_block_fault_returns_an_empty_log_list(ask, provider):
     provider.faults.append(logs.build_empty_logs_for_unknown_block_fault())
     assert ask("eth_getLogs", {"blockHash": "0x" + "77" * 32}) == []
 
@@ -81,7 +81,7 @@ def test_silent_pruning_returns_empty_logs_and_null_receipts(ask, provider):
     assert len(ask("eth_getBlockReceipts", "0x4")) == 1
 
 
-def test_cached_fault_returns_block_from_before_reorg(ask, provider):
+def test_stale_cache_fault_returns_the_block_from_before_a_reorg(ask, provider):
     provider.faults.append(blocks.build_stale_cache_fault(methods="eth_getBlockByNumber"))
     before = ask("eth_getBlockByNumber", "latest", False)["hash"]
     provider.head = provider.head.get_ancestor()
@@ -154,7 +154,7 @@ def test_http_fault_replaces_the_json_response(ask, provider, fault, status):
     ],
     ids=lambda endpoint: endpoint.name if isinstance(endpoint, InjectedFault) else "",
 )
-def test_broken_body_raises_http_client_error(ask, provider, fault, error):
+def test_broken_response_body_raises_an_error_in_the_http_client(ask, provider, fault, error):
     provider.faults = [fault]
     with pytest.raises((error, requests.exceptions.ChunkedEncodingError)):
         ask("eth_getLogs", WHOLE)

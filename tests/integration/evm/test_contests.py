@@ -157,7 +157,7 @@ def list_standings(harness: DispatchHarness, nodes: Sequence[str]) -> list[Stand
     return [harness.testbed.network.standing(node) for node in nodes]
 
 
-def test_second_group_slashes_the_node_with_a_garbage_result(
+def test_second_group_causes_the_node_with_a_garbage_result_to_be_slashed(
     each_harness: DispatchHarness,
 ):
     harness = each_harness
@@ -220,7 +220,7 @@ def settlement_results(harness: DispatchHarness) -> list[int]:
     return [int.from_bytes(call["result"]) for call in calls]
 
 
-def test_delivered_result_settles_the_contest_in_its_window(
+def test_contest_is_settled_with_a_delivered_result_within_its_window(
     harness: DispatchHarness, results: Path
 ):
     harness.index()
@@ -295,7 +295,9 @@ def test_second_group_without_majority_releases_stakes_immediately(harness: Disp
     assert {network.node(node)["open"] for node in first} == {0}
 
 
-def test_one_result_settles_the_contests_of_both_groups(harness: DispatchHarness, results: Path):
+def test_contests_of_both_groups_are_settled_with_the_same_result(
+    harness: DispatchHarness, results: Path
+):
     tasks, _ = start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     first = [Web3.to_checksum_address(harness.node_of(task)) for task in tasks]
     crowd(harness)
@@ -342,7 +344,7 @@ def test_lying_majority_loses_its_stakes(harness: DispatchHarness):
     assert list_standings(harness, first) == [Standing.SLASHED, Standing.SLASHED, Standing.ACTIVE]
 
 
-def test_contested_second_group_is_not_repeated_again(harness: DispatchHarness):
+def test_contested_second_group_is_not_followed_by_a_third(harness: DispatchHarness):
     tasks, _ = start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     network = harness.testbed.network
     first = [Web3.to_checksum_address(harness.node_of(task)) for task in tasks]
@@ -463,7 +465,7 @@ def test_unanimous_group_is_not_contested(harness: DispatchHarness):
     assert harness.states(SETTLE_CONTEST) == []
 
 
-def test_rescan_after_clearing_the_bookmark_plans_no_second_call(harness: DispatchHarness):
+def test_lost_scan_bookmark_does_not_plan_a_second_settlement_call(harness: DispatchHarness):
     """The scan begins again, as after a lost bookmark; the outbox contains the group."""
     start_drawn_group(harness, GARBAGE, RIGHT, RIGHT)
     with harness.store.transaction() as uow:

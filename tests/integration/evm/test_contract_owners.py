@@ -168,7 +168,7 @@ def test_signature_of_other_account_is_refused(owners: Owners):
         assert (answer.status_code, answer.json()["refusal"]) == (403, "not_signed_by_node")
 
 
-def test_invalid_signatures_cause_a_limited_number_of_calls(
+def test_invalid_signatures_cause_only_a_few_contract_calls(
     owners: Owners, monkeypatch: pytest.MonkeyPatch
 ):
     wallet = owners.add_wallet()

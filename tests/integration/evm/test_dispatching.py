@@ -203,7 +203,7 @@ def test_six_tasks_can_start_in_one_block(harness: DispatchHarness):
     assert {verify_task_draw(harness, task).verdict for task in tasks} == {DrawVerdict.AGREES}
 
 
-def test_start_on_a_node_that_was_not_drawn_is_detected(harness: DispatchHarness):
+def test_task_start_on_a_node_that_was_not_drawn_is_detected(harness: DispatchHarness):
     network = harness.testbed.network
     task = network.create()
     harness.index()
@@ -221,7 +221,7 @@ def test_start_on_a_node_that_was_not_drawn_is_detected(harness: DispatchHarness
     assert check.draws[-1].node == draw.node
 
 
-def test_start_without_a_draw_is_detected(harness: DispatchHarness):
+def test_task_start_without_a_draw_is_detected(harness: DispatchHarness):
     network = harness.testbed.network
     network.by(network.admin, network.does.setDispatcher(network.dispatcher))
     task = network.create()
@@ -260,7 +260,7 @@ def test_task_is_drawn_again_if_a_reorg_removes_the_seed_block(
     assert verify_task_draw(harness, task).verdict is DrawVerdict.AGREES
 
 
-def test_draw_that_a_reorg_removes_and_restores_is_started_once(harness: DispatchHarness):
+def test_task_starts_once_if_reorgs_remove_and_restore_its_draw(harness: DispatchHarness):
     network, chain = harness.testbed.network, harness.testbed.chain
     task = network.create()
     harness.index()

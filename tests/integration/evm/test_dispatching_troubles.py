@@ -92,7 +92,7 @@ def test_new_dispatcher_key_completes_starts_of_the_old_key(
     assert network.status(task) is Status.STARTED
 
 
-def test_start_on_a_node_that_quit_is_retried_once_per_block(harness: DispatchHarness):
+def test_task_start_on_a_node_that_quit_is_retried_once_per_block(harness: DispatchHarness):
     network = harness.testbed.network
     task = drawn(harness)
     (node,) = harness.standing().values()
@@ -151,7 +151,7 @@ def test_task_starts_after_a_reorg_removes_its_failed_start(
     assert network.status(task) is Status.STARTED
 
 
-def test_start_whose_nonce_was_used_elsewhere_is_resent_on_release(
+def test_task_start_whose_nonce_was_used_elsewhere_is_resent_on_release(
     harness: DispatchHarness,
 ):
     network, chain = harness.testbed.network, harness.testbed.chain
@@ -175,7 +175,7 @@ def test_start_whose_nonce_was_used_elsewhere_is_resent_on_release(
     assert network.status(task) is Status.STARTED
 
 
-def test_queue_calls_leave_half_of_the_daily_budget_for_starts(
+def test_queue_calls_reserve_half_of_the_daily_budget_for_task_starts(
     harness: DispatchHarness,
     make_gas_expensive: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
@@ -202,7 +202,7 @@ def test_queue_calls_leave_half_of_the_daily_budget_for_starts(
     assert harness.start_states() == ["mined"]
 
 
-def test_queue_calls_do_not_block_starts(harness: DispatchHarness):
+def test_queue_calls_do_not_block_task_starts(harness: DispatchHarness):
     network = harness.testbed.network
     harness.restart(dispatch=build_dispatch_settings(max_in_flight=2))
     for node in network.nodes[:3]:

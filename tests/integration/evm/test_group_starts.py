@@ -124,7 +124,7 @@ def test_full_queue_drops_the_entire_cheapest_group(legacy: DispatchHarness):
     assert legacy.states(DROP_TASK) == ["mined"]
 
 
-def test_single_and_paired_tasks_are_refunded(legacy: DispatchHarness):
+def test_tasks_that_are_not_in_a_group_of_three_are_refunded(legacy: DispatchHarness):
     network = legacy.testbed.network
     alone = network.create()
     incomplete = [network.create(group=b"i" * 32, group_size=3) for _ in range(2)]
@@ -164,7 +164,7 @@ def test_nodes_that_become_available_get_the_most_valuable_group(legacy: Dispatc
     assert (all_draws.started, all_draws.verdict) == (6, DrawVerdict.AGREES)
 
 
-def test_nodes_get_the_next_group_before_validation_of_the_last(
+def test_nodes_get_the_next_group_before_the_previous_is_validated(
     legacy: DispatchHarness,
 ):
     network = legacy.testbed.network

@@ -122,7 +122,7 @@ def test_only_changed_hot_set_words_are_rewritten(sqlite_harness: Harness, words
     assert len(harness.intents(BIND_NODES)) == 1
 
 
-def test_hot_set_word_is_refreshed_before_it_becomes_stale(sqlite_harness: Harness):
+def test_unchanged_hot_set_word_is_rewritten_before_it_becomes_stale(sqlite_harness: Harness):
     harness = sqlite_harness
     words = keep_hot_set(harness, max_rounds=LAG + 1)
     for _ in range(4):
@@ -131,7 +131,7 @@ def test_hot_set_word_is_refreshed_before_it_becomes_stale(sqlite_harness: Harne
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 4])
-def test_restart_before_words_are_mined_sends_no_duplicate(
+def test_hot_set_update_is_sent_once_despite_a_restart_before_mining(
     sqlite_harness: Harness, words: Any, steps: int
 ):
     harness = sqlite_harness
@@ -156,7 +156,9 @@ def test_restart_before_words_are_mined_sends_no_duplicate(
     assert lanes_in(words, 3) == lanes_of_last_round(harness)
 
 
-def test_mass_drop_is_written_only_from_the_lagged_round(sqlite_harness: Harness, words: Any):
+def test_mass_drop_is_written_to_the_hot_set_only_after_the_lag(
+    sqlite_harness: Harness, words: Any
+):
     harness, network = sqlite_harness, sqlite_harness.testbed.network
     many = network.nodes[:6]
     for node in many[3:]:
@@ -180,7 +182,7 @@ def test_mass_drop_is_written_only_from_the_lagged_round(sqlite_harness: Harness
     assert rounds_in(words) == [fallen_round]
 
 
-def test_unsent_words_of_a_reorged_round_expire(sqlite_harness: Harness, words: Any):
+def test_unsent_hot_set_words_of_a_reorged_round_expire(sqlite_harness: Harness, words: Any):
     harness, test_chain = sqlite_harness, sqlite_harness.testbed.chain
     harness.period()
     harness.tick()
@@ -203,7 +205,7 @@ def test_unsent_words_of_a_reorged_round_expire(sqlite_harness: Harness, words: 
     assert lanes_in(words, 3) == lanes_of_last_round(harness)
 
 
-def test_hot_set_lag_counts_rounds_and_words(
+def test_hot_set_lag_is_measured_in_rounds_and_words(
     sqlite_harness: Harness, words: Any, monkeypatch: pytest.MonkeyPatch
 ):
     harness = sqlite_harness
@@ -232,7 +234,7 @@ def test_hot_set_lag_counts_rounds_and_words(
     assert measure() == HotSetLag(1, 1)
 
 
-def test_words_of_older_round_are_not_sent(sqlite_harness: Harness, words: Any):
+def test_hot_set_words_of_an_older_round_are_not_sent(sqlite_harness: Harness, words: Any):
     harness = sqlite_harness
     run_round_without_keeper(harness)
     harness.repeat(plan_hot_set_calls)
@@ -247,7 +249,7 @@ def test_words_of_older_round_are_not_sent(sqlite_harness: Harness, words: Any):
     assert rounds_in(words) == [0]
 
 
-def test_hot_set_write_waits_for_the_head_start_of_others(sqlite_harness: Harness, words: Any):
+def test_hot_set_update_waits_for_the_head_start_of_others(sqlite_harness: Harness, words: Any):
     harness = sqlite_harness
     run_round_without_keeper(harness)
     harness.restart(equipment={**harness.equipment, "head_start": 30})
@@ -265,7 +267,7 @@ def ranked_second(harness: Harness, head_start_seconds: int) -> HotSetContext:
     return replace(harness.hot_set, quorum=quorum, progress=HotSetProgress())
 
 
-def test_head_start_ends_even_if_rounds_are_faster(sqlite_harness: Harness, words: Any):
+def test_head_start_ends_on_time_even_if_rounds_are_faster(sqlite_harness: Harness, words: Any):
     """The transmitters of a lower rank are down."""
     harness = sqlite_harness
     head_start = 4 * harness.settings.period_seconds
@@ -284,7 +286,9 @@ def test_head_start_ends_even_if_rounds_are_faster(sqlite_harness: Harness, word
     assert rounds_in(words) == [harness.testbed.round]
 
 
-def test_words_written_by_another_transmitter_are_not_sent(sqlite_harness: Harness, words: Any):
+def test_hot_set_words_written_by_another_transmitter_are_not_sent(
+    sqlite_harness: Harness, words: Any
+):
     """Rounds come faster than the head start, and each changes the word."""
     harness, network = sqlite_harness, sqlite_harness.testbed.network
     keeper = ranked_second(harness, 2 * harness.settings.period_seconds)
@@ -300,7 +304,7 @@ def test_words_written_by_another_transmitter_are_not_sent(sqlite_harness: Harne
     assert {intent.request.round for intent in harness.intents(UPDATE_WORDS)} == {1, 2, 3}
 
 
-def test_no_words_are_written_while_fees_are_too_high(sqlite_harness: Harness, words: Any):
+def test_hot_set_is_not_updated_while_fees_are_too_high(sqlite_harness: Harness, words: Any):
     harness = sqlite_harness
     run_round_without_keeper(harness)
     harness.testbed.chain.rpc("anvil_setNextBlockBaseFeePerGas", hex(2))

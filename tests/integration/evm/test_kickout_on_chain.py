@@ -166,7 +166,7 @@ def test_node_with_persistently_low_score_is_kicked_out_once(harness: Harness):
     assert kinds(harness).count(ACCUSE) == kinds(harness).count(EXECUTE_KICK) == 1
 
 
-def test_due_node_is_not_accused_until_a_round_states_it(sqlite_harness: Harness):
+def test_due_node_is_not_accused_until_a_round_contains_its_kickout(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.pushed()
     fill_bad_pool(harness)

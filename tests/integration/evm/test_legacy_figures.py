@@ -101,7 +101,7 @@ def test_legacy_factors_are_computed_from_network_events(testbed: OracleTestbed,
     assert weights[third].weight == UNIT > weights[first].weight
 
 
-def test_explain_returns_the_earnings_of_each_rank(testbed: OracleTestbed, harness: Harness):
+def test_explanation_contains_the_earnings_of_each_rank(testbed: OracleTestbed, harness: Harness):
     nodes = run_race(testbed)
     harness.index()
     as_of = resolve_block(lambda: harness.source, harness.store, None)

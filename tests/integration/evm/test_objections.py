@@ -156,7 +156,7 @@ def test_accepted_objection_prevents_the_accusation(hearing: Hearing):
     check_roots_without_objections(hearing)
 
 
-def test_indexing_objections_does_not_change_the_root(hearing: Hearing):
+def test_indexed_objections_do_not_change_the_root(hearing: Hearing):
     due_since = hearing.due_since
     signed = ObjectionStatement(node_two(hearing.harness), due_since, 2, "ä \0", 0, 2**40 - 1)
     hearing.send_signed_objection(signed)

@@ -95,7 +95,7 @@ def test_posted_objection_is_sent_within_the_reserved_gas(hearing: Hearing):
     ids=["closed", "by itself"],
 )
 @pytest.mark.parametrize("is_planned", [False, True])
-def test_ineffective_posted_objection_is_withdrawn_without_gas(
+def test_pointless_posted_objection_is_withdrawn_without_a_transaction(
     hearing: Hearing, act: Callable[[Hearing], None], reason: str, *, is_planned: bool
 ):
     post(hearing)

@@ -79,7 +79,7 @@ def test_node_with_a_task_in_the_window_is_not_probed(harness: ProbingHarness):
     assert harness.probed() == []
 
 
-def test_probes_stay_within_the_budget_of_the_window(harness: ProbingHarness):
+def test_probe_fees_stay_within_the_budget_of_the_window(harness: ProbingHarness):
     harness.probing = build_probe_settings(group=False, max_fee=2 * FEE)
     harness.restart()
     fund_dispatcher(harness)

@@ -49,7 +49,7 @@ def test_every_step_of_a_push_is_recorded_in_the_journal(sqlite_harness: Harness
     assert harness.journal() == expected
 
 
-def test_next_round_does_not_wait_for_finality_of_the_last(sqlite_harness: Harness):
+def test_next_round_does_not_wait_until_the_previous_is_final(sqlite_harness: Harness):
     harness = sqlite_harness
     harness.pushed()
     # A node leaves, so that the next report has a change.
@@ -112,7 +112,7 @@ def test_report_is_not_signed_while_the_contract_is_paused(sqlite_harness: Harne
     assert harness.states() == ["live"]
 
 
-def test_push_delayed_by_a_pause_is_replaced_by_the_next(
+def test_push_that_expires_during_a_pause_is_replaced_by_the_next(
     sqlite_harness: Harness,
 ):
     harness = sqlite_harness

@@ -139,7 +139,7 @@ def test_new_contract_has_a_zero_root(roots: RootsOracle):
     assert (status.last_root, status.head.round) == (ZERO_HASH, 0)
 
 
-def test_report_after_a_revocation_has_zero_previous_root(roots: RootsOracle):
+def test_report_after_a_struck_round_has_a_zero_previous_root(roots: RootsOracle):
     roots.do("pauseFor", 3_600, sender=roots.pauser)
     assert not status_of(roots).can_accept_round
     roots.do("strike", 1, sender=roots.pauser)
@@ -236,7 +236,7 @@ def test_drop_limit_counts_the_lanes_of_the_last_round(roots: RootsOracle, words
     assert contract.fetch_falls(block_of(roots)) == (2, 4)
 
 
-def test_lagged_proofs_bind_nodes_to_seats(roots: RootsOracle, words: HotSet):
+def test_nodes_are_bound_to_seats_by_proofs_of_a_lagged_round(roots: RootsOracle, words: HotSet):
     source = roots.last_round
     for _ in range(LAG):
         roots.push_leaves(make_leaves(NODES))
@@ -272,5 +272,5 @@ def test_hot_set_configuration_has_immutables(roots: RootsOracle, words: HotSet)
     assert (configuration.fall_share, configuration.big_fall) == (1_000, 2_500)
 
 
-def test_contract_accepts_word_runs_of_expected_length(words: HotSet):
+def test_max_word_run_length_equals_that_of_the_contract(words: HotSet):
     assert words.read("MAX_RUN") == MAX_RUN_WORDS

@@ -229,7 +229,7 @@ def test_leaf_of_a_recovered_node_clears_its_accusation(oracle: Oracle):
     )
 
 
-def test_report_after_a_revocation_follows_a_zero_root(oracle: Oracle):
+def test_report_after_a_struck_round_follows_a_zero_root(oracle: Oracle):
     leaves = make_leaves(oracle)
     oracle.push(leaves)
     struck = oracle.push(leaves)
@@ -244,7 +244,7 @@ def test_report_after_a_revocation_follows_a_zero_root(oracle: Oracle):
     assert successor.number == struck.number + 1
 
 
-def test_written_words_are_readable_through_score_oracle_interface(oracle: Oracle):
+def test_written_scores_are_readable_through_the_score_oracle_interface(oracle: Oracle):
     nodes = oracle.network.nodes
     leaves = make_leaves(oracle)
     source = oracle.push(leaves)

@@ -103,7 +103,7 @@ def test_endpoint_with_small_log_range_is_queried_in_small_ranges(
     assert roles.holders == deployed.held
 
 
-def test_logs_that_start_after_the_constructor_are_incomplete(deployed: Deployed):
+def test_role_history_without_the_constructor_block_is_incomplete(deployed: Deployed):
     view = view_of(deployed.chain.url)
     assert fetch_timelock_roles(view, deployed.address, deployed.block).is_complete
     late = fetch_timelock_roles(view, deployed.address, deployed.block + 1)

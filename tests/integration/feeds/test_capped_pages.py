@@ -55,7 +55,7 @@ def assert_scores_are_a_prefix(feed: FeedFollower, steps: int) -> None:
     live=st.integers(0, 4),
     restarts=st.sets(st.integers(0, 12), max_size=4),
 )
-def test_every_row_is_scored_at_any_page_cap(
+def test_every_feed_row_is_scored_with_any_page_cap(
     cap: int, backlog: int, live: int, restarts: set[int], databases
 ):
     relay = Relay(page_cap=cap)
@@ -76,7 +76,7 @@ def test_every_row_is_scored_at_any_page_cap(
         assert feed.faults() == []
 
 
-def test_reader_behind_a_capped_feed_continues_reading(store: Store):
+def test_reader_behind_a_capped_feed_continues_until_it_has_caught_up(store: Store):
     relay = Relay(page_cap=10)
     for step in range(30):
         play_step(relay, step)
@@ -106,7 +106,7 @@ def test_interrupted_reread_does_not_report_vanished_rows(store: Store):
         assert ingest_reread_response(store, answer) == ()
 
 
-def test_row_settled_after_reread_is_not_reported_as_vanished(store: Store):
+def test_row_that_settles_after_a_reread_is_not_reported_as_vanished(store: Store):
     relay = Relay()
     play_step(relay, 0)
     with follow_relay(store, relay) as feed:

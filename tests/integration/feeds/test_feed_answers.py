@@ -89,7 +89,7 @@ def test_stream_of_many_pages_is_read_completely(store: Store):
         assert len(feed.pools()) == 57
 
 
-def test_slow_feed_delays_indexing_but_loses_no_rows(store: Store):
+def test_unresponsive_feed_pauses_indexing_but_loses_no_rows(store: Store):
     relay = Relay()
     with follow_relay(store, relay) as feed:
         feed.passes(20)
@@ -117,7 +117,7 @@ def test_missing_feed_response_times_out(store: Store):
 
 
 @pytest.mark.parametrize("drift", [-3600, 3600])
-def test_poll_stores_nothing_if_the_feed_clock_is_far_off(store: Store, drift: int):
+def test_poll_is_rejected_if_the_feed_clock_is_far_off(store: Store, drift: int):
     with follow_relay(store, busy(Relay())) as feed:
         with pytest.raises(TransientError, match="clock"):
             feed.poll(our_time=feed.relay.now + drift)

@@ -90,7 +90,7 @@ def test_row_inserted_among_settled_rows_is_not_folded(store: Store):
             assert find_fault_blocking_publication(uow) is not None
 
 
-def test_repeated_rows_change_nothing(store: Store):
+def test_rereading_unchanged_rows_stores_nothing(store: Store):
     with follow_relay(store, busy(Relay())) as feed:
         feed.passes(100)
         rows = len(list_stored_rows(feed))
@@ -149,7 +149,7 @@ def test_abort_reason_that_appears_later_is_not_a_fault(store: Store, real: int)
         assert reread_rows(feed) == []
 
 
-def test_feed_that_restarts_its_stream_stops_the_reader(store: Store):
+def test_reader_stops_if_the_feed_restarts_its_row_ids(store: Store):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(100)
@@ -161,7 +161,7 @@ def test_feed_that_restarts_its_stream_stops_the_reader(store: Store):
         assert feed.poll() is None
 
 
-def test_restarted_stream_that_passes_the_cursor_is_reported(store: Store):
+def test_restarted_row_ids_that_pass_the_cursor_are_reported(store: Store):
     relay = busy(Relay())
     with follow_relay(store, relay) as feed:
         feed.passes(100)

@@ -55,7 +55,7 @@ def explain_node(feed: FeedFollower, number: int) -> Explanation:
     return explain_score(archive, Address(make_relay_node(number)), block)
 
 
-def test_group_member_that_timed_out_gets_a_derived_zero(store: Store):
+def test_group_member_that_timed_out_gets_a_derived_score_of_0(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -101,7 +101,7 @@ def test_ambiguous_zero_score_is_listed_but_not_scored(store: Store):
         assert build_explanation_json(explain_node(feed, 1))["possible_zeros"] == []
 
 
-def test_node_that_times_out_only_in_groups_becomes_due(store: Store):
+def test_kickout_of_a_node_that_always_times_out_is_due_but_held(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -124,7 +124,7 @@ def test_node_that_times_out_only_in_groups_becomes_due(store: Store):
     assert "derived" in (find_derived_zeros_hold_reason(entries, RELAY) or "")
 
 
-def test_kickout_is_held_only_if_it_depends_on_derived_zeros(store: Store):
+def test_kickout_is_held_only_if_it_depends_on_derived_scores(store: Store):
     relay = Relay()
     for number in (1, 2, 3):
         relay.joins(number)
@@ -144,7 +144,7 @@ def test_kickout_is_held_only_if_it_depends_on_derived_zeros(store: Store):
     )
 
 
-def test_abort_that_arrives_before_settlement_gives_derived_zero(store: Store):
+def test_abort_that_arrives_before_settlement_gives_a_derived_score_of_0(store: Store):
     """A row's id is assigned when it is written, and visible when its transaction ends."""
     relay = Relay()
     for number in (1, 2, 3):

@@ -72,7 +72,9 @@ def test_readers_with_different_poll_times_compute_equal_scores(store: Store, ot
         assert sum(map(len, first_reader.pools().values())) == 21
 
 
-def test_health_of_two_readers_differs_only_in_poll_times(store: Store, other_store: Store):
+def test_reliability_at_two_readers_differs_only_by_their_poll_times(
+    store: Store, other_store: Store
+):
     relay = Relay()
     chain = ScriptedChain()
     with (
@@ -96,7 +98,7 @@ def test_health_of_two_readers_differs_only_in_poll_times(store: Store, other_st
                 assert Fraction(abs(mine - his), UNIT) <= bound
 
 
-def test_witness_import_produces_identical_state(store: Store, other_store: Store):
+def test_importing_a_witness_file_produces_an_identical_state(store: Store, other_store: Store):
     relay = Relay()
     chain = ScriptedChain()
     with follow_relay(store, relay, chain) as first_reader:
@@ -122,7 +124,7 @@ def test_witness_import_produces_identical_state(store: Store, other_store: Stor
             assert list(export_witness_lines(uow)) == lines
 
 
-def test_witness_import_requires_empty_database(store: Store):
+def test_importing_a_witness_file_requires_an_empty_database(store: Store):
     relay = Relay()
     relay.joins(1)
     with follow_relay(store, relay) as feed:

@@ -82,7 +82,7 @@ def test_node_that_fails_its_probe_is_excluded_with_a_reason(opened: Store):
     )
 
 
-def test_probe_requests_chain_id_and_height_but_records_nothing(opened: Store):
+def test_node_check_requests_chain_id_and_height_but_records_no_outcome(opened: Store):
     node = RpcNode()
     with answering(node), checking(opened, {"a": node.url}) as (service, check):
         check.check_nodes()
@@ -111,7 +111,7 @@ def test_recovered_node_is_available_after_the_next_probe(opened: Store):
         wait_until(lambda: list_excluded_nodes(service, "a", "b") == {})
 
 
-def test_repeated_check_requests_are_rate_limited(opened: Store):
+def test_repeated_node_check_requests_are_rate_limited(opened: Store):
     node = RpcNode()
     with answering(node), checking(opened, {"a": node.url}) as (service, _):
         section = ChecksSection(chain_id=1, urls={"a": node.url})

@@ -51,7 +51,7 @@ def test_backfill_restores_omitted_logs(store: Store, new_store: NewStore):
         assert follower.dump() == complete_follower.dump()
 
 
-def test_backfill_of_a_complete_index_does_not_refold(store: Store):
+def test_backfill_of_a_complete_index_folds_nothing_again(store: Store):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     before = follower.dump()

@@ -148,13 +148,13 @@ def test_audit_requires_a_second_endpoint(follower: Follower):
     assert len(follower.chain.windows_served) == served
 
 
-def test_audit_runs_rarely_while_the_indexer_lags():
+def test_audits_run_rarely_while_the_indexer_lags():
     auditor = Auditor()
     assert [auditor.should_run(is_caught_up=False) for _ in range(40)].count(True) == 2
     assert auditor.should_run(is_caught_up=True)
 
 
-def test_final_block_determines_which_old_windows_are_audited(follower: Follower):
+def test_final_block_alone_determines_which_old_windows_are_audited(follower: Follower):
     cursor = Cursor(60, Hash("0x0a"), 1, None, None, 1)
     auditor = Auditor(window_blocks=10)
     chosen = {}

@@ -46,7 +46,7 @@ def test_lease_holder_in_current_process_is_alive():
     assert get_holder_state(build_holder_name("run")) is HolderState.ALIVE
 
 
-def test_killed_lease_holder_is_dead_before_and_after_reaping():
+def test_killed_lease_holder_is_reported_dead_before_and_after_reaping():
     with named_process() as (running, name):
         assert get_holder_state(name) is HolderState.ALIVE
         running.send_signal(signal.SIGKILL)

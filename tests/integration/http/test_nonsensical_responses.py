@@ -51,7 +51,7 @@ def test_next_endpoint_is_used_after_malformed_response(first_endpoint: Endpoint
     assert fetch_balance(view_of(first_endpoint.url, other.url), WHO) == 16
 
 
-def test_malformed_block_confirms_neither_nonce_count_nor_reorg(first_endpoint: Endpoint):
+def test_malformed_block_confirms_neither_a_nonce_count_nor_a_reorg(first_endpoint: Endpoint):
     first_endpoint.response = {"result": {"number": "0x7"}}
     lines = view_of(first_endpoint.url)
     assert fetch_transaction_counts_at_block(lines, WHO, BLOCK) == {}

@@ -100,7 +100,7 @@ FIELDS = ["chain_id", "round", "as_of", "deadline"]
 
 @examples(10)
 @given(st.sampled_from(FIELDS), st.integers(0, 2**16 - 1))
-def test_report_with_a_tampered_field_is_not_authentic(name: str, value: int):
+def test_statement_with_a_tampered_field_is_not_authentic(name: str, value: int):
     report = signed_report()
     changed = _with(report, name, value)
 
@@ -187,7 +187,7 @@ def test_invalid_peer_url_raises_input_error():
         PeerClients.from_urls(["ftp://x"], 1.0, 1.0)
 
 
-def test_board_keeps_newest_statements_and_drops_oldest():
+def test_statement_board_drops_the_oldest_statements_first():
     board = Board()
     for round_number in range(300):
         board.publish(_with(signed_report(), "round", round_number))

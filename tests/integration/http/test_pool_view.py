@@ -30,7 +30,7 @@ def methods(endpoint: Endpoint) -> list[str]:
     return [request["method"] for request in endpoint.received_requests]
 
 
-def test_quarantined_endpoint_is_skipped_but_counts_for_quorum(
+def test_quarantined_endpoint_is_skipped_but_counts_towards_the_quorum(
     pool: EndpointPool, first_endpoint: Endpoint, other: Endpoint
 ):
     first, _ = pool

@@ -180,7 +180,7 @@ def test_stalled_chain_is_still_polled(pair: tuple[Served, Served, ChainSource],
     assert source.fetch_heads().latest.number == 21
 
 
-def test_chain_that_all_endpoints_shorten_is_accepted(
+def test_shorter_chain_is_accepted_if_all_endpoints_agree(
     pair: tuple[Served, Served, ChainSource],
 ):
     first, second, source = pair

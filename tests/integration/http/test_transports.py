@@ -219,7 +219,7 @@ def test_malformed_date_header_gives_no_clock_offset(
     assert client.server_start_time is None
 
 
-def test_revert_is_reported_if_the_other_endpoint_is_silent(
+def test_error_is_raised_if_the_other_endpoint_returns_nothing(
     lines: PoolView, first_endpoint: Endpoint, other: Endpoint
 ):
     first_endpoint.response = b""

@@ -262,7 +262,9 @@ def test_prefetch_failure_is_raised_when_its_window_is_fetched(
     ]
 
 
-def test_smaller_window_is_served_from_a_prefetched_one(served: Served, open_source: OpenSource):
+def test_request_for_a_smaller_window_returns_the_prefetched_one(
+    served: Served, open_source: OpenSource
+):
     served.faults.append(limit_block_count(4, -32602, "up to a 4 block range"))
     source = open_source(served)
     fetch_all_windows(source, 0, 7)

@@ -87,7 +87,7 @@ def test_paused_node_gets_no_second_forecast_notice(near_owner: Owner):
     assert near_owner.collect_after(0) == [("kickout_near", 14)]
 
 
-def test_near_kickout_that_ends_within_a_backlog_sends_no_notice(owner: Owner):
+def test_near_kickout_that_is_averted_within_a_backlog_sends_no_notice(owner: Owner):
     owner.collect_after(*[10] * 12)
     owner.history.after(60).scores("A", *[0] * 27)
     # Far again two transactions of the collector later.

@@ -84,7 +84,7 @@ def commit_results(network: CommitNetwork, *results: bytes) -> Job:
 RIGHT, WRONG, OTHER = b"right", b"wrong", b"other"
 
 
-def test_logs_of_task_with_three_equal_results_match_vector(network: CommitNetwork):
+def test_logs_of_a_task_with_three_equal_results_match_the_vector(network: CommitNetwork):
     job = network.create()
     receipts = network.mine()
     network.commit(job, 2, 0, 1)
@@ -104,14 +104,14 @@ def test_logs_of_task_with_three_equal_results_match_vector(network: CommitNetwo
     assert receipts[5].only("TaskNodeSuccess")["nodeAddress"].lower() == job.parts[0].node
 
 
-def test_logs_match_vector_if_third_node_discloses_another_result(network: CommitNetwork):
+def test_logs_match_the_vector_if_the_third_node_has_a_wrong_result(network: CommitNetwork):
     job = commit_results(network, RIGHT, RIGHT, WRONG)
     network.disclose(job, 0, 1)
     network.disclose(job, 2, result=WRONG)
     assert list_logged_names(network.mine())[-1:] == sequence("a-02")
 
 
-def test_logs_match_vector_if_second_node_discloses_another_result(network: CommitNetwork):
+def test_logs_match_the_vector_if_the_second_node_has_a_wrong_result(network: CommitNetwork):
     job = commit_results(network, RIGHT, WRONG, RIGHT)
     network.disclose(job, 0)
     network.disclose(job, 1, result=WRONG)
@@ -120,7 +120,7 @@ def test_logs_match_vector_if_second_node_discloses_another_result(network: Comm
     assert job.winner is job.parts[0]
 
 
-def test_three_different_results_cancel_all_nodes(network: CommitNetwork):
+def test_three_different_results_cancel_the_task_of_every_node(network: CommitNetwork):
     job = commit_results(network, RIGHT, WRONG, OTHER)
     for place, result in ((2, OTHER), (0, RIGHT), (1, WRONG)):
         network.disclose(job, place, result=result)
@@ -130,7 +130,7 @@ def test_three_different_results_cancel_all_nodes(network: CommitNetwork):
     assert cancelled == [job.parts[place].node for place in (2, 0, 1)]
 
 
-def test_three_error_reports_abort_task(network: CommitNetwork):
+def test_three_error_reports_abort_the_task(network: CommitNetwork):
     job = start_job(network)
     network.report_error(job, 1, 0, 2)
     receipts = network.mine()
@@ -162,14 +162,14 @@ def test_two_results_slash_the_node_with_an_error_report(network: CommitNetwork)
     assert names[-1] == ["TaskNodeSuccess", "NodeSlashed", "TaskNodeSlashed", "TaskSuccess"]
 
 
-def test_cancellation_without_commitments_cancels_all_nodes(network: CommitNetwork):
+def test_cancellation_without_commitments_cancels_the_task_of_every_node(network: CommitNetwork):
     job = start_job(network)
     network.later(900)
     network.cancel(job, sender=network.nodes[0])
     assert list_logged_names(network.mine()) == [["TaskAborted", *3 * ["TaskNodeCancelled"]]]
 
 
-def test_cancellation_after_success_without_upload_aborts_task(network: CommitNetwork):
+def test_cancellation_after_a_success_without_upload_aborts_the_task(network: CommitNetwork):
     job = commit_results(network, RIGHT, RIGHT, RIGHT)
     network.disclose(job, 1, 0)
     network.mine()
@@ -181,7 +181,7 @@ def test_cancellation_after_success_without_upload_aborts_task(network: CommitNe
     assert cancelled == [job.parts[1].node, job.parts[2].node]
 
 
-def test_cancellation_after_two_error_reports_does_not_abort_task_again(network: CommitNetwork):
+def test_cancellation_after_two_error_reports_does_not_abort_it_twice(network: CommitNetwork):
     job = start_job(network)
     network.report_error(job, 0, 1)
     network.mine()
@@ -210,7 +210,7 @@ def test_cheapest_waiting_task_is_evicted(network: CommitNetwork):
     ]
 
 
-def test_logs_of_cancelled_task_and_next_started_task_are_interleaved(network: CommitNetwork):
+def test_logs_of_a_cancelled_and_the_next_started_task_are_interleaved(network: CommitNetwork):
     first = start_job(network)
     network.create(5)
     network.mine()
@@ -278,7 +278,7 @@ SCENARIOS = {
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_event_counts_match_vectors(network: CommitNetwork, scenario: str):
+def test_event_counts_match_the_vectors(network: CommitNetwork, scenario: str):
     (expected_counts,) = (
         {name: count for name, count in vector.items() if name != "scenario"}
         for name, vector in load_entries().items()

@@ -144,7 +144,7 @@ def assert_scored(daemon: CommitDaemon) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly)])
-def test_daemon_output_matches_the_network_after_each_catch_up(
+def test_indexed_state_matches_the_network_after_each_catch_up(
     network: CommitNetwork, daemon: CommitDaemon, seed: int
 ):
     walk = Walk(network, seed)

@@ -92,7 +92,9 @@ def test_cancelled_assignment_is_decoded_without_blame(
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_abort_without_a_cause_is_decoded_as_a_cancellation(reader: EventReader, *, indexed: bool):
+def test_abort_that_blames_no_node_is_decoded_as_a_cancellation(
+    reader: EventReader, *, indexed: bool
+):
     """Before 2024-03-23 the task was not indexed: the same first topic, another layout."""
     reasons = ["Task Cancelled", "Task fee is too low", "Task error reported"]
     decoded = reader.decode_rows(
@@ -122,7 +124,7 @@ def test_accepted_result_is_decoded_as_a_validated_task(reader: EventReader, *, 
     assert kinds_of(reader.decode_rows([success_log], [])) == ["TaskValidated"]
 
 
-def test_missing_upload_is_not_blamed_when_blaming_is_disabled():
+def test_node_is_not_blamed_for_a_missing_upload_if_blame_is_off():
     lenient = EventReader.from_profile(
         "crynux-commit",
         {"Task": TASK, "Node": NODES},

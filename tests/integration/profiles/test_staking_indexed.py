@@ -80,7 +80,7 @@ def staked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Stake
             chain.close()
 
 
-def test_staking_contract_with_a_feed_does_not_set_membership(staked: Staked):
+def test_staking_contract_does_not_set_membership_beside_a_feed(staked: Staked):
     first_node, second_node, third, last = staked.nodes[:4]
     for node in (first_node, second_node, third, last):
         staked.stake(node)
@@ -99,7 +99,7 @@ def test_staking_contract_with_a_feed_does_not_set_membership(staked: Staked):
     }
 
 
-def test_stake_implies_membership_if_configured_without_a_feed(staked: Staked):
+def test_staked_node_is_a_member_if_no_feed_is_configured(staked: Staked):
     first_node, second_node, third = staked.nodes[:3]
     for node in (first_node, second_node, third):
         staked.stake(node)

@@ -43,13 +43,13 @@ def kinds(rows: list[FeedRow], chain: ChainStakes | None) -> list[tuple[int, str
     return [(contradiction.row, contradiction.kind) for contradiction in contradictions]
 
 
-def test_honest_relay_has_no_contradiction():
+def test_no_contradiction_is_found_in_the_rows_of_an_honest_relay():
     assert kinds(rows_of(history_of(3600)), None) == []
 
 
 @given(place=st.integers(0, 400))
 @examples(25)
-def test_answer_by_a_node_without_the_task_is_reported(place: int):
+def test_answer_by_a_node_that_does_not_have_the_task_is_reported(place: int):
     rows = rows_of(history_of(3600))
     answers = [at for at, feed_row in enumerate(rows) if feed_row.kind == "TaskScoreReady"]
     at = answers[place % len(answers)]
@@ -61,7 +61,7 @@ def test_answer_by_a_node_without_the_task_is_reported(place: int):
 
 @given(steps=STAKES, lag=st.integers(0, PATIENCE))
 @examples(100)
-def test_relay_that_follows_the_chain_in_time_has_no_contradiction(
+def test_no_contradiction_is_found_if_the_relay_follows_the_chain_in_time(
     steps: list[tuple[int, int]], lag: int
 ):
     changes, time = [], START
@@ -111,7 +111,7 @@ def test_kicked_out_node_must_unstake_within_the_deadline(
     assert kinds(kick, chain) == expected
 
 
-def test_kickouts_before_the_first_poll_are_checked_by_all_stakes():
+def test_kickout_before_the_first_poll_is_checked_against_all_stakes():
     kick = [replace(row(1, "NodeKickedOut"), seen_from=LATE - 5000, seen_to=LATE - 5000)]
 
     assert kinds(kick, ChainStakes(LATE, {NODE: [(START, 5)]})) == [(1, "kick_without_unstake")]

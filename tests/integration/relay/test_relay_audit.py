@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 @example(seed=95464464, seconds=1497)
 @given(seed=st.integers(0, 2**32), seconds=st.integers(300, 1500))
 @examples(12)
-def test_no_node_of_an_honest_relay_differs(seed: int, seconds: int):
+def test_audit_of_an_honest_relay_finds_no_differing_node(seed: int, seconds: int):
     audit = WatchedRelay(history_of(seconds + 400, seed=seed), START + seconds).audit()
 
     assert differing(audit) == []
@@ -71,7 +71,7 @@ def test_swapped_scores_are_reported_at_the_row_of_the_group():
     assert first_audit.parting.kind == "rank"
 
 
-def test_omitted_zero_is_reported_as_missing():
+def test_omitted_zero_score_is_reported_as_missing():
     lying = history_of(4200, RelayLies(forgotten_zero=3), seed=2)
 
     (node_audit,) = differing(WatchedRelay(lying, START + 3600).audit())
@@ -105,7 +105,7 @@ def test_ambiguous_zero_is_not_reported_as_a_difference():
     cancelled=st.sampled_from([0.0, 0.0, 0.1, 0.3]),
 )
 @examples(20)
-def test_long_term_score_of_the_relay_is_within_its_bounds(
+def test_long_term_score_of_the_relay_is_within_the_computed_bounds(
     seed: int, gap: float, groups: float, cancelled: float
 ):
     history = history_of(
@@ -126,7 +126,7 @@ def test_long_term_score_of_the_relay_is_within_its_bounds(
         assert 2 * exact > len(history.book_by_node)
 
 
-def test_unpenalised_timeout_is_reported_at_its_row():
+def test_timeout_without_a_penalty_is_reported_at_its_row():
     lies = RelayLies(free_timeout=3)
     timeouts = [
         timed_row
@@ -141,7 +141,7 @@ def test_unpenalised_timeout_is_reported_at_its_row():
     assert (node_audit.parting.kind, node_audit.parting.row) == ("penalty", free.row.id)
 
 
-def test_unjustified_kickout_is_reported_at_its_row():
+def test_kickout_without_a_reason_is_reported_at_its_row():
     lies = RelayLies(early_kick=50)
     rows = history_of(7800, lies).rows
     (kickout,) = [timed_row.row for timed_row in rows if timed_row.row.type == "NodeKickedOut"]
@@ -152,7 +152,7 @@ def test_unjustified_kickout_is_reported_at_its_row():
     assert (node_audit.parting.kind, node_audit.parting.row) == ("kick_without_cause", kickout.id)
 
 
-def test_pools_lost_in_a_relay_restart_are_not_called_false():
+def test_pools_lost_in_a_relay_restart_are_reported_as_a_restart():
     lies = RelayLies(restart_at=START + 5000.0)
     before = [
         timed_row.row.id

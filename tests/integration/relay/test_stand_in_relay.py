@@ -171,7 +171,7 @@ def test_recorded_relay_history_is_replayed_identically(history: RelayHistory):
     assert record.list_nodes(START + 5000) == history.list_nodes(polls[1])
 
 
-def test_record_with_malformed_line_is_input_error(history: RelayHistory):
+def test_record_with_a_malformed_line_is_rejected(history: RelayHistory):
     lines = [*iter_record_lines(history.rows[:2], history, []), '{"t": 1}']
     with pytest.raises(InputError, match="line 3 of the record"):
         parse_record(lines)

@@ -55,7 +55,7 @@ def compare_signers(
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_silent_reporter_and_signer_are_reported(
+def test_silent_reporter_and_missing_signature_are_reported(
     three: ReporterGroup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     second, third = three.others
@@ -81,7 +81,7 @@ def test_silent_reporter_and_signer_are_reported(
     assert missing_signer == third.signer
 
 
-def test_command_fails_if_a_reporter_has_another_root(
+def test_report_signers_command_fails_if_a_reporter_has_another_root(
     three: ReporterGroup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     second, third = three.others

@@ -15,7 +15,7 @@ def after_a_while(name: str, settings: Settings) -> None:
 
 
 @pytest.mark.nightly
-def test_report_planned_before_a_signer_change_is_not_stuck(
+def test_rounds_continue_if_signers_change_before_a_planned_push(
     network: LocalNetwork, tmp_path: Path, empty_postgresql_url: str
 ):
     databases = ["", empty_postgresql_url, ""]

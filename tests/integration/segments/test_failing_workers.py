@@ -104,7 +104,7 @@ def test_abandoned_worker_is_stopped_and_replaced(open_prepared: OpenPrepared):
     assert get_worker_pids(pool) != [pid]
 
 
-def test_block_crashing_workers_is_reported(
+def test_block_that_crashes_workers_is_reported(
     open_prepared: OpenPrepared,
 ):
     indexer = open_prepared(1)

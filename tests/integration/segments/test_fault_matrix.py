@@ -131,7 +131,7 @@ def test_faulty_history_has_same_digest_on_postgresql(
     assert state(played) == honest_state(world, played, sqlite_url)
 
 
-def test_every_ingest_case_is_either_run_or_excluded():
+def test_every_ingest_case_is_either_tested_or_excluded():
     numbers = {case.number for case in list_cases(INGEST)}
 
     assert set(CASES) | set(NOT_OF_HISTORY) == numbers

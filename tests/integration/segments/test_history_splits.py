@@ -104,7 +104,7 @@ def is_through(indexer: Indexer, calls: int) -> bool:
     killed_at=st.lists(st.integers(1, 150), max_size=2),
     writer_dies=st.lists(st.integers(0, 150), max_size=2),
 )
-def test_database_equals_that_of_a_single_writer(
+def test_database_equals_one_written_by_a_single_writer(
     world: World,
     expected: list[str],
     how: Preparation,

@@ -99,7 +99,7 @@ def test_skipped_height_is_resolved_to_previous_block(world: Skipping, indexer: 
     assert resolved_numbers == [up_to(world, number) for number in numbers]
 
 
-def test_skipped_height_has_no_seed_block(world: Skipping, indexer: Indexer):
+def test_skipped_height_has_no_header_and_no_seed_block(world: Skipping, indexer: Indexer):
     blocks = {block.number: block.hash for block in get_branch(world.chain.head)}
     last = world.chain.head.number
     headers = HeaderReader(indexer.source, dict[int, BlockRef](), last)

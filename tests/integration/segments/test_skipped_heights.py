@@ -145,7 +145,7 @@ def test_missing_start_block_is_not_treated_as_skipped(skipping: Callable[[int],
     assert "the parent of block 12 is not available" in str(error)
 
 
-def test_final_block_that_becomes_a_skipped_height_sets_a_halt(
+def test_indexing_halts_if_a_final_block_becomes_a_skipped_height(
     skipping: Callable[[int], Skipping],
 ):
     world = skipping(1)

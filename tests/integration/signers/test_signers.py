@@ -97,7 +97,7 @@ def test_remote_signer_returns_same_signatures_as_key(host: RemoteHost):
     assert remote.sign_transaction(deployment) == LOCAL.sign_transaction(deployment)
 
 
-def test_web3signer_typed_data_method_and_bare_parity_are_supported(host: RemoteHost):
+def test_web3signer_method_name_and_parity_0_or_1_are_supported(host: RemoteHost):
     host.wrong = Wrong(result=lambda raw: raw[:-2] + ("00" if raw.endswith("1b") else "01"))
     remote = RemoteSigner(host.place(typed_data_method="eth_signTypedData"))
     assert remote.sign_statement(REPORT, DOMAIN) == LOCAL.sign_statement(REPORT, DOMAIN)
@@ -131,13 +131,13 @@ WORDS = {
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_error_names_the_transaction_field_that_differs(host: RemoteHost, name):
+def test_error_names_the_transaction_field_that_the_signer_changed(host: RemoteHost, name):
     host.wrong = Wrong(fields=lambda params: {**params, name: OTHER[name]})
     with pytest.raises(WrongSignatureError, match=f"differing fields: {WORDS.get(name, name)}$"):
         RemoteSigner(host.place()).sign_transaction(CALL)
 
 
-def test_differing_field_values_cover_every_transaction_field():
+def test_changed_field_cases_cover_every_transaction_field():
     field_names = {"chain_id", "nonce", "to", "calldata", "gas_limit", "fees"}
     assert {field.name for field in fields(TransactionRequest)} == field_names
     assert (

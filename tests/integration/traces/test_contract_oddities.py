@@ -130,7 +130,7 @@ def test_group_that_lists_a_task_twice_is_not_scored():
         ((QUIT, JOIN), Membership.MEMBER, "busy"),
     ],
 )
-def test_node_whose_task_never_ends_causes_one_anomaly(
+def test_task_that_never_ends_causes_only_one_anomaly(
     later: tuple[str, ...], membership: Membership, status: str
 ):
     story = twice_named()

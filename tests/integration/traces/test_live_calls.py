@@ -77,7 +77,9 @@ def letters(follower: Follower, *, canonical: bool = True) -> list[tuple[int, st
     return [(letter.index, letter.name) for letter in dead_letters]
 
 
-def test_reorged_call_takes_effect_as_on_the_canonical_chain(tree: BlockTree, follow: Follow):
+def test_only_calls_of_the_canonical_chain_take_effect_after_a_reorg(
+    tree: BlockTree, follow: Follow
+):
     """One node joins only on the first fork, another only on the second,
     a third at another position.
     """
@@ -125,7 +127,7 @@ def test_reorged_call_takes_effect_as_on_the_canonical_chain(tree: BlockTree, fo
     assert digest(follower) == digest(fresh)
 
 
-def test_dead_letter_of_call_is_orphaned_with_its_block(tree: BlockTree, follow: Follow):
+def test_undecodable_call_is_orphaned_with_its_block(tree: BlockTree, follow: Follow):
     base = tree.last_mined
     broken = sent(ONE, JOIN[:-130])
     reverted = sent(OTHER, JOIN[:10], succeeded=False)

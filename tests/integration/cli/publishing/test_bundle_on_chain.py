@@ -177,7 +177,7 @@ FORGERIES: dict[str, tuple[str, Callable[[Bundle], object]]] = {
 }
 
 
-def test_value_missing_on_chain_is_reported(network, evidence):
+def test_bundle_value_that_the_chain_contradicts_is_reported(network, evidence):
     forged = [forge(evidence, change) for _, change in FORGERIES.values()]
     for (name, (check, _)), result in zip(
         FORGERIES.items(), run_checks(network.url, *forged), strict=True
@@ -244,13 +244,13 @@ def test_bundle_without_logs_and_events_lists_skipped_checks(network, evidence):
     assert both["verdict"]["state"] == "wrong"
 
 
-def test_endpoint_run_by_the_server_is_not_independent(network, evidence):
+def test_endpoint_of_the_bundle_server_does_not_count_as_independent(network, evidence):
     (result,) = run_checks(network.url, evidence, server=network.url)
     assert list_results(result)["Endpoint"] is None
     assert result["verdict"]["state"] == "consistent"
 
 
-def test_address_without_oracle_contract_confirms_nothing(network, evidence):
+def test_bundle_of_an_address_without_an_oracle_contract_is_rejected(network, evidence):
     """An invented bundle, whose contract the reader copied from the bundle itself."""
     invented = forge(evidence, change_round(contract=OTHER_ADDRESS))
     invented = replace(invented, anchor={**invented.anchor, "contract": OTHER_ADDRESS})
@@ -260,7 +260,7 @@ def test_address_without_oracle_contract_confirms_nothing(network, evidence):
     assert result["verdict"]["state"] == "wrong"
 
 
-def test_checks_stay_open_if_the_endpoint_does_not_respond(evidence):
+def test_checks_remain_unfinished_if_the_endpoint_does_not_respond(evidence):
     """A failed request proves neither an error nor the bundle."""
     (result,) = run_checks("http://127.0.0.1:9", evidence)
     on_chain = {"Chain", "Root", "Acceptance", "Newest round", "As-of block", "Logs"}
@@ -268,7 +268,7 @@ def test_checks_stay_open_if_the_endpoint_does_not_respond(evidence):
     assert result["verdict"]["state"] == "consistent"
 
 
-def test_older_round_is_accepted_only_on_request(network, evidence, folder):
+def test_older_round_is_confirmed_only_if_the_reader_chose_it(network, evidence, folder):
     """A server must not present an old round with a better score as the newest."""
     older = evidence.bundle["signed_round"]["round"] - 1
     options = ("--round", str(older))
@@ -315,7 +315,7 @@ def lying_url(network) -> Iterator[str]:
         thread.join()
 
 
-def test_second_endpoint_detects_false_root(network, evidence, lying_url):
+def test_second_endpoint_detects_a_false_root(network, evidence, lying_url):
     """Alone it would confirm an invented root; with two endpoints, the difference is reported."""
     invented = forge(evidence, change_round(root=OTHER_HASH))
     (alone,) = run_checks(lying_url, invented)

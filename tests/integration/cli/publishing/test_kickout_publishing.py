@@ -134,7 +134,7 @@ def test_no_node_is_accused_while_database_lags(harness, config, endpoint, capsy
 
 
 @pytest.mark.parametrize("options", [["--yes"], ["--dry-run"], []])
-def test_node_is_not_accused_manually_while_report_is_held(
+def test_manual_accusation_is_rejected_while_a_report_is_held(
     harness, config, endpoint, capsys, options
 ):
     with harness.store.transaction() as uow:

@@ -112,7 +112,7 @@ def test_sender_is_paused_and_released(act: Act, url: str, capsys):
         assert uow.outbox.accounts.find_pause(ME) is None
 
 
-def test_call_without_nonce_is_cancelled_after_confirmation(act: Act, url: str, capsys):
+def test_cancelling_a_call_without_a_nonce_requires_confirmation(act: Act, url: str, capsys):
     assert act("cancel", 1) == 2
     assert "use --yes to proceed" in capsys.readouterr().err
     assert act("cancel", 1, "--dry-run") == 0
@@ -215,7 +215,7 @@ def test_ambiguous_transaction_hash_prefix_is_rejected(act: Act, url: str, capsy
     assert read_printed_json(capsys)["id"] == 2
 
 
-def test_releasing_replaced_call_and_paused_sender_are_distinguished(act: Act, url: str, capsys):
+def test_replaced_call_and_its_replacement_state_what_they_wait_for(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
         outbox = uow.outbox
         outbox.intents.mark_ready(load_intent(uow, 1), 100, 100, NOW)
@@ -240,7 +240,7 @@ def test_releasing_replaced_call_and_paused_sender_are_distinguished(act: Act, u
     assert "not bumped: send ether to" in heir["what_to_do"]
 
 
-def test_mined_call_without_effect_cannot_be_released(act: Act, url: str, capsys):
+def test_mined_call_without_its_expected_event_cannot_be_released(act: Act, url: str, capsys):
     with Store.open(url) as store, store.transaction() as uow:
         (slot,) = uow.outbox.slots.list_unfinished(ME)
         (attempt,) = uow.outbox.slots.list_attempts(slot)

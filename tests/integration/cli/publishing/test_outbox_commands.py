@@ -89,7 +89,7 @@ def test_outbox_show_prints_transactions_and_journal_of_a_push(published, capsys
     assert push["attempts"][0]["hash"] in capsys.readouterr().out
 
 
-def test_explanation_of_round_references_its_transaction(busy: LocalNetwork, published, capsys):
+def test_explanation_of_a_round_contains_its_transaction(busy: LocalNetwork, published, capsys):
     assert run(["nodes", "--json", "--config", str(published)]) == 0
     nodes = [row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]]
     commands = [["explain", node, "--round", "1", "--config", str(published)] for node in nodes]

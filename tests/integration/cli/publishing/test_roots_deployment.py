@@ -388,7 +388,7 @@ def test_floor_below_the_required_minimum_is_reported(
 
 
 @pytest.mark.parametrize(("subject", "changes"), WRONG_TIGHTEST.items())
-def test_overly_strict_tightening_limit_is_reported(
+def test_tightening_bound_that_is_too_strict_is_reported(
     deployment: Deployment, subject: str, changes: dict[str, int]
 ):
     tightest = override_limits(deployment.setup.tightest, changes)

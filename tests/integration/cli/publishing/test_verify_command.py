@@ -214,7 +214,9 @@ def test_text_output_lists_differing_tasks(played, capsys):
 @pytest.mark.parametrize(
     "setting", ["DISPATCH__WEIGHT_FLOOR=0.5", "DISPATCH__START_BLOCK=1", "RULES__SET=relay"]
 )
-def test_verify_rejects_settings_that_differ_from_the_draw(played, monkeypatch, named, setting):
+def test_verify_rejects_policy_settings_that_differ_from_the_draw(
+    played, monkeypatch, named, setting
+):
     name, value = setting.split("=")
     monkeypatch.setenv(f"QOS_ORACLE_{name}", value)
     task = played.keys.get(named, named)

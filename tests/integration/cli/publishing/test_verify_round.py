@@ -60,7 +60,7 @@ def test_verify_reproduces_root_of_accepted_round(settings, tmp_path, capsys):
     assert comparison["leaf_difference"] is None
 
 
-def test_missing_log_is_reported_as_differing_leaf(settings, tmp_path, capsys):
+def test_missing_logs_are_reported_as_a_differing_leaf(settings, tmp_path, capsys):
     spoiled = copy_database(settings, tmp_path)
     path = spoiled["database"]["url"].removeprefix("sqlite:///")
     with sqlite3.connect(path) as connection:

@@ -102,7 +102,7 @@ def test_nodes_command_imports_no_chain_or_contract_module():
 @pytest.mark.parametrize(
     "arguments", [["nodes"], pytest.param(["nodes", "--json"], marks=pytest.mark.slow)]
 )
-def test_nodes_command_imports_only_the_repositories_it_reads(tmp_path, arguments):
+def test_nodes_command_does_not_import_repositories_that_it_never_reads(tmp_path, arguments):
     url = f"sqlite:///{tmp_path}/index.sqlite"
     with Store.open(url, create=True) as store, store.transaction() as uow:
         uow.nodes.save([create_node(Address("0x" + "0a" * 20), 0, 0, 0)])

@@ -173,7 +173,7 @@ def build_command_line(name: str, path: Path) -> list[str]:
     return [*arguments, *(["--config", str(path)] if takes_config else [])]
 
 
-def test_every_command_with_json_option_is_covered():
+def test_every_command_with_a_json_option_is_tested():
     answering = {
         name
         for name, command in COMMANDS.items()

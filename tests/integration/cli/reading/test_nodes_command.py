@@ -47,7 +47,7 @@ def settings(offline_settings, sqlite_url):
     return offline_settings
 
 
-def test_members_without_a_task_in_the_window_are_listed(capsys, settings, tmp_path):
+def test_without_task_option_lists_members_without_a_recent_task(capsys, settings, tmp_path):
     path = write_config(settings | {"rules": LEGACY}, tmp_path / "config.toml")
     assert run(["nodes", "--without-task", "--json", "--config", str(path)]) == 0
     listed = {row["node"] for row in json.loads(capsys.readouterr().out)["nodes"]}

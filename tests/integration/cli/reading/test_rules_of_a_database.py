@@ -91,7 +91,7 @@ def test_config_check_reports_database_of_another_network(copied, tmp_path, caps
     assert "this database was created for start block 0" in capsys.readouterr().out
 
 
-def test_one_changed_rule_makes_a_different_rule_set(copied, tmp_path, capsys):
+def test_database_is_rejected_after_a_single_rule_change(copied, tmp_path, capsys):
     copied["rules"] = {"change": {"tau_seconds": 900}}
     path = write_config(copied, tmp_path / "config.toml")
 
