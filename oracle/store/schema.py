@@ -42,6 +42,7 @@ from oracle.store.engine import (
     parse_database_url,
 )
 from oracle.store.lease_repository import LeaseRepository, LeaseState
+from oracle.store.schema_comparison import find_schema_difference
 from oracle.store.tables.chain_tables import block, call
 from oracle.store.tables.feed_tables import feed_row
 from oracle.store.tables.log_tables import log_block, log_row
@@ -88,6 +89,8 @@ class SchemaState:
 
     age: SchemaAge
     found_revision: str | None
+    # How the tables differ from the tables of `found_revision`, or None.
+    difference: str | None = None
 
 
 def inspect_schema(url: str) -> SchemaState:
@@ -178,6 +181,7 @@ _NOT_UPGRADABLE = (SchemaAge.NEWER, SchemaAge.UNRELEASED, SchemaAge.FOREIGN)
 def _check_schema_age(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...]) -> None:
     if state.age not in ages:
         return
+    difference = f"; {state.difference}" if state.difference else ""
     message = {
         SchemaAge.EMPTY: "has no tables yet; run `qos-oracle migrate`",
         SchemaAge.OLDER: f"is older than the program (revision {state.found_revision}; expected "
@@ -186,8 +190,8 @@ def _check_schema_age(state: SchemaState, url: URL, ages: tuple[SchemaAge, ...])
         f"{REVISION}); install the newer qos-oracle, or restore a backup of this version "
         "(`qos-oracle service restore`)",
         SchemaAge.UNRELEASED: "was created before the first release (revision "
-        f"{state.found_revision}) and cannot be upgraded; set [database] url to an empty "
-        "database, which the daemon fills from the chain; if its keys have sent or signed "
+        f"{state.found_revision}{difference}) and cannot be upgraded; set [database] url to an "
+        "empty database, which the daemon fills from the chain; if its keys have sent or signed "
         "anything, run `qos-oracle outbox rebuild --from-chain`",
         SchemaAge.FOREIGN: "has tables of another program; use an empty database",
         SchemaAge.CURRENT: "is up to date",
@@ -200,6 +204,11 @@ def _read_schema_state(connection: Connection) -> SchemaState:
     if _REVISION_TABLE.name not in tables:
         return _classify_schema(tables, None)
     revision = connection.scalar(select(_REVISION_TABLE.c.version_num))
+    if revision == REVISION:
+        # Until the first release, the only migration is edited, and its name does not change.
+        difference = find_schema_difference(connection)
+        age = SchemaAge.UNRELEASED if difference else SchemaAge.CURRENT
+        return SchemaState(age, revision, difference)
     return _classify_schema(tables, revision)
 
 
@@ -207,11 +216,6 @@ def _classify_schema(tables: list[str], revision: str | None) -> SchemaState:
     if revision is None:
         other_tables = set(tables) - {_REVISION_TABLE.name}
         age = SchemaAge.FOREIGN if other_tables else SchemaAge.EMPTY
-    elif revision == REVISION:
-        # Until the first release, new tables are added to the only migration, whose name does not
-        # change.
-        has_all_tables = metadata.tables.keys() <= set(tables)
-        age = SchemaAge.CURRENT if has_all_tables else SchemaAge.UNRELEASED
     elif _UNRELEASED_PATTERN.fullmatch(revision):
         age = SchemaAge.UNRELEASED
     elif not _REVISION_PATTERN.fullmatch(revision):

@@ -22,6 +22,7 @@ from oracle.resources import find_shipped_path
 from oracle.store.database import Store
 from oracle.store.engine import create_write_engine, parse_database_url
 from oracle.store.schema import REVISION, SchemaAge, inspect_schema, migrate
+from oracle.store.schema_comparison import find_schema_difference
 from oracle.store.tables import log_view
 from oracle.store.tables.metadata import metadata
 
@@ -196,6 +197,100 @@ def test_database_without_a_table_is_rejected_as_prerelease(database_url: str):
     for act in (migrate, Store.open):
         with pytest.raises(InputError, match="before the first release"):
             act(database_url)
+
+
+def migrate_with_edited_text(url: str, old: str, new: str, folder: Path) -> None:
+    """Create the database by the first migration with the old text replaced by the new one."""
+    shipped = find_shipped_path("migrations")
+    (folder / "versions").mkdir(parents=True)
+    (folder / "env.py").write_text((shipped / "env.py").read_text())
+    text = (shipped / "versions" / "0001_initial.py").read_text()
+    assert old in text
+    (folder / "versions" / "0001_initial.py").write_text(text.replace(old, new))
+    with open_connection(url) as connection:
+        config = migrations(connection)
+        config.set_main_option("script_location", str(folder))
+        command.upgrade(config, "head")
+
+
+# Old and new text of an edit. The first two are names of 2026-11-29, which 0.1.0 replaced.
+_EDITS = [
+    ("'transition'", "'turn'", "table membership_change has no column transition TEXT NOT NULL"),
+    ("'one_exclusive_call'", "'one_got_ready'", "table pub_intent has no unique index one_excl"),
+    ("'transition', sa.Text", "'transition', sa.LargeBinary", "no column transition TEXT"),
+    (
+        "'last_bump_at', sa.BigInteger(), nullable=True",
+        "'last_bump_at', sa.BigInteger(), nullable=False",
+        "no column last_bump_at BIGINT",
+    ),
+    (
+        "'window', sa.BigInteger(), server_default=sa.text('0')",
+        "'window', sa.BigInteger()",
+        "no column window",
+    ),
+    (
+        "'log', 'sub', name=op.f('pk_accepted_round')",
+        "'sub', 'log', name=op.f('pk_accepted_round')",
+        "no primary key",
+    ),
+    (
+        "'block', ['number'], unique=True",
+        "'block', ['number'], unique=False",
+        "no unique index one_canonical",
+    ),
+    (", 'final', 'foreign'", ", 'final'", "no check ck_pub_nonce_state with 'final', 'foreign'"),
+    ("voided_block IS NULL", "voided_block = 0", "no unique index active_draw"),
+    (
+        "sa.UniqueConstraint('number', name=op.f('uq_scope_number'))",
+        "",
+        r"scope has no unique \(number\)",
+    ),
+    (
+        "sa.Column('transition',",
+        "sa.Column('turn', sa.Text(), nullable=False), sa.Column('transition',",
+        "has the additional column turn",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "difference"), _EDITS)
+def test_database_of_an_edited_first_migration_is_rejected_and_unchanged(
+    empty_database_url: str,
+    tmp_path: Path,
+    old: str,
+    new: str,
+    difference: str,
+):
+    migrate_with_edited_text(empty_database_url, old, new, tmp_path / "migrations")
+    with open_connection(empty_database_url) as connection:
+        before = layout(connection)
+
+    for act in (migrate, lambda url: Store.open(url, create=True), Store.open):
+        with pytest.raises(InputError, match=f"before the first release.*{difference}"):
+            act(empty_database_url)
+    with open_connection(empty_database_url) as connection:
+        assert layout(connection) == before
+
+
+def test_renamed_column_of_any_table_is_a_difference(sqlite_url: str):
+    with open_connection(sqlite_url) as connection:
+        # SQLite does not rename a column that a view reads.
+        connection.exec_driver_sql("DROP VIEW log")
+        for name, defined_table in metadata.tables.items():
+            for old in [each.name for each in defined_table.columns]:
+                connection.exec_driver_sql(f'ALTER TABLE "{name}" RENAME COLUMN "{old}" TO "old"')
+                assert f"table {name} has no " in str(find_schema_difference(connection))
+                connection.exec_driver_sql(f'ALTER TABLE "{name}" RENAME COLUMN "old" TO "{old}"')
+        assert find_schema_difference(connection) is None
+
+
+def test_additions_of_the_operator_are_no_difference(database_url: str):
+    with open_connection(database_url) as connection:
+        connection.exec_driver_sql("CREATE TABLE own (id INTEGER NOT NULL)")
+        connection.exec_driver_sql("CREATE INDEX own_index ON node (address)")
+        connection.exec_driver_sql("ALTER TABLE node ADD COLUMN own TEXT")
+    with Store.open(database_url):
+        pass
 
 
 @pytest.mark.parametrize("revision", [None, "3f2a9c"])
