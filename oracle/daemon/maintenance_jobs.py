@@ -336,6 +336,8 @@ def _describe_audit(result: AuditResult) -> Mapping[str, object]:
             "other": len(result.difference.changed_rows),
             "at_fault": result.at_fault or "unknown",
         }
+    if result.accepted_blocks:
+        tick_facts["accepted_blocks"] = len(result.accepted_blocks)
     if result.unsettled_blocks:
         tick_facts["unproven_blocks"] = len(result.unsettled_blocks)
     return tick_facts

@@ -41,12 +41,13 @@ AUDIT_POSSIBLE = Gauge(
 )
 AUDITS = Counter(
     "oracle_audits_total",
-    "Audited windows, by result: equal, repaired (the first endpoint was wrong), denied (the "
-    "second endpoint was wrong), unproven (neither could be proven), unanswered.",
+    "Audited windows, by result: equal, accepted (an operator has accepted the differences), "
+    "repaired (the first endpoint was wrong), denied (the second endpoint was wrong), unproven "
+    "(neither could be proven), unanswered.",
     ["result"],
     registry=REGISTRY,
 )
-for _result in ("equal", "repaired", "denied", "unproven", "unanswered"):
+for _result in ("equal", "accepted", "repaired", "denied", "unproven", "unanswered"):
     # Create each counter at zero, so that alerts see its first increase.
     AUDITS.labels(_result)
 COUNTER_DIFFERENCE = Gauge(

@@ -29,9 +29,16 @@ from oracle.indexer.audit.row_diff import (
     check_endpoint_on_same_chain,
     compare_window_with_database,
     find_conflicting_block,
+    get_served_hashes,
     require_cursor,
 )
-from oracle.indexer.audit.unproven_history import Dispute, build_dispute, record_dispute
+from oracle.indexer.audit.unproven_history import (
+    Dispute,
+    DisputedBlock,
+    build_dispute,
+    find_accepted_blocks,
+    record_dispute,
+)
 from oracle.indexer.folder import EventFolder
 from oracle.indexer.rebuild import RebuildOptions
 from oracle.rpc.background import run_in_background
@@ -226,8 +233,15 @@ def _compare_with_further_endpoint(
         with context.store.read_transaction() as uow:
             is_same_chain = find_conflicting_block(uow, window) is None
             row_diff = compare_window_with_database(uow, window) if is_same_chain else RowDiff()
+            accepted_blocks = find_accepted_blocks(uow, window.endpoint, row_diff)
         # If a block has another hash, the rows belong to another chain and are not compared.
-        audit = replace(audit, blocks=window.range, auditor=window.endpoint, difference=row_diff)
+        audit = replace(
+            audit,
+            blocks=window.range,
+            auditor=window.endpoint,
+            difference=row_diff.select_blocks(lambda number: number not in accepted_blocks),
+            accepted_blocks=frozenset(accepted_blocks),
+        )
     if audit.difference:
         with context.rebuild_options.transaction(context.store) as uow:
             record_dispute(uow, build_dispute(audit, audit.difference))
@@ -278,28 +292,39 @@ def _compare_blocks(
     with store.read_transaction() as uow:
         conflicting_block = find_conflicting_block(uow, window)
         row_diff = compare_window_with_database(uow, window)
+        # Where receipts prove the rows, an operator's decision is not needed.
+        accepted_blocks = (
+            set[int]()
+            if chain.are_receipts_provable()
+            else find_accepted_blocks(uow, window.endpoint, row_diff)
+        )
     if conflicting_block is not None and not chain.are_receipts_provable():
         # No header can prove which side is right. Blaming one side would hide the difference, so
         # it is stored as a dispute.
+        served_hashes = get_served_hashes(window)
         with context.rebuild_options.transaction(store) as uow:
             record_dispute(
                 uow,
                 Dispute(
-                    conflicting_block,
-                    conflicting_block,
                     target.source_endpoint,
                     window.endpoint,
-                    row_diff.row_count,
+                    {
+                        conflicting_block: DisputedBlock(
+                            row_diff.row_count, served_hashes.get(conflicting_block, "no block")
+                        )
+                    },
                 ),
             )
     with store.read_transaction() as uow:
         check_endpoint_on_same_chain(chain, uow, require_cursor(uow), window)
+    row_diff = row_diff.select_blocks(lambda number: number not in accepted_blocks)
     audit = AuditResult(
         window.range,
         target.source_endpoint,
         window.endpoint,
         row_diff,
         is_repeated=target.is_repeated,
+        accepted_blocks=frozenset(accepted_blocks),
     )
     if row_diff:
         audit = resolve_disputed_blocks(context, audit)

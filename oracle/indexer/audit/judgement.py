@@ -118,6 +118,8 @@ class AuditResult:
     have returned it, and is empty otherwise. `repaired` is None if no row was repaired.
     `is_repeated` is whether the window had been audited before. `unsettled_blocks` are blocks with
     stored rows that the auditor does not confirm, and that no proof confirms or refutes.
+    `accepted_blocks` are blocks with differences that an operator has accepted, which `difference`
+    does not contain.
     """
 
     blocks: BlockRange
@@ -129,12 +131,13 @@ class AuditResult:
     is_repeated: bool = False
     unsettled_blocks: tuple[int, ...] = ()
     proven_wrong: str = ""
+    accepted_blocks: frozenset[int] = frozenset()
 
     @property
     def outcome(self) -> str:
-        """The outcome: equal, repaired, denied (the auditor was wrong) or unproven."""
+        """The outcome: equal, accepted, repaired, denied (the auditor was wrong) or unproven."""
         if not self.difference:
-            return "equal"
+            return "accepted" if self.accepted_blocks else "equal"
         if self.repaired is not None:
             return "repaired"
         return "unproven" if self.at_fault is None else "denied"
@@ -243,7 +246,8 @@ def _limit_audit_to_provable_blocks(chain: ChainSource, audit: AuditResult) -> A
     ):
         return audit
     blocks = BlockRange(audit.blocks.first, provable_blocks[-1])
-    return replace(audit, blocks=blocks, difference=audit.difference.limit_to_block(blocks.last))
+    difference = audit.difference.select_blocks(lambda number: number <= blocks.last)
+    return replace(audit, blocks=blocks, difference=difference)
 
 
 def _fetch_block_proofs(chain: ChainSource, audit: AuditResult) -> dict[int, BlockWindow]:

@@ -5,7 +5,7 @@ is stored in the database. Differences are checked twice before they are reporte
 docs/explanation/verification.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -30,7 +30,7 @@ from oracle.indexer.audit.row_diff import (
     require_indexed_blocks,
     select_rows_to_repair,
 )
-from oracle.indexer.audit.unproven_history import settle_disputes
+from oracle.indexer.audit.unproven_history import accept_disputed_blocks
 from oracle.indexer.provenance import record_proven_blocks
 from oracle.indexer.rebuild import RebuildResult
 from oracle.store.database import UnitOfWork
@@ -104,7 +104,7 @@ def reverify_blocks(
     rebuild_result, unrepaired_count = None, difference.row_count
     if repair and difference:
         rebuild_result, unrepaired_count = run.repair_rows(difference, unequal_windows)
-    run.finish(is_equal=unrepaired_count == 0)
+    run.finish(progress.endpoints, is_equal=unrepaired_count == 0)
     return VerifyResult(
         blocks,
         VerificationLevel(progress.reached),
@@ -262,10 +262,11 @@ class _ReverifyRun:
                 if span.endpoint not in {"", window.endpoint}:
                     uow.facts.quarantine.add(span.endpoint, describe_wrong_blocks([block_number]))
 
-    def finish(self, *, is_equal: bool) -> None:
+    def finish(self, endpoints: Collection[str], *, is_equal: bool) -> None:
         """Delete the stored progress, so that the next run starts from the beginning.
 
-        If an operator chose the endpoint and the blocks are equal, their disputes are deleted.
+        If an operator chose the endpoint and the blocks are equal, their disputes are accepted.
+        `endpoints` are the endpoints that were read.
         """
         if self.context.rebuild_options.dry_run:
             return
@@ -281,7 +282,7 @@ class _ReverifyRun:
                     indexed_blocks = BlockRange(identity.start_block, cursor.number)
                     uow.raw_checksums.recompute_checksums(self.blocks, indexed_blocks)
             if is_equal and self.endpoint is not None:
-                settle_disputes(uow, self.blocks)
+                accept_disputed_blocks(uow, self.blocks, endpoints)
 
     def _transaction(self) -> AbstractContextManager[UnitOfWork]:
         if self.context.rebuild_options.dry_run:

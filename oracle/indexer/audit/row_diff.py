@@ -5,7 +5,7 @@ rows that it had changed, and then refolds the state. The caller decides which s
 that is proven by the receipts root is always right.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from oracle.chain.fetch.fetcher import BlockWindow
@@ -81,15 +81,15 @@ class RowDiff:
         self.changed_logs += other.changed_logs
         self.changed_calls += other.changed_calls
 
-    def limit_to_block(self, max_block: int) -> "RowDiff":
-        """Return the differences of the blocks up to `max_block`."""
+    def select_blocks(self, is_selected: Callable[[int], bool]) -> "RowDiff":
+        """Return the differences of the blocks whose numbers are selected."""
         return RowDiff(
-            [log for log in self.missing_logs if log.block <= max_block],
-            [call for call in self.missing_calls if call.block <= max_block],
-            [log for log in self.extra_logs if log.block <= max_block],
-            [call for call in self.extra_calls if call.block <= max_block],
-            [log for log in self.changed_logs if log.block <= max_block],
-            [call for call in self.changed_calls if call.block <= max_block],
+            [log for log in self.missing_logs if is_selected(log.block)],
+            [call for call in self.missing_calls if is_selected(call.block)],
+            [log for log in self.extra_logs if is_selected(log.block)],
+            [call for call in self.extra_calls if is_selected(call.block)],
+            [log for log in self.changed_logs if is_selected(log.block)],
+            [call for call in self.changed_calls if is_selected(call.block)],
         )
 
     def _get_row_lists(self) -> Sequence[list[Log] | list[Call]]:
@@ -162,6 +162,12 @@ def find_conflicting_block(uow: UnitOfWork, window: BlockWindow) -> int | None:
     )
 
 
+def get_served_hashes(window: BlockWindow) -> dict[int, Hash]:
+    """Return the block hashes that the endpoint returned, by block number."""
+    served_hashes = {block.number: block.hash for block in [*window.headers, window.last]}
+    return served_hashes | {log.block: log.block_hash for log in window.logs}
+
+
 def _load_block_hashes(
     uow: UnitOfWork, window: BlockWindow
 ) -> tuple[dict[int, Hash], dict[int, Hash]]:
@@ -170,8 +176,7 @@ def _load_block_hashes(
     If a window contains all headers of its range, a height without a header has no block.
     """
     first, last = window.range.first, window.range.last
-    served_hashes = {block.number: block.hash for block in [*window.headers, window.last]}
-    served_hashes |= {log.block: log.block_hash for log in window.logs}
+    served_hashes = get_served_hashes(window)
     stored_hashes = {block.number: block.hash for block in uow.blocks.list_canonical(first, last)}
     stored_hashes |= {log.block: log.block_hash for log in uow.logs.iterate_between(first, last)}
     if window.headers:

@@ -2,14 +2,18 @@
 
 Blocks are disputed if two endpoints differ about them, and no proof shows which endpoint is right.
 The stored rows of these blocks come from one endpoint, and another endpoint contradicts them. The
-dispute is stored and reported until an operator verifies the blocks.
+dispute is stored and reported until an operator verifies the blocks. The difference is then stored
+as accepted, and only another difference is reported.
 
 On a chain whose headers cannot serve as proofs, the level that `[verify]` requires cannot be
 reached. This is reported as a failure until a second endpoint agrees on every block, or until an
 operator lowers the level. A chain that is still too short for calibration is exempt.
 """
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Collection
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -65,63 +69,163 @@ def describe_unproven_history(
 
 
 _FACT_PREFIX = "disputed "
+# The key under which facts about accepted differences are stored. It is not an endpoint's name.
+_ACCEPTED_KEY = "accepted differences"
+_DIGEST_CHARS: Final = 16
+
+
+class DisputedBlock(msgspec.Struct, frozen=True):
+    """The number of differing rows of a block, and a digest of their contents.
+
+    The digest does not depend on which of the two endpoints returned a row.
+    """
+
+    rows: int
+    digest: str
 
 
 class Dispute(msgspec.Struct, frozen=True):
-    """The disputed blocks, the endpoints of both sides, and the number of differing rows."""
+    """The endpoints of both sides, and the disputed blocks by number."""
 
-    first: int
-    last: int
     giver: str
     auditor: str
-    rows: int
+    blocks: dict[int, DisputedBlock]
 
     @property
     def message(self) -> str:
         """A description of the dispute, and how to end it."""
+        first, last = min(self.blocks), max(self.blocks)
+        rows = sum(block.rows for block in self.blocks.values())
         return (
-            f"blocks {self.first} to {self.last} are unproven: {self.giver} and {self.auditor} "
-            f"differ about {self.rows} rows, and no proof shows which is right; to accept the "
+            f"blocks {first} to {last} are unproven: {self.giver} and {self.auditor} "
+            f"differ about {rows} rows, and no proof shows which is right; to accept the "
             f"rows of an endpoint that you trust, run `qos-oracle resync verify --from "
-            f"{self.first} --to {self.last} --endpoint NAME --repair`"
+            f"{first} --to {last} --endpoint NAME --repair`"
         )
 
 
 def build_dispute(audit: "AuditResult", difference: "RowDiff") -> Dispute:
     """Return the dispute that an audit found, given all differing rows before any repair."""
-    blocks = difference.block_numbers
-    return Dispute(
-        blocks[0], blocks[-1], audit.source_endpoint, audit.auditor, difference.row_count
-    )
+    return Dispute(audit.source_endpoint, audit.auditor, _compute_block_digests(difference))
 
 
 def record_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
-    """Store a dispute, unless its first block is already part of a stored dispute."""
-    if any(
-        existing_dispute.first <= dispute.first <= existing_dispute.last
-        for existing_dispute in load_disputes(uow)
-    ):
+    """Store a dispute, without the differences that an operator has accepted.
+
+    A stored dispute of the same endpoints about overlapping blocks is extended.
+    """
+    accepted = _load_accepted_digests(uow, dispute.auditor)
+    blocks = {
+        number: block
+        for number, block in dispute.blocks.items()
+        if (number, block.digest) not in accepted
+    }
+    if not blocks:
         return
-    uow.facts.set(
-        CHAIN_FACTS_KEY,
-        {f"{_FACT_PREFIX}{dispute.first}": msgspec.json.encode(dispute).decode()},
-        None,
-    )
+    for stored in _load_stored_disputes(uow):
+        is_same_pair = (stored.giver, stored.auditor) == (dispute.giver, dispute.auditor)
+        if is_same_pair and _do_overlap(stored.blocks, blocks):
+            _delete_dispute(uow, stored)
+            blocks = stored.blocks | blocks
+    _store_dispute(uow, Dispute(dispute.giver, dispute.auditor, blocks))
 
 
 def load_disputes(uow: UnitOfWork) -> list[Dispute]:
-    """Return the open disputes, in order of blocks."""
+    """Return the open disputes, one for each pair of endpoints, in order of blocks."""
+    blocks_by_pair: dict[tuple[str, str], dict[int, DisputedBlock]] = {}
+    for dispute in _load_stored_disputes(uow):
+        pair = dispute.giver, dispute.auditor
+        blocks_by_pair[pair] = blocks_by_pair.get(pair, {}) | dispute.blocks
+    return [Dispute(*pair, blocks) for pair, blocks in blocks_by_pair.items()]
+
+
+def accept_disputed_blocks(
+    uow: UnitOfWork, blocks: BlockRange, trusted_endpoints: Collection[str]
+) -> None:
+    """End the disputes about these blocks, whose stored rows equal those of trusted endpoints.
+
+    The differences are stored as accepted, so that an audit does not report them again. Another
+    difference of the same blocks is reported.
+    """
+    for dispute in _load_stored_disputes(uow):
+        accepted_blocks = {
+            number: block
+            for number, block in dispute.blocks.items()
+            if blocks.first <= number <= blocks.last
+        }
+        if not accepted_blocks:
+            continue
+        _delete_dispute(uow, dispute)
+        remaining_blocks = {
+            number: block
+            for number, block in dispute.blocks.items()
+            if number not in accepted_blocks
+        }
+        if remaining_blocks:
+            _store_dispute(uow, Dispute(dispute.giver, dispute.auditor, remaining_blocks))
+        digests = [(number, block.digest) for number, block in accepted_blocks.items()]
+        content = msgspec.json.encode(digests).decode()
+        for endpoint in {dispute.giver, dispute.auditor}.difference(trusted_endpoints):
+            name = f"{endpoint} {_compute_digest(content)}"
+            uow.facts.set(_ACCEPTED_KEY, {name: content}, None)
+
+
+def find_accepted_blocks(uow: UnitOfWork, endpoint: str, difference: "RowDiff") -> set[int]:
+    """Return the blocks whose differences from this endpoint an operator has accepted."""
+    accepted = _load_accepted_digests(uow, endpoint)
+    return {
+        number
+        for number, block in _compute_block_digests(difference).items()
+        if (number, block.digest) in accepted
+    }
+
+
+def _compute_block_digests(difference: "RowDiff") -> dict[int, DisputedBlock]:
+    texts_by_block = defaultdict[int, list[str]](list)
+    for row in (*difference.missing_rows, *difference.extra_rows, *difference.changed_rows):
+        texts_by_block[row.block].append(repr(row))
+    return {
+        number: DisputedBlock(len(texts), _compute_digest("\n".join(sorted(texts))))
+        for number, texts in sorted(texts_by_block.items())
+    }
+
+
+def _compute_digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+def _load_accepted_digests(uow: UnitOfWork, endpoint: str) -> set[tuple[int, str]]:
+    content_by_name = uow.facts.get_all(_ACCEPTED_KEY, 0)
+    return {
+        accepted
+        for name, content in content_by_name.items()
+        if name.rpartition(" ")[0] == endpoint
+        for accepted in msgspec.json.decode(content, type=list[tuple[int, str]])
+    }
+
+
+def _load_stored_disputes(uow: UnitOfWork) -> list[Dispute]:
     fact_by_name = uow.facts.get_all(CHAIN_FACTS_KEY, 0)
     disputes = [
         msgspec.json.decode(fact_by_name[name], type=Dispute)
         for name in fact_by_name
         if name.startswith(_FACT_PREFIX)
     ]
-    return sorted(disputes, key=lambda dispute: dispute.first)
+    return sorted(disputes, key=lambda dispute: min(dispute.blocks))
 
 
-def settle_disputes(uow: UnitOfWork, blocks: BlockRange) -> None:
-    """Delete the disputes within these blocks, because an operator has verified the blocks."""
-    for dispute in load_disputes(uow):
-        if blocks.first <= dispute.first and dispute.last <= blocks.last:
-            uow.facts.delete(CHAIN_FACTS_KEY, f"{_FACT_PREFIX}{dispute.first}")
+def _store_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
+    value = msgspec.json.encode(dispute).decode()
+    uow.facts.set(CHAIN_FACTS_KEY, {_build_fact_name(dispute): value}, None)
+
+
+def _delete_dispute(uow: UnitOfWork, dispute: Dispute) -> None:
+    uow.facts.delete(CHAIN_FACTS_KEY, _build_fact_name(dispute))
+
+
+def _build_fact_name(dispute: Dispute) -> str:
+    return f"{_FACT_PREFIX}{min(dispute.blocks)} {dispute.giver} {dispute.auditor}"
+
+
+def _do_overlap(blocks: Collection[int], other_blocks: Collection[int]) -> bool:
+    return min(blocks) <= max(other_blocks) and min(other_blocks) <= max(blocks)

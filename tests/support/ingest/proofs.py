@@ -80,7 +80,7 @@ class Site:
 
     def rows(self) -> list[Row]:
         """Return every canonical log in the database: block, hash, index and data."""
-        with self._store() as store, store.read_transaction() as uow:
+        with self.open_store() as store, store.read_transaction() as uow:
             logs = list(uow.logs.iterate_between(0, 2**62))
             return [(log.block, log.block_hash, log.index, log.data) for log in logs]
 
@@ -95,7 +95,7 @@ class Site:
 
     def levels(self, last: int) -> set[VerificationLevel]:
         """Return the verification levels of the blocks up to `last`."""
-        with self._store() as store, store.read_transaction() as uow:
+        with self.open_store() as store, store.read_transaction() as uow:
             scope = uow.coverage.get_current_scope()
             assert scope is not None
             assert uow.coverage.list_gaps(scope.id, 0, last) == []
@@ -103,22 +103,23 @@ class Site:
 
     def forget_feature(self, feature: HeaderFeature) -> None:
         """Delete the stored fact that a feature is proven, as if the process had not stored it."""
-        with self._store() as store, store.transaction() as uow:
+        with self.open_store() as store, store.transaction() as uow:
             assert uow.facts.get(CHAIN_FACTS_KEY, get_feature_fact_name(feature), 0) == "right"
             uow.facts.delete(CHAIN_FACTS_KEY, get_feature_fact_name(feature))
 
     def cursor(self) -> int:
-        with self._store() as store, store.read_transaction() as uow:
+        with self.open_store() as store, store.read_transaction() as uow:
             at = uow.cursor.get()
             return -1 if at is None else at.number
 
     def final(self) -> int | None:
         """Return the highest block that counts as final, or None."""
-        with self._store() as store, store.read_transaction() as uow:
+        with self.open_store() as store, store.read_transaction() as uow:
             at = uow.cursor.get()
             return None if at is None else at.final_number
 
-    def _store(self) -> "_Opened":
+    def open_store(self) -> "_Opened":
+        """Return the database, which is open within a `with` block."""
         return _Opened(f"sqlite:///{self.folder / 'oracle.sqlite'}")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from devnet.fakechain.block_json import Json
 from devnet.fakechain.fault import InjectedFault
 from devnet.fakechain.faults import block_faults, log_faults, transport_faults
 from oracle.daemon.compose import open_index
@@ -110,6 +111,81 @@ def test_third_provider_cannot_overrule_two_agreeing_providers(
     code, output = site.once(0, 1, 2)
 
     assert (code, "no proof shows which is right" in output) == (1, True)
+    assert site.rows() == site.truth()
+
+
+def invent_network_log(chain: FakeChain) -> InjectedFault:
+    """Return a fault that repeats the last log of our contracts at the next position."""
+    number = hex(chain.back(FINALITY + 4).number)
+
+    def repeat(logs: list[Json]) -> list[Json]:
+        repeated = [log for log in logs if log["blockNumber"] == number][-1:]
+        return logs + [{**log, "logIndex": hex(int(log["logIndex"], 16) + 5)} for log in repeated]
+
+    return log_faults.build_changed_logs_fault("an invented log", repeat)
+
+
+def forget_audits(site: Site, url: str) -> None:
+    """Let the blocks that an endpoint has audited be audited again, as after a readmission."""
+    with site.open_store() as store, store.transaction() as uow:
+        uow.facts.quarantine.add(url, "had other logs")
+        uow.facts.quarantine.readmit(url)
+
+
+def accept_rows_of(site: Site, chain: FakeChain, place: int) -> None:
+    """Settle every dispute in favour of one endpoint."""
+    last = str(site.final())
+    code, output = site.tell(
+        "resync", "verify", "--from", "0", "--to", last, "--level", "seamed",
+        "--endpoint", chain.urls[place], "--repair",
+    )  # fmt: skip
+    assert code == 0, output
+
+
+def test_accepted_difference_is_not_reported_again(third_endpoint: FakeChain, site: Site):
+    add_fault(third_endpoint, omit_last_network_log(third_endpoint), 2)
+    assert site.once(0, 1, 2)[0] == 1
+    accept_rows_of(site, third_endpoint, 0)
+    assert site.once(0, 1, 2) == (0, "")
+
+    for place in (0, 1):
+        forget_audits(site, third_endpoint.urls[place])
+
+    assert site.once(0, 1, 2) == (0, "")
+    assert "UNPROVEN" not in site.tell("status")[1]
+
+
+def test_other_difference_of_an_accepted_endpoint_is_reported(
+    third_endpoint: FakeChain, site: Site
+):
+    last_block = third_endpoint.back(FINALITY + 4)
+    add_fault(
+        third_endpoint, log_faults.build_omitted_logs_fault(build_log_matcher(last_block)), 2
+    )
+    assert site.once(0, 1, 2)[0] == 1
+    accept_rows_of(site, third_endpoint, 0)
+    earlier_block = third_endpoint.back(FINALITY + 7)
+    add_fault(
+        third_endpoint, log_faults.build_omitted_logs_fault(build_log_matcher(earlier_block)), 2
+    )
+    for place in (0, 1):
+        forget_audits(site, third_endpoint.urls[place])
+
+    code, output = site.once(0, 1, 2)
+
+    number = earlier_block.number
+    assert (code, f"blocks {number} to {number} are unproven" in output) == (1, True)
+
+
+def test_rejected_log_is_not_inserted_by_a_later_audit(third_endpoint: FakeChain, site: Site):
+    add_fault(third_endpoint, invent_network_log(third_endpoint), 2)
+    assert site.once(0, 1, 2)[0] == 1
+    accept_rows_of(site, third_endpoint, 0)
+    for place in (0, 1):
+        forget_audits(site, third_endpoint.urls[place])
+
+    # The endpoint with the invented log is now the only one that can audit.
+    assert site.once(0, 2) == (0, "")
     assert site.rows() == site.truth()
 
 
