@@ -131,6 +131,6 @@ def test_group_started_event_must_list_nodes_in_the_same_order():
     assert find_missing_event(receipt(reordered_event), NETWORK, call) == "GroupStarted"
 
 
-def test_removing_as_of_check_yields_the_plain_group_start_call():
+def test_call_without_its_as_of_check_equals_a_plain_group_start_call():
     calldata = encode_start_group_call(TRIO, NODES, 5, Hash(word(6)))
     assert strip_as_of_check(calldata) == encode_start_group_call(TRIO, NODES)

@@ -64,14 +64,14 @@ def test_each_shipped_profile_has_a_default_kick_target():
     assert find_default_kick_target("config/our-network.toml") is None
 
 
-def test_only_node_staking_is_not_the_default_of_any_profile():
+def test_every_kick_target_except_node_staking_is_a_profile_default():
     profiles = ("reference", "crynux-vss", "crynux-commit")
     assert set(KICK_TARGETS) - {find_default_kick_target(profile) for profile in profiles} == {
         NODE_STAKING
     }
 
 
-def test_vss_task_adapter_has_higher_kick_gas_limit():
+def test_vss_task_adapter_has_a_higher_kick_gas_limit_than_others():
     assert {target.name: target.kick_gas for target in KICK_TARGETS} == {
         "TaskNetwork": 600_000,
         "VssTaskAdapter": 3_000_000,
@@ -95,7 +95,7 @@ def test_adapter_code_encodes_constructor_arguments_in_order():
     assert constructor_arguments == (ORACLE, OWNER, NODE, QOS, TASK)
 
 
-def test_missing_adapter_addresses_are_named_in_error():
+def test_missing_adapter_addresses_are_named_in_the_error():
     with pytest.raises(InputError, match="these contract addresses are missing: QOS, Task"):
         build_adapter_creation_code(COMMIT_TASK, ORACLE, OWNER, {"Node": NODE})
     with pytest.raises(InputError, match="TaskNetwork: has no adapter"):
@@ -111,7 +111,7 @@ def test_role_change_transfers_ownership_of_the_node_contract():
         build_role_change(NODE_STAKING, ADAPTER, GIVEN)
 
 
-def test_role_change_for_task_network_raises_input_error():
+def test_role_change_for_a_task_network_raises_input_error():
     with pytest.raises(InputError, match="TaskNetwork: grants no role"):
         build_role_change(TASK_NETWORK, ADAPTER, GIVEN)
 
@@ -129,7 +129,7 @@ def test_wrong_task_contract_is_reported_with_the_revert_reason(data: str | None
     assert find_task_contract_mismatch(pool_view, NODE, TASK) == "Not called by the task contract"
 
 
-def test_task_contract_check_that_does_not_revert_is_a_mismatch():
+def test_task_contract_that_does_not_revert_is_reported_as_a_mismatch():
     assert find_task_contract_mismatch(RecordingEndpoint(), NODE, TASK) == ""
 
 
@@ -146,7 +146,7 @@ def test_owner_mismatch_ignores_address_case():
     assert find_node_owner_mismatch(RecordingEndpoint(owner_word), NODE, ADAPTER) == mixed.lower()
 
 
-def test_staking_admin_check_passes_only_if_error_is_not_staked():
+def test_staking_admin_check_passes_only_if_the_error_is_node_not_staked():
     assert (
         find_staking_admin_mismatch(
             RecordingEndpoint(refusal="x", data=error("Node not staked")), NODE, ADAPTER

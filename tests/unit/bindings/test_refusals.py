@@ -41,7 +41,7 @@ def errors(contract: str) -> set[str]:
     return {entry["name"] for entry in abi if entry["type"] == "error"}
 
 
-def test_every_contract_error_has_an_action_or_is_unrelated():
+def test_every_contract_error_has_an_action_or_is_listed_as_unrelated():
     assert set[str]().union(*map(errors, CONTRACTS)) == set(ACTIONS) | UNRELATED_ERRORS
     assert not set(ACTIONS) & UNRELATED_ERRORS
 
@@ -59,7 +59,7 @@ def test_every_contract_error_has_an_action_or_is_unrelated():
         ("TooFewOpen(uint32,uint24)", (2, 3), RefusalAction.WAIT),
     ],
 )
-def test_contract_error_determines_what_happens_to_the_call(
+def test_contract_error_determines_whether_the_call_is_retried(
     signature: str, arguments: tuple[int, ...], action: RefusalAction
 ):
     kinds = signature[signature.index("(") + 1 : -1].split(",")

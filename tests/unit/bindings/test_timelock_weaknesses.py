@@ -51,7 +51,7 @@ def test_deployer_that_is_still_admin_is_reported():
     assert find(RoleHolder("admin", OWNER)) == {"admin of the timelock": OWNER}
 
 
-def test_second_proposer_is_reported_unless_both_are_expected():
+def test_second_proposer_is_reported_unless_both_proposers_are_expected():
     second = RoleHolder("proposer", STRANGER)
     assert find(second) == {"proposers of the timelock": f"{OWNER}, {STRANGER}"}
     assert find(second, expected_proposers=(OWNER,)) == {"proposer of the timelock": STRANGER}

@@ -42,14 +42,14 @@ def test_runs_are_aligned_and_not_longer_than_the_maximum(indexes: set[int], max
 
 
 @given(st.sets(st.integers(0, 7)))
-def test_chosen_runs_cost_the_least_gas(indexes: set[int]):
+def test_words_are_grouped_into_runs_with_the_least_gas(indexes: set[int]):
     def cost(runs: list[tuple[int, int]]) -> int:
         return sum(CALL_WORDS + count for _, count in runs)
 
     assert cost(group_words_into_runs(indexes, 8)) == min(map(cost, iterate_covers(indexes, 0, 8)))
 
 
-def test_older_word_is_outdated_if_its_lanes_differ():
+def test_stored_word_is_outdated_if_its_lanes_differ():
     stored = [
         StoredWord(0, 0),
         StoredWord(0, 0),

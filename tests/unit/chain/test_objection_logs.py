@@ -62,7 +62,7 @@ def test_objection_in_log_of_another_contract_is_ignored():
     assert (decoded.contract_events, decoded.dead_letters) == ([], [])
 
 
-def test_objection_contract_does_not_change_reader_identity():
+def test_rules_id_does_not_depend_on_the_objection_contract():
     """The identity is part of the rules id, which must be equal for all reporters of a report."""
     plain = EventReader.from_profile("reference", CONTRACTS, ORACLE)
     assert open_reader().identity == plain.identity

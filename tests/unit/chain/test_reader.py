@@ -179,7 +179,7 @@ def test_only_listed_network_events_are_ignored(reader: EventReader):
     assert not [name for name in unread - silent if name.startswith(("Node", "Task"))]
 
 
-def test_undecodable_log_becomes_dead_letter_and_reading_continues(reader: EventReader):
+def test_undecodable_log_becomes_a_dead_letter_and_decoding_continues(reader: EventReader):
     log = to_mined_log(encode_network_log("TaskQueued", task=T))
     broken = replace(log, index=2, data="0x00")
 

@@ -104,13 +104,13 @@ def test_trailing_calldata_is_ignored():
     assert event.rules_hash == NEXT_RULES
 
 
-def test_unlimited_delay_is_capped_to_a_json_number():
+def test_unlimited_delay_is_capped_at_the_largest_exact_json_number():
     (event,) = read(build_scheduled_log(delay=2**256 - 1))
     assert isinstance(event, RulesScheduled)
     assert event.ready_at == 2**53 - 1
 
 
-def test_reader_with_timelock_decodes_both_contracts():
+def test_reader_with_a_timelock_decodes_logs_of_oracle_and_timelock():
     reader = EventReader.from_profile(
         "reference", {"TaskNetwork": NETWORK}, ORACLE, timelock_address=TIMELOCK_ADDRESS
     )

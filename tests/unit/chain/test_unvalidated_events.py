@@ -37,7 +37,7 @@ def test_unvalidated_event_equals_constructed_event(kind: type):
     assert type(event) is kind
 
 
-def test_omitted_values_use_defaults():
+def test_omitted_event_values_use_defaults():
     event = made_of(TaskStarted, {"node": make_node_address(1), "task": make_task_key(3)})
 
     assert event == TaskStarted(Position(7, 2, 3), 5, make_task_key(3), make_node_address(1))

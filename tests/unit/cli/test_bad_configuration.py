@@ -205,7 +205,9 @@ def test_invalid_listener_setting_is_named_in_the_error(
     )
 
 
-def test_peers_without_a_statements_port_cause_a_warning(capsys, offline_settings, tmp_path):
+def test_configured_peers_without_a_statements_port_cause_a_warning(
+    capsys, offline_settings, tmp_path
+):
     offline_settings["reporters"] = {"peers": ["https://b.example"]}
     path = write_config(offline_settings, tmp_path / "config.toml")
     run(["config", "check", "--offline", "--config", str(path)])

@@ -105,7 +105,7 @@ def test_schedule_calldata_contains_reported_delay(delay: int):
 
 
 @pytest.mark.parametrize("action", CONTRACT_CALLS)
-def test_every_action_has_selector_and_sender_of_its_role(action: str):
+def test_every_contract_action_has_the_selector_and_sender_of_its_role(action: str):
     call = build_call(action, list_arguments(action))
     function = CONTRACT_CALLS[action].function
     signature = f"{function}({','.join(map(format_type, INPUTS[function]))})"

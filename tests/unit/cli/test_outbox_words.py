@@ -82,7 +82,7 @@ def test_sender_without_funds_is_shown_as_resuming_automatically():
     )
 
 
-def test_pause_for_a_foreign_nonce_lists_the_remedies():
+def test_pause_because_of_a_foreign_nonce_lists_the_remedies():
     action = format_resume_action(SENDER, Pause(PauseKind.FOREIGN, "foreign"))
     assert "`outbox rebuild --from-chain --yes`, `outbox release 0x11" in action
     assert action.endswith("or rotate the key")

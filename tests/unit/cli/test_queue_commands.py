@@ -181,7 +181,7 @@ def test_queue_tables_fit_terminal_width(capsys, events):
     assert "capacity 12 tasks, with 2 members; one more would drop" in text
 
 
-def test_freed_legacy_node_takes_task_with_two_partners(capsys, tmp_path):
+def test_freed_node_takes_a_task_with_two_partners_under_legacy_rules(capsys, tmp_path):
     events = write_events(tmp_path, legacy_figure())
     answer = run_json(
         capsys, "--policy", "legacy", "--events", events, "--node", make_node_address("A")

@@ -273,7 +273,7 @@ def test_cors_headers_are_sent_to_configured_origins_only(indexed):
     assert opened.headers["access-control-allow-origin"] == "https://example.org"
 
 
-def test_suggested_first_places_improve_the_rank(api, indexed):
+def test_suggested_number_of_first_places_improves_the_rank(api, indexed):
     body = api.get(f"/v1/nodes/{make_node_address('B')}").json()
     needed = body["lift"]["first_places"]
     assert needed is not None

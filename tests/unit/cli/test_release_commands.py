@@ -33,7 +33,7 @@ def test_held_reports_are_listed(held: str, capsys):
     assert (gate["period"], gate["reason"], gate["facts"]["members"]) == (PERIOD, WHY, 100)
 
 
-def test_disputed_reports_are_merged_into_one_line(held: str, capsys, sqlite_url: str):
+def test_disputed_reports_are_listed_in_one_line(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         for period in range(PERIOD + 1, PERIOD + 40):
             uow.holds.hold(period, "disagreement: 0x01 signed otherwise", {}, Stamp(1_000, 1))
@@ -60,14 +60,14 @@ def test_releasing_a_report_records_the_operator(held: str, capsys, sqlite_url: 
     assert "was released already; held periods: none" in capsys.readouterr().err
 
 
-def test_release_of_unheld_period_is_rejected(held: str, capsys):
+def test_releasing_a_period_that_is_not_held_is_rejected(held: str, capsys):
     assert run(["report", "release", "7", "--config", held]) == 2
     message = capsys.readouterr().err
     assert message == (f"qos-oracle: the report of period 7 is not held; held periods: {PERIOD}\n")
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"]], ids=["release", "dry run"])
-def test_release_of_false_report_is_rejected(
+def test_releasing_a_false_report_is_rejected(
     held: str, capsys, sqlite_url: str, options: list[str]
 ):
     reason = "3 of its leaves differ from the nodes; it is never signed"
@@ -83,13 +83,15 @@ def test_release_of_false_report_is_rejected(
         assert [hold.period for hold in uow.holds.list_held()] == [PERIOD, PERIOD + 1]
 
 
-def test_release_is_refused_while_daemon_holds_lease(held: str, capsys, sqlite_url: str):
+def test_releasing_a_report_is_refused_while_the_daemon_holds_the_lease(
+    held: str, capsys, sqlite_url: str
+):
     with Store.open(sqlite_url) as store, hold_lease(store, "the daemon"):
         assert run(["report", "release", str(PERIOD), "--config", held]) == 1
     assert "another process works on this database: the daemon" in capsys.readouterr().err
 
 
-def test_held_report_is_not_listed_after_a_later_one_lands(held: str, capsys, sqlite_url: str):
+def test_held_report_is_not_listed_after_a_later_report_lands(held: str, capsys, sqlite_url: str):
     with Store.open(sqlite_url) as store, store.transaction() as uow:
         block = BlockRef(90, ZERO_HASH, ZERO_HASH, 60 * (PERIOD + 2))
         deadline = block.time + 600

@@ -97,7 +97,7 @@ def test_unpublished_legacy_value_must_be_configured(capsys, tmp_path):
     )
 
 
-def test_rules_unused_by_legacy_are_hidden(capsys):
+def test_rules_that_legacy_does_not_use_are_hidden(capsys):
     table = run_and_read_output(capsys, "rules", "show", "legacy", *LEGACY)
     assert "\nlegacy.kickout_below " in table
     assert "\npool_size" not in table

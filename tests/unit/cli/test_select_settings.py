@@ -29,7 +29,7 @@ def test_policy_and_rules_can_be_changed_together(capsys, tmp_path):
     assert (factors["QoS"], factors["M"]) == ("0.250000000000000000", "1.250000000000000000")
 
 
-def test_policy_without_rules_accepts_its_own_settings(capsys, tmp_path):
+def test_policy_without_scoring_rules_accepts_its_own_settings(capsys, tmp_path):
     options = (*write_single_node(tmp_path), "--policy", "article")
     assert parts(capsys, *options)["tickets"] == "10"
     assert parts(capsys, *options, "--set", "max_tickets=20")["tickets"] == "20"

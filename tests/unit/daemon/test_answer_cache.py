@@ -118,7 +118,7 @@ def test_response_cached_during_backfill_expires_at_head(client: CacheClient):
     assert client.get_text() == "2"
 
 
-def test_fresh_response_is_served_only_during_backfill(client: CacheClient):
+def test_cached_response_is_reused_without_a_check_only_during_backfill(client: CacheClient):
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []}
     client.get_text()
     assert client.cache.get_fresh_response(scope) is None

@@ -21,7 +21,7 @@ def load_stored_facts(store: Store, endpoint: str) -> dict[str, str]:
         return uow.facts.get_all(endpoint, 0)
 
 
-def test_capabilities_are_written_after_a_failed_flush(store: Store, epoch: int):
+def test_capabilities_are_written_by_the_retry_after_a_failed_flush(store: Store, epoch: int):
     cache = CapabilityCache(store, lambda: 1_000.0)
     cache.save_fact("e", "range", "500", 60)
     with pytest.raises(FatalError):
@@ -34,7 +34,7 @@ def test_capabilities_are_written_after_a_failed_flush(store: Store, epoch: int)
     assert cache.store_endpoint_facts(epoch) == 0
 
 
-def test_new_capability_overrides_one_from_a_failed_flush(store: Store, epoch: int):
+def test_capability_learned_during_a_failed_flush_is_kept(store: Store, epoch: int):
     fails: list[bool] = []
 
     def now() -> float:
@@ -55,7 +55,7 @@ def test_new_capability_overrides_one_from_a_failed_flush(store: Store, epoch: i
     assert load_stored_facts(store, "e") == {"range": "100"}
 
 
-def test_chain_flush_without_new_chain_facts_writes_nothing(store: Store, epoch: int):
+def test_endpoint_facts_alone_do_not_cause_a_write_of_chain_facts(store: Store, epoch: int):
     cache = CapabilityCache(store, lambda: 1_000.0)
     cache.save_fact("e", "range", "500", 60)
     assert cache.store_chain_facts(epoch) == 0

@@ -20,7 +20,7 @@ def looks_of(seconds: float) -> list[float]:
     return times
 
 
-def test_checks_start_immediately_and_back_off():
+def test_connection_checks_start_immediately_and_back_off():
     times = looks_of(10.0)
     assert times[0] <= 0.005
     assert len(times) <= 14

@@ -8,7 +8,7 @@ from oracle.daemon.config.chain_section import HistorySection, resolve_worker_co
 
 
 @pytest.mark.parametrize(("cores", "workers"), [(1, 0), (2, 2), (3, 3), (8, 3)])
-def test_default_worker_count_depends_on_cores_up_to_three(
+def test_default_worker_count_grows_with_cores_up_to_three(
     cores: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(chain_section, "count_usable_processors", lambda: cores)

@@ -9,7 +9,7 @@ from oracle.daemon.web.listener import get_max_concurrent_requests, get_max_pend
 
 
 @pytest.mark.parametrize("allowed", [32, 64, 256, 1024, 65_536, resource.RLIM_INFINITY])
-def test_two_listeners_use_at_most_half_of_file_descriptors(
+def test_two_listeners_use_at_most_half_of_the_file_descriptors(
     allowed: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))

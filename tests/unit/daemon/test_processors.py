@@ -46,7 +46,9 @@ def version_1(root: Path, name: str, quotas: list[int | None]) -> tuple[Path, Pa
 @pytest.mark.parametrize("laid_out", [version_1, version_2], ids=["v1", "v2"])
 @given(quotas=st.lists(QUOTAS, min_size=3, max_size=3))
 @examples(60)
-def test_smallest_cgroup_quota_of_ancestors_applies(laid_out: object, quotas: list[int | None]):
+def test_smallest_cpu_quota_of_all_parent_cgroups_applies(
+    laid_out: object, quotas: list[int | None]
+):
     assert callable(laid_out)
     with TemporaryDirectory() as folder:
         groups, own = laid_out(Path(folder), "/kubepods/pod1", quotas)
@@ -56,7 +58,9 @@ def test_smallest_cgroup_quota_of_ancestors_applies(laid_out: object, quotas: li
 
 
 @pytest.mark.parametrize("laid_out", [version_1, version_2], ids=["v1", "v2"])
-def test_quota_applies_if_cgroup_is_mounted_as_root(laid_out: object, tmp_path: Path):
+def test_cpu_quota_applies_if_the_mount_shows_only_the_own_cgroup(
+    laid_out: object, tmp_path: Path
+):
     assert callable(laid_out)
     groups, own = laid_out(tmp_path, "/", [PERIOD // 2])
     own.write_text(own.read_text().replace(":/\n", ":/docker/0123456789ab\n"))

@@ -221,7 +221,7 @@ def test_run_once_stops_at_first_failure():
         run_until_idle([step(run_job)], threading.Event())
 
 
-def test_job_no_longer_monitored_is_not_reported_as_silent():
+def test_job_that_is_no_longer_monitored_is_not_reported_as_silent():
     now = 0.0
     liveness = JobLiveness(lambda: now)
     liveness.start_monitoring_jobs([step(lambda: None, "chain")])

@@ -78,7 +78,7 @@ def matches_hash(provider: Provider, number: int) -> bool:
         (Depth.CHAIN, True, True, True),
     ],
 )
-def test_consistency_of_forged_block_depends_on_forgery_depth(
+def test_forged_block_is_consistent_up_to_the_forgery_depth(
     tree: BlockTree, depth: Depth, *, fits_root: bool, fits_hash: bool, links: bool
 ):
     provider = build_forging_provider(tree, depth)
@@ -93,7 +93,7 @@ def test_consistency_of_forged_block_depends_on_forgery_depth(
 
 
 @pytest.mark.parametrize("depth", Depth)
-def test_forging_endpoint_is_honest_outside_its_forged_range(tree: BlockTree, depth: Depth):
+def test_forging_endpoint_is_honest_outside_the_forged_range(tree: BlockTree, depth: Depth):
     provider = build_forging_provider(tree, depth)
     honest = Provider(tree)
 

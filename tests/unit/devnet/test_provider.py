@@ -85,7 +85,7 @@ def test_receipt_is_taken_from_the_branch_of_the_provider():
         assert receipt["blockHash"] == head.hash
 
 
-def test_block_tag_resolves_to_its_configured_target():
+def test_block_tag_resolves_to_the_configured_block_or_error():
     tree = grown()
     provider = Provider(tree)
     provider.tag_targets = {

@@ -26,11 +26,11 @@ def reading(relays: float, lowest: float, highest: float) -> RelayNodeComparison
     ("relays", "is_within"),
     [(0.15, False), (0.16, True), (0.18, True), (0.2, True), (0.2 + 1e-12, True), (0.21, False)],
 )
-def test_relay_figure_outside_bound_fails_check(relays: float, *, is_within: bool):
+def test_relay_figure_outside_its_bounds_fails_the_check(relays: float, *, is_within: bool):
     assert reading(relays, 0.16, 0.2).is_within_bound is is_within
 
 
-def test_relay_figure_differing_from_exact_figure_fails_check():
+def test_relay_figure_that_differs_from_an_exact_figure_fails_the_check():
     """Before silent members were derived, the demo showed 0.2000 beside 0.1500 and passed."""
     assert not reading(0.15, 0.2, 0.2).is_within_bound
     assert reading(0.15, 0.15, 0.15).is_within_bound

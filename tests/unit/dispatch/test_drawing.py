@@ -83,9 +83,7 @@ def test_task_is_armed_if_and_only_if_it_has_a_candidate(
 
 
 @pytest.mark.parametrize("running", [0, 1])
-def test_arming_many_tasks_does_not_evaluate_each_node(
-    monkeypatch: pytest.MonkeyPatch, running: int
-):
+def test_arming_many_tasks_does_not_check_each_node(monkeypatch: pytest.MonkeyPatch, running: int):
     kinds = [replace(a_task(f"{n}"), models=(f"base:{n}",)) for n in range(1000)]
     checked_nodes: list[Node] = []
 

@@ -64,13 +64,13 @@ def test_verified_blocks_refute_an_objection_about_missing_events():
     ("incidents", "verdict"),
     [(0, Verdict.OPEN), (1, Verdict.SUPPORTED), (5, Verdict.SUPPORTED)],
 )
-def test_objection_is_supported_if_a_fifth_of_scores_are_in_incidents(
+def test_objection_is_supported_if_a_fifth_of_the_scores_are_in_incidents(
     incidents: int, verdict: Verdict
 ):
     assert check(ObjectionReason.APPLICATION, build_scores(incidents=incidents)) is verdict
 
 
-def test_application_incident_does_not_support_outage_objection():
+def test_incident_of_an_application_does_not_support_an_outage_objection():
     assert check(ObjectionReason.OUTAGE, build_scores(incidents=5)) is Verdict.OPEN
 
 

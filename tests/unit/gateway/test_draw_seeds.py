@@ -46,7 +46,7 @@ def test_counters_are_never_reused_within_epoch():
     assert len({epoch for epoch, _ in reservations}) == 1
 
 
-def test_draw_after_the_end_of_an_epoch_uses_the_next_committed_one():
+def test_draw_after_the_end_of_an_epoch_uses_the_next_committed_epoch():
     draw_seeds, _ = seeds()
     draw_seeds.reserve_counters(1, T0)
     _, (_, following) = draw_seeds.list_ended_and_open_epochs(T0)

@@ -125,7 +125,7 @@ def test_misconfigured_outcome_triggers_an_immediate_check(
     assert len(check_requests) == 2
 
 
-def test_rankings_have_different_seeds(client: TestClient):
+def test_every_ranking_has_a_new_seed(client: TestClient):
     rankings = [client.post("/v1/rankings", json=ASKED).json() for _ in range(2)]
     assert rankings[0]["seed"] != rankings[1]["seed"]
     assert rankings[0]["chances"] == [["a", 10], ["b", 10]]

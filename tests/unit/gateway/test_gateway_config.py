@@ -38,7 +38,7 @@ def write_config(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_omitted_policy_settings_default_to_article_profile(tmp_path: Path):
+def test_omitted_policy_settings_default_to_the_article_profile(tmp_path: Path):
     config = read_gateway_config(write_config(tmp_path, WHOLE))
     assert config.policy.rules.params == ARTICLE
     assert config.build_check_rules("0021").allowance == 5

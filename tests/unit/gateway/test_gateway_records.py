@@ -70,7 +70,7 @@ def test_outcomes_that_the_node_did_not_cause_are_not_counted(kind: OutcomeKind)
         ({"max_ids": 2}, [make_outcome("a", outcome_id=str(n)) for n in range(3)]),
     ],
 )
-def test_batch_beyond_the_capacity_is_rejected_as_a_whole(rules, batch):
+def test_outcome_batch_beyond_the_capacity_is_rejected_as_a_whole(rules, batch):
     gateway_records = records(**rules)
     with pytest.raises(TooManyRecordsError):
         gateway_records.record_outcomes(batch, T0)

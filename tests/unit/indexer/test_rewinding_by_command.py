@@ -71,7 +71,7 @@ def test_rewind_of_empty_database_is_rejected(store: Store):
         rewind_to_block(ScriptedChain(), store, folder(), 3, RebuildOptions())
 
 
-def test_rewind_below_a_fork_repairs_final_blocks(store: Store, new_store: NewStore):
+def test_rewind_below_a_fork_replaces_changed_final_blocks(store: Store, new_store: NewStore):
     follower = Follower(mine_blocks(BLOCKS), store)
     follower.catch_up()
     follower.chain.fork(15)

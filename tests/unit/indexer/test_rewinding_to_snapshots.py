@@ -246,7 +246,7 @@ def test_rewind_with_damaged_logs_below_the_snapshot_is_rejected(store: Store):
 
 
 @pytest.mark.slow
-def test_rewind_skips_a_snapshot_without_a_changed_task(
+def test_rewind_skips_snapshots_that_lack_a_task_of_later_blocks(
     store: Store, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ):
     real = snapshot_repository.encode_state

@@ -106,7 +106,7 @@ def test_evidence_names_node_and_contract_by_account_ids(new_sqlite_store):
     )
 
 
-def test_min_timeout_rule_protects_victims_of_short_timeouts():
+def test_minimum_timeout_rule_protects_victims_of_short_timeouts():
     doubting = build_changed_rules(least_timeout_seconds=10)
     history = build_trapped_groups(["mallory"])
     for name in ("victim", "other victim"):
@@ -135,7 +135,7 @@ def pool_of_two(mallorys: int, others_score: int) -> CreatorSpread:
     )
 
 
-def test_kickout_is_held_if_one_creator_is_decisive():
+def test_kickout_is_held_if_it_depends_on_one_creator():
     # A node with a mean of 3 points elsewhere: 17 traps of 50 bring it below 2.0.
     caught = pool_of_two(17, 3)
     assert (caught.max_per_creator, caught.decisive_scores) == (17, 17)
@@ -150,7 +150,7 @@ def test_kickout_is_not_held_if_the_node_fails_for_all_creators():
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 2, 5])), min_size=1, max_size=60))
-def test_kickout_not_held_is_nearly_due_without_any_single_creator(scores):
+def test_kickout_that_is_not_held_does_not_depend_on_any_one_creator(scores):
     named = [(make_node_address(f"creator {n}"), score) for n, score in scores]
     if compute_creator_spread(named, CRYNUX).find_hold_reason(CRYNUX) is not None:
         return

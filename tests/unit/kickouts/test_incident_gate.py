@@ -139,7 +139,7 @@ def test_published_rule_sets_omit_the_incident_rule(rules):
     assert '"kick_incident_share":"0.2"' in replace(rules, kick_incident_share=UNIT // 5).to_json()
 
 
-def test_held_leaf_from_the_database_equals_the_folded_leaf(new_store):
+def test_stored_leaf_of_a_held_kickout_equals_the_folded_leaf(new_store):
     rules = replace(RULES, pool_size=5, kick_incident_share=UNIT // 5)
     chain = ScriptedChain()
     time = GENESIS_TIME

@@ -110,7 +110,7 @@ def test_held_node_is_accused_only_for_the_allowed_interval(store, nodes, allowe
         (DUE_SINCE, "this interval was vetoed, or the node was readmitted since"),
     ],
 )
-def test_protected_interval_is_not_accused_again(store, nodes, spared_until, obstacle):
+def test_node_is_not_accused_for_a_protected_interval(store, nodes, spared_until, obstacle):
     kick = NodeKick(DUE, KickState.VETOED, spared_until=spared_until)
     assert find_obstacle(store, build_leaves(nodes, [DUE]), kick) == obstacle
 
@@ -123,14 +123,14 @@ def test_expelled_node_is_not_accused_until_expulsion_ends(store, nodes, expires
     assert find_obstacle(store, leaves, build_expelled(expires_at)) == obstacle
 
 
-def test_accused_interval_is_not_accused_twice(store, nodes):
+def test_node_is_not_accused_twice_for_the_same_interval(store, nodes):
     leaves = build_leaves(nodes, [DUE])
     assert (
         find_obstacle(store, leaves, build_accused_kickout(DUE)) == "the node is accused already"
     )
 
 
-def test_cleared_interval_that_reappears_is_accused(store, nodes):
+def test_node_can_be_accused_again_if_a_cleared_interval_reappears(store, nodes):
     cleared = build_accused_kickout(DUE).cancel(
         KickCancelled(OPENED, 0, DUE, ZERO_ADDRESS, ZERO_HASH)
     )

@@ -177,7 +177,7 @@ def test_second_objection_after_rejection_does_not_delay_accusation(store: Store
     assert load_case(store).obstacle is None
 
 
-def test_only_the_first_objection_to_a_kickout_counts(store: Store):
+def test_only_the_first_objection_to_a_kickout_delays_it(store: Store):
     object_to(store, time=DUE_SINCE + 1)
     object_to(store, seq=1)
     submit_result(store)

@@ -75,7 +75,7 @@ def test_retry_is_not_due_after_the_end_of_the_expulsion(store):
 
 
 @pytest.mark.parametrize("refusals", range(1, MAX_SAME_REFUSALS + 2))
-def test_rejected_kickout_is_retried_until_same_error_repeats(store, refusals):
+def test_rejected_kickout_is_retried_until_the_same_error_repeats(store, refusals):
     history = History().joins("A")
     kick = build_refused(history.events[-1].at, refusals)
     assert is_due(store, history, kick) is (refusals < MAX_SAME_REFUSALS)

@@ -104,7 +104,7 @@ def test_system_can_be_compared_with_a_changed_copy_of_itself():
     assert (floored.rules.boost, floored.policy_changes) == (UNIT, {"weight_floor": "0.01"})
 
 
-def test_own_change_of_a_column_overrides_a_change_by_name():
+def test_change_within_a_column_overrides_a_change_by_system_name():
     bases = [
         SystemBase.from_name("crynux"),
         SystemBase.from_name("crynux").with_changes(["penalty=0.5"]),
@@ -126,7 +126,7 @@ def test_grid_can_vary_policy_settings():
     assert [column.policy_parameters["weight_floor"] for column in built_columns] == ["0", "0.01"]
 
 
-def test_grid_over_a_setting_with_its_own_value_is_rejected():
+def test_grid_over_a_setting_that_a_system_already_sets_is_rejected():
     tried = Grid([SystemBase.from_name("crynux").with_changes(["boost=1"])], {"boost": ["0.1"]})
     with pytest.raises(ValueError, match="grid: boost: crynux boost=1 already has its own value"):
         build_columns([], [], tried)

@@ -155,7 +155,7 @@ def test_node_with_zero_mean_gets_a_share_only_with_a_weight_floor():
     assert floored > 0
 
 
-def test_score_of_tickets_is_relative_to_the_maximum():
+def test_ticket_score_is_relative_to_the_maximum_number_of_tickets():
     history = History().joins("A", "B", stake=10**18)
     changed = columns("article", changes=["max_tickets=20"])
     (side,) = compare_systems_on_events(history.events, changed, BacktestPlan()).results

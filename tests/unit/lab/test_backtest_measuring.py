@@ -171,7 +171,7 @@ def test_nodes_have_equal_chances_when_all_weights_are_zero(bench):
     }
 
 
-def test_start_without_candidate_is_counted_as_unplaced(bench):
+def test_task_start_without_a_candidate_is_counted_as_unplaced(bench):
     history = History().starts("1", "A").joins("B").starts("2", "B")
     spread = bench.measure(history).spread
     assert (spread.judged, spread.unplaced) == (2, 1)
@@ -224,7 +224,7 @@ def test_policy_receives_all_events_in_order(bench):
     assert policy.seen == history.events
 
 
-def test_member_or_working_node_is_present(bench):
+def test_members_and_nodes_with_tasks_are_listed_as_present(bench):
     history = History().joins("A", "B").quits("A").updates("U", stake=1).after(1)
     history.joins("C").starts("1", "D")
     assert bench.measure(history).present_nodes == tuple(map(make_node_address, "ABCD"))

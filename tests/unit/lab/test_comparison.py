@@ -29,7 +29,7 @@ def histories(tmp_path_factory):
     return folder
 
 
-def test_every_history_is_on_comparison_page():
+def test_every_history_is_listed_on_the_comparison_page():
     assert [name for name in HISTORIES if f"{name}.jsonl" not in PAGE] == []
     assert len(EXAMPLES) >= len(HISTORIES)
 

@@ -53,7 +53,7 @@ def test_revalidation_reduces_slashing_of_honest_nodes():
 
 
 @pytest.mark.slow
-def test_trap_groups_are_profitable_only_without_floor_and_toll():
+def test_trap_groups_pay_off_only_without_fee_floor_and_timeout_toll():
     every = "crynux ranked_answers=all"
     without_limits = simulate_strategy(
         "trap-groups", every, build_small_plan("floors=false", "tolls=false", **LONG)

@@ -20,7 +20,7 @@ def test_min_fee_covers_gpu_time_of_min_timeout():
         )
 
 
-def test_timeout_toll_is_the_min_fee_capped_at_the_fee():
+def test_timeout_toll_is_the_minimum_fee_but_never_more_than_the_fee():
     economics = Economics(base_fee=10, unit_fee=0)
     assert economics.compute_toll(1, 500) == 10
     assert economics.compute_toll(1, 4) == 4

@@ -35,7 +35,7 @@ DEAR = {
     "part", [0, *(pytest.param(part, marks=pytest.mark.nightly) for part in range(1, PARTS))]
 )
 @pytest.mark.parametrize("rules", ["crynux", "relay"])
-def test_no_unlisted_strategy_exceeds_gain_or_harm_limit(rules, part):
+def test_no_attack_strategy_exceeds_the_gain_or_harm_limit(rules, part):
     findings = simulate_attacks(
         [build_column_from_text(rules)], AttackPlan(LOOP, STRATEGIES[part::PARTS])
     )
@@ -50,7 +50,7 @@ def test_no_unlisted_strategy_exceeds_gain_or_harm_limit(rules, part):
 
 
 @pytest.mark.slow
-def test_faked_outage_gains_nothing_and_holds_no_kickout(monkeypatch):
+def test_faking_an_outage_gains_nothing_and_holds_no_kickout(monkeypatch):
     incidents = list[dict[int, Incident]]()
 
     def summarize_and_keep_incidents(state: LoopState) -> LoopResult:

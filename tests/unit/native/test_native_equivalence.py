@@ -135,7 +135,7 @@ def test_native_draws_match_python(native: Native, chance: Random, seed: bytes):
 
 
 @pytest.mark.parametrize("x", [6, 2**64, 2**128, -1])
-def test_draw_position_beyond_total_weight_is_rejected(native: Native, x: int):
+def test_draw_position_beyond_the_total_weight_is_rejected(native: Native, x: int):
     with pytest.raises(ValueError, match="weight"):
         native.find_weighted_index(array("Q", [1, 2, 3]), x)
 

@@ -43,7 +43,7 @@ def test_winner_gets_full_fee_if_fee_is_not_shared():
 
 
 @given(st.integers(1, 2**100))
-def test_fee_split_that_matches_the_points_is_reported(fee: int):
+def test_fee_shares_that_match_the_points_are_reported(fee: int):
     shares = split_fee_by_scores(fee, [10, 5, 2])
     earned, _ = compare_earnings(dict(zip("123", shares, strict=True)), fee=fee)
     points = [(earning.points, earning.of_points) for earning in earned if earning is not None]
@@ -53,7 +53,7 @@ def test_fee_split_that_matches_the_points_is_reported(fee: int):
     )
 
 
-def test_fee_split_that_differs_from_the_points_is_reported():
+def test_fee_shares_that_differ_from_the_points_are_reported():
     earned, _ = compare_earnings({"1": 10, "2": 10, "3": 10})
     text = [earning.to_text(Token("CNX", 0)) for earning in earned if earning is not None]
     assert text[0] == "earned 10 CNX of 30 CNX: 10 of 17 points, BUT THE POINTS GIVE 7 CNX MORE"

@@ -48,7 +48,7 @@ def text_of(explanation: Explanation) -> str:
     return "\n".join(explained(explanation, DEFAULT_TOKEN))
 
 
-def test_error_that_ranks_behind_a_slower_result_is_labelled(explain):
+def test_error_report_that_ranks_behind_a_slower_result_is_labelled(explain):
     history = History().joins("A", "B").creates("1", "2", creator=make_node_address("C"))
     history.starts("1", "A").starts("2", "B").after(1).reports_error("1").after(9).submits("2")
     explanation = explain(history.closes("g", "1", "2"))
@@ -148,7 +148,7 @@ def test_paused_node_shows_pause_time_despite_later_requests(explain):
 
 
 @pytest.mark.parametrize("rules", [CRYNUX, LEGACY_RULES], ids=lambda rules: rules.name)
-def test_explanation_is_the_same_from_ranking_and_from_database(store, monkeypatch, rules):
+def test_explanations_from_ranking_and_from_database_are_equal(store, monkeypatch, rules):
     history = History().joins("A", "B", "C", "D").scores("A", 10, 5, 0).scores("B", 5).pauses("C")
     indexed = IndexedHistory(store, rules).whole(history)
     nodes = ["A", "B", "C", "D"]

@@ -106,7 +106,7 @@ def test_table_keeps_every_character_and_wraps_at_width(rows: list[tuple[str, st
     assert all(len(line) <= 90 for line in lines)
 
 
-def test_columns_align_right_except_names_and_left_columns():
+def test_table_columns_are_right_aligned_except_for_text_columns():
     rows = [("0xa", "ok", "1"), ("0xbb", "漢字", "22")]
 
     assert format_table(["node", "status", "#"], rows, ("status",)) == [

@@ -92,7 +92,7 @@ def test_larger_gpu_lowers_other_scores_in_next_report(new_sqlite_store):
     assert lanes_of_a == [5002, 3335]
 
 
-def test_new_window_changes_the_next_report_even_without_events(new_sqlite_store):
+def test_start_of_a_new_window_changes_the_report_without_any_event(new_sqlite_store):
     history = low()
     stops = [block(history.block, history.time), block(history.block + 1, history.time + 3600)]
     with new_sqlite_store() as store, new_sqlite_store() as empty_store:

@@ -137,7 +137,7 @@ def test_report_that_was_not_accepted_is_not_proven(store: Store):
     assert (newest.summary.as_of, newest.is_absent) == (first.as_of, True)
 
 
-def test_repairing_seats_does_not_change_proofs(store: Store):
+def test_changed_seats_in_the_database_do_not_change_proofs(store: Store):
     follower = Follower(mine_blocks([[join(0xA0), join(0xA1), join(0xA2)]] + [[]] * 14), store)
     follower.catch_up()
     accept_newest_report(follower)

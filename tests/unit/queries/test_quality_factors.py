@@ -30,7 +30,7 @@ def test_documented_example_of_separated_factors_is_reproduced():
 
 
 @given(long_term=st.floats(0.02, 1), health=st.floats(0.01, 1), seconds=st.floats(30, 7200))
-def test_two_qos_figures_reveal_long_term_score_and_health(
+def test_two_qos_figures_reveal_long_term_score_and_reliability(
     long_term: float, health: float, seconds: float
 ):
     second = quality(long_term, health, seconds)
@@ -44,7 +44,7 @@ def test_two_qos_figures_reveal_long_term_score_and_health(
 
 
 @given(health=st.floats(0.05, 0.95), late=st.floats(-0.2, 0.2), seconds=st.floats(30, 600))
-def test_slack_of_the_long_term_score_covers_clock_errors(
+def test_error_bound_of_the_long_term_score_covers_clock_errors(
     health: float, late: float, seconds: float
 ):
     first = figure(quality(0.7, health, 0), 0, slack=0.1)

@@ -11,7 +11,7 @@ from tests.support.histories import History, fold_node, make_node_address
 NOW = 5_000
 
 
-def test_exclusion_without_a_reliability_change_has_row_0():
+def test_exclusion_without_a_reliability_change_is_reported_at_row_0():
     state = fold_node(History().joins("A"), "A", RELAY)
     excluded_figure = RelayFigures(make_node_address("A"), 0.7, 1.0, 0.0, NOW, 0.0)
     poll = Poll({make_node_address("A"): excluded_figure}, 1, 1, NOW)

@@ -144,7 +144,7 @@ def test_replay_at_time_omits_later_events():
 
 
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=8), st.booleans())
-def test_replay_without_an_end_time_includes_events_out_of_time_order(steps, is_last_lower):
+def test_replay_without_an_end_time_includes_events_with_earlier_times(steps, is_last_lower):
     history = History().joins("A", "B")
     for number, step in enumerate([*steps, -40 if is_last_lower else 40]):
         history.after(step).starts(str(number), "A").submits(str(number))

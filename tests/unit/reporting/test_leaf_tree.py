@@ -109,7 +109,7 @@ def evaluated_seats(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seats
 
 
-def test_report_computes_only_leaves_changed_since_the_update(store: Store, evaluated_seats):
+def test_report_computes_only_leaves_that_changed_since_the_update(store: Store, evaluated_seats):
     members = [build_member(seat) for seat in range(9)]
     members[4].base = UNIT // 2
     members[4].since = 1_000
@@ -170,7 +170,7 @@ def test_recovering_node_is_evaluated_until_its_recovery_ends(store: Store, eval
     assert root == compute_root(new_tree(), store, 4)
 
 
-def test_only_a_report_waits_for_a_running_background_update(store: Store):
+def test_only_one_background_update_runs_at_a_time(store: Store):
     members = [build_member(seat) for seat in range(3)]
     save(store, members, 1)
     tree = new_tree()

@@ -26,7 +26,7 @@ def test_missed_periods_with_the_same_reason_are_merged():
         (ReportState.LANDED, None, "landed"),
     ],
 )
-def test_only_superseded_report_is_counted_as_superseded(
+def test_report_outcome_depends_on_its_state_and_reason(
     state: ReportState, reason: str | None, outcome: str
 ):
     stored = StoredReport(report(7), state, reason, None, None)

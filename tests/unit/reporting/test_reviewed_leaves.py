@@ -344,7 +344,7 @@ def test_every_due_leaf_is_flagged_if_profile_holds_kickouts(new_sqlite_store):
     assert [leaf.kickout_due_since > 0 for leaf in leaves] == [True, False]
 
 
-def test_kickout_caused_by_copied_means_is_held():
+def test_kickout_caused_by_the_mean_kept_at_a_relay_restart_is_held():
     """After a restart the pool contains copies of the truncated mean,
     which is below the real one.
     """

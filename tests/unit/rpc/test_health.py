@@ -113,7 +113,7 @@ def test_throttling_doubles_the_wait_up_to_30_seconds():
 @given(
     st.lists(st.one_of(st.just("refused"), st.integers(1, 200), st.floats(0.1, 20)), max_size=40)
 )
-def test_throttled_bucket_never_exceeds_its_rate(history):
+def test_throttled_token_bucket_never_exceeds_its_rate(history):
     """Work that has begun may overdraw the bucket; the debt is paid before the next call."""
     clock = VirtualClock()
     token_bucket = bucket(clock)
@@ -133,7 +133,7 @@ def test_throttled_bucket_never_exceeds_its_rate(history):
             clock.advance(event)
 
 
-def test_repeated_throttling_keeps_half_of_sustained_rate():
+def test_repeated_throttling_keeps_half_of_the_sustained_rate():
     clock = VirtualClock()
     token_bucket = bucket(clock)
     for _ in range(60):
@@ -183,7 +183,7 @@ def failure(kind: ErrorKind) -> RpcError:
         (ErrorKind.REFUSED, [None] * 4),
     ],
 )
-def test_fast_failure_is_retried_depending_on_its_kind(
+def test_kind_of_a_fast_failure_determines_its_retries(
     kind: ErrorKind, pauses: list[float | None]
 ):
     budget = RetryBudget()

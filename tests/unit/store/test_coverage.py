@@ -224,7 +224,7 @@ def test_coverage_gaps_are_blocks_without_coverage(
             )
 
 
-def test_oracle_contract_cannot_be_added_with_unnamed_scope(store: Store):
+def test_oracle_contract_cannot_be_added_while_the_scope_is_unnamed(store: Store):
     stored_identity = Identity(
         1, Hash(make_hash(7)), {"TaskNetwork": Address(address(1))}, None, 0
     )

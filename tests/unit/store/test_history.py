@@ -178,7 +178,7 @@ def test_last_version_of_a_kickout_interval_is_stored(store: Store):
         assert uow.kickouts.list_for_node(address(1)) == [KickoutDue(address(1), opened, closed)]
 
 
-def test_task_with_a_score_or_reliability_change_counts_as_ended(store: Store):
+def test_ended_tasks_are_counted_by_score_or_reliability_change(store: Store):
     with store.transaction() as uow:
         uow.scores.append([score(1, 1), score(2, 1), score(2, 2, block=2)], rule_set=1)
         uow.reliability.append(

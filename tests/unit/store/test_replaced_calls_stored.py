@@ -38,7 +38,7 @@ from tests.unit.store.test_outbox import (
 DEARER = SignedCall(Hash("0x" + 64 * "9"), b"raw", 2 * COST // GAS, 3, GAS)
 
 
-def test_fee_bump_counts_in_budget_and_stores_its_send_block(store: Store):
+def test_fee_bump_counts_towards_the_budget_and_records_its_send_block(store: Store):
     with store.transaction() as uow:
         outbox = uow.outbox
         slot, _ = send_intent(outbox)

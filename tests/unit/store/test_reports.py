@@ -98,7 +98,7 @@ def make_header(stored: Report) -> ReportHeader:
     )
 
 
-def test_report_outcomes_since_period_match_stored_reports(store: Store):
+def test_report_headers_since_a_period_match_the_stored_reports(store: Store):
     with store.transaction() as uow:
         for period in (1, 2):
             uow.reports.add(report(period))

@@ -44,7 +44,7 @@ def test_statements_of_round_are_listed_newest_first_with_expiry_reason(store: S
         assert signatures.list_for_round(CONTRACT, 8) == []
 
 
-def test_statement_of_restored_fork_is_live_again(store: Store):
+def test_statement_is_live_again_after_its_fork_is_restored(store: Store):
     with store.transaction() as uow:
         signatures = uow.statements
         signatures.add(FIRST, NOW)
@@ -95,7 +95,7 @@ def test_released_report_is_not_held_again(store: Store):
     assert (opened.released_at, opened.released_by) == (1100, "somebody")
 
 
-def test_lease_check_requires_the_holder_and_extends_nothing(store: Store):
+def test_lease_check_fails_for_other_processes_and_does_not_renew(store: Store):
     with store.transaction() as uow:
         epoch = uow.lease.acquire("one", 30)
         assert epoch is not None

@@ -137,7 +137,7 @@ def stake(uow: UnitOfWork) -> int | None:
     return uow.nodes.get_many([address(1)])[address(1)].stake
 
 
-def test_oldest_pre_image_is_restored(store: Store):
+def test_oldest_pre_image_above_the_target_block_is_restored(store: Store):
     with store.transaction() as uow:
         uow.cursor.move_to(block(9), None, 0)
         journal_change(3, before=None, after=1, uow=uow)
@@ -191,7 +191,7 @@ def test_rollback_below_oldest_journaled_block_is_rejected(store: Store):
         assert stake(uow) == 5
 
 
-def test_pruned_journal_never_reaches_further_back(store: Store):
+def test_pruned_journal_never_reaches_back_further(store: Store):
     with store.transaction() as uow:
         assert uow.undo.find_lowest_reachable_block() is None
         uow.cursor.move_to(block(9), None, 0)

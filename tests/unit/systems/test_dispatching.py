@@ -209,7 +209,7 @@ def test_rest_of_a_group_waits_while_a_majority_is_possible(size: int, ended: in
     assert len(in_line) == waits
 
 
-def test_group_is_dropped_entirely_or_not_at_all():
+def test_group_is_dropped_entirely_unless_one_of_its_tasks_started():
     tasks = [task(number, group=GROUP) for number in (3, 1, 2)]
     group_keys = tuple(
         sorted((group_task.key for group_task in tasks), key=lambda name: int(name, 16))

@@ -103,7 +103,7 @@ def test_node_behind_latest_height_is_not_ranked():
     assert [row.node for row in ranking.rows] == [FAST]
 
 
-def test_network_events_count_as_relays():
+def test_task_events_of_the_network_count_as_relays():
     history = History().joins("A", "B", stake=1)
     for n in range(3):
         history.starts(f"a{n}", "A").starts(f"b{n}", "B").after(1).submits(f"a{n}")

@@ -105,7 +105,7 @@ def test_incrementally_updated_queue_equals_rebuilt_queue(
 
 
 @given(blocks=BLOCKS)
-def test_task_classes_have_equal_requirements_and_are_never_empty(
+def test_tasks_of_one_class_have_equal_requirements(
     blocks: Iterable[dict[str, dict[str, object]]],
 ):
     rows = Rows()

@@ -25,7 +25,7 @@ def test_missing_statistics_show_no_node_counts():
     )
 
 
-def test_counts_carry_their_labels():
+def test_count_metrics_have_a_label_for_each_status_and_kind():
     lines = render_lines(
         IndexStatistics(nodes={"available": 3, "paused": 1}, outbox={("push", "live"): 2})
     )
@@ -34,7 +34,7 @@ def test_counts_carry_their_labels():
     assert 'oracle_outbox_intents{kind="push",state="live"} 2.0' in lines
 
 
-def test_distribution_counts_every_member_once():
+def test_qos_distribution_counts_every_member_once():
     lines = render_lines(IndexStatistics(qos=count_shares((0.0, 0.05, 0.5, 1.0))))
 
     assert 'oracle_qos_ratio_bucket{le="0.0"} 1.0' in lines
@@ -45,12 +45,12 @@ def test_distribution_counts_every_member_once():
     assert "oracle_qos_ratio_sum 1.55" in lines
 
 
-def test_distribution_may_decrease():
+def test_qos_distribution_may_decrease():
     render_lines(IndexStatistics(qos=count_shares((1.0, 1.0))))
     assert "oracle_qos_ratio_count 1.0" in render_lines(IndexStatistics(qos=count_shares((0.3,))))
 
 
-def test_missing_value_is_not_shown_as_zero():
+def test_missing_value_is_not_exported_as_zero():
     names = {line.split()[0] for line in render_lines(IndexStatistics())}
     assert "oracle_round_age_seconds" not in names
     assert "oracle_transmitter_balance_wei" not in names

@@ -94,7 +94,7 @@ def test_metric_exemplar_links_to_the_trace_of_the_tick(taken):
     assert "exemplar_of_nothing" not in exemplars
 
 
-def test_failed_tick_has_exemplar(taken):
+def test_metric_of_a_failed_tick_has_an_exemplar(taken):
     def fail() -> None:
         raise ValueError("no answer")
 

@@ -24,7 +24,7 @@ def takes(old: Fees, new: Fees) -> bool:
 
 
 @given(max_fee=FEE, tip=FEE, base=FEE, ask=FEE, cap=FEE)
-def test_bumped_fees_are_accepted_by_pools_and_stay_within_cap(
+def test_bumped_fees_are_accepted_by_mempools_and_stay_within_the_cap(
     max_fee: int, tip: int, base: int, ask: int, cap: int
 ):
     last = Fees(max_fee, min(tip, max_fee))

@@ -63,7 +63,7 @@ def groups_with(end: int) -> Iterator[tuple[str, ...]]:
     return (outcomes for outcomes in ALL_GROUPS if end in close_group(outcomes).ends)
 
 
-def test_reference_relay_reproduces_groups_computed_by_hand():
+def test_reference_relay_reproduces_scores_computed_by_hand():
     """ABT, AET, EET, EEA and AAQ, computed by hand."""
     assert close_group("ABT").ends == (INCORRECT, INCORRECT, None)
     assert close_group("ABT").scores == (10, 5, 0)

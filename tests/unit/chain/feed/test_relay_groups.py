@@ -107,7 +107,7 @@ def test_adjacent_groups_with_equal_results_are_ambiguous():
     assert {feed_row.id for feed_row in grouping.ambiguous} == {3, 4}
 
 
-def test_refund_after_a_full_group_joins_the_next_group():
+def test_refund_after_a_complete_group_joins_the_next_group():
     rows = [row(1, "TaskValidated", 1), row(4, "TaskValidated", 4)]
     rows += [row(number, "TaskEndGroupRefund", number) for number in (2, 3, 5, 6)]
     assert list_group_members(rows, dict.fromkeys(range(1, 7), "0xaa")) == [[1, 2, 3], [4, 5, 6]]
@@ -138,7 +138,7 @@ def test_four_invalidated_results_of_a_creator_are_ambiguous():
     assert len(grouping.ambiguous) == 4
 
 
-def test_timed_out_group_can_have_a_single_finisher():
+def test_group_with_timeouts_can_have_a_single_finisher():
     args = {"abort_reason": 5, "last_status": 4, "abort_issuer": CREATOR}
     assert list_group_members([abort(1, 7, **args)], {}) == [[7]]
 
@@ -160,7 +160,7 @@ def test_matching_invalidated_results_are_ambiguous():
     assert len(grouping.ambiguous) == 2
 
 
-def test_two_error_reports_outvote_the_result_between_them():
+def test_two_error_reports_form_a_group_with_the_result_between_them():
     rows = [wrong(1, 7, status=3), row(2, "TaskEndInvalidated", 5), wrong(3, 6, status=3)]
     (group,) = find_validation_groups(rows, handed_in({5: "0xaa"})).groups
     assert [feed_row.id for feed_row in group.rows] == [1, 2, 3]

@@ -216,7 +216,7 @@ node = "a"
 # --- the identity of a profile ---
 
 
-def test_profile_without_any_event_contract_is_rejected(tmp_path: Path):
+def test_profile_without_a_contract_that_emits_events_is_rejected(tmp_path: Path):
     calls_alone = """
 [contracts.Register]
 abi = ["function enter()"]

@@ -204,7 +204,7 @@ def test_truncated_call_becomes_a_dead_letter(reader: EventReader, cut: int):
     assert (letter.index, letter.name, letter.error) == (-1, "make", "the calldata is too short")
 
 
-def test_repeated_offsets_beyond_size_limit_are_rejected():
+def test_calldata_that_expands_beyond_the_size_limit_is_rejected():
     text = f"{32:064x}" + f"{100_000:064x}" + f"{100_000 * 32:064x}" * 100_000
     # Every string of the list points at the same 1,000 bytes.
     text += f"{1000:064x}" + "61" * 1000
@@ -216,7 +216,7 @@ def test_repeated_offsets_beyond_size_limit_are_rejected():
 
 @examples(200)
 @given(noise=st.binary(max_size=400))
-def test_arbitrary_input_raises_only_value_error(noise: bytes):
+def test_arbitrary_call_input_is_decoded_or_raises_value_error(noise: bytes):
     kinds = ["(bytes32,string[])", "uint256[3]", "bytes", "uint8[][2]", "(bool,address)[]"]
     try:
         build_arguments_decoder(kinds)(noise)
@@ -228,7 +228,7 @@ def test_arbitrary_input_raises_only_value_error(noise: bytes):
 # --- conditions, words and combinations ---
 
 
-def test_first_matching_reading_is_used(reader: EventReader):
+def test_first_profile_entry_that_matches_the_values_is_used(reader: EventReader):
     assert build_decoder(reader, build_ended_log(1, 5)).events == [
         TaskTimedOut(AT, TIME, TASK, None, LastStatus.STARTED)
     ]
@@ -237,7 +237,7 @@ def test_first_matching_reading_is_used(reader: EventReader):
     ]
 
 
-def test_reading_disabled_by_option_is_skipped(tmp_path: Path):
+def test_profile_entry_disabled_by_an_option_is_skipped(tmp_path: Path):
     decoded = build_decoder(
         open_profile_reader(tmp_path, PROFILE, blame=False), build_ended_log(1, 1)
     )
@@ -245,7 +245,7 @@ def test_reading_disabled_by_option_is_skipped(tmp_path: Path):
     assert (decoded.events, [letter.name for letter in decoded.dead_letters]) == ([], ["Ended"])
 
 
-def test_log_without_matching_reading_becomes_dead_letter(
+def test_log_that_matches_no_profile_entry_becomes_a_dead_letter(
     reader: EventReader,
 ):
     assert [
@@ -272,13 +272,13 @@ def test_enum_mapping_changes_at_configured_block(
     assert event.reason is reason
 
 
-def test_unmapped_enum_value_becomes_dead_letter(reader: EventReader):
+def test_unmapped_enum_value_becomes_a_dead_letter(reader: EventReader):
     (letter,) = build_decoder(reader, build_ended_log(0, 2)).dead_letters
 
     assert letter.error == "enums.reason has no entry for '2'"
 
 
-def test_log_with_two_readings_yields_events_with_sub_positions(reader: EventReader):
+def test_log_with_two_profile_entries_yields_two_events(reader: EventReader):
     joined = "event Joined(address node, uint32 vram)"
 
     assert build_decoder(reader, build_log(joined, NODE, 24)).events == [

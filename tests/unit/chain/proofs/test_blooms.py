@@ -59,7 +59,7 @@ def test_bloom_without_a_required_bit_excludes_the_log():
     )
 
 
-def test_bloom_with_only_the_address_excludes_the_log():
+def test_bloom_that_contains_only_the_address_excludes_the_log():
     assert not may_contain_log(
         compute_bloom_mask(SPEAKER), [compute_bloom_mask(SPEAKER)], [compute_bloom_mask(TRANSFER)]
     )

@@ -47,7 +47,9 @@ def test_trie_root_matches_library(leaves):
 
 
 def test_trie_root_depends_on_leaf_order():
-    assert compute_trie_root([b"first", b"second"]) == root_by_library([b"first", b"second"])
+    root = compute_trie_root([b"first", b"second"])
+    assert root == root_by_library([b"first", b"second"])
+    assert root != compute_trie_root([b"second", b"first"])
 
 
 def test_empty_trie_root_matches_constant():
@@ -57,7 +59,7 @@ def test_empty_trie_root_matches_constant():
     )
 
 
-def test_trie_keys_above_127_match_library():
+def test_trie_root_of_more_than_127_leaves_matches_library():
     for count in (128, 129, 257):
         leaves = [f"leaf {place}".encode() * 8 for place in range(count)]
         assert compute_trie_root(leaves) == root_by_library(leaves)

@@ -126,7 +126,7 @@ def iterate_texts(schemas: dict[str, Any], queue: list[tuple[str, Any]]) -> Iter
         queue += schema.get("properties", {}).items()
 
 
-def test_every_response_text_is_classified_as_trusted_or_untrusted():
+def test_every_text_field_is_listed_as_trusted_or_untrusted():
     """A new text field must be added to one of the two sets."""
     description = build_openapi_description()
     contents = [

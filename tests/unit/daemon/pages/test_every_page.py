@@ -194,7 +194,7 @@ def test_templates_never_disable_escaping():
         assert not re.search(r"\|\s*safe|autoescape|Markup|hx-on|\bjs:", text), template.name
 
 
-def test_node_page_headline_summarises_node(client):
+def test_node_page_headline_summarises_the_ranks_of_the_node(client):
     text = client.get(f"/nodes/{make_node_address('A')}").text
     assert "<h1>First of three in all of its last three tasks.</h1>" in text
 

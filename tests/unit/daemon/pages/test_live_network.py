@@ -89,7 +89,7 @@ def read_events_of_hour(snapshot):
 
 
 @pytest.mark.parametrize("event_count", [0, 8, 9, 10])
-def test_older_events_fill_up_a_short_event_list(store, event_count):
+def test_short_event_list_is_filled_up_with_older_events(store, event_count):
     history = History()
     for number in range(12):
         history.joins(f"old{number}").after(20)

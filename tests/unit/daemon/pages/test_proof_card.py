@@ -97,7 +97,7 @@ def test_page_for_unknown_or_malformed_round_returns_an_error(index):
             assert client.get(f"/nodes/{address}?round={number}").status_code == status, number
 
 
-def test_round_without_known_node_is_proven_by_absence(index):
+def test_round_page_without_a_node_proves_only_the_summary(index):
     form = read_form(index(fold_rounds(3)).get("/rounds/3").text)
     assert form is not None
     assert (form["data-address"], form["data-subject"]) == ("0x" + 40 * "0", "summary")

@@ -22,16 +22,16 @@ def drawn(cause: ReliabilityCause, after: str = "0.500000000000000000") -> tuple
 
 
 @pytest.mark.parametrize("cause", ReliabilityCause)
-def test_reliability_change_has_the_marker_of_its_cause(cause: ReliabilityCause):
+def test_chart_marker_matches_the_cause_of_the_reliability_change(cause: ReliabilityCause):
     mark = CAUSES[cause].mark
     assert drawn(cause) == (mark is ReliabilityMark.FALL, mark is ReliabilityMark.RISE)
 
 
-def test_void_timeout_has_no_marker():
+def test_void_timeout_has_no_chart_marker():
     assert drawn(ReliabilityCause.TIMEOUT_VOID) == (0, 0)
 
 
-def test_unchanged_reliability_has_no_marker():
+def test_unchanged_reliability_has_no_chart_marker():
     assert drawn(ReliabilityCause.SUCCEEDED, after="0.900000000000000000") == (0, 0)
 
 

@@ -65,7 +65,7 @@ def test_timeout_blame_matches_vectors(vector):
     } == {*blamed}
 
 
-def test_cancellation_lowers_only_reliability_of_the_blamed_node():
+def test_cancellation_lowers_the_reliability_of_only_the_blamed_node():
     history = cancels(three("AB"), "A", "B", "C")
     fold, _ = fold_history(history)
     assert endings(history) == "aat"
@@ -88,7 +88,7 @@ def test_cancellation_after_three_different_results_blames_no_node():
     assert endings(cancels(three("ABC", "CBA"), "C", "B", "A")) == "aaa"
 
 
-def test_cancellation_of_unassigned_task_aborts_it():
+def test_cancellation_of_a_task_without_nodes_aborts_it():
     history = History().creates("1").emits(TaskCancelled, task=make_task_key("1"))
     cancelled_task = task_after(history)
     assert (cancelled_task.ending, cancelled_task.abort_reason) == (
@@ -97,7 +97,7 @@ def test_cancellation_of_unassigned_task_aborts_it():
     )
 
 
-def test_cancellation_of_unassigned_task_ends_no_run():
+def test_cancellation_without_a_node_ends_none_of_the_runs():
     history = three("AB").emits(TaskCancelled, task=make_task_key("1"))
     _, changes = fold_history(history)
     assert (endings(history), changes.anomalies) == ("---", [])

@@ -49,7 +49,7 @@ def test_pre_images_are_kept_only_when_journaling():
     assert images.last == (LastEvent(BLOCK[-1].at, BLOCK[-1].time, 1),)
 
 
-def test_drained_changes_are_not_returned_again():
+def test_changes_of_the_fold_are_returned_only_once():
     fold, changes = fold_history(BLOCK)
     assert set(changes.nodes) == {make_node_address("A")}
     assert changes.last == fold.last

@@ -219,7 +219,7 @@ def test_folded_numbers_stay_in_range(events, rules, later):
 
 @quick
 @given(any_histories() | disturbed_histories(), rule_sets)
-def test_ignored_events_do_not_change_rows(events, rules):
+def test_rows_are_the_same_without_the_ignored_events(events, rules):
     """A fold without these events has the same rows, except for the anomalies."""
     listed = {"node_differs", "last_status_differs", "time_fell", "group_names_unseen_task"}
     listed |= {"task_scored_before", "limit_not_believed"}
@@ -285,7 +285,7 @@ def standing(turns: list[MembershipTransition]) -> tuple[Membership, bool, Pendi
 
 @quick
 @given(histories, rule_sets)
-def test_membership_changes_lead_to_the_current_membership(events, rules):
+def test_recorded_membership_changes_lead_to_the_current_membership(events, rules):
     fold, changes = fold_history(events, rules)
     for address, node in fold.ledger.nodes.items():
         turns = [change.transition for change in changes.memberships if change.node == address]

@@ -144,7 +144,7 @@ LISTED_ONLY = {"group_names_unseen_task", "task_scored_before", "node_differs"}
 LISTED_ONLY |= {"last_status_differs", "limit_not_believed", "time_fell"}
 
 
-def test_every_rule_that_ignores_event_has_test_case():
+def test_every_rule_that_ignores_an_event_has_a_test_case():
     assert {rule for rule, _ in ILLEGAL} == {
         violation.value for violation in Violation
     } - LISTED_ONLY
@@ -239,7 +239,7 @@ def test_disclosure_keeps_submission_time():
     )
 
 
-def test_event_with_decreasing_time_is_anomaly_but_applied():
+def test_event_with_a_decreasing_time_is_an_anomaly_but_is_applied():
     history = History().joins("A").after(-10).pauses("A").after(5).resumes("A")
     fold, changes = fold_history(history)
     assert [(a.rule, a.event) for a in changes.anomalies] == [("time_fell", "node_paused")]

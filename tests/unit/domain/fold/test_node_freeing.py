@@ -25,7 +25,7 @@ def status(history: History) -> str:
 
 
 @pytest.mark.parametrize("kind", [network_events.TaskSubmitted, network_events.TaskErrorReported])
-def test_submission_frees_the_node_only_if_the_event_is_flagged(kind: type):
+def test_submission_frees_the_node_only_if_the_event_says_so(kind: type):
     assert status(build_answered_task(frees=True, kind=kind)) == "available"
     assert status(build_answered_task(frees=None, kind=kind)) == "busy"
 
@@ -66,7 +66,7 @@ def test_pending_quit_takes_effect_when_node_becomes_free():
 
 
 @given(st.lists(st.tuples(st.sampled_from("123"), st.sampled_from("sfe"), st.booleans())))
-def test_running_count_equals_number_of_unfinished_tasks(steps):
+def test_running_count_equals_the_number_of_unfinished_tasks(steps):
     """Tasks are started, answered (freeing the node or not)
     and ended in any order, legal or not.
     """

@@ -245,7 +245,7 @@ def test_abort_without_an_answer_does_not_count_as_task_end():
     assert end_counts(History().joins("A").creates("1").starts("1", "A").aborts("1")) == []
 
 
-def test_run_ends_when_its_node_commits_to_a_result():
+def test_incident_detector_counts_a_commitment_as_the_end_of_a_run():
     history = History().joins("A", "B").creates("1")
     history.starts("1", "A", place=0).starts("1", "B", place=1).after(1)
     history.commits("1", "A").discloses("1", "A")

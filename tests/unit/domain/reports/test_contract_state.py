@@ -70,7 +70,7 @@ def test_only_roots_of_kept_rounds_are_returned():
     ]
 
 
-def test_struck_rounds_have_no_root_and_are_not_built_upon():
+def test_struck_rounds_have_no_root_and_no_successor_refers_to_them():
     state = fold_events(*rounds(5), RoundsStruck(AT, TIME, 4, 5))
 
     assert state.head_round == 5

@@ -127,7 +127,7 @@ def test_signed_report_is_due_and_not_expired(chain, time):
     assert turn is None or (turn.is_due and not chain.moment(time).is_report_expired(turn))
 
 
-def test_reporter_that_missed_the_window_start_waits_for_the_next():
+def test_reporter_that_missed_the_window_start_waits_for_the_next_one():
     chain = Chain([True] * PERIODS, frozenset(), 200)
     middle = LENGTH + 2
     time = (middle + 2) * PERIOD
@@ -138,7 +138,7 @@ def test_reporter_that_missed_the_window_start_waits_for_the_next():
     assert list_signed_reports(chain, middle, [later])[later].period == 2 * LENGTH
 
 
-def test_accepted_round_counts_as_start_of_the_window():
+def test_accepted_round_counts_as_the_start_of_the_submission_window():
     accepted = LENGTH + 3
     chain = Chain([True] * PERIODS, frozenset({accepted}), 200)
     time = (accepted + 1) * PERIOD

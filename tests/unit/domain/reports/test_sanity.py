@@ -25,7 +25,7 @@ def test_report_is_held_if_many_lanes_drop():
     )
 
 
-def test_report_is_held_if_a_quarter_would_drop_below_the_line():
+def test_report_is_held_if_over_a_quarter_would_drop_below_the_line():
     near = (2500, 2001)
     assert find_excessive_change_reason([near] * 25, MEMBERS, LINE, SanityLimits()) is None
     assert "26 of 100 members would drop" in str(
@@ -33,7 +33,7 @@ def test_report_is_held_if_a_quarter_would_drop_below_the_line():
     )
 
 
-def test_low_lane_that_becomes_unselectable_counts_as_drop():
+def test_low_lane_that_becomes_unselectable_counts_as_a_drop():
     assert (
         find_excessive_change_reason([(1500, 1)] * 26, MEMBERS, LINE, SanityLimits()) is not None
     )
@@ -70,7 +70,7 @@ def test_report_is_never_held_with_share_limits_of_1(moves):
 
 @examples(25)
 @given(moves, st.lists(st.tuples(lanes, lanes), max_size=20))
-def test_additional_changes_do_not_release_a_held_report(moves, more):
+def test_report_that_is_held_stays_held_with_additional_changes(moves, more):
     if find_excessive_change_reason(moves, MEMBERS, LINE, SanityLimits()) is not None:
         assert (
             find_excessive_change_reason([*moves, *more], MEMBERS, LINE, SanityLimits())
@@ -82,7 +82,7 @@ def quiet(now: Activity, before: list[Activity], **changes: Any) -> str | None:
     return find_quiet_period_reason(now, before, MEMBERS, SanityLimits(**changes))
 
 
-def test_report_is_held_if_activity_falls_below_half_of_usual():
+def test_report_is_held_if_activity_falls_below_half_of_the_usual():
     usual = [Activity(tasks, 40) for tasks in (300, 200, 200, 100, 200)]
     assert quiet(Activity(100, 19), usual) is None
     assert quiet(Activity(99, 20), usual) is None
@@ -95,7 +95,7 @@ def test_report_is_not_held_with_little_history():
     assert quiet(nothing, [Activity(99, 40)] * 30) is None
 
 
-def test_second_consecutive_quiet_period_is_not_held():
+def test_report_of_a_second_consecutive_quiet_period_is_not_held():
     assert quiet(Activity(3, 2), [*[Activity(200, 40)] * 29, Activity(5, 3)]) is None
 
 
@@ -105,7 +105,7 @@ def test_report_is_never_held_with_events_share_of_0():
 
 @examples(100)
 @given(st.integers(20, 60), st.integers(100, 10_000), st.integers(0, 10_000), st.integers(5, 29))
-def test_normal_period_after_task_spike_is_not_held(nodes, usual, bought, periods):
+def test_report_of_a_normal_period_after_a_task_spike_is_not_held(nodes, usual, bought, periods):
     """All nodes are busy already, so more tasks do not mean more nodes."""
     noisy = [Activity(usual + bought, nodes)] * periods
     assert quiet(Activity(usual, nodes), noisy) is None

@@ -61,7 +61,7 @@ def zeros_of(name: str) -> History:
 
 @examples(40)
 @given(any_histories(), LATER)
-def test_lane_follows_from_the_other_fields_of_the_leaf(events, later):
+def test_lane_can_be_computed_from_the_other_fields_of_the_leaf(events, later):
     folded = fold(events)
     time = max((event.time for event in events), default=0) + later
     context = context_of(folded, time)

@@ -226,7 +226,7 @@ def test_relay_scores_no_member_after_a_validation_timeout():
     assert list_ranked_members(history, ALL)[0] == (1, 1, 10)
 
 
-def test_restart_without_later_scores_leaves_the_pool_unchanged():
+def test_relay_restart_without_later_scores_leaves_the_pool_unchanged():
     history = History().joins("A").scores("A", 10, 5)
     rules = replace(RELAY, restarts=(history.time + 5,))
     fold, changes = fold_history(history, rules)

@@ -103,7 +103,7 @@ def test_node_that_always_ranks_third_has_no_kickout_forecast():
     ("changes", "rules"),
     [({"membership": Membership.QUIT}, CRYNUX), ({"pool": b""}, CRYNUX), ({}, LEGACY)],
 )
-def test_node_without_counting_pool_has_no_forecast(changes, rules):
+def test_node_whose_pool_cannot_cause_a_kickout_has_no_forecast(changes, rules):
     failing = replace(with_pool(bytes(49)), **changes)
     assert forecast_kickout(failing, failing.since, rules) is None
     assert not is_kickout_near(failing, failing.since, rules)
@@ -140,7 +140,7 @@ def find_due(course):
     return find_first(course, lambda node, time, rules: is_kickout_due(node, rules, time))
 
 
-def test_owner_is_warned_before_each_kind_of_kickout():
+def test_warning_precedes_every_simulated_kickout():
     random = Random(4)  # noqa: S311  repeatable, no secret
     for healthy in HEALTHY:
         for failing in FAILING:

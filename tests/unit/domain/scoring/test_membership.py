@@ -45,7 +45,7 @@ def test_departed_node_has_no_qos():
     assert not is_excluded(departed_node, 0, CRYNUX)
 
 
-def test_node_with_unseen_join_is_scored():
+def test_node_whose_join_was_not_seen_is_scored():
     scored_node = fold_node(History().scores("A", 10).starts("1", "A").times_out("1"), "A")
     assert (scored_node.pool, scored_node.base) == (bytes([10]), 3 * UNIT // 10)
 

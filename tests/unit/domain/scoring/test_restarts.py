@@ -83,7 +83,7 @@ def test_mean_matches_relay_across_restarts_and_rejoins(
         assert is_kickout_due(scored_node, rules, history.time) == relay.is_due
 
 
-def test_restart_keeps_the_exact_mean_until_the_next_score():
+def test_relay_restart_keeps_the_exact_mean_until_the_next_score():
     history = History().joins("A").scores("A", 10, 10, 10, 5, 2)
     scored_node = fold_node(history, "A", RELAY)
     exact = compute_long_term_score(scored_node, RELAY, history.time)

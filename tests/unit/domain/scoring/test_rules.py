@@ -60,7 +60,7 @@ def test_rule_with_its_default_value_is_omitted_from_json():
 
 
 @pytest.mark.parametrize("text", ["2", "2.0", "2.000000000000000000"])
-def test_kickout_line_has_canonical_spelling_in_json(text):
+def test_kickout_line_is_written_in_canonical_form_in_json(text):
     rules = Rules.from_json(json.dumps({"name": "ours", "version": 1, "kickout_below": text}))
     assert rules.kickout_below == 2 * UNIT
     assert json.loads(rules.to_json())["kickout_below"] == "2"
@@ -135,7 +135,7 @@ def test_malformed_rule_set_is_rejected(text):
         Rules.from_json(text)
 
 
-def test_exactly_the_fraction_fields_are_written_as_decimals():
+def test_only_fraction_fields_are_written_as_decimal_text():
     decimals = {
         name for name, (field, _) in get_declared_rules(Rules).items() if is_fraction(field)
     }

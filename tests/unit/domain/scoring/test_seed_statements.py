@@ -97,7 +97,7 @@ def test_claimed_hardware_does_not_affect_score():
     }
 
 
-def test_group_of_timeouts_leaves_the_means_unchanged():
+def test_group_in_which_every_node_timed_out_leaves_the_means_unchanged():
     history = History().joins("A", "B", "C")
     for name in "ABC":
         history.starts(name, name)

@@ -109,7 +109,7 @@ def test_earnings_sentence_matches_the_state_of_the_node(new_sqlite_store, histo
     assert summarize_earnings(advise(new_sqlite_store, history).money, CNX) == sentence
 
 
-def test_scores_before_a_rejoin_do_not_count(new_sqlite_store):
+def test_advice_ignores_scores_before_a_rejoin(new_sqlite_store):
     history = build_expelled().joins("A")
     race(history, "new", {"A": 20, "B": 5, "C": 9})
     advice = advise(new_sqlite_store, history)

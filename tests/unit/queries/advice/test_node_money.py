@@ -33,7 +33,7 @@ def money_after(*races):
         ((None, 5, 20), None, split_fee_by_scores(FEE, [10, 5, 2])[2]),
     ],
 )
-def test_lower_rank_costs_the_difference_to_the_next_better_one(elapsed, rank, lost):
+def test_loss_of_a_rank_is_the_difference_to_the_next_better_rank(elapsed, rank, lost):
     money = money_after(elapsed)
     assert money.losses == [RankLoss(rank=rank, tasks=1, amount=lost)]
 

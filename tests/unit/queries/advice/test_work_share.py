@@ -128,7 +128,7 @@ def check_candidacies(
     weighting=st.sampled_from([CRYNUX_WEIGHTING, RELAY_WEIGHTING]),
 )
 @pytest.mark.slow
-def test_candidacies_match_the_reference_dispatcher(
+def test_counted_candidacies_match_the_reference_dispatcher(
     new_sqlite_store: NewStore, seed: int, rules: Rules, weighting: Weighting
 ):
     chosen = build_dispatch_settings(START, rules=rules, weighting=weighting)

@@ -88,7 +88,7 @@ def test_membership_changes_are_reported_when_they_take_effect(store):
     ]
 
 
-def test_recovery_event_has_time_of_exclusion_end(indexed):
+def test_recovery_event_is_dated_to_the_end_of_the_exclusion(indexed):
     events = [event for event in all_of(indexed) if event.node == make_node_address("A")]
     last_timeout = [event for event in events if event.kind == "timed_out"][-1]
     recovered = [event for event in events if event.kind == "recovered"][-1]
@@ -291,7 +291,7 @@ def test_database_is_read_once_for_all_stream_clients(indexed):
     assert run_coroutine(read_after_changes()) == 2
 
 
-def test_halt_begin_and_end_change_etag(indexed):
+def test_etag_changes_when_a_halt_begins_and_ends(indexed):
     client = indexed.client()
     tags = []
     for act in (lambda _: None, open_halt, clear_halt):

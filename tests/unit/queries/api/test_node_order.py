@@ -260,7 +260,7 @@ def test_recovering_node_rises_in_the_ranking_without_new_events(indexed):
     )
 
 
-def test_block_without_events_does_not_recompute_settled_nodes(indexed, monkeypatch):
+def test_block_without_events_recomputes_no_fully_recovered_node(indexed, monkeypatch):
     history = History().joins(*TEN)
     history.creates("1").starts("1", "n1").after(5).times_out("1")
     indexed.whole(history)
@@ -291,7 +291,7 @@ def test_rewind_clears_the_ranking(indexed):
     assert (before.total > 0, list_ranked_nodes(indexed).total) == (True, 0)
 
 
-def test_next_page_is_marked_as_moved_if_a_block_came_between(indexed):
+def test_next_page_is_marked_as_moved_after_a_new_block(indexed):
     history = a_network()
     indexed.whole(history)
     first = list_ranked_nodes(indexed, limit=3)

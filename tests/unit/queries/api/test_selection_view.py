@@ -9,7 +9,7 @@ from tests.support.api import IndexedHistory
 from tests.support.histories import History, make_node_address, make_task_key
 
 
-def test_selection_answer_ignores_block_folded_while_it_is_built(store):
+def test_selection_response_ignores_a_block_folded_meanwhile(store):
     history = History().joins("A").after(5)
     indexed = IndexedHistory(store).whole(history)
     first_block = history.block

@@ -34,7 +34,7 @@ def test_packing_adds_at_most_one_byte_per_word(data: bytes):
     assert len(pack_hex(encode_hex(data))) <= len(data) + (len(data) + 31) // 32
 
 
-def test_packed_number_uses_only_its_significant_bytes_and_header():
+def test_packed_number_has_a_header_and_only_its_significant_bytes():
     assert pack_hex(make_hash(300)) == b"\x22\x01\x2c"
     assert pack_hex("0x" + "00" * 32) == b" "
 

@@ -38,7 +38,7 @@ def test_draw_is_independent_of_candidate_order(candidates, seed, random):
 
 
 @given(CANDIDATES, SEEDS, st.integers(1, 8))
-def test_larger_draw_begins_with_nodes_of_smaller_draw(candidates, seed, draws):
+def test_larger_draw_begins_with_the_nodes_of_a_smaller_draw(candidates, seed, draws):
     assert draw_nodes(candidates, seed, draws) == draw_nodes(candidates, seed, 8)[:draws]
 
 
@@ -50,7 +50,7 @@ def test_zero_weight_nodes_are_drawn_last(candidates, seed):
 
 
 @given(CANDIDATES, SEEDS)
-def test_each_draw_is_verifiable_from_digest(candidates, seed):
+def test_each_draw_can_be_verified_from_its_digest(candidates, seed):
     left = dict(sorted(candidates))
     for i, drawn in enumerate(draw_nodes(candidates, seed, 8)):
         counting = left if any(left.values()) else dict.fromkeys(left, 1)

@@ -40,7 +40,7 @@ def fits(node: Node, task: Task, weighting: Weighting) -> bool:
     tasks=st.lists(requests(), min_size=1, max_size=4),
     weighting=st.sampled_from([CRYNUX_WEIGHTING, RELAY_WEIGHTING]),
 )
-def test_free_nodes_match_a_check_of_every_node(
+def test_incrementally_tracked_free_nodes_match_a_full_check(
     turns: list[tuple[list[Node], int, set[int]]],
     tasks: list[Task],
     weighting: Weighting,
@@ -83,7 +83,7 @@ def test_free_nodes_match_a_check_of_every_node(
                 assert has_match == any(fits(candidate, task, weighting) for candidate in left)
 
 
-def test_task_without_a_node_is_rechecked_only_for_freed_nodes(monkeypatch):
+def test_task_without_a_matching_node_is_checked_only_for_changed_nodes(monkeypatch):
     checked_nodes: list[Node] = []
 
     def check_node(node: Node, requirement: Any) -> IneligibilityReason | None:

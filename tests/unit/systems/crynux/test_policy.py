@@ -79,7 +79,7 @@ def test_excluded_node_is_ineligible(nodes, task):
 
 @quick
 @given(networks(), requests())
-def test_additional_models_never_reduce_weight(nodes, task):
+def test_additional_models_never_reduce_the_weight(nodes, task):
     policy_input = a_policy_input(nodes)
     for verdict in verdicts(CRYNUX_POLICY, task, policy_input):
         if verdict.weight is not None:

@@ -208,7 +208,7 @@ def test_number_of_cached_requirements_is_limited():
     assert len(pool._views) == pool_module._MAX_VIEWS
 
 
-def test_cached_requirements_are_limited_in_large_network(monkeypatch):
+def test_cached_requirements_are_limited_in_a_large_network(monkeypatch):
     monkeypatch.setattr(pool_module, "_MAX_INDEXED_NODES", 1_000)
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for n in range(300):
@@ -220,7 +220,7 @@ def test_cached_requirements_are_limited_in_large_network(monkeypatch):
     assert len(pool._views) == 3
 
 
-def test_one_requirement_stays_cached_even_in_large_network(monkeypatch):
+def test_newest_requirement_stays_cached_even_in_a_large_network(monkeypatch):
     monkeypatch.setattr(pool_module, "_MAX_INDEXED_NODES", 100)
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     for n in range(300):
@@ -230,7 +230,7 @@ def test_one_requirement_stays_cached_even_in_large_network(monkeypatch):
         assert kept_in(pool) == 300
 
 
-def test_unused_requirements_do_not_accumulate_changes():
+def test_pending_changes_of_unused_requirements_are_limited():
     pool = CandidatePool(CRYNUX, CRYNUX_WEIGHTING)
     nodes = [a_node(f"{n}", gpu_vram=24) for n in range(300)]
     for node in nodes:

@@ -125,7 +125,7 @@ def test_total_requests_per_day_are_limited(per_day, before):
     assert len(names) == min(12, max(0, per_day - before))
 
 
-def test_each_model_is_evaluated_separately():
+def test_downloads_are_planned_for_each_model_separately():
     task = a_task(models=("lora:c", MODEL, "lora:c"))
     nodes = [a_node("A", models=(MODEL,)), a_node("B")]
     assert plan(nodes, task) == [

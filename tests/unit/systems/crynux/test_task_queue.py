@@ -149,7 +149,7 @@ def test_task_value_is_exact_and_estimates_at_least_one_second():
     assert Pricing(half, half).compute_value(a_task(fee=7, size=1)) == 7
 
 
-def test_missing_kind_or_size_does_not_raise_task_value():
+def test_task_seconds_are_estimated_if_kind_or_size_is_missing():
     assert PRICING.estimate_task_seconds(a_task(size=3)) == 30 + 3 * 20
     assert PRICING.estimate_task_seconds(a_task(kind=TaskKind.SD)) == 30 + 20
     assert PRICING.compute_value(a_task()) == 0

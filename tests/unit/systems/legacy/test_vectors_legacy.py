@@ -201,7 +201,7 @@ def test_three_free_rtx_4090_nodes_take_task_shown_in_figure():
     ]
 
 
-def test_contract_queue_vector_matches_if_value_is_fee_per_size():
+def test_contract_queue_matches_vector_if_value_is_fee_per_size():
     tasks = [
         waiting_task(f"{n}", fee=task_fields["fee"], size=task_fields["cap"])
         for n, task_fields in enumerate(PRICES["tasks"])
@@ -215,5 +215,5 @@ def test_contract_queue_vector_matches_if_value_is_fee_per_size():
 
 
 @pytest.mark.parametrize("nodes", [[], [member("A")]])
-def test_network_without_factors_has_zero_maxima(nodes):
+def test_network_without_known_factors_has_population_maxima_of_zero(nodes):
     assert compute_population_maxima(nodes, 0, RULES) == PopulationMaxima(0, 0, 0)

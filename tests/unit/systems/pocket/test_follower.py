@@ -104,7 +104,7 @@ def test_refunded_group_member_counts_as_success():
     assert judge_members(history)["A"].parts["median"] == "3.00000"
 
 
-def test_commitment_ends_only_the_duration_of_its_node():
+def test_commitment_ends_the_duration_of_only_its_own_node():
     history = build_members("A", "B").creates("t", kind=TaskKind.SD)
     history.starts("t", "A", place=0).starts("t", "B", place=1)
     history.after(4).commits("t", "A").after(5).commits("t", "B")

@@ -58,7 +58,7 @@ def test_reset_node_is_untested_in_every_chain(params: Parameters):
     assert [row(selector, chain=chain).tickets for chain in ("eth", "gno")] == [10, 10]
 
 
-def test_left_out_node_is_listed_but_does_not_set_the_benchmark():
+def test_left_out_node_is_listed_but_does_not_affect_other_tickets():
     selector = NodeSelector(ARTICLE)
     for node, latency in ((A, 160.0), (B, 400.0)):
         selector.record_outcome(RelayOutcome(node, "eth", 0, OutcomeKind.OK, latency))

@@ -80,7 +80,7 @@ def test_probabilities_sum_to_1_and_follow_tickets(standings, params):
 @EVERY
 @examples(50)
 @given(standings=_standings(), order=st.randoms(use_true_random=False))
-def test_order_of_candidates_matters_only_in_ties(standings, order, params):
+def test_candidate_order_affects_the_ranking_only_in_ties(standings, order, params):
     shuffled = list(standings)
     order.shuffle(shuffled)
     ranked = rank_nodes(standings, params)
@@ -103,7 +103,7 @@ def test_tickets_are_invariant_under_common_latency_scale(standings, power):
 
 @examples(50)
 @given(standings=_standings())
-def test_traced_costs_add_up_to_the_tickets(standings):
+def test_traced_ticket_losses_add_up_to_the_tickets(standings):
     factor = 10
     for row in rank_nodes(standings, ARTICLE).rows:
         assert row.factor_before == factor
@@ -135,7 +135,7 @@ def test_node_excluded_for_failures_has_no_tickets_in_article_rules():
     assert tickets([good, *alike(0.1)], ARTICLE) == [0, 10]
 
 
-def test_failure_limits_are_independent():
+def test_ticket_and_shelving_failure_limits_are_independent():
     dead = NodeStats(Address("dead"), 3, 0.0, 0.0, 0.0, failing=False)
     slow = NodeStats(Address("slow"), 3, 1.0, 9.0, 9.0, failing=False)
     fast = NodeStats(Address("fast"), 3, 1.0, 0.1, 0.1, failing=False)

@@ -82,7 +82,7 @@ def test_session_win_counts_are_proportional_to_tickets():
     assert chi_square < MOST
 
 
-def test_win_share_of_ticket_tier_matches_article():
+def test_win_share_of_each_ticket_tier_matches_the_article():
     # The order of nodes with equal tickets is random, so it is not compared.
     wins = drawn()
     rows = iter(ROWS)
